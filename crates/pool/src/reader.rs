@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     rc::Rc,
     sync::Arc,
     time::Instant,
@@ -52,6 +52,12 @@ pub(crate) struct WatchedSocket(pub(crate) Arc<Link>);
 impl AsFd for WatchedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.socket.as_fd()
+    }
+}
+
+impl AsRawFd for WatchedSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.socket.as_raw_fd()
     }
 }
 
