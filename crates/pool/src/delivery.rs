@@ -48,7 +48,16 @@ impl Answer {
         let view = ResponseView::decode(&payload)?;
         let (status, content, run_us) = (view.head.status, view.head.content, view.head.run_us);
         let body_at = (payload.len() - view.body.len()) as u32;
-        Ok((Self { payload, status, content, body_at, flags }, run_us))
+        Ok((
+            Self {
+                payload,
+                status,
+                content,
+                body_at,
+                flags,
+            },
+            run_us,
+        ))
     }
 
     /// The HTTP status, 200 to 599.

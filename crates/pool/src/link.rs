@@ -74,7 +74,13 @@ impl Link {
     }
 
     fn header(&self, kind: FrameType, flags: u8, slot: u32, number: u32) -> Header {
-        Header { kind, flags, generation: self.generation, job: number, slot }
+        Header {
+            kind,
+            flags,
+            generation: self.generation,
+            job: number,
+            slot,
+        }
     }
 
     fn append(&self, header: &Header, payload: &[u8]) {
@@ -187,6 +193,9 @@ impl LinkPort for Arc<Link> {
     }
 
     fn window(&self, slot: u32, number: u32, bytes: u32) {
-        self.append(&self.header(FrameType::Window, 0, slot, number), &bytes.to_le_bytes());
+        self.append(
+            &self.header(FrameType::Window, 0, slot, number),
+            &bytes.to_le_bytes(),
+        );
     }
 }

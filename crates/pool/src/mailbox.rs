@@ -41,13 +41,21 @@ impl Mailboxes {
     /// Mailboxes for so many threads.
     pub fn new(threads: usize) -> Arc<Self> {
         assert!(threads > 0, "answers need a thread to arrive at");
-        Arc::new(Self { shared: (0..threads).map(|_| Shared::default()).collect(), next_reader: 0.into() })
+        Arc::new(Self {
+            shared: (0..threads).map(|_| Shared::default()).collect(),
+            next_reader: 0.into(),
+        })
     }
 
     /// Gives a link to the threads in turn.
     pub(crate) fn adopt(&self, reader: Reader) {
-        let turn = self.next_reader.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.post(turn % self.shared.len(), std::iter::once(Item::Adopt(Box::new(reader))));
+        let turn = self
+            .next_reader
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.post(
+            turn % self.shared.len(),
+            std::iter::once(Item::Adopt(Box::new(reader))),
+        );
     }
 
     pub(crate) fn deliver(&self, deliveries: impl IntoIterator<Item = (ReplyTo, Delivery)>) {
@@ -97,7 +105,10 @@ impl LocalMailbox {
     /// # Panics
     /// When the mailbox is open already or does not exist, or outside of a local set.
     pub fn open(all: &Arc<Mailboxes>, index: usize) -> Rc<Self> {
-        assert!(all.shared[index].opened.set(()).is_ok(), "a mailbox has one owner");
+        assert!(
+            all.shared[index].opened.set(()).is_ok(),
+            "a mailbox has one owner"
+        );
         let local = Rc::new(Self {
             index: index as u32,
             all: all.clone(),
@@ -115,7 +126,10 @@ impl LocalMailbox {
         let mut taken = Vec::new();
         loop {
             self.all.shared[self.index as usize].arrived.notified().await;
-            std::mem::swap(&mut taken, &mut *self.all.shared[self.index as usize].items.lock());
+            std::mem::swap(
+                &mut taken,
+                &mut *self.all.shared[self.index as usize].items.lock(),
+            );
             for item in taken.drain(..) {
                 match item {
                     Item::Delivery(to, delivery) => self.deliver(to, delivery),
@@ -157,8 +171,17 @@ impl LocalMailbox {
     pub(crate) fn wait(&self) -> ReplyTo {
         let nonce = self.nonces.get().wrapping_add(1);
         self.nonces.set(nonce);
-        let waiter = Waiter { nonce, first: None, more: VecDeque::new(), waker: None };
-        ReplyTo { mailbox: self.index, waiter: self.waiters.borrow_mut().insert(waiter) as u32, nonce }
+        let waiter = Waiter {
+            nonce,
+            first: None,
+            more: VecDeque::new(),
+            waker: None,
+        };
+        ReplyTo {
+            mailbox: self.index,
+            waiter: self.waiters.borrow_mut().insert(waiter) as u32,
+            nonce,
+        }
     }
 
     /// Gives a place up.
@@ -169,7 +192,12 @@ impl LocalMailbox {
     /// Lays something down for a waiter. It is dropped when nobody waits there any more.
     pub(crate) fn deliver(&self, to: ReplyTo, delivery: Delivery) {
         let mut waiters = self.waiters.borrow_mut();
-        let Some(waiter) = waiters.get_mut(to.waiter as usize).filter(|w| w.nonce == to.nonce) else { return };
+        let Some(waiter) = waiters
+            .get_mut(to.waiter as usize)
+            .filter(|w| w.nonce == to.nonce)
+        else {
+            return;
+        };
         if waiter.first.is_none() && waiter.more.is_empty() {
             waiter.first = Some(delivery);
         } else {
@@ -185,7 +213,9 @@ impl LocalMailbox {
     /// The next delivery at a place.
     pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
         let mut waiters = self.waiters.borrow_mut();
-        let waiter = waiters.get_mut(place.waiter as usize).expect("a place is kept while it is polled");
+        let waiter = waiters
+            .get_mut(place.waiter as usize)
+            .expect("a place is kept while it is polled");
         if let Some(delivery) = waiter.first.take().or_else(|| waiter.more.pop_front()) {
             return Poll::Ready(delivery);
         }

@@ -44,13 +44,19 @@ impl Page {
     }
 
     pub(crate) fn offer(&self, slot: u32, number: u32) {
-        self.claim_word(slot).store(ClaimWord::of(number).offered(), Ordering::Release);
+        self.claim_word(slot)
+            .store(ClaimWord::of(number).offered(), Ordering::Release);
     }
 
     pub(crate) fn revoke(&self, slot: u32, number: u32) -> bool {
         let word = ClaimWord::of(number);
         self.claim_word(slot)
-            .compare_exchange(word.offered(), word.revoked(), Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(
+                word.offered(),
+                word.revoked(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
             .is_ok()
     }
 
@@ -78,8 +84,10 @@ impl Page {
         }
         let at = head % OUTBOX_BYTES;
         let first = length.min(OUTBOX_BYTES - at);
-        self.shared.copy_to(OUTBOX_OFFSET + at as usize, first as usize, into);
-        self.shared.copy_to(OUTBOX_OFFSET, (length - first) as usize, into);
+        self.shared
+            .copy_to(OUTBOX_OFFSET + at as usize, first as usize, into);
+        self.shared
+            .copy_to(OUTBOX_OFFSET, (length - first) as usize, into);
         head_word.store(tail, Ordering::Release);
         Ok(true)
     }

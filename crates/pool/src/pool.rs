@@ -63,7 +63,14 @@ pub(crate) struct Shared {
 impl Shared {
     /// Locks the state for a batch of changes.
     pub(crate) fn session<'a>(&'a self, mailbox: Option<&'a Rc<LocalMailbox>>) -> Session<'a> {
-        Session { shared: self, state: Some(self.state.lock()), outputs: Outputs { mailbox, ..Outputs::default() } }
+        Session {
+            shared: self,
+            state: Some(self.state.lock()),
+            outputs: Outputs {
+                mailbox,
+                ..Outputs::default()
+            },
+        }
     }
 
     pub(crate) fn condemn(&self, worker: usize, cause: EndCause) {
@@ -110,7 +117,12 @@ impl Outlet<Arc<Link>> for Outputs<'_> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         self.state = None;
-        let Outputs { mailbox, deliveries, links, wake } = std::mem::take(&mut self.outputs);
+        let Outputs {
+            mailbox,
+            deliveries,
+            links,
+            wake,
+        } = std::mem::take(&mut self.outputs);
         match mailbox {
             Some(local) => {
                 let mut remote: SmallVec<[_; 1]> = SmallVec::new();
@@ -138,7 +150,12 @@ impl Drop for Session<'_> {
 impl<'a> Session<'a> {
     /// The state, and where its outputs go.
     pub(crate) fn parts(&mut self) -> (&mut State<Arc<Link>>, &mut impl Outlet<Arc<Link>>) {
-        (self.state.as_mut().expect("the state is locked until the session is dropped"), &mut self.outputs)
+        (
+            self.state
+                .as_mut()
+                .expect("the state is locked until the session is dropped"),
+            &mut self.outputs,
+        )
     }
 
     pub(crate) fn answer(
@@ -224,9 +241,13 @@ impl Pool {
             state.submit(new, Instant::now(), out)
         };
         match submitted {
-            Ok(handle) => {
-                Ok(Pending { shared: self.shared.clone(), mailbox: mailbox.clone(), place, handle, over: false })
-            }
+            Ok(handle) => Ok(Pending {
+                shared: self.shared.clone(),
+                mailbox: mailbox.clone(),
+                place,
+                handle,
+                over: false,
+            }),
             Err(failure) => {
                 mailbox.forget(place);
                 Err(failure)
@@ -263,7 +284,10 @@ impl Pool {
     /// Waits until the pool has become ready, or its first start has failed. The error is what the worker said.
     pub async fn settled(&self) -> Result<(), String> {
         let mut readiness = self.shared.readiness.subscribe();
-        let settled = readiness.wait_for(|now| *now != Readiness::Starting).await.map(|now| now.clone());
+        let settled = readiness
+            .wait_for(|now| *now != Readiness::Starting)
+            .await
+            .map(|now| now.clone());
         match settled {
             Ok(Readiness::Failing(message)) => Err(message),
             _ => Ok(()),

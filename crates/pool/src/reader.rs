@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    os::fd::{AsRawFd, RawFd},
     rc::Rc,
     sync::Arc,
     time::Instant,
@@ -11,7 +11,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use forebay_wire::{Frame, FrameType, HEADER_BYTES, OUTBOX_FRAME_ALIGN, Split, WireError, split_frame};
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::io::Interest;
 
 use crate::{
     link::Link,
@@ -19,6 +19,7 @@ use crate::{
     outbox::TailOutOfRange,
     pool::{Session, Shared},
     state::EndCause,
+    sys::watch,
 };
 
 /// Bytes that one read of the socket asks for.
@@ -49,12 +50,6 @@ enum ReadError {
 #[derive(Debug)]
 pub(crate) struct WatchedSocket(pub(crate) Arc<Link>);
 
-impl AsFd for WatchedSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.socket.as_fd()
-    }
-}
-
 impl AsRawFd for WatchedSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.0.socket.as_raw_fd()
@@ -80,9 +75,9 @@ impl Reader {
 
     async fn read(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let both = Interest::READABLE | Interest::WRITABLE;
-        let socket = AsyncFd::register_with_interest(WatchedSocket(self.link.clone()), both).map_err(io::Error::from)?;
+        let socket = watch(WatchedSocket(self.link.clone()), both)?;
         let bell = match &self.link.bell {
-            Some(bell) => Some(AsyncFd::register_with_interest(bell.try_clone()?, Interest::READABLE).map_err(io::Error::from)?),
+            Some(bell) => Some(watch(bell.try_clone()?, Interest::READABLE)?),
             None => None,
         };
         let mut batch = Vec::new();
@@ -151,7 +146,9 @@ impl Reader {
 
     /// Takes what is in the outbox, and leaves the bell armed.
     fn empty_outbox(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
-        let Some(page) = self.link.page() else { return Ok(()) };
+        let Some(page) = self.link.page() else {
+            return Ok(());
+        };
         while self.take_outbox(batch, mailbox)? {}
         page.arm_bell();
         while self.take_outbox(batch, mailbox)? {}
@@ -159,12 +156,18 @@ impl Reader {
     }
 
     fn take_outbox(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<bool, ReadError> {
-        let Some(page) = self.link.page() else { return Ok(false) };
+        let Some(page) = self.link.page() else {
+            return Ok(false);
+        };
         batch.clear();
         if !page.take(batch)? {
             return Ok(false);
         }
-        self.handle(Bytes::copy_from_slice(batch), OUTBOX_FRAME_ALIGN as usize, mailbox)?;
+        self.handle(
+            Bytes::copy_from_slice(batch),
+            OUTBOX_FRAME_ALIGN as usize,
+            mailbox,
+        )?;
         Ok(true)
     }
 
@@ -175,7 +178,12 @@ impl Reader {
         let mut at = 0;
         while at < frames.len() {
             let Split::Whole { frame, used } = split_frame(&frames[at..])? else {
-                return Err(WireError::Truncated { kind: "outbox", needed: used_at_least(at), present: frames.len() }.into());
+                return Err(WireError::Truncated {
+                    kind: "outbox",
+                    needed: used_at_least(at),
+                    present: frames.len(),
+                }
+                .into());
             };
             let payload = at + HEADER_BYTES..at + used;
             self.dispatch(frame, || frames.slice(payload), now, &mut session)?;
@@ -206,7 +214,11 @@ impl Reader {
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {
                 let Ok(bytes) = <[u8; 4]>::try_from(frame.payload) else {
-                    return Err(WireError::Truncated { kind: "WINDOW", needed: 4, present: frame.payload.len() });
+                    return Err(WireError::Truncated {
+                        kind: "WINDOW",
+                        needed: 4,
+                        present: frame.payload.len(),
+                    });
                 };
                 session.window(worker, job, u32::from_le_bytes(bytes));
             }

@@ -60,8 +60,12 @@ pub struct Timings {
 
 impl Default for Timings {
     fn default() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, DURATION_US_MAX, 2).expect("the bounds are constants");
-        Self { wait_us: histogram(), run_us: histogram() }
+        let histogram =
+            || Histogram::new_with_bounds(1, DURATION_US_MAX, 2).expect("the bounds are constants");
+        Self {
+            wait_us: histogram(),
+            run_us: histogram(),
+        }
     }
 }
 

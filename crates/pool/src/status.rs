@@ -119,8 +119,10 @@ fn counters<S: serde::Serializer>(counters: &Counters, serializer: S) -> Result<
     }
     map.serialize_entry("failed", &counters.failed)?;
     map.serialize_entry("refused", &counters.refused)?;
-    let ended: std::collections::BTreeMap<&str, u64> =
-        EndCause::ALL.iter().map(|cause| (cause.name(), counters.ended.get(cause).copied().unwrap_or(0))).collect();
+    let ended: std::collections::BTreeMap<&str, u64> = EndCause::ALL
+        .iter()
+        .map(|cause| (cause.name(), counters.ended.get(cause).copied().unwrap_or(0)))
+        .collect();
     map.serialize_entry("workers_ended", &ended)?;
     map.end()
 }
@@ -131,7 +133,10 @@ impl Status {
         let state = shared.state.lock();
         let (workers_min, workers_max) = state.size();
         let (queued, queued_bytes) = state.queued();
-        let mut workers: Vec<_> = state.workers().map(|(_, worker)| worker_status(worker, now)).collect();
+        let mut workers: Vec<_> = state
+            .workers()
+            .map(|(_, worker)| worker_status(worker, now))
+            .collect();
         let (counters, timings) = (state.counters.clone(), state.timings.clone());
         let queue_max = state.options().queue_max;
         drop(state);
@@ -170,7 +175,9 @@ fn worker_status<L>(worker: &Worker<L>, now: Instant) -> WorkerStatus {
         in_flight: worker.in_flight(),
         credit: worker.credit(),
         answered: worker.answered,
-        ready_s: worker.ready_at.map(|ready| now.saturating_duration_since(ready).as_secs()),
+        ready_s: worker
+            .ready_at
+            .map(|ready| now.saturating_duration_since(ready).as_secs()),
         rss_bytes: None,
     }
 }

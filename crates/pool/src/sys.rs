@@ -18,6 +18,7 @@ use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// The page that the server shares with one worker. Its content is at the worker's mercy: whoever reads it copies first and
 /// checks then.
@@ -59,7 +60,10 @@ impl SharedPage {
 
     /// The word at a byte offset.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= PAGE_BYTES, "words lie inside of the page");
+        assert!(
+            offset.is_multiple_of(4) && offset + 4 <= PAGE_BYTES,
+            "words lie inside of the page"
+        );
         // SAFETY: the assertion keeps the word inside of the mapping, mappings start at page boundaries so it is aligned, and an
         // atomic may be changed by the other process at any time.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
@@ -93,7 +97,10 @@ impl Drop for SharedPage {
 /// The sources must be numbered above every target, so that no duplication overwrites a later source.
 pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
     let highest = fds.iter().map(|&(_, target)| target).max().unwrap_or(0);
-    assert!(fds.iter().all(|&(source, _)| source > highest), "sources lie above the targets");
+    assert!(
+        fds.iter().all(|&(source, _)| source > highest),
+        "sources lie above the targets"
+    );
     let parent = std::process::id();
     let prepare = move || {
         // SAFETY: only async-signal-safe calls on plain numbers, as is required between fork and exec.
@@ -142,3 +149,15 @@ pub(crate) fn advance(buffer: &mut bytes::BytesMut, read: usize) {
     // SAFETY: inside of the capacity by the assertion; the caller has just had the kernel write these bytes.
     unsafe { buffer.set_len(length) };
 }
+
+/// Watches a descriptor with the current event loop.
+pub(crate) fn watch<T: AsRawFd + Watchable>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    // SAFETY: `Watchable` promises one open descriptor for the whole life of the value, which the result owns.
+    unsafe { AsyncFd::register_with_interest(source, interest) }.map_err(io::Error::from)
+}
+
+/// A value that returns the same open descriptor for as long as it lives.
+pub(crate) trait Watchable {}
+
+impl Watchable for OwnedFd {}
+impl Watchable for crate::reader::WatchedSocket {}

@@ -28,9 +28,13 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
     let fields = entry.get("fields").map(Value::to_string);
     let fields = fields.as_deref();
     match entry.get("level").and_then(Value::as_str) {
-        Some("error") => tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
+        Some("error") => {
+            tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}")
+        }
         Some("warn") => tracing::warn!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
-        Some("debug") => tracing::debug!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
+        Some("debug") => {
+            tracing::debug!(target: "forebay::worker", pool, worker, request, fields, "{message}")
+        }
         _ => tracing::info!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
     }
 }

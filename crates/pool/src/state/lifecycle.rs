@@ -135,7 +135,11 @@ impl<L: LinkPort> State<L> {
 
     /// Whether the pool can do its work: it has as many ready workers as it must, or lost one and is replacing it.
     pub(crate) fn is_ready(&self) -> bool {
-        let ready = self.workers.iter().filter(|(_, worker)| worker.phase == Phase::Ready).count();
+        let ready = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.phase == Phase::Ready)
+            .count();
         let had_enough = self.counters.ready >= self.lifecycle.min as u64;
         had_enough && (ready > 0 || (self.lifecycle.start_failures == 0 && !self.lifecycle.stopping))
     }
@@ -152,11 +156,17 @@ impl<L: LinkPort> State<L> {
 
     /// Workers that take or will take jobs, without those to be replaced.
     fn alive(&self) -> usize {
-        self.workers.iter().filter(|(_, w)| w.phase <= Phase::Ready && !w.to_recycle).count()
+        self.workers
+            .iter()
+            .filter(|(_, w)| w.phase <= Phase::Ready && !w.to_recycle)
+            .count()
     }
 
     fn count(&self, phase: Phase) -> usize {
-        self.workers.iter().filter(|(_, worker)| worker.phase == phase).count()
+        self.workers
+            .iter()
+            .filter(|(_, worker)| worker.phase == phase)
+            .count()
     }
 
     /// A process was started.
@@ -180,7 +190,13 @@ impl<L: LinkPort> State<L> {
     }
 
     /// The worker's handshake is done.
-    pub(crate) fn worker_ready(&mut self, key: usize, uses_page: bool, now: Instant, out: &mut impl Outlet<L>) {
+    pub(crate) fn worker_ready(
+        &mut self,
+        key: usize,
+        uses_page: bool,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) {
         let worker = &mut self.workers[key];
         if worker.phase != Phase::Starting {
             return;
@@ -215,7 +231,9 @@ impl<L: LinkPort> State<L> {
         self.counters.ended(cause);
         let stillborn = cause == EndCause::Crashed
             && worker.answered == 0
-            && worker.ready_at.is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE)
+            && worker
+                .ready_at
+                .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE)
             && worker.in_flight() == 0;
         if cause == EndCause::StartFailed || stillborn {
             self.start_failed(now);
@@ -224,13 +242,19 @@ impl<L: LinkPort> State<L> {
 
     fn start_failed(&mut self, now: Instant) {
         let failures = &mut self.lifecycle.start_failures;
-        let pause = BACKOFF_MIN.saturating_mul(1 << (*failures).min(16)).min(BACKOFF_MAX);
+        let pause = BACKOFF_MIN
+            .saturating_mul(1 << (*failures).min(16))
+            .min(BACKOFF_MAX);
         *failures += 1;
         self.lifecycle.next_start = Some(now + pause);
     }
 
     /// Looks at every limit. Returns what is to be done to processes, and when to look again at the latest.
-    pub(crate) fn housekeep(&mut self, now: Instant, out: &mut impl Outlet<L>) -> (Vec<Command>, Option<Duration>) {
+    pub(crate) fn housekeep(
+        &mut self,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) -> (Vec<Command>, Option<Duration>) {
         let mut commands = Vec::new();
         self.expire_jobs(now, out);
         self.unstall(now, out);
@@ -243,7 +267,10 @@ impl<L: LinkPort> State<L> {
     }
 
     fn look_again(&self, now: Instant) -> Option<Duration> {
-        let changing = self.workers.iter().any(|(_, worker)| worker.phase != Phase::Ready);
+        let changing = self
+            .workers
+            .iter()
+            .any(|(_, worker)| worker.phase != Phase::Ready);
         if self.has_jobs() || changing || self.lifecycle.stopping {
             return Some(TICK);
         }
@@ -274,7 +301,9 @@ impl<L: LinkPort> State<L> {
                 let failure = if now >= deadline {
                     Failure::DeadlinePassed
                 } else if now >= arrived + limits.queue_timeout {
-                    Failure::QueueTimeout { queue_timeout: limits.queue_timeout }
+                    Failure::QueueTimeout {
+                        queue_timeout: limits.queue_timeout,
+                    }
                 } else {
                     continue;
                 };
@@ -309,7 +338,9 @@ impl<L: LinkPort> State<L> {
 
     /// Takes back what waits behind a job that takes long.
     fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
-        let Self { workers, jobs, queue, .. } = self;
+        let Self {
+            workers, jobs, queue, ..
+        } = self;
         for (_, worker) in workers.iter_mut().filter(|(_, w)| w.in_flight() > 1) {
             let stalled = worker.jobs_in_order().any(|(_, _, key)| {
                 matches!(jobs[key].place, Place::Sent(Sent { started: Some(started), .. }) if now >= started + STALL)
@@ -385,8 +416,13 @@ impl<L: LinkPort> State<L> {
 
     /// Returns what an ending worker has not started to the queue.
     fn take_back_from_ending(&mut self, out: &mut impl Outlet<L>) {
-        let Self { workers, jobs, queue, .. } = self;
-        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.phase > Phase::Ready && w.in_flight() > 0) {
+        let Self {
+            workers, jobs, queue, ..
+        } = self;
+        for (_, worker) in workers
+            .iter_mut()
+            .filter(|(_, w)| w.phase > Phase::Ready && w.in_flight() > 0)
+        {
             let all: Vec<_> = worker.jobs_in_order().collect();
             for (slot, number, key) in all {
                 if worker.link.revoke(slot, number) {
@@ -402,14 +438,21 @@ impl<L: LinkPort> State<L> {
 
     /// Marks one worker at a time, so that the pool never replaces all of itself at once.
     fn mark_for_recycling(&mut self, now: Instant) {
-        if self.lifecycle.stopping || self.workers.iter().any(|(_, w)| w.to_recycle && w.phase <= Phase::Ready) {
+        if self.lifecycle.stopping
+            || self
+                .workers
+                .iter()
+                .any(|(_, w)| w.to_recycle && w.phase <= Phase::Ready)
+        {
             return;
         }
         let recycle = self.options.recycle;
         let due = self.workers.iter_mut().map(|(_, worker)| worker).find(|worker| {
             let jobs = recycle.jobs > 0 && worker.answered >= recycle.jobs;
             let age = recycle.age > Duration::ZERO
-                && worker.ready_at.is_some_and(|ready| now.saturating_duration_since(ready) >= recycle.age);
+                && worker
+                    .ready_at
+                    .is_some_and(|ready| now.saturating_duration_since(ready) >= recycle.age);
             let rss = recycle.rss_bytes > 0 && worker.rss_bytes > recycle.rss_bytes;
             worker.phase == Phase::Ready && (jobs || age || rss)
         });
@@ -426,8 +469,14 @@ impl<L: LinkPort> State<L> {
     }
 
     fn retire(&mut self, now: Instant, commands: &mut Vec<Command>) {
-        let Lifecycle { min, max, stopping, .. } = self.lifecycle;
-        let fresh = self.workers.iter().filter(|(_, w)| w.phase == Phase::Ready && !w.to_recycle).count();
+        let Lifecycle {
+            min, max, stopping, ..
+        } = self.lifecycle;
+        let fresh = self
+            .workers
+            .iter()
+            .filter(|(_, w)| w.phase == Phase::Ready && !w.to_recycle)
+            .count();
         let idle_done = stopping && self.jobs.is_empty();
         let keys: Vec<_> = self.workers.iter().map(|(key, _)| key).collect();
         let mut alive = self.alive();
@@ -471,7 +520,12 @@ impl<L: LinkPort> State<L> {
         let starting = self.count(Phase::Starting) + self.lifecycle.ordered;
         let alive = self.alive() + self.lifecycle.ordered;
         let saturated = self.saturated(now);
-        let Lifecycle { min, max, start_failures, .. } = self.lifecycle;
+        let Lifecycle {
+            min,
+            max,
+            start_failures,
+            ..
+        } = self.lifecycle;
         let missing = min.saturating_sub(alive);
         let demand = self.queue.len().saturating_sub(starting) + usize::from(saturated && starting == 0);
         let mut wanted = missing.max(demand.min(max.saturating_sub(alive)));
@@ -488,7 +542,10 @@ impl<L: LinkPort> State<L> {
         let ready = self.count(Phase::Ready);
         let busy = ready > 0
             && ready < self.cores
-            && self.workers.iter().all(|(_, w)| w.phase != Phase::Ready || w.in_flight() > 0);
+            && self
+                .workers
+                .iter()
+                .all(|(_, w)| w.phase != Phase::Ready || w.in_flight() > 0);
         if !busy {
             self.lifecycle.saturated_since = None;
             return false;

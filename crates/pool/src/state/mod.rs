@@ -18,8 +18,8 @@ use forebay_wire::{AbortReason, Pairs, RequestView, WireError, flag};
 use slab::Slab;
 
 pub(crate) use self::lifecycle::{Command, Signal};
-pub(crate) use self::worker::{Phase, Worker};
 pub use self::worker::EndCause;
+pub(crate) use self::worker::{Phase, Worker};
 use self::{
     lifecycle::Lifecycle,
     queue::{Arrival, Full, Queue},
@@ -211,7 +211,9 @@ impl<L: LinkPort> State<L> {
         let pool = || self.options.name.clone();
         if self.lifecycle.stopping() {
             Some(Failure::Stopping { pool: pool() })
-        } else if self.lifecycle.start_failures() > 0 && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready) {
+        } else if self.lifecycle.start_failures() > 0
+            && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
+        {
             Some(Failure::NotStarting { pool: pool() })
         } else {
             None
@@ -221,10 +223,15 @@ impl<L: LinkPort> State<L> {
     fn full(&self, full: &Full, bytes: usize) -> Failure {
         let pool = self.options.name.clone();
         match full {
-            Full::Jobs => Failure::QueueFull { pool, queue_max: self.options.queue_max },
-            Full::Bytes => {
-                Failure::QueueBytesFull { pool, bytes, queue_bytes_max: self.options.queue_bytes_max }
-            }
+            Full::Jobs => Failure::QueueFull {
+                pool,
+                queue_max: self.options.queue_max,
+            },
+            Full::Bytes => Failure::QueueBytesFull {
+                pool,
+                bytes,
+                queue_bytes_max: self.options.queue_bytes_max,
+            },
         }
     }
 
@@ -254,7 +261,11 @@ impl<L: LinkPort> State<L> {
             }
         }
         let (idle, busy) = (idle.map(|(key, _)| key), busy.map(|(key, _)| key));
-        if busy_count < self.cores { idle.or(busy) } else { busy.or(idle) }
+        if busy_count < self.cores {
+            idle.or(busy)
+        } else {
+            busy.or(idle)
+        }
     }
 
     fn send(&mut self, key: usize, to: usize, now: Instant, out: &mut impl Outlet<L>) {
@@ -263,7 +274,14 @@ impl<L: LinkPort> State<L> {
         let (slot, number) = worker.place(key);
         let left = job.deadline.saturating_duration_since(now).as_millis();
         forebay_wire::set_remaining_ms(&mut job.payload, u32::try_from(left.max(1)).unwrap_or(u32::MAX));
-        job.place = Place::Sent(Sent { worker: to, slot, number, started: None, aborted: None, overran: None });
+        job.place = Place::Sent(Sent {
+            worker: to,
+            slot,
+            number,
+            started: None,
+            aborted: None,
+            overran: None,
+        });
         self.timings.waited(now.saturating_duration_since(job.arrived));
         worker.link.offer(slot, number, job.end, &job.payload);
         out.written(&worker.link);
@@ -288,7 +306,9 @@ impl<L: LinkPort> State<L> {
         now: Instant,
         out: &mut impl Outlet<L>,
     ) -> Result<(), WireError> {
-        let Some(key) = self.job_of(from, slot, number) else { return Ok(()) };
+        let Some(key) = self.job_of(from, slot, number) else {
+            return Ok(());
+        };
         let (answer, run_us) = Answer::decode(payload, flags)?;
         let job = &mut self.jobs[key];
         if job.answered {
@@ -328,7 +348,9 @@ impl<L: LinkPort> State<L> {
         now: Instant,
         out: &mut impl Outlet<L>,
     ) {
-        let Some(key) = self.job_of(from, slot, number) else { return };
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
         let end = flags & flag::END != 0;
         if let Some(to) = self.jobs[key].reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });
@@ -348,7 +370,9 @@ impl<L: LinkPort> State<L> {
         now: Instant,
         out: &mut impl Outlet<L>,
     ) {
-        let Some(key) = self.job_of(from, slot, number) else { return };
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
         self.workers[from].last_answer = now;
         self.fail(key, Failure::ResponseReset, out);
         self.finish(key, out);
@@ -363,7 +387,9 @@ impl<L: LinkPort> State<L> {
         bytes: u32,
         out: &mut impl Outlet<L>,
     ) {
-        let Some(key) = self.job_of(from, slot, number) else { return };
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
         if let Some(to) = self.jobs[key].reply_to {
             out.deliver(to, Delivery::Window(bytes));
         }
@@ -377,7 +403,9 @@ impl<L: LinkPort> State<L> {
         end: bool,
         out: &mut impl Outlet<L>,
     ) -> bool {
-        let Some(Place::Sent(sent)) = self.place_of(handle) else { return false };
+        let Some(Place::Sent(sent)) = self.place_of(handle) else {
+            return false;
+        };
         let link = &self.workers[sent.worker].link;
         link.body(sent.slot, sent.number, bytes, end);
         out.written(link);
@@ -386,7 +414,9 @@ impl<L: LinkPort> State<L> {
 
     /// Tells the worker that the client has taken so many bytes of the response's body.
     pub(crate) fn grant(&mut self, handle: JobHandle, bytes: u32, out: &mut impl Outlet<L>) {
-        let Some(Place::Sent(sent)) = self.place_of(handle) else { return };
+        let Some(Place::Sent(sent)) = self.place_of(handle) else {
+            return;
+        };
         let link = &self.workers[sent.worker].link;
         link.window(sent.slot, sent.number, bytes);
         out.written(link);
@@ -444,7 +474,9 @@ impl<L: LinkPort> State<L> {
     /// Removes a job whose last frame has come.
     fn finish(&mut self, key: usize, out: &mut impl Outlet<L>) {
         let job = self.jobs.remove(key);
-        let Place::Sent(sent) = job.place else { unreachable!("only a sent job ends with a frame") };
+        let Place::Sent(sent) = job.place else {
+            unreachable!("only a sent job ends with a frame")
+        };
         let worker = &mut self.workers[sent.worker];
         worker.release(sent.slot);
         worker.answered += 1;
@@ -487,18 +519,30 @@ impl<L: LinkPort> State<L> {
     /// The `x-request-id` of what a worker runs, when that is one job.
     pub(crate) fn running_request_id(&self, worker_id: u64) -> Option<String> {
         let (_, worker) = self.workers.iter().find(|(_, worker)| worker.id == worker_id)?;
-        let mut running = worker.jobs_in_order().filter(|&(slot, number, _)| worker.link.is_claimed(slot, number));
+        let mut running = worker
+            .jobs_in_order()
+            .filter(|&(slot, number, _)| worker.link.is_claimed(slot, number));
         let (_, _, job) = running.next()?;
-        if running.next().is_some() { None } else { request_id_in(&self.jobs[job].payload) }
+        if running.next().is_some() {
+            None
+        } else {
+            request_id_in(&self.jobs[job].payload)
+        }
     }
 
     fn place_of(&self, handle: JobHandle) -> Option<Place> {
-        self.jobs.get(handle.job).filter(|job| job.arrival == handle.arrival).map(|job| job.place)
+        self.jobs
+            .get(handle.job)
+            .filter(|job| job.arrival == handle.arrival)
+            .map(|job| job.place)
     }
 
     /// The job that a frame is for; a frame for a job that is over is counted.
     fn job_of(&mut self, worker: usize, slot: u32, number: u32) -> Option<usize> {
-        let job = self.workers.get(worker).and_then(|worker| worker.job_at(slot, number));
+        let job = self
+            .workers
+            .get(worker)
+            .and_then(|worker| worker.job_at(slot, number));
         if job.is_none() {
             self.counters.stray_frames += 1;
         }
@@ -508,6 +552,9 @@ impl<L: LinkPort> State<L> {
 
 fn request_id_in(payload: &[u8]) -> Option<String> {
     let request = RequestView::decode(payload).ok()?;
-    let id = Pairs::new(request.headers).flatten().find(|(name, _)| *name == b"x-request-id")?.1;
+    let id = Pairs::new(request.headers)
+        .flatten()
+        .find(|(name, _)| *name == b"x-request-id")?
+        .1;
     Some(String::from_utf8_lossy(id).into_owned())
 }

@@ -28,7 +28,12 @@ pub(crate) enum Full {
 
 impl Queue {
     pub(crate) fn new(max: usize, bytes_max: usize) -> Self {
-        Self { waiting: BTreeMap::new(), bytes: 0, max, bytes_max }
+        Self {
+            waiting: BTreeMap::new(),
+            bytes: 0,
+            max,
+            bytes_max,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -70,7 +75,10 @@ impl Queue {
     }
 
     pub(crate) fn remove(&mut self, arrival: Arrival) {
-        let entry = self.waiting.remove(&arrival).expect("a queued job is in the queue");
+        let entry = self
+            .waiting
+            .remove(&arrival)
+            .expect("a queued job is in the queue");
         self.bytes -= entry.bytes;
     }
 }

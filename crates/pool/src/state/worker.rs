@@ -166,13 +166,23 @@ impl<L> Worker<L> {
 
     /// Takes a free slot for a job and gives it a number on the link.
     pub(crate) fn place(&mut self, job: usize) -> (u32, u32) {
-        self.last_job = if self.last_job == u32::MAX { 1 } else { self.last_job + 1 };
+        self.last_job = if self.last_job == u32::MAX {
+            1
+        } else {
+            self.last_job + 1
+        };
         let slot = self.free.pop().unwrap_or_else(|| {
-            assert!(self.jobs.len() < SLOTS_MAX as usize, "room was checked before a job is placed");
+            assert!(
+                self.jobs.len() < SLOTS_MAX as usize,
+                "room was checked before a job is placed"
+            );
             self.jobs.push(Slot { number: 0, job: 0 });
             self.jobs.len() as u32 - 1
         });
-        self.jobs[slot as usize] = Slot { number: self.last_job, job };
+        self.jobs[slot as usize] = Slot {
+            number: self.last_job,
+            job,
+        };
         self.order.push_back((slot, self.last_job));
         self.in_flight += 1;
         (slot, self.last_job)
@@ -199,15 +209,16 @@ impl<L> Worker<L> {
         }
         if self.order.len() > 2 * self.in_flight + ORDER_SLACK {
             let jobs = &self.jobs;
-            self.order.retain(|&(slot, number)| jobs[slot as usize].number == number);
+            self.order
+                .retain(|&(slot, number)| jobs[slot as usize].number == number);
         }
     }
 
     /// Its jobs in the order in which they were sent: slot, number on the link, job.
     pub(crate) fn jobs_in_order(&self) -> impl DoubleEndedIterator<Item = (u32, u32, usize)> + '_ {
-        self.order.iter().filter_map(|&(slot, number)| {
-            self.job_at(slot, number).map(|job| (slot, number, job))
-        })
+        self.order
+            .iter()
+            .filter_map(|&(slot, number)| self.job_at(slot, number).map(|job| (slot, number, job)))
     }
 
     /// Learns how long a job took.

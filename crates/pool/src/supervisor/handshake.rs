@@ -70,24 +70,35 @@ struct Failed {
 
 /// Leads the handshake. It has no limit of its own: the pool's `start_timeout` kills the process, which ends the link.
 pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Result<Ready, HandshakeError> {
-    let watched = AsyncFd::register_with_interest(WatchedSocket(link.clone()), Interest::READABLE);
-    let mut frames = Frames { socket: watched.map_err(io::Error::from)?, bytes: BytesMut::new() };
+    let mut frames = Frames {
+        socket: sys::watch(WatchedSocket(link.clone()), Interest::READABLE)?,
+        bytes: BytesMut::new(),
+    };
     let hello = frames.next().await?;
     let hello: Hello = match hello.0 {
         FrameType::Hello => json(&hello.1, "HELLO with protocol and page")?,
         other => return Err(unexpected(other, "HELLO")),
     };
     if !(PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&hello.protocol) {
-        return Err(HandshakeError::Version { theirs: hello.protocol });
+        return Err(HandshakeError::Version {
+            theirs: hello.protocol,
+        });
     }
     link.control(FrameType::Init, &init(pool, worker, link));
     loop {
         let (kind, payload) = frames.next().await?;
         match kind {
-            FrameType::Ready => return Ok(Ready { uses_page: hello.page, rest: frames.bytes }),
+            FrameType::Ready => {
+                return Ok(Ready {
+                    uses_page: hello.page,
+                    rest: frames.bytes,
+                });
+            }
             FrameType::Failed => {
                 let failed: Failed = json(&payload, "FAILED with a message")?;
-                return Err(HandshakeError::Failed { message: failed.message });
+                return Err(HandshakeError::Failed {
+                    message: failed.message,
+                });
             }
             FrameType::Log => crate::worker_log::structured(&pool.name, worker, None, &payload),
             FrameType::Unknown(_) => {}
@@ -114,12 +125,17 @@ fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
 }
 
 fn unexpected(found: FrameType, expected: &'static str) -> HandshakeError {
-    HandshakeError::Unexpected { found: format!("{found:?}"), expected }
+    HandshakeError::Unexpected {
+        found: format!("{found:?}"),
+        expected,
+    }
 }
 
 fn json<'a, T: Deserialize<'a>>(payload: &'a [u8], expected: &'static str) -> Result<T, HandshakeError> {
-    serde_json::from_slice(payload)
-        .map_err(|error| HandshakeError::Unexpected { found: format!("other JSON ({error})"), expected })
+    serde_json::from_slice(payload).map_err(|error| HandshakeError::Unexpected {
+        found: format!("other JSON ({error})"),
+        expected,
+    })
 }
 
 struct Frames {

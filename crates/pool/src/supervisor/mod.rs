@@ -36,7 +36,9 @@ impl Supervisor {
     /// Starts the thread. It ends, and with it every worker that is left, when this value and all its pools are gone.
     pub fn start() -> std::io::Result<Self> {
         let (pools, mut new_pools) = mpsc::unbounded_channel::<Arc<Shared>>();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         thread::Builder::new().name("supervisor".into()).spawn(move || {
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
@@ -51,7 +53,9 @@ impl Supervisor {
     }
 
     pub(crate) fn keep(&self, pool: Arc<Shared>) {
-        self.pools.send(pool).expect("the supervisor thread lives as long as its handle");
+        self.pools
+            .send(pool)
+            .expect("the supervisor thread lives as long as its handle");
     }
 }
 
@@ -114,8 +118,16 @@ fn look_at_memory(pool: &Shared) {
     if pool.state.lock().options().recycle.rss_bytes == 0 {
         return;
     }
-    let pids: Vec<_> = pool.state.lock().workers().map(|(key, worker)| (key, worker.pid)).collect();
-    let sizes: Vec<_> = pids.into_iter().filter_map(|(key, pid)| Some((key, pid, rss_bytes(pid)?))).collect();
+    let pids: Vec<_> = pool
+        .state
+        .lock()
+        .workers()
+        .map(|(key, worker)| (key, worker.pid))
+        .collect();
+    let sizes: Vec<_> = pids
+        .into_iter()
+        .filter_map(|(key, pid)| Some((key, pid, rss_bytes(pid)?)))
+        .collect();
     pool.state.lock().set_rss(&sizes);
 }
 
@@ -145,7 +157,10 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
     match Process::spawn(&program, id) {
         Ok((process, child)) => {
             let process = Rc::new(process);
-            let key = pool.state.lock().add_worker(id, process.pid(), process.link().clone(), now);
+            let key = pool
+                .state
+                .lock()
+                .add_worker(id, process.pid(), process.link().clone(), now);
             processes.borrow_mut().insert(id, process.clone());
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
@@ -156,7 +171,11 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             });
         }
         Err(error) => {
-            let program = program.argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let program = program
+                .argv
+                .first()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let message = format!("cannot start `{program}`: {error}");
             tracing::error!(target: "forebay::pool", pool = %pool.name, cause = %error, program, "cannot start a worker");
             *pool.start_error.lock() = Some(message);

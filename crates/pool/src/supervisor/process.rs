@@ -54,8 +54,12 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn spawn(program: &Program, id: u64) -> io::Result<(Self, Child)> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
         // The worker's end blocks by default, so that the simplest program can use it.
         rustix::io::ioctl_fionbio(&theirs, false)?;
         let mut fds = vec![(sys::duplicate_above(theirs.as_fd(), PARENT_FD_MIN)?, LINK_FD)];
@@ -72,7 +76,15 @@ impl Process {
         let child = command(program, generation, &fds).spawn()?;
         let pid = child.id().expect("a child that was not waited for has an id");
         let link = Link::new(ours, generation, page);
-        Ok((Self { id, pid, link, last_lines: Arc::default() }, child))
+        Ok((
+            Self {
+                id,
+                pid,
+                link,
+                last_lines: Arc::default(),
+            },
+            child,
+        ))
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -93,7 +105,12 @@ impl Process {
 
     /// What the process printed last to standard error.
     fn last_words(&self) -> String {
-        self.last_lines.lock().iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        self.last_lines
+            .lock()
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -103,7 +120,10 @@ fn generation(id: u64) -> u16 {
 }
 
 fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn {
-    let (executable, arguments) = program.argv.split_first().expect("the configuration names a program");
+    let (executable, arguments) = program
+        .argv
+        .split_first()
+        .expect("the configuration names a program");
     let mut command = std::process::Command::new(executable);
     command
         .args(arguments)
@@ -117,17 +137,28 @@ fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn 
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     if program.page {
-        command.env("FOREBAY_PAGE_FD", PAGE_FD.to_string()).env("FOREBAY_BELL_FD", BELL_FD.to_string());
+        command
+            .env("FOREBAY_PAGE_FD", PAGE_FD.to_string())
+            .env("FOREBAY_BELL_FD", BELL_FD.to_string());
     }
-    sys::contain(&mut command, fds.iter().map(|(fd, target)| (fd.as_raw_fd(), *target)).collect());
+    sys::contain(
+        &mut command,
+        fds.iter().map(|(fd, target)| (fd.as_raw_fd(), *target)).collect(),
+    );
     Spawn::from(command)
 }
 
 /// Leads a worker through its life: handshake, work, end. Returns when the process and all it left behind are gone.
 pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut child: Child) {
     let outputs = [
-        child.stdout.take().map(|out| capture(pool, process, BufReader::new(out), Stream::Stdout)),
-        child.stderr.take().map(|err| capture(pool, process, BufReader::new(err), Stream::Stderr)),
+        child
+            .stdout
+            .take()
+            .map(|out| capture(pool, process, BufReader::new(out), Stream::Stdout)),
+        child
+            .stderr
+            .take()
+            .map(|err| capture(pool, process, BufReader::new(err), Stream::Stderr)),
     ];
     let reading = tokio::select! {
         shaken = handshake::perform(pool, process.id, process.link()) => match shaken {
@@ -195,7 +226,12 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
     state.worker_ready(key, uses_page, Instant::now(), out);
     drop(session);
     // Only now: the reader may find the link's end at once, and the worker's place is free for another after that.
-    pool.mailboxes.adopt(Reader { pool: pool.clone(), link: process.link().clone(), worker: key, rest: ready.rest });
+    pool.mailboxes.adopt(Reader {
+        pool: pool.clone(),
+        link: process.link().clone(),
+        worker: key,
+        rest: ready.rest,
+    });
     *pool.start_error.lock() = None;
     tracing::info!(
         target: "forebay::pool", pool = %pool.name, worker = process.id, pid = process.pid, "worker ready"
@@ -215,7 +251,11 @@ fn conclude(pool: &Arc<Shared>, key: usize, process: &Process, was_read: bool, s
     tracing::error!(
         target: "forebay::pool", pool = %pool.name, worker = process.id, status, stderr = %words, "worker did not start"
     );
-    let said = pool.start_error.lock().take().filter(|said| !words.contains(said.as_str()));
+    let said = pool
+        .start_error
+        .lock()
+        .take()
+        .filter(|said| !words.contains(said.as_str()));
     let mut message = format!("worker ended during its start ({status})");
     for part in said.iter().chain((!words.is_empty()).then_some(&words)) {
         message.push('\n');
