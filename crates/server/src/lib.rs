@@ -1,3 +1,4 @@
 //! server
 
 pub mod config;
+pub mod router;

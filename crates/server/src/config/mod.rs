@@ -7,6 +7,6 @@
 mod types;
 
 pub use types::{
-    Admin, Config, Files, Listen, Log, LogFormat, LogRotation, Pool, PoolRoute, Recycle, Respond, Retry, Route,
-    Runtime, Server, Target, Worker, Workers,
+    Admin, Config, Files, Listen, Log, LogFormat, LogRotation, Pool, PoolRoute, Recycle, Respond, Retry,
+    Route, Runtime, Server, Target, Worker, Workers,
 };
