@@ -1,9 +1,10 @@
 //! What a checked configuration consists of. Byte counts are `u64`; the names are the keys of `forebay.toml`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use super::Listen;
 
 /// A checked configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -252,28 +253,4 @@ pub struct PoolRoute {
     pub run_timeout: Duration,
     /// This route's word, else the pool's.
     pub retry: Retry,
-}
-
-/// Where to listen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Listen {
-    /// `host:port` or `[v6]:port`.
-    Tcp {
-        /// An address or a name, IPv6 without brackets.
-        host: String,
-        /// 0 lets the kernel choose.
-        port: u16,
-    },
-    /// `unix:path`, absolute.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
 }
