@@ -11,6 +11,7 @@ mod error;
 mod fields;
 mod keys;
 mod listen;
+mod print;
 mod read;
 mod runtime;
 mod substitute;

@@ -552,7 +552,7 @@ pub(super) fn accepted(kind: &Kind) -> String {
 
 fn proposal<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> String {
     nearest(written, names)
-        .map(|name| format!("; did you mean `{name}`?"))
+        .map(|name| format!(" (did you mean `{name}`?)"))
         .unwrap_or_default()
 }
 

@@ -60,9 +60,14 @@ impl Builder<'_> {
         self.problems.push(problem);
     }
 
+    /// The absolute path of a path in the file.
+    fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.folder.join(path).components().collect()
+    }
+
     /// The absolute path of a file that must exist. `None`: the key is not written, or a problem has been noted.
     fn existing_file(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
-        let path = self.folder.join(fields.opt_text(name)?);
+        let path = self.resolve(fields.opt_text(name)?);
         if path.is_file() {
             return Some(path);
         }
@@ -72,7 +77,7 @@ impl Builder<'_> {
 
     /// The absolute path of a folder that must exist. `None`: the key is not written, or a problem has been noted.
     fn existing_folder(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
-        let path = self.folder.join(fields.opt_text(name)?);
+        let path = self.resolve(fields.opt_text(name)?);
         if path.is_dir() {
             return Some(path);
         }
@@ -82,7 +87,7 @@ impl Builder<'_> {
 
     /// The absolute path of a file to be made, whose folder must exist.
     fn file_to_make(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
-        let path = self.folder.join(fields.opt_text(name)?);
+        let path = self.resolve(fields.opt_text(name)?);
         let parent = path.parent().unwrap_or(self.folder);
         if !parent.is_dir() {
             self.note(fields.problem(name, format!("there is no folder `{}`", parent.display())));

@@ -121,7 +121,7 @@ impl Builder<'_> {
     /// A word with a slash is a path, another a name, as in a shell.
     fn program(&self, word: &str) -> Option<PathBuf> {
         if word.contains('/') {
-            return Some(self.folder.join(word)).filter(|file| is_executable(file));
+            return Some(self.resolve(word)).filter(|file| is_executable(file));
         }
         (self.surroundings.find_program)(word)
     }

@@ -311,7 +311,7 @@ fn no_such_pool(name: &str, declared: &[&str]) -> String {
     }
     let proposal = nearest(name, declared.iter().copied());
     let proposal = proposal
-        .map(|near| format!("; did you mean `{near}`?"))
+        .map(|near| format!(" (did you mean `{near}`?)"))
         .unwrap_or_default();
     format!(
         "there is no pool `{name}`{proposal}; the file has {}",

@@ -99,7 +99,7 @@ impl Builder<'_> {
     fn listener(&mut self, fields: &Fields, written: &Spot) -> Option<Listen> {
         match written.text.parse() {
             Ok(Listen::Unix(path)) => {
-                let path = self.folder.join(path);
+                let path = self.resolve(path);
                 self.check_socket_path(fields, "listen", written.line, &path);
                 Some(Listen::Unix(path))
             }
