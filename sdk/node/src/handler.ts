@@ -1,0 +1,59 @@
+import type { Context, WorkerContext } from './context.js';
+import type { Answer } from './reply.js';
+import type { HttpRequest } from './request.js';
+import { Router } from './router.js';
+
+/** Answers a request; what may be returned is told at {@link Answer}. Throw an `HttpError` to answer with its status. */
+export type Handler = (request: HttpRequest, ctx: Context) => Answer;
+
+/** Runs once in each worker process: before its first request, or after its last. May be asynchronous. */
+export type Hook = (ctx: WorkerContext) => unknown;
+
+/** The web-standard form of a handler: `export default { fetch(request) { return new Response('hello'); } }`. */
+export interface FetchHandler {
+  fetch(request: Request, ctx: Context): Response | Promise<Response>;
+}
+
+/** A handler module, made ready to run. */
+export interface LoadedHandler {
+  handle: Handler;
+  start: Hook[];
+  stop: Hook[];
+}
+
+/**
+ * Finds the handler in a module: its default export, or else one named `handler`, that is a router, a function, or an
+ * object with `fetch`. A CommonJS module's `module.exports` counts as both.
+ */
+export async function loadHandler(module: object, file: string): Promise<LoadedHandler> {
+  const exports = module as Record<string, unknown>;
+  const fallback = exports['default'];
+  const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
+  const candidates = [fallback, common['default'], exports['handler'], common['handler']];
+  const loaded: LoadedHandler = { handle: () => null, start: [], stop: [] };
+  for (const [list, name] of [[loaded.start, 'onStart'], [loaded.stop, 'onStop']] as const) {
+    const hook = exports[name] ?? common[name];
+    if (typeof hook === 'function') list.push(hook as Hook);
+  }
+  for (const candidate of candidates) {
+    if (candidate instanceof Router) {
+      loaded.start.push(...candidate.startHooks);
+      loaded.stop.unshift(...candidate.stopHooks);
+      return { ...loaded, handle: candidate.compile() };
+    }
+    if (typeof candidate === 'function') return { ...loaded, handle: candidate as Handler };
+    if (isObject(candidate) && typeof candidate['fetch'] === 'function') {
+      const { bridgeFetch } = await import('./fetch.js');
+      return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler) };
+    }
+  }
+  const found = Object.keys(exports).map((name) => `${name} (${typeof exports[name]})`);
+  throw new TypeError(
+    `${file} exports no handler: expected \`export default\` of a router(), a function (request, ctx) or an object with ` +
+      `fetch(request, ctx), or a function named handler; found ${found.length === 0 ? 'no exports' : found.join(', ')}`,
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,86 @@
+import { readPairs, type Bytes } from './wire.js';
+
+/**
+ * The headers of a request: the reading half of the web's `Headers`. Names are compared without regard to case; the bytes
+ * of values appear as Latin-1 text. Nothing is decoded before the first access.
+ *
+ * ```js
+ * request.headers.get('content-type')        // 'application/json', or null
+ * for (const [name, value] of request.headers) …   // as received, repeated names repeated
+ * ```
+ */
+export class RequestHeaders implements Iterable<[name: string, value: string]> {
+  #bytes: Bytes | null;
+  readonly #at: number;
+  readonly #end: number;
+  #pairs: readonly string[] = [];
+
+  /** @internal */
+  constructor(bytes: Bytes, at: number, end: number) {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#end = end;
+  }
+
+  /** `[name, value, name, value, ...]`, names in lower case. */
+  get #decoded(): readonly string[] {
+    if (this.#bytes !== null) {
+      this.#pairs = readPairs(this.#bytes, this.#at, this.#end, 'latin1');
+      this.#bytes = null;
+    }
+    return this.#pairs;
+  }
+
+  /** The header's value, or null. The values of a repeated header are joined by `, ` (those of `cookie` by `; `). */
+  get(name: string): string | null {
+    const values = this.getAll(name);
+    if (values.length < 2) return values[0] ?? null;
+    return values.join(name.toLowerCase() === 'cookie' ? '; ' : ', ');
+  }
+
+  /** Each value of the header, in the order received. */
+  getAll(name: string): string[] {
+    const wanted = name.toLowerCase();
+    const pairs = this.#decoded;
+    const values: string[] = [];
+    for (let index = 0; index < pairs.length; index += 2) {
+      if (pairs[index] === wanted) values.push(pairs[index + 1]!);
+    }
+    return values;
+  }
+
+  /** Whether the request has the header. */
+  has(name: string): boolean {
+    const wanted = name.toLowerCase();
+    const pairs = this.#decoded;
+    for (let index = 0; index < pairs.length; index += 2) if (pairs[index] === wanted) return true;
+    return false;
+  }
+
+  /** Pairs of lower-case name and value as received; a repeated header appears repeatedly. */
+  *entries(): Generator<[name: string, value: string]> {
+    const pairs = this.#decoded;
+    for (let index = 0; index < pairs.length; index += 2) yield [pairs[index]!, pairs[index + 1]!];
+  }
+
+  /** The names, in lower case, each as often as it was received. */
+  *keys(): Generator<string> {
+    for (const [name] of this) yield name;
+  }
+
+  /** The values, in the order received. */
+  *values(): Generator<string> {
+    for (const [, value] of this) yield value;
+  }
+
+  [Symbol.iterator](): Generator<[name: string, value: string]> {
+    return this.entries();
+  }
+
+  /** An object with one member for each name, as `get` gives it. */
+  toJSON(): Record<string, string> {
+    const object = Object.create(null) as Record<string, string>;
+    for (const name of this.keys()) object[name] ??= this.get(name)!;
+    return object;
+  }
+}

@@ -1,0 +1,30 @@
+/**
+ * The SDK of Forebay handlers. A handler file exports a router:
+ *
+ * ```js
+ * import { router } from 'forebay';
+ *
+ * const app = router();
+ * app.get('/users/:id', (request) => ({ id: request.params.id }));
+ * export default app;
+ * ```
+ *
+ * @module
+ */
+export { router, type ParamsOf, type RouteHandler, type Router } from './router.js';
+export {
+  HttpError,
+  Reply,
+  json,
+  reply,
+  text,
+  type Answer,
+  type HeadersLike,
+  type HttpErrorInit,
+  type ReplyInit,
+} from './reply.js';
+export type { HttpRequest } from './request.js';
+export type { RequestHeaders } from './headers.js';
+export type { UploadedFile, UploadedForm } from './form.js';
+export type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from './context.js';
+export type { FetchHandler, Handler, Hook } from './handler.js';

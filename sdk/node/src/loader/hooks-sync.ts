@@ -1,0 +1,15 @@
+/** Module hooks for Node 22.15 and newer (`module.registerHooks`), which run in the importing thread. */
+import type { LoadHookSync, ResolveHookSync } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { providedUrl } from './install.js';
+import { isTypeScript, strip } from './strip.js';
+
+export const resolve: ResolveHookSync = (specifier, context, next) => {
+  const url = providedUrl(specifier);
+  return url === undefined ? next(specifier, context) : { url, format: 'module', shortCircuit: true };
+};
+
+export const load: LoadHookSync = (url, context, next) => {
+  if (!url.startsWith('file:') || !isTypeScript(url)) return next(url, context);
+  return { format: 'module', source: strip(fileURLToPath(url)), shortCircuit: true };
+};

@@ -1,0 +1,51 @@
+/**
+ * TypeScript without a compiler at run time: the server's binary removes the types (`forebay strip FILE` prints the result)
+ * and the result is kept by the source's SHA-256, so each version of a file is stripped once on a machine.
+ */
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Longest stripped source taken from the binary. */
+const SOURCE_BYTES_MAX = 64 * 1024 * 1024;
+
+/** Whether a module at this path is TypeScript of the application; packages ship JavaScript. */
+export function isTypeScript(path: string): boolean {
+  return /\.m?ts$/.test(path) && !path.includes('/node_modules/');
+}
+
+/** The file's JavaScript. Throws with the stripper's message (file, line, what is not accepted) when it refuses. */
+export function strip(path: string): string {
+  // Loaded here because most workers strip nothing, and each takes milliseconds of their start.
+  const { createHash } = process.getBuiltinModule('node:crypto');
+  const source = readFileSync(path);
+  const cache = process.env['FOREBAY_CACHE_DIR'];
+  const folder = cache === undefined ? undefined : join(cache, 'ts');
+  const kept = folder && join(folder, `${createHash('sha256').update(source).digest('hex')}.js`);
+  if (kept !== undefined) {
+    try {
+      return readFileSync(kept, 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+  const stripped = runStripper(path);
+  if (folder !== undefined && kept !== undefined) {
+    mkdirSync(folder, { recursive: true });
+    const unfinished = `${kept}.${process.pid}`;
+    writeFileSync(unfinished, stripped);
+    renameSync(unfinished, kept);
+  }
+  return stripped;
+}
+
+function runStripper(path: string): string {
+  const binary = process.env['FOREBAY_BIN'];
+  if (binary === undefined) throw new Error(`cannot load ${path}: FOREBAY_BIN, which strips TypeScript, is not set`);
+  const { execFileSync } = process.getBuiltinModule('node:child_process');
+  try {
+    return execFileSync(binary, ['strip', path], { encoding: 'utf8', maxBuffer: SOURCE_BYTES_MAX, stdio: 'pipe' });
+  } catch (error) {
+    const { stderr, message } = error as Error & { stderr?: string };
+    throw new SyntaxError(stderr?.trim() || `cannot strip ${path}: ${message}`);
+  }
+}

@@ -1,0 +1,246 @@
+import type { UploadedForm } from './form.js';
+import { RequestHeaders } from './headers.js';
+import { HttpError } from './reply.js';
+import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
+
+/**
+ * What a handler is given: one HTTP request. Everything is decoded on first access and remembered, so a handler pays for
+ * what it touches.
+ *
+ * The body's methods return promises, as on the web. A body of at most 64 KiB (the server's `inline_body_bytes`) has
+ * arrived with the request and the promise is resolved already; a longer one is fetched from the client while it is read,
+ * at the pace of the reader. The body can be read once.
+ */
+export interface HttpRequest<Params = Record<string, string>> {
+  /** `GET`, `POST`, ... in upper case, as received. */
+  readonly method: string;
+  /** The absolute URL, such as `http://example.org/users/7?full=1`, from the `host` header. */
+  readonly url: string;
+  /** The path as received: starts with `/`, percent-encoding kept, without the query. */
+  readonly path: string;
+  /**
+   * The values of `:name` and `*name` in the pattern that matched, percent-decoded: those of the SDK's router when it
+   * routed the request, otherwise those of the route in `forebay.toml`.
+   */
+  readonly params: Readonly<Params>;
+  /** The query as the web's `URLSearchParams`: `query.get('page')`, `query.getAll('tag')`. Empty when there is none. */
+  readonly query: URLSearchParams;
+  /** The headers; hop-by-hop ones such as `connection` stay in the server. */
+  readonly headers: RequestHeaders;
+  /** The cookies by name, percent-decoded where that is possible; the first of a repeated name counts. */
+  readonly cookies: Readonly<Record<string, string>>;
+  /** The client's address, such as `203.0.113.9` or `::1`; empty when it came over a Unix socket. */
+  readonly ip: string;
+  /** The request's id: the `x-request-id` it came with, or the one the server gave it. It is in every log line. */
+  readonly id: string;
+  /** The pattern in `forebay.toml` that led here, such as `/users/*`. */
+  readonly route: string;
+  /** Parses the body as JSON; one that is not JSON is answered with 400. */
+  json<T = unknown>(): Promise<T>;
+  /** The body as text (UTF-8). */
+  text(): Promise<string>;
+  /** The body's bytes. */
+  bytes(): Promise<Uint8Array>;
+  /**
+   * The fields and files of an `application/x-www-form-urlencoded` or `multipart/form-data` body; another content type is
+   * answered with 415, a malformed body with 400.
+   */
+  form(): Promise<UploadedForm>;
+  /** The body piece by piece, with back-pressure up to the client. */
+  stream(): ReadableStream<Uint8Array>;
+}
+
+/** Where the rest of a body comes from when it did not arrive with the request. */
+export interface BodySource {
+  /** The next bytes, or null after the last; rejects when the client or the server gave the body up. */
+  read(): Promise<Uint8Array | null>;
+  /** No more bytes are wanted. */
+  cancel(): void;
+}
+
+/** A request read from the payload of a REQUEST frame, `bytes` from `at` to `end`. */
+export class WireRequest implements HttpRequest {
+  readonly #bytes: Bytes;
+  readonly #at: number;
+  readonly #end: number;
+  /** Null when the body is complete in the payload. */
+  readonly #more: BodySource | null;
+  #bodyTaken = false;
+  #method: string | undefined;
+  #path: string | undefined;
+  #params: Record<string, string> | undefined;
+  #query: URLSearchParams | undefined;
+  #headers: RequestHeaders | undefined;
+  #cookies: Record<string, string> | undefined;
+
+  constructor(bytes: Bytes, at: number, end: number, more: BodySource | null) {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#end = end;
+    this.#more = more;
+  }
+
+  get method(): string {
+    if (this.#method === undefined) {
+      const at = this.#at + REQUEST_TABLE_BYTES;
+      this.#method = this.#bytes.latin1Slice(at, at + readU32(this.#bytes, this.#at + 4));
+    }
+    return this.#method;
+  }
+
+  get path(): string {
+    if (this.#path === undefined) {
+      const at = this.#partAt(1);
+      this.#path = this.#bytes.latin1Slice(at, at + readU32(this.#bytes, this.#at + 8));
+    }
+    return this.#path;
+  }
+
+  /** Method and path in one piece, such as `GET/users`: the key of static routes. */
+  get methodAndPath(): string {
+    const at = this.#at + REQUEST_TABLE_BYTES;
+    return this.#bytes.latin1Slice(
+      at,
+      at + readU32(this.#bytes, this.#at + 4) + readU32(this.#bytes, this.#at + 8),
+    );
+  }
+
+  get url(): string {
+    const query = this.#part(2);
+    return `http://${this.headers.get('host') ?? 'localhost'}${this.path}${query === '' ? '' : '?'}${query}`;
+  }
+
+  get query(): URLSearchParams {
+    return (this.#query ??= new URLSearchParams(this.#part(2)));
+  }
+
+  get route(): string {
+    const at = this.#partAt(3);
+    return this.#bytes.utf8Slice(at, this.#partAt(4));
+  }
+
+  get params(): Readonly<Record<string, string>> {
+    if (this.#params === undefined) {
+      const params = Object.create(null) as Record<string, string>;
+      const pairs = readPairs(this.#bytes, this.#partAt(4), this.#partAt(5), 'utf8');
+      for (let index = 0; index < pairs.length; index += 2) params[pairs[index]!] = pairs[index + 1]!;
+      this.#params = params;
+    }
+    return this.#params;
+  }
+
+  /** The router's own match takes the place of the server's. */
+  set params(params: Record<string, string>) {
+    this.#params = params;
+  }
+
+  get headers(): RequestHeaders {
+    return (this.#headers ??= new RequestHeaders(this.#bytes, this.#partAt(5), this.#partAt(6)));
+  }
+
+  get cookies(): Readonly<Record<string, string>> {
+    return (this.#cookies ??= readCookies(this.headers.get('cookie') ?? ''));
+  }
+
+  get ip(): string {
+    return this.#part(6);
+  }
+
+  get id(): string {
+    return this.headers.get('x-request-id') ?? '';
+  }
+
+  async json<T = unknown>(): Promise<T> {
+    const text = await this.text();
+    try {
+      return JSON.parse(text) as T;
+    } catch (error) {
+      throw new HttpError(400, `the body is not JSON: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  async text(): Promise<string> {
+    if (this.#more === null) {
+      this.#takeBody();
+      return this.#bytes.utf8Slice(this.#partAt(7), this.#end);
+    }
+    const bytes = (await this.bytes()) as Bytes;
+    return bytes.utf8Slice(0, bytes.length);
+  }
+
+  async bytes(): Promise<Uint8Array> {
+    this.#takeBody();
+    const first = this.#bytes.subarray(this.#partAt(7), this.#end);
+    if (this.#more === null) return first;
+    const parts: Uint8Array[] = [first];
+    for (let part; (part = await this.#more.read()) !== null; ) parts.push(part);
+    return Buffer.concat(parts);
+  }
+
+  async form(): Promise<UploadedForm> {
+    const { readForm } = await import('./form.js');
+    return readForm(this.headers.get('content-type') ?? '', await this.bytes());
+  }
+
+  stream(): ReadableStream<Uint8Array> {
+    this.#takeBody();
+    const more = this.#more;
+    const first = this.#bytes.subarray(this.#partAt(7), this.#end);
+    let pending: Uint8Array | null = first.length > 0 ? first : null;
+    return new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          const part = pending ?? (await more?.read()) ?? null;
+          pending = null;
+          if (part === null) controller.close();
+          else controller.enqueue(part);
+        },
+        cancel: () => more?.cancel(),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** Whether `stream()` would give anything. */
+  get hasBody(): boolean {
+    return this.#more !== null || this.#partAt(7) < this.#end;
+  }
+
+  #takeBody(): void {
+    if (this.#bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
+    this.#bodyTaken = true;
+  }
+
+  /** Where part `index` of method, path, query, route, params, headers, peer, body begins. */
+  #partAt(index: number): number {
+    let at = this.#at + REQUEST_TABLE_BYTES;
+    for (let before = 1; before <= index; before++) at += readU32(this.#bytes, this.#at + before * 4);
+    return at;
+  }
+
+  #part(index: number): string {
+    const at = this.#partAt(index);
+    return this.#bytes.latin1Slice(at, at + readU32(this.#bytes, this.#at + 4 + index * 4));
+  }
+}
+
+function readCookies(header: string): Record<string, string> {
+  const cookies = Object.create(null) as Record<string, string>;
+  for (const pair of header.split(';')) {
+    const equals = pair.indexOf('=');
+    if (equals < 0) continue;
+    const name = pair.slice(0, equals).trim();
+    let value = pair.slice(equals + 1).trim();
+    if (value.startsWith('"') && value.endsWith('"') && value.length > 1) value = value.slice(1, -1);
+    cookies[name] ??= decodeCookie(value);
+  }
+  return cookies;
+}
+
+function decodeCookie(value: string): string {
+  try {
+    return value.includes('%') ? decodeURIComponent(value) : value;
+  } catch {
+    return value;
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Frames of the worker protocol (protocol/PROTOCOL.md, sections 2 to 6): numbers, sizes, and the two forms that are
+ * read or written in more than one place. Bytes only; nothing here knows a socket.
+ */
+
+/** A `Buffer` with the methods both runtimes have and `@types/node` leaves out; they skip the encoding's lookup. */
+export interface Bytes extends Buffer {
+  latin1Slice(start: number, end: number): string;
+  utf8Slice(start: number, end: number): string;
+  utf8Write(text: string, offset: number, length: number): number;
+  latin1Write(text: string, offset: number, length: number): number;
+}
+
+export const PROTOCOL = 1;
+export const HEADER_BYTES = 16;
+export const FRAME_PAYLOAD_MAX = 1_048_576;
+
+export const PAD = 0x00;
+export const HELLO = 0x01;
+export const INIT = 0x02;
+export const READY = 0x03;
+export const FAILED = 0x04;
+export const DRAIN = 0x05;
+export const LOG = 0x06;
+export const REQUEST = 0x10;
+export const BODY = 0x11;
+export const WINDOW = 0x12;
+export const ABORT = 0x13;
+export const RESET = 0x14;
+export const RESPONSE = 0x20;
+
+/** On REQUEST, BODY and RESPONSE: the body ends with this frame. */
+export const END = 0x01;
+/** On RESPONSE: the handler threw. */
+export const FAULT = 0x02;
+
+/** Bytes of a REQUEST payload before `method`. */
+export const REQUEST_TABLE_BYTES = 32;
+/** Bytes of a RESPONSE payload before `headers`. */
+export const RESPONSE_TABLE_BYTES = 12;
+
+/** Content types that a RESPONSE names by number; the index is the number. */
+export const CONTENT_TYPES = [
+  undefined,
+  'application/json',
+  'text/plain; charset=utf-8',
+  'application/octet-stream',
+  'text/html; charset=utf-8',
+] as const;
+export const KIND_NONE = 0;
+export const KIND_JSON = 1;
+export const KIND_TEXT = 2;
+export const KIND_BYTES = 3;
+
+/** Reads the u32 at `at`; the caller knows that four bytes are there. */
+export function readU32(bytes: Uint8Array, at: number): number {
+  return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
+}
+
+/** Writes a u32 at `at`. */
+export function writeU32(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+  bytes[at + 2] = value >>> 16;
+  bytes[at + 3] = value >>> 24;
+}
+
+/** Writes a frame's 16 header bytes at `at`; `length` is that of the payload. */
+export function writeHeader(
+  bytes: Uint8Array,
+  at: number,
+  length: number,
+  type: number,
+  flags: number,
+  generation: number,
+  job: number,
+  slot: number,
+): void {
+  writeU32(bytes, at, length);
+  bytes[at + 4] = type;
+  bytes[at + 5] = flags;
+  bytes[at + 6] = generation;
+  bytes[at + 7] = generation >>> 8;
+  writeU32(bytes, at + 8, job);
+  writeU32(bytes, at + 12, slot);
+}
+
+/** A whole frame in memory of its own. */
+export function frame(
+  type: number,
+  flags: number,
+  generation: number,
+  job: number,
+  slot: number,
+  payload: Uint8Array | string = '',
+): Bytes {
+  const length = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + length) as Bytes;
+  writeHeader(bytes, 0, length, type, flags, generation, job, slot);
+  if (typeof payload === 'string') bytes.utf8Write(payload, HEADER_BYTES, length);
+  else bytes.set(payload, HEADER_BYTES);
+  return bytes;
+}
+
+/**
+ * Reads a pair block (section 4) into `[name, value, name, value, ...]`. Names and values of headers are bytes and come
+ * out as Latin-1 text, as on the web; parameters are UTF-8.
+ */
+export function readPairs(bytes: Bytes, at: number, end: number, encoding: 'latin1' | 'utf8'): string[] {
+  const pairs: string[] = [];
+  while (at < end) {
+    const name = at + 8;
+    const value = name + readU32(bytes, at);
+    const next = value + readU32(bytes, at + 4);
+    if (encoding === 'latin1') pairs.push(bytes.latin1Slice(name, value), bytes.latin1Slice(value, next));
+    else pairs.push(bytes.utf8Slice(name, value), bytes.utf8Slice(value, next));
+    at = next;
+  }
+  return pairs;
+}
+
+/** Bytes that {@link writePairs} needs for these `[name, value, ...]`, whose characters are all below U+0100. */
+export function pairsBytes(pairs: readonly string[]): number {
+  let bytes = pairs.length * 4;
+  for (const text of pairs) bytes += text.length;
+  return bytes;
+}
+
+/** Writes a pair block of Latin-1 text at `at` and returns its end. */
+export function writePairs(bytes: Bytes, at: number, pairs: readonly string[]): number {
+  for (let index = 0; index < pairs.length; index += 2) {
+    const name = pairs[index]!;
+    const value = pairs[index + 1]!;
+    writeU32(bytes, at, name.length);
+    writeU32(bytes, at + 4, value.length);
+    bytes.latin1Write(name, at + 8, name.length);
+    bytes.latin1Write(value, at + 8 + name.length, value.length);
+    at += 8 + name.length + value.length;
+  }
+  return at;
+}

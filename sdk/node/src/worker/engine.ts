@@ -1,0 +1,457 @@
+/**
+ * The worker's loop: frames in, handler calls, answers out.
+ *
+ * Under load everything here happens within one read of the link: each REQUEST is claimed, its handler called, its answer
+ * written to the outbox, before the next one is looked at; the doorbell comes last. What cannot run yet (a handler's promise
+ * is open, an answer has not left) stays in `#inbox`, unclaimed, so that the server may give it to another worker.
+ */
+import type { Log, WorkerContext } from '../context.js';
+import type { Handler, Hook } from '../handler.js';
+import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
+import {
+  ABORT,
+  BODY,
+  DRAIN,
+  END,
+  FAULT,
+  FRAME_PAYLOAD_MAX,
+  HEADER_BYTES,
+  INIT,
+  KIND_JSON,
+  KIND_TEXT,
+  LOG,
+  REQUEST,
+  RESET,
+  RESPONSE,
+  RESPONSE_TABLE_BYTES,
+  WINDOW,
+  frame,
+  pairsBytes,
+  readU32,
+  writeHeader,
+  writePairs,
+  writeU32,
+  type Bytes,
+} from '../wire.js';
+import { Job, type JobOwner } from './job.js';
+import type { Link, LinkEvents } from './link.js';
+import type { Page } from './page.js';
+import type { FrameSink } from './stream.js';
+
+/** Log lines are dropped, and counted, while so many bytes wait to leave. */
+const LOG_BACKLOG_MAX = 1_048_576;
+/** A longer log line is cut. */
+const LOG_LINE_MAX = 65_536;
+
+const NO_HEADERS: readonly string[] = [];
+
+/** The members of INIT that a worker uses. */
+export interface Init {
+  readonly pool: string;
+  readonly worker: number;
+  readonly handler: string | null;
+  readonly start: string | null;
+  readonly concurrency: number;
+  readonly window_bytes: number;
+}
+
+/** A REQUEST that waits, unclaimed. */
+interface Waiting {
+  readonly bytes: Bytes;
+  readonly at: number;
+  readonly end: number;
+  readonly flags: number;
+  readonly number: number;
+  readonly slot: number;
+  readonly received: number;
+}
+
+export class Engine implements LinkEvents, JobOwner, FrameSink {
+  /** Set once the link is open, before its first frame. */
+  link!: Link;
+  readonly #generation: number;
+  readonly #page: Page | null;
+  readonly #onInit: (init: Init) => void;
+  readonly #onEnd: (status: number) => void;
+  #context: WorkerContext | null = null;
+  #handle: Handler | null = null;
+  #stopHooks: readonly Hook[] = [];
+  #concurrency = 1;
+  #window = 0;
+  /** Jobs claimed and not answered yet. */
+  #running = 0;
+  /** Those among them that outlast their frame, by slot. */
+  readonly #jobs = new Map<number, Job>();
+  #inbox: Waiting[] = [];
+  /** The clock as last read: at the start of a batch and after each job. */
+  #now = 0;
+  #ringing = false;
+  #draining = false;
+  #ended = false;
+  #idle: (() => void)[] = [];
+  #droppedLogs = 0;
+
+  constructor(generation: number, page: Page | null, onInit: (init: Init) => void, onEnd: (status: number) => void) {
+    this.#generation = generation;
+    this.#page = page;
+    this.#onInit = onInit;
+    this.#onEnd = onEnd;
+  }
+
+  // The worker's life.
+
+  /** Everything is loaded: from here on requests are answered. */
+  serve(init: Init, context: WorkerContext, handle: Handler, stopHooks: readonly Hook[]): void {
+    this.#concurrency = init.concurrency;
+    this.#window = init.window_bytes;
+    this.#context = context;
+    this.#handle = handle;
+    this.#stopHooks = stopHooks;
+    if (this.#draining) void this.#stop();
+  }
+
+  /** Finishes what is claimed, runs the stop hooks and ends the process with status 0. */
+  drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#inbox = [];
+    if (this.#running === 0 && this.#handle !== null) void this.#stop();
+  }
+
+  async #stop(): Promise<void> {
+    let status = 0;
+    for (const hook of this.#stopHooks) {
+      try {
+        await hook(this.context);
+      } catch (error) {
+        status = 1;
+        report('a stop hook failed', error);
+      }
+    }
+    this.endWhenSent(status);
+  }
+
+  /** Ends the process as soon as nothing waits to be sent. */
+  endWhenSent(status: number): void {
+    this.#page?.ring();
+    void this.idle().then(() => this.#end(status));
+  }
+
+  #end(status: number): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#onEnd(status);
+  }
+
+  // Frames in.
+
+  frames(bytes: Bytes, at: number, end: number): number {
+    const received = (this.#now = performance.now());
+    while (end - at >= HEADER_BYTES) {
+      const length = readU32(bytes, at);
+      if (length > FRAME_PAYLOAD_MAX) {
+        process.stderr.write(`forebay: the server sent a frame of ${length} bytes (at most ${FRAME_PAYLOAD_MAX})\n`);
+        this.#end(1);
+        return end;
+      }
+      const start = at + HEADER_BYTES;
+      const next = start + length;
+      if (next > end) break;
+      if ((bytes[at + 6]! | (bytes[at + 7]! << 8)) === this.#generation) {
+        const type = bytes[at + 4]!;
+        const flags = bytes[at + 5]!;
+        const number = readU32(bytes, at + 8);
+        const slot = readU32(bytes, at + 12);
+        if (type !== REQUEST) this.#control(type, flags, number, slot, bytes, start, next);
+        else if (this.#free && this.#inbox.length === 0) this.#run(bytes, start, next, flags, number, slot, received);
+        else if (!this.#draining) this.#inbox.push({ bytes, at: start, end: next, flags, number, slot, received });
+      }
+      at = next;
+    }
+    this.#page?.ring();
+    return at;
+  }
+
+  #control(type: number, flags: number, number: number, slot: number, bytes: Bytes, at: number, end: number): void {
+    if (type === INIT) {
+      this.#onInit(JSON.parse(bytes.utf8Slice(at, end)) as Init);
+    } else if (type === DRAIN) {
+      this.drain();
+    } else {
+      const job = this.#jobs.get(slot);
+      if (job === undefined || job.number !== number) return;
+      if (type === BODY) job.receive(bytes.subarray(at, end), (flags & END) !== 0);
+      else if (type === WINDOW) job.grow(readU32(bytes, at));
+      else if (type === ABORT) job.abort(bytes[at]!);
+      else if (type === RESET) job.failBody(new Error('the client ended its request early'));
+    }
+  }
+
+  drained(): void {
+    if (this.link.backlog > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+    if (this.#droppedLogs > 0) {
+      const dropped = this.#droppedLogs;
+      this.#droppedLogs = 0;
+      this.#log(null, 'warn', `${dropped} log lines were dropped: the server took them too slowly`, undefined);
+    }
+    this.#pump();
+  }
+
+  closed(): void {
+    this.#end(0);
+  }
+
+  // Jobs.
+
+  /** Whether another job may be claimed: one place is free, and no finished answer waits in our own memory. */
+  get #free(): boolean {
+    return this.#running < this.#concurrency && this.link.backlog === 0 && !this.#draining;
+  }
+
+  /** Starts what waited, as far as there is room now. */
+  #pump(): void {
+    while (this.#inbox.length > 0 && this.#free) {
+      const { bytes, at, end, flags, number, slot, received } = this.#inbox.shift()!;
+      this.#run(bytes, at, end, flags, number, slot, received);
+    }
+    this.#ringSoon();
+  }
+
+  #run(bytes: Bytes, at: number, end: number, flags: number, number: number, slot: number, received: number): void {
+    const page = this.#page;
+    if (page !== null) {
+      if (!page.claim(number, slot)) return;
+      page.ringIfLate(this.#now);
+    }
+    const job = new Job(this, bytes, at, end, flags, number, slot, received, this.#now, this.#window);
+    this.#running++;
+    let value: unknown;
+    try {
+      value = this.#handle!(job.request, job);
+    } catch (error) {
+      this.#fail(job, error);
+      return;
+    }
+    if (isPromise(value)) this.#await(job, value);
+    else this.#answer(job, value);
+  }
+
+  #await(job: Job, promise: PromiseLike<unknown>): void {
+    this.#jobs.set(job.slot, job);
+    promise.then(
+      (value) => this.#answer(job, value),
+      (error: unknown) => this.#fail(job, error),
+    );
+  }
+
+  #answer(job: Job, value: unknown): void {
+    if (typeof value === 'string') {
+      this.#respond(job, 200, KIND_TEXT, NO_HEADERS, value, 0);
+      return;
+    }
+    let body: string | null = null;
+    let reply: Reply | null = null;
+    try {
+      if (isPlain(value)) body = toJson(value);
+      else reply = toReply(value);
+    } catch (error) {
+      this.#fail(job, error);
+      return;
+    }
+    if (body !== null) this.#respond(job, 200, KIND_JSON, NO_HEADERS, body, 0);
+    else this.#send(job, reply!, 0);
+  }
+
+  /** Answers a job whose handler threw, or returned what cannot be sent. */
+  #fail(job: Job, error: unknown): void {
+    const { request } = job;
+    const known = error instanceof HttpError;
+    if (!known) report(`${request.method} ${request.path} failed (request ${request.id})`, error);
+    let reply: Reply;
+    try {
+      reply = errorReply(error, request.id);
+    } catch (second) {
+      report(`the error of ${request.method} ${request.path} (request ${request.id}) cannot be sent`, second);
+      reply = errorReply(undefined, request.id);
+    }
+    this.#send(job, reply, known ? 0 : FAULT);
+  }
+
+  #send(job: Job, reply: Reply, flags: number): void {
+    const { body } = reply;
+    if (body === null || typeof body === 'string' || body instanceof Uint8Array) {
+      this.#respond(job, reply.status, reply.kind, reply.headers, body ?? '', flags);
+    } else {
+      this.#stream(job, reply, body);
+    }
+  }
+
+  #stream(job: Job, reply: Reply, body: AsyncIterable<unknown>): void {
+    this.#jobs.set(job.slot, job);
+    const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
+    const pieces = body[Symbol.asyncIterator]();
+    import('./stream.js')
+      .then(({ streamReply }) => streamReply(job, reply, pieces, this, (error) => report(label, error)))
+      .catch((error: unknown) => this.#fail(job, error));
+  }
+
+  /** Sends a whole answer, through the outbox where it fits, and ends the job. */
+  #respond(
+    job: Job,
+    status: number,
+    kind: number,
+    headers: readonly string[],
+    body: string | Uint8Array,
+    flags: number,
+  ): void {
+    const now = (this.#now = performance.now());
+    const micros = microseconds(now - job.started);
+    const put = this.#page?.put(flags, job.number, job.slot, status, kind, micros, headers, body, now) ?? false;
+    if (!put) {
+      const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+      const rest = FRAME_PAYLOAD_MAX - RESPONSE_TABLE_BYTES - pairsBytes(headers);
+      if (bytes.length > rest) {
+        const sized = new Reply(status, kind, [...headers, 'content-length', String(bytes.length)], null);
+        this.#stream(job, sized, once(bytes));
+        return;
+      }
+      this.#writeResponse(job, status, kind, headers, bytes, flags | END, micros);
+    }
+    this.#over(job);
+  }
+
+  #writeResponse(
+    job: Job,
+    status: number,
+    kind: number,
+    headers: readonly string[],
+    body: Uint8Array,
+    flags: number,
+    micros: number,
+  ): void {
+    const block = pairsBytes(headers);
+    const length = RESPONSE_TABLE_BYTES + block + body.length;
+    const bytes = Buffer.allocUnsafe(HEADER_BYTES + length) as Bytes;
+    writeHeader(bytes, 0, length, RESPONSE, flags, this.#generation, job.number, job.slot);
+    writeU32(bytes, HEADER_BYTES, status | (kind << 16));
+    writeU32(bytes, HEADER_BYTES + 4, micros);
+    writeU32(bytes, HEADER_BYTES + 8, block);
+    bytes.set(body, writePairs(bytes, HEADER_BYTES + RESPONSE_TABLE_BYTES, headers));
+    this.link.write(bytes);
+  }
+
+  /** The job's last frame has been written: its place is free. */
+  #over(job: Job): void {
+    this.#running--;
+    // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
+    if (this.#jobs.get(job.slot) !== job) {
+      if (this.#draining && this.#running === 0) void this.#stop();
+      return;
+    }
+    this.#jobs.delete(job.slot);
+    job.failBody(new Error('the request has been answered'));
+    if (this.#draining && this.#running === 0) void this.#stop();
+    else this.#pump();
+  }
+
+  /** Rings after the microtasks that are due: they may bring more answers. */
+  #ringSoon(): void {
+    if (this.#page === null || this.#ringing) return;
+    this.#ringing = true;
+    process.nextTick(() => {
+      this.#ringing = false;
+      this.#page!.ring();
+    });
+  }
+
+  // For jobs and streams.
+
+  get context(): WorkerContext {
+    return this.#context!;
+  }
+
+  grant(job: Job, bytes: number): void {
+    const payload = Buffer.allocUnsafe(4);
+    writeU32(payload, 0, bytes);
+    this.link.write(frame(WINDOW, 0, this.#generation, job.number, job.slot, payload));
+  }
+
+  head(job: Job, reply: Reply, body: Uint8Array, end: boolean): void {
+    if (end) {
+      this.#respond(job, reply.status, reply.kind, reply.headers, body, 0);
+      return;
+    }
+    const micros = microseconds(performance.now() - job.started);
+    this.#writeResponse(job, reply.status, reply.kind, reply.headers, body, 0, micros);
+  }
+
+  body(job: Job, bytes: Uint8Array, end: boolean): void {
+    this.link.write(frame(BODY, end ? END : 0, this.#generation, job.number, job.slot, bytes));
+    if (end) this.#over(job);
+  }
+
+  reset(job: Job): void {
+    this.link.write(frame(RESET, 0, this.#generation, job.number, job.slot));
+    this.#over(job);
+  }
+
+  idle(): Promise<void> {
+    if (this.link.backlog === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  logOf(job: Job | null): Log {
+    return {
+      debug: (message, fields) => this.#log(job, 'debug', message, fields),
+      info: (message, fields) => this.#log(job, 'info', message, fields),
+      warn: (message, fields) => this.#log(job, 'warn', message, fields),
+      error: (message, fields) => this.#log(job, 'error', message, fields),
+    };
+  }
+
+  #log(job: Job | null, level: string, message: string, fields: Readonly<Record<string, unknown>> | undefined): void {
+    if (this.link.backlog > LOG_BACKLOG_MAX) {
+      this.#droppedLogs++;
+      return;
+    }
+    const text = String(message).slice(0, LOG_LINE_MAX);
+    let line: string;
+    try {
+      line = JSON.stringify({ level, message: text, fields });
+      if (line.length > LOG_LINE_MAX * 2) throw new RangeError(`they take ${line.length} characters`);
+    } catch (error) {
+      line = JSON.stringify({ level, message: text, fields: { fields_dropped: (error as Error).message } });
+    }
+    this.link.write(frame(LOG, 0, this.#generation, job?.number ?? 0, job?.slot ?? 0, line));
+  }
+}
+
+/** Writes a failure to standard error, which the server logs line by line. */
+export function report(what: string, error: unknown): void {
+  const detail = error instanceof Error ? (error.stack ?? String(error)) : String(error);
+  process.stderr.write(`forebay: ${what}: ${detail}\n`);
+}
+
+function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return value instanceof Promise || (isObject(value) && !isPlain(value) && typeof value['then'] === 'function');
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** An object literal or array: JSON without a further look. */
+function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null || Array.isArray(value);
+}
+
+function microseconds(milliseconds: number): number {
+  return Math.min(Math.round(milliseconds * 1000), 0xffff_ffff);
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}

@@ -1,0 +1,170 @@
+/**
+ * The memory page that server and worker share (protocol/PROTOCOL.md, section 6): claim words, outbox, doorbell.
+ *
+ * A frame put into the outbox outlives this process; a tail is stored only after the whole frame is written.
+ */
+import { createRequire } from 'node:module';
+import {
+  END,
+  HEADER_BYTES,
+  PAD,
+  RESPONSE,
+  RESPONSE_TABLE_BYTES,
+  pairsBytes,
+  writePairs,
+  type Bytes,
+} from '../wire.js';
+
+const FORMAT = 0x46420001;
+const FORMAT_WORD = 0;
+const BELL_WORD = 64 / 4;
+const HEAD_WORD = 128 / 4;
+const TAIL_WORD = 192 / 4;
+const CLAIM_WORDS = 4096 / 4;
+const SLOTS = 4096;
+const OUTBOX_AT = 20_480;
+const OUTBOX_BYTES = 262_144;
+/** Longest frame, header included, that goes through the outbox. */
+const OUTBOX_FRAME_MAX = 32_768;
+/** A frame may wait so long, in milliseconds, before the doorbell must be rung ahead of another handler. */
+const UNANNOUNCED_MAX_MS = 0.2;
+
+const OFFERED = 1;
+const CLAIMED = 2;
+
+interface Addon {
+  mapPage(fd: number): ArrayBuffer;
+  ring(fd: number): void;
+}
+
+export class Page {
+  readonly #words: Int32Array;
+  readonly #bytes: Bytes;
+  readonly #generation: number;
+  readonly #addon: Addon;
+  readonly #bell: number;
+  #tail: number;
+  /** The server's head as last read: it may only have moved on since. */
+  #head: number;
+  /** When the oldest frame was put that no doorbell has announced; 0 when there is none. */
+  #unannounced = 0;
+
+  private constructor(addon: Addon, page: number, bell: number, generation: number) {
+    const memory = addon.mapPage(page);
+    this.#words = new Int32Array(memory);
+    this.#bytes = Buffer.from(memory) as Bytes;
+    const format = this.#words[FORMAT_WORD]! >>> 0;
+    if (format !== FORMAT) {
+      throw new Error(`the shared page has format 0x${format.toString(16)}, this SDK knows 0x${FORMAT.toString(16)}`);
+    }
+    this.#generation = generation;
+    this.#addon = addon;
+    this.#bell = bell;
+    this.#tail = Atomics.load(this.#words, TAIL_WORD) >>> 0;
+    this.#head = Atomics.load(this.#words, HEAD_WORD) >>> 0;
+  }
+
+  /**
+   * Maps the page, or returns null when the server gave none or the addon does not load here: the worker then answers
+   * on the link, one job at a time.
+   */
+  static open(page: string | undefined, bell: string | undefined, generation: number): Page | null {
+    if (page === undefined || bell === undefined) return null;
+    try {
+      const addon = createRequire(import.meta.url)('../forebay.node') as Addon;
+      return new Page(addon, Number(page), Number(bell), generation);
+    } catch (error) {
+      process.stderr.write(`forebay: works without the shared page: ${(error as Error).message}\n`);
+      return null;
+    }
+  }
+
+  /** Takes the job for this worker; false when the server has taken it back. */
+  claim(job: number, slot: number): boolean {
+    if (slot >= SLOTS) return false;
+    const word = job << 2;
+    const offered = word | OFFERED;
+    return Atomics.compareExchange(this.#words, CLAIM_WORDS + slot, offered, word | CLAIMED) === offered;
+  }
+
+  /**
+   * Puts a RESPONSE with END into the outbox; `headers` is a flat list of Latin-1 names and values. False when the frame is
+   * too long or the ring is full; nothing is written then.
+   */
+  put(
+    flags: number,
+    job: number,
+    slot: number,
+    status: number,
+    kind: number,
+    micros: number,
+    headers: readonly string[],
+    body: string | Uint8Array,
+    now: number,
+  ): boolean {
+    const block = headers.length === 0 ? 0 : pairsBytes(headers);
+    const before = HEADER_BYTES + RESPONSE_TABLE_BYTES + block;
+    // UTF-8 takes at most three bytes for each UTF-16 unit: the exact length is counted only when that might not fit.
+    let room = typeof body === 'string' ? body.length * 3 : body.length;
+    let at = this.#reserve(before + room);
+    if (at < 0) {
+      if (typeof body !== 'string') return false;
+      room = Buffer.byteLength(body);
+      at = this.#reserve(before + room);
+      if (at < 0) return false;
+    }
+    if (block > 0) writePairs(this.#bytes, at + HEADER_BYTES + RESPONSE_TABLE_BYTES, headers);
+    if (room > 0) {
+      if (typeof body === 'string') room = this.#bytes.utf8Write(body, at + before, room);
+      else this.#bytes.set(body, at + before);
+    }
+    const words = this.#words;
+    const word = at >> 2;
+    words[word] = RESPONSE_TABLE_BYTES + block + room;
+    words[word + 1] = RESPONSE | ((flags | END) << 8) | (this.#generation << 16);
+    words[word + 2] = job;
+    words[word + 3] = slot;
+    words[word + 4] = status | (kind << 16);
+    words[word + 5] = micros;
+    words[word + 6] = block;
+    this.#tail = (this.#tail + ((before + room + 15) & ~15)) >>> 0;
+    Atomics.store(words, TAIL_WORD, this.#tail | 0);
+    if (this.#unannounced === 0) this.#unannounced = now;
+    return true;
+  }
+
+  /** Rings when frames have waited for long; called before a handler starts. */
+  ringIfLate(now: number): void {
+    if (this.#unannounced !== 0 && now - this.#unannounced > UNANNOUNCED_MAX_MS) this.ring();
+  }
+
+  /** Announces what was put since the last call; free when there is nothing, or when the server is awake. */
+  ring(): void {
+    if (this.#unannounced === 0) return;
+    this.#unannounced = 0;
+    if (Atomics.exchange(this.#words, BELL_WORD, 0) === 1) this.#addon.ring(this.#bell);
+  }
+
+  /** Where a frame of `size` bytes may be written, or -1. Writes the PAD that a wrap needs. */
+  #reserve(size: number): number {
+    if (size > OUTBOX_FRAME_MAX) return -1;
+    const offset = this.#tail & (OUTBOX_BYTES - 1);
+    const rest = OUTBOX_BYTES - offset;
+    const padding = size > rest ? rest : 0;
+    if (!this.#hasRoom(padding + size)) return -1;
+    if (padding === 0) return OUTBOX_AT + offset;
+    const word = (OUTBOX_AT + offset) >> 2;
+    this.#words[word] = rest - HEADER_BYTES;
+    this.#words[word + 1] = PAD | (this.#generation << 16);
+    this.#words[word + 2] = 0;
+    this.#words[word + 3] = 0;
+    this.#tail = (this.#tail + rest) >>> 0;
+    return OUTBOX_AT;
+  }
+
+  #hasRoom(size: number): boolean {
+    if (OUTBOX_BYTES - ((this.#tail - this.#head) >>> 0) >= size) return true;
+    this.#head = Atomics.load(this.#words, HEAD_WORD) >>> 0;
+    return OUTBOX_BYTES - ((this.#tail - this.#head) >>> 0) >= size;
+  }
+}
