@@ -1,5 +1,7 @@
 //! The configuration through its public face: what a good file becomes, and the whole text of each error.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first thing that fails")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

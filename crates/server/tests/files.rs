@@ -1,5 +1,7 @@
 //! A static folder through its public face.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first thing that fails")]
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, symlink};

@@ -341,12 +341,11 @@ impl Leaf {
     /// `Err`: a method that another route has here already, and that route.
     fn add(&mut self, methods: &[String], route: usize) -> Result<(), (String, usize)> {
         if methods.is_empty() {
-            return match self.any {
-                Some(first) => Err(("every method".to_owned(), first)),
-                None => {
-                    self.any = Some(route);
-                    Ok(())
-                }
+            let first = *self.any.get_or_insert(route);
+            return if first == route {
+                Ok(())
+            } else {
+                Err(("every method".to_owned(), first))
             };
         }
         for method in methods {

@@ -235,13 +235,12 @@ fn modified_of(meta: &Metadata) -> Option<SystemTime> {
 
 /// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
 fn encode(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
+    let byte = |byte: u8| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
+            char::from(byte).to_string()
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            format!("%{byte:02X}")
         }
-    }
-    out
+    };
+    name.bytes().map(byte).collect()
 }
