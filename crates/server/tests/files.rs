@@ -156,6 +156,8 @@ fn a_folder_answers_with_its_index_and_sends_those_who_forget_the_slash() {
         );
     }
     assert_eq!(site.get("docs/empty/").status, 404);
+    fs::create_dir(site.root.join("public/docs/empty/index.html")).unwrap();
+    assert_eq!(site.get("docs/empty/").status, 404);
     assert_eq!(site.get("a.txt/").status, 404);
 }
 
@@ -176,6 +178,8 @@ fn nothing_outside_the_folder_and_nothing_hidden_is_found() {
         "docs%2f..%2f..%2fsecret.txt",
         "/etc/passwd",
         "%2fetc%2fpasswd",
+        "docs%2Findex.html",
+        "docs%2F..%2F.env",
         "docs//index.html",
         "./a.txt",
         "a.txt%00",

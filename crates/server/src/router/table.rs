@@ -131,7 +131,6 @@ impl<T> Router<T> {
         let host = host::name_of(host);
         let mut starts = Starts::new();
         for table in self.hosts.iter().filter(|table| table.host.accepts(host)) {
-            starts.clear();
             if let Some(route) = table.search(0, 0, &path, &mut starts, &mut |leaf| leaf.route(method)) {
                 return Outcome::Found(self.found(route, &path, &starts));
             }
@@ -256,7 +255,7 @@ impl<T> Router<T> {
 }
 
 impl HostTable {
-    /// Visits the leaves that match the path, the most specific first, until `accept` takes one.
+    /// Visits the leaves that match the path, the most specific first, until `accept` takes one. `starts` is as before when none is taken.
     fn search(
         &self,
         node: usize,
