@@ -742,6 +742,25 @@ fn a_runtime_that_is_not_there_is_a_clear_error() {
 }
 
 #[test]
+fn a_file_is_read_in_the_surroundings_of_this_process() {
+    let project = Project::new();
+    let file = project.folder.join("own.toml");
+    let text = "[pool.sh]\ncommand = ['sh']\nenv = { HOME = '${HOME:-/}' }\n[[route]]\npath = '/*'\nfiles = 'public'\n";
+    fs::write(&file, text).unwrap();
+    let config = Config::load(&file).unwrap();
+    assert_eq!((&config.file, &config.folder), (&file, &project.folder));
+    let Worker::Command { program, .. } = &config.pools["sh"].worker else {
+        panic!("not a command")
+    };
+    assert!(program.is_absolute() && program.ends_with("sh"), "{program:?}");
+    fs::write(&file, " ".repeat((4 << 20) + 1)).unwrap();
+    let source = std::error::Error::source(&Config::load(&file).unwrap_err())
+        .unwrap()
+        .to_string();
+    assert_eq!(source, "it is larger than 4194304 bytes");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let project = Project::new();
     let missing = project.folder.join("no.toml");
