@@ -29,6 +29,8 @@ pub(crate) enum Refusal {
     NotFound,
     #[error("method is not allowed here; allowed: {allow}")]
     MethodNotAllowed { allow: String },
+    #[error("there is no such file")]
+    NoSuchFile,
     #[error("file cannot be read")]
     FileUnreadable,
     #[error("handler's answer is not valid HTTP: {what}")]
@@ -89,7 +91,7 @@ impl Refusal {
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
             Self::HeadTimeout { .. } | Self::BodyTimeout { .. } => Class::Timeout,
             Self::BodyTooLarge { .. } => Class::BodyTooLarge,
-            Self::NotFound => Class::NotFound,
+            Self::NotFound | Self::NoSuchFile => Class::NotFound,
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
             Self::Pool(failure) => match failure {

@@ -13,6 +13,7 @@ mod keys;
 mod listen;
 mod print;
 mod read;
+mod reference;
 mod runtime;
 mod substitute;
 mod surroundings;
@@ -24,6 +25,7 @@ use std::path::Path;
 
 pub use error::{ConfigError, Problem};
 pub use listen::{Listen, ListenError};
+pub use reference::{reference, schema};
 pub use surroundings::Surroundings;
 pub use types::{
     Admin, Config, Files, Log, LogFormat, LogRotation, Pool, PoolRoute, Recycle, Respond, Retry, Route,

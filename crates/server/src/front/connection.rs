@@ -162,7 +162,7 @@ impl<S: Stream> Connection<S> {
                     head: &head,
                     id,
                     pattern: found.pattern,
-                    params: &found.params,
+                    params: &found.params[..],
                     rest: found.rest,
                     deadline: arrived + route.deadline,
                 };
@@ -181,7 +181,7 @@ impl<S: Stream> Connection<S> {
         };
         let reply = match &route.target {
             Target::Respond(respond) => Ok(respond.reply()),
-            Target::Files(files) => Ok(files.reply(request)),
+            Target::Files(files) => files.reply(request).map_err(End::from),
             Target::Pool(pool) => {
                 if self.flush().await.is_err() {
                     return Next::Abort;
