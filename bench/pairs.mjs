@@ -2,7 +2,6 @@
 
 import { checkAnswer, timedRun } from './measure.mjs';
 import { stop } from './processes.mjs';
-import { median, medianInterval } from './stats.mjs';
 
 /**
  * Times `a` and `b` in `pairs` pairs, ordered a b, b a, a b ... (ABBA), so that a machine that drifts drifts for both. For every
@@ -33,16 +32,4 @@ async function runOnce(context, side, load) {
   } finally {
     await stop(server.process);
   }
-}
-
-/** The pairs in which neither run carries a flag. */
-export function cleanPairs(comparison) {
-  return comparison.pairs.filter(({ a, b }) => a.flags.length === 0 && b.flags.length === 0);
-}
-
-/** Median over the clean pairs of `metric` of a divided by that of b, its interval, and how many pairs were used; null when none is clean. */
-export function ratio(comparison, metric) {
-  const ratios = cleanPairs(comparison).map(({ a, b }) => a[metric] / b[metric]);
-  if (ratios.length === 0) return null;
-  return { value: median(ratios), ...medianInterval(ratios), ratios };
 }

@@ -8,7 +8,7 @@ const MICROSECONDS = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };
 export function parseTime_us(text) {
   const match = /^([\d.]+)(us|ms|s|m|h)$/.exec(text);
   if (!match) throw new Error(`wrk printed a time that is not one: "${text}"`);
-  return Number(match[1]) * MICROSECONDS[match[2]];
+  return Math.round(Number(match[1]) * MICROSECONDS[match[2]] * 1000) / 1000; // to the nanosecond, without float dust
 }
 
 /**
