@@ -15,6 +15,8 @@ export const atLeast = (limit) => ({ limit, text: `>= ${limit}`, holds: (value) 
  * information. `verdict` is PASS or MISS by the median; `sure` is false when the interval of the median reaches across the bar.
  */
 export function row({ what, unit = '', bar = null, samples, of = samples.length, notes = [] }) {
+  const broken = samples.find((sample) => !Number.isFinite(sample));
+  if (broken !== undefined) throw new TypeError(`"${what}" has the sample ${broken}`);
   const base = { what, unit, bar: bar?.text ?? null, samples, of, notes };
   if (samples.length === 0 || samples.length < of * (1 - FLAGGED_SHARE_MAX)) {
     return { ...base, value: null, low: null, high: null, verdict: 'INVALID', sure: true };

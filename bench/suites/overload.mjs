@@ -55,7 +55,7 @@ async function overloadOnce(context, side) {
 }
 
 /** The figures of one run. The rate is that without overload: a server that slows down under load gets no longer queue for it. */
-function judged(calm, { streams, flags }, rss) {
+function judged(calm, { streams, seconds, flags }, rss) {
   const { 200: accepted, 503: refused, ...others } = streams.work.answers;
   const own = [...flags];
   if (!accepted) own.push('nothing was accepted');
@@ -68,7 +68,7 @@ function judged(calm, { streams, flags }, rss) {
     rate_without_overload: calm.requests_per_s,
     queue_max: QUEUE_MAX,
     p99_by_queue_time: accepted ? accepted.p99 / ((1000 * QUEUE_MAX) / calm.requests_per_s) : null,
-    goodput: accepted ? accepted.count / streams.work.seconds / calm.requests_per_s : null,
+    goodput: accepted ? accepted.count / seconds / calm.requests_per_s : null,
     rss_bytes: rss,
     rss_growth: median(rss.slice(-quarter)) / median(rss.slice(quarter, 2 * quarter)),
   };
