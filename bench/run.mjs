@@ -1,7 +1,6 @@
 // The benchmark program: see README.md beside this file.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,6 +21,10 @@ async function end(code) {
 }
 
 for (const [name, code] of [['SIGINT', 130], ['SIGTERM', 143]]) process.once(name, () => end(code));
+process.once('uncaughtException', (error) => {
+  console.error(error);
+  end(2);
+});
 
 /** What must be there before anything starts, as sentences. */
 function unmet(chosen, binary) {
