@@ -1,8 +1,9 @@
 // What a result must say about where it comes from.
 
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
+import { SetupError } from './options.mjs';
 import { versions } from './peers/installed.mjs';
 
 /** The machine and the versions of everything that takes part. `binary` is Forebay's, or null. */
@@ -15,11 +16,17 @@ export function describe(binary, repository) {
     system: /^PRETTY_NAME="(.*)"$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? null,
     load_at_start: os.loadavg()[0],
     versions: {
-      forebay: binary ? execFileSync(binary, ['version'], { encoding: 'utf8' }).trim() : null,
+      forebay: binary && forebayVersion(binary),
       ...versions(),
     },
     commit: commit(repository),
   };
+}
+
+function forebayVersion(binary) {
+  const { status, stdout, stderr, error } = spawnSync(binary, ['version'], { encoding: 'utf8' });
+  if (status !== 0) throw new SetupError(`${binary} version: ${error?.message ?? stderr.trim().split('\n', 1)[0]}`);
+  return stdout.trim().split('\n', 1)[0].replace(/^forebay /, '');
 }
 
 /** Commit of the sources, with `+` when they have changes; null outside a repository. */

@@ -5,7 +5,7 @@ import os from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe } from './machine.mjs';
-import { HELP, parseOptions } from './options.mjs';
+import { HELP, parseOptions, SetupError } from './options.mjs';
 import { missing } from './peers/installed.mjs';
 import { stopAll } from './processes.mjs';
 import { renderRows, renderSides, renderWarnings } from './report.mjs';
@@ -66,10 +66,7 @@ async function main() {
   const chosen = suites.filter(({ name }) => options.suites.includes(name));
   const binary = resolve(options.forebay ?? join(repository, 'target/release/forebay'));
   const problems = unmet(chosen, binary);
-  if (problems.length > 0) {
-    console.error(problems.join('\n'));
-    return 2;
-  }
+  if (problems.length > 0) throw new SetupError(problems.join('\n'));
   const date = new Date().toISOString();
   const machine = describe(chosen.some(({ needsForebay }) => needsForebay) ? binary : null, repository);
   console.log(`${machine.cpu}, ${machine.cores} cores, ${machine.kernel}`);
@@ -91,6 +88,6 @@ async function main() {
 try {
   await end(await main());
 } catch (error) {
-  console.error(error.code?.startsWith('ERR_PARSE_ARGS') || error.message.startsWith('no suite') ? `${error.message}\n\n${HELP}` : error);
+  console.error(error instanceof SetupError ? error.message : error);
   await end(2);
 }
