@@ -1,8 +1,7 @@
 // The result as text for a terminal.
 
+import { ELSEWHERE_SHARE_MAX } from './rows.mjs';
 import { median } from './stats.mjs';
-
-const BUSY_SHARE = 0.05; // others using more of the machine than this during a run are worth a word
 
 /** Lines of a table; columns are as wide as their widest cell. `right` says which columns hold figures. */
 function table(header, lines, right) {
@@ -13,7 +12,7 @@ function table(header, lines, right) {
 }
 
 /** A figure with three significant digits, or whole from 100 on. */
-export function figure(value) {
+function figure(value) {
   if (value === null) return '-';
   if (value === 0) return '0';
   return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3);
@@ -66,7 +65,7 @@ export function renderWarnings({ comparisons = [], openLoop = [] }) {
   const timed = comparisons.flatMap(({ a, b, pairs }) => pairs.flatMap((pair) => [{ name: a, ...pair.a }, { name: b, ...pair.b }]));
   const runs = [...timed, ...openLoop.map((run) => ({ name: run.side, ...run }))];
   const lines = runs.filter(({ flags }) => flags.length > 0).map(({ name, flags }) => `  set aside: ${name}: ${flags.join('; ')}`);
-  const busy = timed.filter(({ elsewhere_share }) => elsewhere_share > BUSY_SHARE);
+  const busy = timed.filter(({ elsewhere_share }) => elsewhere_share > ELSEWHERE_SHARE_MAX);
   if (busy.length > 0) {
     const most = Math.max(...busy.map(({ elsewhere_share }) => elsewhere_share));
     lines.push(`  others used up to ${figure(most * 100)} % of the machine during ${busy.length} of ${timed.length} runs`);

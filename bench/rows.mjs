@@ -4,6 +4,9 @@ import { median, medianInterval } from './stats.mjs';
 
 const FLAGGED_SHARE_MAX = 0.2; // more runs than this set aside, and the row is INVALID rather than judged on the rest
 
+/** When others use more of the machine than this during a run, the report says so. */
+export const ELSEWHERE_SHARE_MAX = 0.05;
+
 /** A bar that a value must not exceed. */
 export const atMost = (limit) => ({ limit, text: `<= ${limit}`, holds: (value) => value <= limit });
 
@@ -28,8 +31,18 @@ export function row({ what, unit = '', bar = null, samples, of = samples.length,
   return { ...base, value, low, high, verdict, sure };
 }
 
-/** Ratios a : b of `metric` over the clean pairs of a comparison (see pairs.mjs) as a row. */
-export function ratioRow(comparison, metric, { what, bar, notes }) {
+/**
+ * Ratios a : b of `metric` over the clean pairs of a comparison (see pairs.mjs) as a row, with a note when others used the machine
+ * during one of them.
+ */
+export function ratioRow(comparison, metric, { what, bar, notes = [] }) {
   const clean = comparison.pairs.filter(({ a, b }) => a.flags.length === 0 && b.flags.length === 0);
-  return row({ what, bar, notes, samples: clean.map(({ a, b }) => a[metric] / b[metric]), of: comparison.pairs.length });
+  const disturbed = clean.some(({ a, b }) => Math.max(a.elsewhere_share, b.elsewhere_share) > ELSEWHERE_SHARE_MAX);
+  return row({
+    what,
+    bar,
+    notes: disturbed ? [...notes, '(machine not quiet)'] : notes,
+    samples: clean.map(({ a, b }) => a[metric] / b[metric]),
+    of: comparison.pairs.length,
+  });
 }

@@ -8,7 +8,7 @@ import { Connection } from './connection.mjs';
 const TICK_MS = 1; // the finest timer of Node; requests leave up to about this much late
 const ANSWER_WAIT_MS = 15_000; // for what is outstanding when the last request has left
 /** With sends later than this at p99 the generator did not keep its schedule, and the run says more about it than about the server. */
-export const LATE_P99_MAX_MS = 5;
+const LATE_P99_MAX_MS = 5;
 
 /**
  * Runs a plan and resolves with what happened. The plan:

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { atLeast, atMost, ratioRow, row } from '../rows.mjs';
 
-const run = (requests_per_s, flags = []) => ({ requests_per_s, flags });
+const run = (requests_per_s, flags = [], elsewhere_share = 0) => ({ requests_per_s, flags, elsewhere_share });
 
 test('the median is judged against the bar, and an interval across it is not sure', () => {
   assert.equal(row({ what: 'x', bar: atMost(0.9), samples: [0.8, 0.85, 0.82] }).verdict, 'PASS');
@@ -27,4 +27,10 @@ test('a pair with a flagged run on either side is left out, and too many make th
 
 test('a sample that is no number never becomes a figure', () => {
   assert.throws(() => row({ what: 'x', samples: [1, Number.NaN] }), /"x" has the sample NaN/);
+});
+
+test('a row says when others used the machine during one of its runs', () => {
+  const pairs = [{ a: run(2), b: run(1) }, { a: run(2), b: run(1, [], 0.3) }];
+  assert.deepEqual(ratioRow({ pairs }, 'requests_per_s', { what: 'x', notes: ['goal 1'] }).notes, ['goal 1', '(machine not quiet)']);
+  assert.deepEqual(ratioRow({ pairs: pairs.slice(0, 1) }, 'requests_per_s', { what: 'x' }).notes, []);
 });
