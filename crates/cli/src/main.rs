@@ -1,6 +1,6 @@
 //! The `forebay` command.
-use std::path::Path;
 use forebay_server::{Server, config::Config};
+use std::path::Path;
 
 fn main() -> anyhow::Result<()> {
     let started = std::time::Instant::now();
@@ -9,9 +9,15 @@ fn main() -> anyhow::Result<()> {
     let server = Server::start(config)?;
     #[allow(clippy::print_stdout)]
     {
-        println!("forebay 0.1.0 started in {} ms, listening on {}", started.elapsed().as_millis(), server.urls().join(", "));
+        println!(
+            "forebay 0.1.0 started in {} ms, listening on {}",
+            started.elapsed().as_millis(),
+            server.urls().join(", ")
+        );
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         tokio::signal::ctrl_c().await?;
         server.stop().await;
