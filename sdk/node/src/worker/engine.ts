@@ -350,7 +350,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     this.#jobs.delete(job.slot);
-    job.failBody(new Error('the request has been answered'));
+    job.end();
     if (this.#draining && this.#running === 0) void this.#stop();
     else this.#pump();
   }
