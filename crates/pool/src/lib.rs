@@ -1,1 +1,30 @@
-//! pool
+//! A bounded queue of jobs and a supervised pool of worker processes that answer them. Knows no HTTP: a job is the payload of a
+//! REQUEST frame, an answer that of a RESPONSE.
+
+#![deny(unsafe_code)]
+
+mod delivery;
+mod error;
+mod link;
+mod mailbox;
+mod options;
+mod outbox;
+mod pool;
+mod reader;
+mod state;
+mod stats;
+mod status;
+mod supervisor;
+mod sys;
+mod worker_log;
+
+pub use delivery::{Answer, Delivery};
+pub use error::Failure;
+pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};
+pub use mailbox::{LocalMailbox, Mailboxes};
+pub use options::{Limits, Options, Program, Recycle, Retry};
+pub use pool::{Job, Pending, Pool};
+pub use state::EndCause;
+pub use stats::{Counters, Timings};
+pub use status::{Percentiles, Readiness, Status, WorkerStatus};
+pub use supervisor::{INLINE_BODY_BYTES, Supervisor};

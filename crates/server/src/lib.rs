@@ -1,1 +1,5 @@
 //! server
+
+pub mod config;
+pub mod router;
+pub mod target;

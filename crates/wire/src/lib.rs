@@ -1,1 +1,41 @@
-//! wire
+//! The frames of the worker protocol (`protocol/PROTOCOL.md`): bytes in, borrowed views out, and back. Pure: no sockets, no
+//! clocks, no allocation while decoding. Whatever the bytes are, decoding returns a value or a [`WireError`]; it never panics.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod frame;
+mod page;
+mod pairs;
+mod request;
+mod response;
+
+pub use error::WireError;
+pub use frame::{
+    FRAME_PAYLOAD_MAX, Frame, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag, put_frame, split_frame,
+};
+pub use page::{
+    BELL_OFFSET, CLAIMS_OFFSET, ClaimWord, FORMAT_OFFSET, OUTBOX_BYTES, OUTBOX_FRAME_ALIGN,
+    OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_BYTES, PAGE_FORMAT,
+};
+pub use pairs::{Pairs, put_pair};
+pub use request::{REQUEST_TABLE_BYTES, RequestParts, RequestView, set_remaining_ms};
+pub use response::{ContentKind, RESPONSE_TABLE_BYTES, ResponseHead, ResponseView};
+
+/// The version of the protocol that this crate speaks.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The oldest version of the protocol that this crate still understands.
+pub const PROTOCOL_VERSION_MIN: u32 = 1;
+
+/// Why a server aborts a job: the payload of an ABORT frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AbortReason {
+    /// The client closed its connection.
+    ClientGone = 1,
+    /// The job's run time or total deadline has passed.
+    DeadlinePassed = 2,
+    /// The server ends and no longer waits.
+    ServerEnds = 3,
+}

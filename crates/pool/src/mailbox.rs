@@ -1,0 +1,228 @@
+//! Where answers arrive. Every server thread has a mailbox: its own part holds those who wait, a shared part takes what other
+//! threads deliver. What is delivered on the same thread touches no lock.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    rc::Rc,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, Waker},
+};
+
+use parking_lot::Mutex;
+use slab::Slab;
+use tokio::sync::Notify;
+
+use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader};
+
+/// The mailboxes of all server threads.
+#[derive(Debug)]
+pub struct Mailboxes {
+    shared: Box<[Shared]>,
+    /// The next thread to be given a worker's link.
+    next_reader: std::sync::atomic::AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    items: Mutex<Vec<Item>>,
+    arrived: Notify,
+    opened: OnceLock<()>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Delivery(ReplyTo, Delivery),
+    /// A worker's link that this thread shall read from now on.
+    Adopt(Box<Reader>),
+}
+
+impl Mailboxes {
+    /// Mailboxes for so many threads.
+    pub fn new(threads: usize) -> Arc<Self> {
+        assert!(threads > 0, "answers need a thread to arrive at");
+        Arc::new(Self {
+            shared: (0..threads).map(|_| Shared::default()).collect(),
+            next_reader: 0.into(),
+        })
+    }
+
+    /// Gives a link to the threads in turn.
+    pub(crate) fn adopt(&self, reader: Reader) {
+        let turn = self
+            .next_reader
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.post(
+            turn % self.shared.len(),
+            std::iter::once(Item::Adopt(Box::new(reader))),
+        );
+    }
+
+    pub(crate) fn deliver(&self, deliveries: impl IntoIterator<Item = (ReplyTo, Delivery)>) {
+        for (to, delivery) in deliveries {
+            self.post(to.mailbox as usize, std::iter::once(Item::Delivery(to, delivery)));
+        }
+    }
+
+    fn post(&self, to: usize, new: impl Iterator<Item = Item>) {
+        let shared = &self.shared[to];
+        let first = {
+            let mut items = shared.items.lock();
+            let first = items.is_empty();
+            items.extend(new);
+            first
+        };
+        // Whoever empties the mailbox takes everything, so one notice is enough until then.
+        if first {
+            shared.arrived.notify_one();
+        }
+    }
+}
+
+/// A thread's own part of its mailbox.
+#[derive(Debug)]
+pub struct LocalMailbox {
+    index: u32,
+    all: Arc<Mailboxes>,
+    waiters: RefCell<Slab<Waiter>>,
+    nonces: std::cell::Cell<u32>,
+    /// Links with frames that are not yet written. They are written together once the thread has nothing else to run.
+    unwritten: RefCell<Vec<Arc<Link>>>,
+    write: Notify,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    nonce: u32,
+    first: Option<Delivery>,
+    more: VecDeque<Delivery>,
+    waker: Option<Waker>,
+}
+
+impl LocalMailbox {
+    /// Opens a thread's mailbox and starts its tasks on the current [`tokio::task::LocalSet`].
+    ///
+    /// # Panics
+    /// When the mailbox is open already or does not exist, or outside of a local set.
+    pub fn open(all: &Arc<Mailboxes>, index: usize) -> Rc<Self> {
+        assert!(
+            all.shared[index].opened.set(()).is_ok(),
+            "a mailbox has one owner"
+        );
+        let local = Rc::new(Self {
+            index: index as u32,
+            all: all.clone(),
+            waiters: RefCell::default(),
+            nonces: std::cell::Cell::new(0),
+            unwritten: RefCell::default(),
+            write: Notify::new(),
+        });
+        tokio::task::spawn_local(Self::receive(local.clone()));
+        tokio::task::spawn_local(Self::write(local.clone()));
+        local
+    }
+
+    async fn receive(self: Rc<Self>) {
+        let mut taken = Vec::new();
+        loop {
+            self.all.shared[self.index as usize].arrived.notified().await;
+            std::mem::swap(
+                &mut taken,
+                &mut *self.all.shared[self.index as usize].items.lock(),
+            );
+            for item in taken.drain(..) {
+                match item {
+                    Item::Delivery(to, delivery) => self.deliver(to, delivery),
+                    Item::Adopt(reader) => drop(tokio::task::spawn_local(reader.run(self.clone()))),
+                }
+            }
+        }
+    }
+
+    /// Runs after the tasks that one look at the sockets has woken, so one write carries all their frames.
+    async fn write(self: Rc<Self>) {
+        let mut links = Vec::new();
+        loop {
+            self.write.notified().await;
+            std::mem::swap(&mut links, &mut *self.unwritten.borrow_mut());
+            for link in links.drain(..) {
+                link.flush();
+            }
+        }
+    }
+
+    pub(crate) fn write_later(&self, link: Arc<Link>) {
+        let mut unwritten = self.unwritten.borrow_mut();
+        if unwritten.is_empty() {
+            self.write.notify_one();
+        }
+        unwritten.push(link);
+    }
+
+    pub(crate) fn all(&self) -> &Arc<Mailboxes> {
+        &self.all
+    }
+
+    pub(crate) fn owns(&self, to: ReplyTo) -> bool {
+        to.mailbox == self.index
+    }
+
+    /// A new place at which deliveries arrive.
+    pub(crate) fn wait(&self) -> ReplyTo {
+        let nonce = self.nonces.get().wrapping_add(1);
+        self.nonces.set(nonce);
+        let waiter = Waiter {
+            nonce,
+            first: None,
+            more: VecDeque::new(),
+            waker: None,
+        };
+        ReplyTo {
+            mailbox: self.index,
+            waiter: self.waiters.borrow_mut().insert(waiter) as u32,
+            nonce,
+        }
+    }
+
+    /// Gives a place up.
+    pub(crate) fn forget(&self, place: ReplyTo) {
+        self.waiters.borrow_mut().remove(place.waiter as usize);
+    }
+
+    /// Lays something down for a waiter. It is dropped when nobody waits there any more.
+    pub(crate) fn deliver(&self, to: ReplyTo, delivery: Delivery) {
+        let mut waiters = self.waiters.borrow_mut();
+        let Some(waiter) = waiters
+            .get_mut(to.waiter as usize)
+            .filter(|w| w.nonce == to.nonce)
+        else {
+            return;
+        };
+        if waiter.first.is_none() && waiter.more.is_empty() {
+            waiter.first = Some(delivery);
+        } else {
+            waiter.more.push_back(delivery);
+        }
+        let waker = waiter.waker.take();
+        drop(waiters);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The next delivery at a place.
+    pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
+        let mut waiters = self.waiters.borrow_mut();
+        let waiter = waiters
+            .get_mut(place.waiter as usize)
+            .expect("a place is kept while it is polled");
+        if let Some(delivery) = waiter.first.take().or_else(|| waiter.more.pop_front()) {
+            return Poll::Ready(delivery);
+        }
+        match &mut waiter.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,366 @@
+//! The pool as its users hold it: submit a job, wait for what comes back. Glue between the state's decisions and the threads, links
+//! and processes that carry them out.
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use forebay_wire::WireError;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    Delivery, EndCause, Failure, Limits, Options,
+    delivery::ReplyTo,
+    link::Link,
+    mailbox::{LocalMailbox, Mailboxes},
+    state::{Command, JobHandle, NewJob, Outlet, State},
+    status::{Readiness, Status},
+    supervisor::Supervisor,
+    worker_log,
+};
+
+/// One job for a worker.
+#[derive(Debug)]
+pub struct Job {
+    /// The payload of its REQUEST frame, written by [`RequestParts`](crate::RequestParts).
+    pub payload: Vec<u8>,
+    /// Whether the payload has the whole body; otherwise [`Pending::send_body`] brings the rest.
+    pub whole: bool,
+    /// When the client must have its answer.
+    pub deadline: Instant,
+    /// Its other limits.
+    pub limits: Limits,
+}
+
+/// A supervised pool of workers. Cloning it gives another handle to the same pool.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+/// What the threads that work for a pool share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) state: Mutex<State<Arc<Link>>>,
+    /// Housekeeping is due.
+    pub(crate) wake: Notify,
+    /// Commands that did not come from housekeeping.
+    pub(crate) commands: Mutex<Vec<Command>>,
+    /// What the last failed start said.
+    pub(crate) start_error: Mutex<Option<String>>,
+    pub(crate) readiness: watch::Sender<Readiness>,
+}
+
+impl Shared {
+    /// Locks the state for a batch of changes.
+    pub(crate) fn session<'a>(&'a self, mailbox: Option<&'a Rc<LocalMailbox>>) -> Session<'a> {
+        Session {
+            shared: self,
+            state: Some(self.state.lock()),
+            outputs: Outputs {
+                mailbox,
+                ..Outputs::default()
+            },
+        }
+    }
+
+    pub(crate) fn condemn(&self, worker: usize, cause: EndCause) {
+        let command = self.state.lock().condemn(worker, cause, Instant::now());
+        if let Some(command) = command {
+            self.commands.lock().push(command);
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// A locked state, and what its changes put out. Dropping it unlocks first; only then others are woken and links written.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    shared: &'a Shared,
+    state: Option<MutexGuard<'a, State<Arc<Link>>>>,
+    outputs: Outputs<'a>,
+}
+
+#[derive(Debug, Default)]
+struct Outputs<'a> {
+    mailbox: Option<&'a Rc<LocalMailbox>>,
+    deliveries: SmallVec<[(ReplyTo, Delivery); 1]>,
+    links: SmallVec<[Arc<Link>; 1]>,
+    wake: bool,
+}
+
+impl Outlet<Arc<Link>> for Outputs<'_> {
+    fn deliver(&mut self, to: ReplyTo, delivery: Delivery) {
+        self.deliveries.push((to, delivery));
+    }
+
+    fn written(&mut self, link: &Arc<Link>) {
+        if !self.links.iter().any(|known| Arc::ptr_eq(known, link)) {
+            self.links.push(link.clone());
+        }
+    }
+
+    fn wake_supervisor(&mut self) {
+        self.wake = true;
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.state = None;
+        let Outputs {
+            mailbox,
+            deliveries,
+            links,
+            wake,
+        } = std::mem::take(&mut self.outputs);
+        match mailbox {
+            Some(local) => {
+                let mut remote: SmallVec<[_; 1]> = SmallVec::new();
+                for (to, delivery) in deliveries {
+                    if local.owns(to) {
+                        local.deliver(to, delivery);
+                    } else {
+                        remote.push((to, delivery));
+                    }
+                }
+                local.all().deliver(remote);
+                links.into_iter().for_each(|link| local.write_later(link));
+            }
+            None => {
+                self.shared.mailboxes.deliver(deliveries);
+                links.iter().for_each(|link| link.flush());
+            }
+        }
+        if wake {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    /// The state, and where its outputs go.
+    pub(crate) fn parts(&mut self) -> (&mut State<Arc<Link>>, &mut impl Outlet<Arc<Link>>) {
+        (
+            self.state
+                .as_mut()
+                .expect("the state is locked until the session is dropped"),
+            &mut self.outputs,
+        )
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        from: usize,
+        job: (u32, u32),
+        flags: u8,
+        payload: Bytes,
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let (state, outputs) = self.parts();
+        state.answer(from, job, flags, payload, now, outputs)
+    }
+
+    pub(crate) fn chunk(&mut self, from: usize, job: (u32, u32), flags: u8, bytes: Bytes, now: Instant) {
+        let (state, outputs) = self.parts();
+        state.chunk(from, job, flags, bytes, now, outputs);
+    }
+
+    pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
+        let (state, outputs) = self.parts();
+        state.reset(from, job, now, outputs);
+    }
+
+    pub(crate) fn window(&mut self, from: usize, job: (u32, u32), bytes: u32) {
+        let (state, outputs) = self.parts();
+        state.window(from, job, bytes, outputs);
+    }
+
+    pub(crate) fn stray(&mut self) {
+        self.parts().0.counters.stray_frames += 1;
+    }
+
+    pub(crate) fn log(&mut self, from: usize, (slot, number): (u32, u32), payload: &[u8]) {
+        let name = &self.shared.name;
+        let (state, _) = self.parts();
+        let request = state.request_id(from, slot, number);
+        let worker = state.worker(from).map_or(0, |worker| worker.id);
+        worker_log::structured(name, worker, request.as_deref(), payload);
+    }
+
+    pub(crate) fn worker_gone(&mut self, worker: usize) {
+        let (state, outputs) = self.parts();
+        state.worker_gone(worker, Instant::now(), outputs);
+    }
+}
+
+impl Pool {
+    /// Makes a pool and starts its workers. Answers arrive in the mailboxes of the threads that submit.
+    pub fn start(options: Options, supervisor: &Supervisor, mailboxes: Arc<Mailboxes>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shared = Arc::new(Shared {
+            name: options.name.clone(),
+            mailboxes,
+            state: Mutex::new(State::new(options, cores)),
+            wake: Notify::new(),
+            commands: Mutex::default(),
+            start_error: Mutex::default(),
+            readiness: watch::Sender::new(Readiness::Starting),
+        });
+        supervisor.keep(shared.clone());
+        Self { shared }
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Takes a job, or says at once why not. Dropping the result before its end cancels the job.
+    pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending, Failure> {
+        let place = mailbox.wait();
+        let new = NewJob {
+            payload: job.payload,
+            end: job.whole,
+            limits: job.limits,
+            deadline: job.deadline,
+            reply_to: place,
+        };
+        let submitted = {
+            let mut session = self.shared.session(Some(mailbox));
+            let (state, out) = session.parts();
+            state.submit(new, Instant::now(), out)
+        };
+        match submitted {
+            Ok(handle) => Ok(Pending {
+                shared: self.shared.clone(),
+                mailbox: mailbox.clone(),
+                place,
+                handle,
+                over: false,
+            }),
+            Err(failure) => {
+                mailbox.forget(place);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Changes the range of workers at run time.
+    pub fn resize(&self, min: usize, max: usize) {
+        self.shared.state.lock().resize(min, max);
+        self.shared.wake.notify_one();
+    }
+
+    /// Refuses new jobs, finishes those it has, then ends the workers. [`Pool::stopped`] waits for that.
+    pub fn stop(&self) {
+        self.shared.state.lock().stop();
+        self.shared.wake.notify_one();
+    }
+
+    /// Fails every job that is left with [`Failure::Stopping`] and kills the workers.
+    pub fn stop_now(&self) {
+        let mut session = self.shared.session(None);
+        let (state, out) = session.parts();
+        state.abandon_all(Instant::now(), out);
+    }
+
+    /// Waits until no worker is left after [`Pool::stop`] or [`Pool::stop_now`].
+    pub async fn stopped(&self) {
+        let mut readiness = self.shared.readiness.subscribe();
+        // The sender lives in `shared`, which this handle keeps.
+        let _ = readiness.wait_for(|now| *now == Readiness::Stopped).await;
+    }
+
+    /// Waits until the pool has become ready, or its first start has failed. The error is what the worker said.
+    pub async fn settled(&self) -> Result<(), String> {
+        let mut readiness = self.shared.readiness.subscribe();
+        let settled = readiness
+            .wait_for(|now| *now != Readiness::Starting)
+            .await
+            .map(|now| now.clone());
+        match settled {
+            Ok(Readiness::Failing(message)) => Err(message),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the pool can do its work now.
+    pub fn readiness(&self) -> Readiness {
+        self.shared.readiness.borrow().clone()
+    }
+
+    /// What the pool is and does now.
+    pub fn status(&self) -> Status {
+        Status::of(&self.shared)
+    }
+}
+
+/// A submitted job, as its owner waits for it.
+#[derive(Debug)]
+pub struct Pending {
+    shared: Arc<Shared>,
+    mailbox: Rc<LocalMailbox>,
+    place: ReplyTo,
+    handle: JobHandle,
+    over: bool,
+}
+
+impl Pending {
+    /// The next thing that comes back.
+    ///
+    /// # Panics
+    /// When called again after the last delivery: an ended answer or chunk, or a failure.
+    pub async fn next(&mut self) -> Delivery {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Polls for [`Pending::next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Delivery> {
+        assert!(!self.over, "nothing comes after the end");
+        let polled = self.mailbox.poll(self.place, cx);
+        if let Poll::Ready(delivery) = &polled {
+            self.over = match delivery {
+                Delivery::Answer(answer) => answer.ended(),
+                Delivery::Chunk { end, .. } => *end,
+                Delivery::Failed(_) => true,
+                Delivery::Window(_) => false,
+            };
+        }
+        polled
+    }
+
+    /// Sends more of the request's body; the worker must have granted it by [`Delivery::Window`]. False: it is no longer wanted.
+    pub fn send_body(&self, bytes: &[u8], end: bool) -> bool {
+        let mut session = self.shared.session(Some(&self.mailbox));
+        let (state, out) = session.parts();
+        state.send_body(self.handle, bytes, end, out)
+    }
+
+    /// Lets the worker send so many more bytes of the response's body.
+    pub fn grant(&self, bytes: u32) {
+        let mut session = self.shared.session(Some(&self.mailbox));
+        let (state, out) = session.parts();
+        state.grant(self.handle, bytes, out);
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.mailbox.forget(self.place);
+        if !self.over {
+            let mut session = self.shared.session(Some(&self.mailbox));
+            let (state, out) = session.parts();
+            state.cancel(self.handle, Instant::now(), out);
+        }
+    }
+}

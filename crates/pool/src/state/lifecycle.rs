@@ -1,0 +1,555 @@
+//! What time alone brings: limits that pass, workers that are started, retired, replaced, stopped.
+
+use std::time::{Duration, Instant};
+
+use forebay_wire::AbortReason;
+
+use super::{EndCause, LinkPort, Outlet, Phase, Place, Sent, State, Worker};
+use crate::{Failure, Options};
+
+/// How often limits are looked at while there are jobs or changes: a limit is noticed at most so late.
+const TICK: Duration = Duration::from_millis(5);
+/// How often a pool without jobs looks for workers to retire.
+const IDLE_TICK: Duration = Duration::from_secs(1);
+/// A job that runs so long has nothing waiting behind it: what its worker has not started goes back to the queue.
+const STALL: Duration = Duration::from_millis(5);
+/// Every worker busy for so long is reason enough for one more.
+const SATURATION: Duration = Duration::from_millis(100);
+/// A worker that ends sooner, without one answer, counts as a failed start.
+const START_FAILURE_LIFE: Duration = Duration::from_secs(1);
+/// The pause after the first failed start; it doubles with each further one.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// The longest pause between failing starts.
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// What the supervisor is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Start one more worker.
+    Start,
+    /// Send DRAIN to the worker with this number.
+    Drain(u64),
+    /// Send a signal to the process group of the worker with this number.
+    Signal(u64, Signal),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Terminate,
+    Kill,
+}
+
+#[derive(Debug)]
+pub(super) struct Lifecycle {
+    min: usize,
+    max: usize,
+    stopping: bool,
+    /// Nothing is run again: the pool's time is up.
+    abandoned: bool,
+    /// Starts that failed since one succeeded.
+    start_failures: u32,
+    next_start: Option<Instant>,
+    /// Starts that were ordered and are not yet among the workers.
+    ordered: usize,
+    saturated_since: Option<Instant>,
+    workers_made: u64,
+    recycle_jobs: u64,
+}
+
+impl Lifecycle {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            min: options.workers_min,
+            max: options.workers_max,
+            stopping: false,
+            abandoned: false,
+            start_failures: 0,
+            next_start: None,
+            ordered: 0,
+            saturated_since: None,
+            workers_made: 0,
+            recycle_jobs: options.recycle.jobs,
+        }
+    }
+
+    pub(super) fn stopping(&self) -> bool {
+        self.stopping
+    }
+
+    pub(super) fn abandoned(&self) -> bool {
+        self.abandoned
+    }
+
+    pub(super) fn start_failures(&self) -> u32 {
+        self.start_failures
+    }
+
+    /// Whether this worker has just reached a limit that only housekeeping acts on.
+    pub(super) fn wants_look<L>(&self, worker: &Worker<L>) -> bool {
+        self.recycle_jobs > 0 && worker.answered >= self.recycle_jobs
+    }
+}
+
+impl<L: LinkPort> State<L> {
+    /// The range of workers in force.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.lifecycle.min, self.lifecycle.max)
+    }
+
+    /// Changes the range of workers; [`State::housekeep`] does the rest.
+    pub(crate) fn resize(&mut self, min: usize, max: usize) {
+        (self.lifecycle.min, self.lifecycle.max) = (min, max);
+    }
+
+    /// Refuses new jobs from now on; workers end once they have nothing to do.
+    pub(crate) fn stop(&mut self) {
+        self.lifecycle.stopping = true;
+    }
+
+    /// Whether the pool ends.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.lifecycle.stopping
+    }
+
+    /// Takes note of workers' resident memory: key, process, bytes.
+    pub(crate) fn set_rss(&mut self, sizes: &[(usize, u32, u64)]) {
+        for &(key, pid, bytes) in sizes {
+            if let Some(worker) = self.workers.get_mut(key).filter(|worker| worker.pid == pid) {
+                worker.rss_bytes = bytes;
+            }
+        }
+    }
+
+    /// Fails every job that is left, and has every worker killed.
+    pub(crate) fn abandon_all(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        self.lifecycle.stopping = true;
+        self.lifecycle.abandoned = true;
+        let keys: Vec<_> = self.jobs.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let pool = self.options.name.clone();
+            self.fail(key, Failure::Stopping { pool }, out);
+            self.abandon(key, AbortReason::ServerEnds, now, out);
+        }
+        out.wake_supervisor();
+    }
+
+    /// Whether the pool can do its work: it has as many ready workers as it must, or lost one and is replacing it.
+    pub(crate) fn is_ready(&self) -> bool {
+        let ready = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.phase == Phase::Ready)
+            .count();
+        let had_enough = self.counters.ready >= self.lifecycle.min as u64;
+        had_enough && (ready > 0 || (self.lifecycle.start_failures == 0 && !self.lifecycle.stopping))
+    }
+
+    /// Starts that failed since one succeeded.
+    pub(crate) fn start_failures(&self) -> u32 {
+        self.lifecycle.start_failures
+    }
+
+    /// Whether a further worker may be started for a waiting job.
+    pub(super) fn can_grow(&self) -> bool {
+        self.alive() + self.lifecycle.ordered < self.lifecycle.max
+    }
+
+    /// Workers that take or will take jobs, without those to be replaced.
+    fn alive(&self) -> usize {
+        self.workers
+            .iter()
+            .filter(|(_, w)| w.phase <= Phase::Ready && !w.to_recycle)
+            .count()
+    }
+
+    fn count(&self, phase: Phase) -> usize {
+        self.workers
+            .iter()
+            .filter(|(_, worker)| worker.phase == phase)
+            .count()
+    }
+
+    /// A process was started.
+    pub(crate) fn add_worker(&mut self, id: u64, pid: u32, link: L, now: Instant) -> usize {
+        self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
+        self.counters.started += 1;
+        self.workers.insert(Worker::new(id, pid, link, now))
+    }
+
+    /// A number for the next worker.
+    pub(crate) fn next_worker_id(&mut self) -> u64 {
+        self.lifecycle.workers_made += 1;
+        self.lifecycle.workers_made
+    }
+
+    /// A process could not be started at all.
+    pub(crate) fn spawn_failed(&mut self, now: Instant) {
+        self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
+        self.counters.ended(EndCause::StartFailed);
+        self.start_failed(now);
+    }
+
+    /// The worker's handshake is done.
+    pub(crate) fn worker_ready(
+        &mut self,
+        key: usize,
+        uses_page: bool,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) {
+        let worker = &mut self.workers[key];
+        if worker.phase != Phase::Starting {
+            return;
+        }
+        worker.move_to(Phase::Ready, now);
+        worker.ready_at = Some(now);
+        worker.last_answer = now;
+        worker.uses_page = uses_page;
+        self.counters.ready += 1;
+        self.lifecycle.start_failures = 0;
+        self.lifecycle.next_start = None;
+        self.dispatch(now, out);
+        out.wake_supervisor();
+    }
+
+    /// Has a worker killed for a reason found elsewhere, such as bytes that are not frames.
+    pub(crate) fn condemn(&mut self, key: usize, cause: EndCause, now: Instant) -> Option<Command> {
+        let worker = self.workers.get_mut(key)?;
+        if worker.phase == Phase::Killed {
+            return None;
+        }
+        worker.cause.get_or_insert(cause);
+        worker.move_to(Phase::Killed, now);
+        Some(Command::Signal(worker.id, Signal::Kill))
+    }
+
+    pub(super) fn note_end(&mut self, worker: &Worker<L>, now: Instant) {
+        let cause = worker.cause.unwrap_or(match worker.ready_at {
+            None => EndCause::StartFailed,
+            Some(_) => EndCause::Crashed,
+        });
+        self.counters.ended(cause);
+        let stillborn = cause == EndCause::Crashed
+            && worker.answered == 0
+            && worker
+                .ready_at
+                .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE)
+            && worker.in_flight() == 0;
+        if cause == EndCause::StartFailed || stillborn {
+            self.start_failed(now);
+        }
+    }
+
+    fn start_failed(&mut self, now: Instant) {
+        let failures = &mut self.lifecycle.start_failures;
+        let pause = BACKOFF_MIN
+            .saturating_mul(1 << (*failures).min(16))
+            .min(BACKOFF_MAX);
+        *failures += 1;
+        self.lifecycle.next_start = Some(now + pause);
+    }
+
+    /// Looks at every limit. Returns what is to be done to processes, and when to look again at the latest.
+    pub(crate) fn housekeep(
+        &mut self,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) -> (Vec<Command>, Option<Duration>) {
+        let mut commands = Vec::new();
+        self.expire_jobs(now, out);
+        self.unstall(now, out);
+        self.escalate(now, &mut commands, out);
+        self.mark_for_recycling(now);
+        self.retire(now, &mut commands);
+        self.grow(now, &mut commands);
+        self.dispatch(now, out);
+        (commands, self.look_again(now))
+    }
+
+    fn look_again(&self, now: Instant) -> Option<Duration> {
+        let changing = self
+            .workers
+            .iter()
+            .any(|(_, worker)| worker.phase != Phase::Ready);
+        if self.has_jobs() || changing || self.lifecycle.stopping {
+            return Some(TICK);
+        }
+        if let Some(start) = self.lifecycle.next_start {
+            return Some(start.saturating_duration_since(now).max(TICK));
+        }
+        let may_retire = self.workers.len() > self.lifecycle.min;
+        let ages = self.options.recycle.age > Duration::ZERO || self.options.recycle.rss_bytes > 0;
+        (may_retire || ages).then_some(IDLE_TICK)
+    }
+
+    fn expire_jobs(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        let keys: Vec<_> = self.jobs.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let job = &mut self.jobs[key];
+            let (limits, deadline, arrived) = (job.limits, job.deadline, job.arrived);
+            let waiting = match &mut job.place {
+                Place::Queued => true,
+                Place::Sent(sent) => {
+                    let link = &self.workers[sent.worker].link;
+                    if sent.started.is_none() && link.is_claimed(sent.slot, sent.number) {
+                        sent.started = Some(now);
+                    }
+                    sent.started.is_none()
+                }
+            };
+            if waiting {
+                let failure = if now >= deadline {
+                    Failure::DeadlinePassed
+                } else if now >= arrived + limits.queue_timeout {
+                    Failure::QueueTimeout {
+                        queue_timeout: limits.queue_timeout,
+                    }
+                } else {
+                    continue;
+                };
+                self.fail(key, failure, out);
+                self.abandon(key, AbortReason::DeadlinePassed, now, out);
+            } else {
+                self.expire_running(key, now, out);
+            }
+        }
+    }
+
+    /// A response that has begun is not cut off by time: streams may be long. It ends when its client goes.
+    fn expire_running(&mut self, key: usize, now: Instant, out: &mut impl Outlet<L>) {
+        let job = &mut self.jobs[key];
+        let Place::Sent(sent) = &mut job.place else { return };
+        let Some(started) = sent.started else { return };
+        if sent.overran.is_some() || (job.answered && sent.aborted.is_none()) {
+            return;
+        }
+        let run_timeout = job.limits.run_timeout;
+        let failure = if now >= job.deadline {
+            Failure::DeadlinePassed
+        } else if now >= started + run_timeout {
+            Failure::RunTimeout { run_timeout }
+        } else {
+            return;
+        };
+        sent.overran = Some(now);
+        self.fail(key, failure, out);
+        self.abandon(key, AbortReason::DeadlinePassed, now, out);
+    }
+
+    /// Takes back what waits behind a job that takes long.
+    fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        let Self {
+            workers, jobs, queue, ..
+        } = self;
+        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.in_flight() > 1) {
+            let stalled = worker.jobs_in_order().any(|(_, _, key)| {
+                matches!(jobs[key].place, Place::Sent(Sent { started: Some(started), .. }) if now >= started + STALL)
+            });
+            if !stalled {
+                continue;
+            }
+            worker.stalled = true;
+            let unstarted: Vec<_> = worker.jobs_in_order().collect();
+            for (slot, number, key) in unstarted {
+                if worker.link.revoke(slot, number) {
+                    worker.release(slot);
+                    let job = &mut jobs[key];
+                    job.place = Place::Queued;
+                    queue.put_back(job.arrival, key, job.payload.len());
+                }
+            }
+        }
+        self.dispatch(now, out);
+    }
+
+    fn escalate(&mut self, now: Instant, commands: &mut Vec<Command>, out: &mut impl Outlet<L>) {
+        let grace = self.options.kill_grace;
+        let abandoned = self.lifecycle.abandoned;
+        for (_, worker) in &mut self.workers {
+            let overrun: Vec<Instant> = worker
+                .jobs_in_order()
+                .filter_map(|(_, _, job)| match self.jobs[job].place {
+                    Place::Sent(sent) => sent.overran,
+                    Place::Queued => None,
+                })
+                .collect();
+            let lost = overrun.iter().any(|&since| now >= since + grace);
+            match worker.phase {
+                Phase::Killed => {}
+                _ if abandoned => {
+                    worker.cause.get_or_insert(EndCause::Stopped);
+                    worker.move_to(Phase::Killed, now);
+                    commands.push(Command::Signal(worker.id, Signal::Kill));
+                }
+                Phase::Starting if now >= worker.since + self.options.start_timeout => {
+                    worker.cause.get_or_insert(EndCause::StartFailed);
+                    worker.move_to(Phase::Killed, now);
+                    commands.push(Command::Signal(worker.id, Signal::Kill));
+                }
+                Phase::Starting => {}
+                Phase::Ready | Phase::Draining if lost => {
+                    let spins = overrun.iter().any(|&since| worker.last_answer < since);
+                    let alone = worker.in_flight() == overrun.len();
+                    if spins || alone {
+                        worker.cause.get_or_insert(EndCause::Overran);
+                        worker.move_to(Phase::Terminating, now);
+                        commands.push(Command::Signal(worker.id, Signal::Terminate));
+                    } else if worker.phase == Phase::Ready {
+                        worker.cause.get_or_insert(EndCause::Overran);
+                        worker.move_to(Phase::Draining, now);
+                        commands.push(Command::Drain(worker.id));
+                    }
+                }
+                Phase::Draining if worker.in_flight() == 0 && now >= worker.since + grace => {
+                    worker.move_to(Phase::Terminating, now);
+                    commands.push(Command::Signal(worker.id, Signal::Terminate));
+                }
+                Phase::Terminating if now >= worker.since + grace => {
+                    worker.move_to(Phase::Killed, now);
+                    commands.push(Command::Signal(worker.id, Signal::Kill));
+                }
+                Phase::Ready | Phase::Draining | Phase::Terminating => {}
+            }
+        }
+        self.take_back_from_ending(out);
+    }
+
+    /// Returns what an ending worker has not started to the queue.
+    fn take_back_from_ending(&mut self, out: &mut impl Outlet<L>) {
+        let Self {
+            workers, jobs, queue, ..
+        } = self;
+        for (_, worker) in workers
+            .iter_mut()
+            .filter(|(_, w)| w.phase > Phase::Ready && w.in_flight() > 0)
+        {
+            let all: Vec<_> = worker.jobs_in_order().collect();
+            for (slot, number, key) in all {
+                if worker.link.revoke(slot, number) {
+                    worker.release(slot);
+                    let job = &mut jobs[key];
+                    job.place = Place::Queued;
+                    queue.put_back(job.arrival, key, job.payload.len());
+                    out.written(&worker.link);
+                }
+            }
+        }
+    }
+
+    /// Marks one worker at a time, so that the pool never replaces all of itself at once.
+    fn mark_for_recycling(&mut self, now: Instant) {
+        if self.lifecycle.stopping
+            || self
+                .workers
+                .iter()
+                .any(|(_, w)| w.to_recycle && w.phase <= Phase::Ready)
+        {
+            return;
+        }
+        let recycle = self.options.recycle;
+        let due = self.workers.iter_mut().map(|(_, worker)| worker).find(|worker| {
+            let jobs = recycle.jobs > 0 && worker.answered >= recycle.jobs;
+            let age = recycle.age > Duration::ZERO
+                && worker
+                    .ready_at
+                    .is_some_and(|ready| now.saturating_duration_since(ready) >= recycle.age);
+            let rss = recycle.rss_bytes > 0 && worker.rss_bytes > recycle.rss_bytes;
+            worker.phase == Phase::Ready && (jobs || age || rss)
+        });
+        if let Some(worker) = due {
+            worker.to_recycle = true;
+        }
+    }
+
+    fn drain(&mut self, key: usize, cause: EndCause, now: Instant, commands: &mut Vec<Command>) {
+        let worker = &mut self.workers[key];
+        worker.cause.get_or_insert(cause);
+        worker.move_to(Phase::Draining, now);
+        commands.push(Command::Drain(worker.id));
+    }
+
+    fn retire(&mut self, now: Instant, commands: &mut Vec<Command>) {
+        let Lifecycle {
+            min, max, stopping, ..
+        } = self.lifecycle;
+        let fresh = self
+            .workers
+            .iter()
+            .filter(|(_, w)| w.phase == Phase::Ready && !w.to_recycle)
+            .count();
+        let idle_done = stopping && self.jobs.is_empty();
+        let keys: Vec<_> = self.workers.iter().map(|(key, _)| key).collect();
+        let mut alive = self.alive();
+        for key in keys {
+            let worker = &self.workers[key];
+            if worker.phase == Phase::Starting && idle_done {
+                let worker = &mut self.workers[key];
+                worker.cause.get_or_insert(EndCause::Stopped);
+                worker.move_to(Phase::Killed, now);
+                commands.push(Command::Signal(worker.id, Signal::Kill));
+                continue;
+            }
+            if worker.phase != Phase::Ready {
+                continue;
+            }
+            let idle_for = now.saturating_duration_since(worker.last_answer);
+            let idle = worker.in_flight() == 0 && idle_for >= self.options.idle_retire;
+            if idle_done {
+                self.drain(key, EndCause::Stopped, now, commands);
+            } else if worker.to_recycle {
+                if fresh >= min.max(1) {
+                    self.drain(key, EndCause::Recycled, now, commands);
+                }
+            } else if alive > max {
+                alive -= 1;
+                self.drain(key, EndCause::Stopped, now, commands);
+            } else if idle && alive > min {
+                alive -= 1;
+                self.drain(key, EndCause::Idle, now, commands);
+            }
+        }
+    }
+
+    fn grow(&mut self, now: Instant, commands: &mut Vec<Command>) {
+        if (self.lifecycle.stopping && self.queue.is_empty()) || self.lifecycle.abandoned {
+            return;
+        }
+        if self.lifecycle.next_start.is_some_and(|start| now < start) {
+            return;
+        }
+        let starting = self.count(Phase::Starting) + self.lifecycle.ordered;
+        let alive = self.alive() + self.lifecycle.ordered;
+        let saturated = self.saturated(now);
+        let Lifecycle {
+            min,
+            max,
+            start_failures,
+            ..
+        } = self.lifecycle;
+        let missing = min.saturating_sub(alive);
+        let demand = self.queue.len().saturating_sub(starting) + usize::from(saturated && starting == 0);
+        let mut wanted = missing.max(demand.min(max.saturating_sub(alive)));
+        if start_failures > 0 {
+            // One attempt at a time shows whether the cause is gone.
+            wanted = wanted.min(1).saturating_sub(starting);
+        }
+        self.lifecycle.ordered += wanted;
+        commands.extend((0..wanted).map(|_| Command::Start));
+    }
+
+    /// Whether all workers have been busy without a pause, and there is a core for one more.
+    fn saturated(&mut self, now: Instant) -> bool {
+        let ready = self.count(Phase::Ready);
+        let busy = ready > 0
+            && ready < self.cores
+            && self
+                .workers
+                .iter()
+                .all(|(_, w)| w.phase != Phase::Ready || w.in_flight() > 0);
+        if !busy {
+            self.lifecycle.saturated_since = None;
+            return false;
+        }
+        now >= *self.lifecycle.saturated_since.get_or_insert(now) + SATURATION
+    }
+}

@@ -1,0 +1,560 @@
+//! The pool's decisions, without I/O: which job goes to which worker, what becomes of the jobs of a worker that dies, what a
+//! passed limit means. Time comes in as an argument; sockets and processes are behind [`LinkPort`], [`Outlet`] and [`Command`].
+//! So a test can run a pool for a simulated hour.
+//!
+//! Two things always hold. Each job that [`State::submit`] accepts ends in exactly one final delivery, or was cancelled by its
+//! owner. While a worker has room, nothing waits.
+
+mod lifecycle;
+mod queue;
+#[cfg(test)]
+mod simulation;
+mod worker;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use forebay_wire::{AbortReason, Pairs, RequestView, WireError, flag};
+use slab::Slab;
+
+pub(crate) use self::lifecycle::{Command, Signal};
+pub use self::worker::EndCause;
+pub(crate) use self::worker::{Phase, Worker};
+use self::{
+    lifecycle::Lifecycle,
+    queue::{Arrival, Full, Queue},
+};
+use crate::{
+    Answer, Delivery, Failure, Limits, Options, Retry,
+    delivery::ReplyTo,
+    stats::{Counters, Timings},
+};
+
+/// Sends to one worker and knows its claim words. Nothing here blocks.
+pub(crate) trait LinkPort {
+    /// Offers a job: stores its claim word, then sends its REQUEST.
+    fn offer(&self, slot: u32, number: u32, end: bool, payload: &[u8]);
+    /// Takes an offered job back; false when the worker has claimed it, or has no page.
+    fn revoke(&self, slot: u32, number: u32) -> bool;
+    /// Whether the worker has claimed the job. Without a page, every sent job counts as claimed.
+    fn is_claimed(&self, slot: u32, number: u32) -> bool;
+    /// Sends ABORT.
+    fn abort(&self, slot: u32, number: u32, reason: AbortReason);
+    /// Sends more of a request's body.
+    fn body(&self, slot: u32, number: u32, bytes: &[u8], end: bool);
+    /// Grants more of a response's body.
+    fn window(&self, slot: u32, number: u32, bytes: u32);
+}
+
+/// Where the state's outputs go.
+pub(crate) trait Outlet<L> {
+    /// Hands something to the one who waits for a job.
+    fn deliver(&mut self, to: ReplyTo, delivery: Delivery);
+    /// Something was written to this link, which must be flushed.
+    fn written(&mut self, link: &L);
+    /// [`State::housekeep`] has something to do now.
+    fn wake_supervisor(&mut self);
+}
+
+/// A job as it is submitted.
+#[derive(Debug)]
+pub(crate) struct NewJob {
+    pub(crate) payload: Vec<u8>,
+    /// Whether the payload holds the whole body.
+    pub(crate) end: bool,
+    pub(crate) limits: Limits,
+    /// When the client must have its answer.
+    pub(crate) deadline: Instant,
+    pub(crate) reply_to: ReplyTo,
+}
+
+/// Names a job from the outside, also after it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JobHandle {
+    job: usize,
+    arrival: Arrival,
+}
+
+#[derive(Debug)]
+struct Job {
+    arrival: Arrival,
+    payload: Vec<u8>,
+    end: bool,
+    limits: Limits,
+    arrived: Instant,
+    deadline: Instant,
+    /// None once its owner has gone or was told of a failure.
+    reply_to: Option<ReplyTo>,
+    /// Whether a first answer was delivered.
+    answered: bool,
+    ran_before: bool,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Queued,
+    Sent(Sent),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    worker: usize,
+    slot: u32,
+    number: u32,
+    /// When the worker was first seen running it.
+    started: Option<Instant>,
+    /// When it was aborted.
+    aborted: Option<Instant>,
+    /// When it was first seen over its limit.
+    overran: Option<Instant>,
+}
+
+/// The state of one pool.
+#[derive(Debug)]
+pub(crate) struct State<L> {
+    options: Options,
+    jobs: Slab<Job>,
+    queue: Queue,
+    workers: Slab<Worker<L>>,
+    lifecycle: Lifecycle,
+    arrivals: Arrival,
+    /// Workers that may be busy at the same time before packing begins: the machine's cores.
+    cores: usize,
+    pub(crate) counters: Counters,
+    pub(crate) timings: Timings,
+}
+
+impl<L: LinkPort> State<L> {
+    pub(crate) fn new(options: Options, cores: usize) -> Self {
+        Self {
+            queue: Queue::new(options.queue_max, options.queue_bytes_max),
+            lifecycle: Lifecycle::new(&options),
+            options,
+            jobs: Slab::new(),
+            workers: Slab::new(),
+            arrivals: 0,
+            cores,
+            counters: Counters::default(),
+            timings: Timings::default(),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn queued(&self) -> (usize, usize) {
+        (self.queue.len(), self.queue.bytes())
+    }
+
+    pub(crate) fn workers(&self) -> impl Iterator<Item = (usize, &Worker<L>)> {
+        self.workers.iter()
+    }
+
+    pub(crate) fn worker(&self, key: usize) -> Option<&Worker<L>> {
+        self.workers.get(key)
+    }
+
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Takes a job, or says at once why not.
+    pub(crate) fn submit(
+        &mut self,
+        new: NewJob,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) -> Result<JobHandle, Failure> {
+        if let Some(refusal) = self.refusal() {
+            self.counters.refused(&refusal);
+            return Err(refusal);
+        }
+        let arrival = self.arrivals;
+        let bytes = new.payload.len();
+        let free = if self.queue.is_empty() { self.pick() } else { None };
+        if free.is_none() {
+            let full = self.queue.push(arrival, self.jobs.vacant_key(), bytes);
+            if let Err(full) = full {
+                let refusal = self.full(&full, bytes);
+                self.counters.refused(&refusal);
+                return Err(refusal);
+            }
+        }
+        self.arrivals += 1;
+        self.counters.accepted += 1;
+        let job = self.jobs.insert(Job {
+            arrival,
+            payload: new.payload,
+            end: new.end,
+            limits: new.limits,
+            arrived: now,
+            deadline: new.deadline,
+            reply_to: Some(new.reply_to),
+            answered: false,
+            ran_before: false,
+            place: Place::Queued,
+        });
+        match free {
+            Some(worker) => self.send(job, worker, now, out),
+            None if self.can_grow() => out.wake_supervisor(),
+            None => {}
+        }
+        if self.jobs.len() == 1 {
+            out.wake_supervisor();
+        }
+        Ok(JobHandle { job, arrival })
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        let pool = || self.options.name.clone();
+        if self.lifecycle.stopping() {
+            Some(Failure::Stopping { pool: pool() })
+        } else if self.lifecycle.start_failures() > 0
+            && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
+        {
+            Some(Failure::NotStarting { pool: pool() })
+        } else {
+            None
+        }
+    }
+
+    fn full(&self, full: &Full, bytes: usize) -> Failure {
+        let pool = self.options.name.clone();
+        match full {
+            Full::Jobs => Failure::QueueFull {
+                pool,
+                queue_max: self.options.queue_max,
+            },
+            Full::Bytes => Failure::QueueBytesFull {
+                pool,
+                bytes,
+                queue_bytes_max: self.options.queue_bytes_max,
+            },
+        }
+    }
+
+    /// The worker that gets the next job. Idle ones first, the most recently used of them, so that the others may retire; but once
+    /// as many are busy as there are cores, a fast one with credit left takes it into its inbox: waking one more process would
+    /// only make batches smaller.
+    fn pick(&self) -> Option<usize> {
+        let mut idle: Option<(usize, Instant)> = None;
+        let mut busy: Option<(usize, usize)> = None;
+        let mut busy_count = 0;
+        for (key, worker) in &self.workers {
+            if worker.phase != Phase::Ready {
+                continue;
+            }
+            let in_flight = worker.in_flight();
+            if in_flight == 0 {
+                if idle.is_none_or(|(_, last)| worker.last_answer > last) {
+                    idle = Some((key, worker.last_answer));
+                }
+                continue;
+            }
+            if !worker.stalled {
+                busy_count += 1;
+            }
+            if worker.has_room(self.options.concurrency) && busy.is_none_or(|(_, least)| in_flight < least) {
+                busy = Some((key, in_flight));
+            }
+        }
+        let (idle, busy) = (idle.map(|(key, _)| key), busy.map(|(key, _)| key));
+        if busy_count < self.cores {
+            idle.or(busy)
+        } else {
+            busy.or(idle)
+        }
+    }
+
+    fn send(&mut self, key: usize, to: usize, now: Instant, out: &mut impl Outlet<L>) {
+        let job = &mut self.jobs[key];
+        let worker = &mut self.workers[to];
+        let (slot, number) = worker.place(key);
+        let left = job.deadline.saturating_duration_since(now).as_millis();
+        forebay_wire::set_remaining_ms(&mut job.payload, u32::try_from(left.max(1)).unwrap_or(u32::MAX));
+        job.place = Place::Sent(Sent {
+            worker: to,
+            slot,
+            number,
+            started: None,
+            aborted: None,
+            overran: None,
+        });
+        self.timings.waited(now.saturating_duration_since(job.arrived));
+        worker.link.offer(slot, number, job.end, &job.payload);
+        out.written(&worker.link);
+    }
+
+    /// Gives waiting jobs to workers while there is room.
+    fn dispatch(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        while !self.queue.is_empty() {
+            let Some(worker) = self.pick() else { return };
+            let job = self.queue.pop().expect("the queue is not empty");
+            self.send(job, worker, now, out);
+        }
+    }
+
+    /// Takes a RESPONSE. An error means that the worker has broken the protocol.
+    pub(crate) fn answer(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        flags: u8,
+        payload: Bytes,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) -> Result<(), WireError> {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return Ok(());
+        };
+        let (answer, run_us) = Answer::decode(payload, flags)?;
+        let job = &mut self.jobs[key];
+        if job.answered {
+            self.counters.stray_frames += 1;
+            return Ok(());
+        }
+        job.answered = true;
+        let run = Duration::from_micros(u64::from(run_us));
+        self.timings.ran(run);
+        let ended = answer.ended();
+        let faulted = answer.faulted();
+        if let Some(to) = job.reply_to {
+            if faulted {
+                self.counters.faulted += 1;
+            } else {
+                self.counters.answered += 1;
+            }
+            out.deliver(to, Delivery::Answer(answer));
+        }
+        let worker = &mut self.workers[from];
+        worker.last_answer = now;
+        if ended {
+            worker.observe(run);
+            self.finish(key, out);
+            self.dispatch(now, out);
+        }
+        Ok(())
+    }
+
+    /// Takes a BODY frame of a response.
+    pub(crate) fn chunk(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        flags: u8,
+        bytes: Bytes,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
+        let end = flags & flag::END != 0;
+        if let Some(to) = self.jobs[key].reply_to {
+            out.deliver(to, Delivery::Chunk { bytes, end });
+        }
+        if end {
+            self.workers[from].last_answer = now;
+            self.finish(key, out);
+            self.dispatch(now, out);
+        }
+    }
+
+    /// Takes a RESET: the handler gives the response up.
+    pub(crate) fn reset(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
+        self.workers[from].last_answer = now;
+        self.fail(key, Failure::ResponseReset, out);
+        self.finish(key, out);
+        self.dispatch(now, out);
+    }
+
+    /// Takes a WINDOW: the worker has room for more of the request's body.
+    pub(crate) fn window(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        bytes: u32,
+        out: &mut impl Outlet<L>,
+    ) {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
+        if let Some(to) = self.jobs[key].reply_to {
+            out.deliver(to, Delivery::Window(bytes));
+        }
+    }
+
+    /// Sends more of a request's body to the worker that runs the job; false when the job is over.
+    pub(crate) fn send_body(
+        &mut self,
+        handle: JobHandle,
+        bytes: &[u8],
+        end: bool,
+        out: &mut impl Outlet<L>,
+    ) -> bool {
+        let Some(Place::Sent(sent)) = self.place_of(handle) else {
+            return false;
+        };
+        let link = &self.workers[sent.worker].link;
+        link.body(sent.slot, sent.number, bytes, end);
+        out.written(link);
+        true
+    }
+
+    /// Tells the worker that the client has taken so many bytes of the response's body.
+    pub(crate) fn grant(&mut self, handle: JobHandle, bytes: u32, out: &mut impl Outlet<L>) {
+        let Some(Place::Sent(sent)) = self.place_of(handle) else {
+            return;
+        };
+        let link = &self.workers[sent.worker].link;
+        link.window(sent.slot, sent.number, bytes);
+        out.written(link);
+    }
+
+    /// The owner no longer waits. A job that has not started never will; one that runs is told.
+    pub(crate) fn cancel(&mut self, handle: JobHandle, now: Instant, out: &mut impl Outlet<L>) {
+        if self.place_of(handle).is_none() {
+            return;
+        }
+        let job = &mut self.jobs[handle.job];
+        if job.reply_to.take().is_some() && !job.answered {
+            self.counters.cancelled += 1;
+        }
+        self.abandon(handle.job, AbortReason::ClientGone, now, out);
+        self.dispatch(now, out);
+    }
+
+    /// Drops a job that has not started; aborts one that has.
+    fn abandon(&mut self, key: usize, reason: AbortReason, now: Instant, out: &mut impl Outlet<L>) {
+        let job = &mut self.jobs[key];
+        match &mut job.place {
+            Place::Queued => {
+                let arrival = job.arrival;
+                self.queue.remove(arrival);
+                self.jobs.remove(key);
+            }
+            Place::Sent(sent) => {
+                let worker = &mut self.workers[sent.worker];
+                if worker.link.revoke(sent.slot, sent.number) {
+                    let slot = sent.slot;
+                    worker.release(slot);
+                    self.jobs.remove(key);
+                } else if sent.aborted.is_none() {
+                    sent.started.get_or_insert(now);
+                    sent.aborted = Some(now);
+                    worker.link.abort(sent.slot, sent.number, reason);
+                    out.written(&worker.link);
+                }
+            }
+        }
+    }
+
+    /// Tells the owner that no answer will come, unless it knows an ending already.
+    fn fail(&mut self, key: usize, failure: Failure, out: &mut impl Outlet<L>) {
+        let job = &mut self.jobs[key];
+        if let Some(to) = job.reply_to.take() {
+            if !job.answered {
+                self.counters.failed(&failure);
+            }
+            out.deliver(to, Delivery::Failed(failure));
+        }
+    }
+
+    /// Removes a job whose last frame has come.
+    fn finish(&mut self, key: usize, out: &mut impl Outlet<L>) {
+        let job = self.jobs.remove(key);
+        let Place::Sent(sent) = job.place else {
+            unreachable!("only a sent job ends with a frame")
+        };
+        let worker = &mut self.workers[sent.worker];
+        worker.release(sent.slot);
+        worker.answered += 1;
+        worker.stalled = false;
+        if worker.phase > Phase::Ready || self.lifecycle.wants_look(worker) {
+            out.wake_supervisor();
+        }
+    }
+
+    /// A worker's link has ended and all its frames were taken: nothing more will come from it.
+    pub(crate) fn worker_gone(&mut self, gone: usize, now: Instant, out: &mut impl Outlet<L>) {
+        let jobs: Vec<_> = self.workers[gone].jobs_in_order().collect();
+        for (slot, number, key) in jobs {
+            let unclaimed = self.workers[gone].link.revoke(slot, number);
+            let job = &mut self.jobs[key];
+            let again = unclaimed
+                || (job.limits.retry == Retry::Idempotent && job.end && !job.answered && !job.ran_before);
+            if job.reply_to.is_some() && again && !self.lifecycle.abandoned() {
+                job.ran_before |= !unclaimed;
+                job.place = Place::Queued;
+                self.queue.put_back(job.arrival, key, job.payload.len());
+            } else {
+                let (pool, worker) = (self.options.name.clone(), self.workers[gone].id);
+                self.fail(key, Failure::WorkerDied { pool, worker }, out);
+                self.jobs.remove(key);
+            }
+        }
+        let worker = self.workers.remove(gone);
+        self.note_end(&worker, now);
+        self.dispatch(now, out);
+        out.wake_supervisor();
+    }
+
+    /// The `x-request-id` of the job that a frame names.
+    pub(crate) fn request_id(&self, worker: usize, slot: u32, number: u32) -> Option<String> {
+        let job = self.workers.get(worker)?.job_at(slot, number)?;
+        request_id_in(&self.jobs[job].payload)
+    }
+
+    /// The `x-request-id` of what a worker runs, when that is one job.
+    pub(crate) fn running_request_id(&self, worker_id: u64) -> Option<String> {
+        let (_, worker) = self.workers.iter().find(|(_, worker)| worker.id == worker_id)?;
+        let mut running = worker
+            .jobs_in_order()
+            .filter(|&(slot, number, _)| worker.link.is_claimed(slot, number));
+        let (_, _, job) = running.next()?;
+        if running.next().is_some() {
+            None
+        } else {
+            request_id_in(&self.jobs[job].payload)
+        }
+    }
+
+    fn place_of(&self, handle: JobHandle) -> Option<Place> {
+        self.jobs
+            .get(handle.job)
+            .filter(|job| job.arrival == handle.arrival)
+            .map(|job| job.place)
+    }
+
+    /// The job that a frame is for; a frame for a job that is over is counted.
+    fn job_of(&mut self, worker: usize, slot: u32, number: u32) -> Option<usize> {
+        let job = self
+            .workers
+            .get(worker)
+            .and_then(|worker| worker.job_at(slot, number));
+        if job.is_none() {
+            self.counters.stray_frames += 1;
+        }
+        job
+    }
+}
+
+fn request_id_in(payload: &[u8]) -> Option<String> {
+    let request = RequestView::decode(payload).ok()?;
+    let id = Pairs::new(request.headers)
+        .flatten()
+        .find(|(name, _)| *name == b"x-request-id")?
+        .1;
+    Some(String::from_utf8_lossy(id).into_owned())
+}

@@ -1,0 +1,232 @@
+//! What the pool knows of one worker process: its jobs by slot, how fast it is, and where it is in its life.
+
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use forebay_wire::SLOTS_MAX;
+
+/// Work that may lie in a worker's inbox beyond what it runs.
+const CREDIT_WORK: Duration = Duration::from_millis(1);
+/// Most jobs that may lie in a worker's inbox, however fast it is.
+const CREDIT_JOBS_MAX: usize = 127;
+/// The weight of one job in the moving average of the service time is 1 over this.
+const AVERAGE_OVER: f64 = 16.0;
+
+/// Entries of jobs that are over which the order may hold on to, so that a stream at its front does not make it grow.
+const ORDER_SLACK: usize = 64;
+
+const _: () = assert!(CREDIT_JOBS_MAX < SLOTS_MAX as usize);
+
+/// Where a worker is in its life. It only moves downwards in this list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Started, not yet ready for jobs.
+    Starting,
+    /// Takes jobs.
+    Ready,
+    /// Finishes what it runs, then ends.
+    Draining,
+    /// Has been sent SIGTERM.
+    Terminating,
+    /// Has been sent SIGKILL.
+    Killed,
+}
+
+/// Why a worker ends, for counters and logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EndCause {
+    /// It ended by itself.
+    Crashed,
+    /// It ran a job over its limit.
+    Overran,
+    /// It broke the protocol.
+    Protocol,
+    /// It could not start.
+    StartFailed,
+    /// It had nothing to do.
+    Idle,
+    /// It reached a limit of `recycle`.
+    Recycled,
+    /// The pool was made smaller or stopped.
+    Stopped,
+}
+
+impl EndCause {
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Overran => "overran",
+            Self::Protocol => "protocol",
+            Self::StartFailed => "start_failed",
+            Self::Idle => "idle",
+            Self::Recycled => "recycled",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Every cause.
+    pub const ALL: [Self; 7] = [
+        Self::Crashed,
+        Self::Overran,
+        Self::Protocol,
+        Self::StartFailed,
+        Self::Idle,
+        Self::Recycled,
+        Self::Stopped,
+    ];
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker<L> {
+    /// Its number in the pool, never reused.
+    pub(crate) id: u64,
+    pub(crate) pid: u32,
+    pub(crate) link: L,
+    pub(crate) phase: Phase,
+    /// When it entered its phase.
+    pub(crate) since: Instant,
+    pub(crate) ready_at: Option<Instant>,
+    pub(crate) cause: Option<EndCause>,
+    pub(crate) answered: u64,
+    pub(crate) last_answer: Instant,
+    /// Has a job that runs so long that nothing may wait behind it.
+    pub(crate) stalled: bool,
+    /// Is to be replaced: drains as soon as another is ready.
+    pub(crate) to_recycle: bool,
+    pub(crate) uses_page: bool,
+    /// Resident memory when it was last looked at.
+    pub(crate) rss_bytes: u64,
+    jobs: Vec<Slot>,
+    free: SmallVec<[u32; 8]>,
+    /// Slots in the order in which their jobs were sent.
+    order: std::collections::VecDeque<(u32, u32)>,
+    in_flight: usize,
+    last_job: u32,
+    service_ns: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The number on the link; 0: free.
+    number: u32,
+    job: usize,
+}
+
+impl<L> Worker<L> {
+    pub(crate) fn new(id: u64, pid: u32, link: L, now: Instant) -> Self {
+        Self {
+            id,
+            pid,
+            link,
+            phase: Phase::Starting,
+            since: now,
+            ready_at: None,
+            cause: None,
+            answered: 0,
+            last_answer: now,
+            stalled: false,
+            to_recycle: false,
+            uses_page: false,
+            rss_bytes: 0,
+            jobs: Vec::new(),
+            free: SmallVec::new(),
+            order: std::collections::VecDeque::new(),
+            in_flight: 0,
+            last_job: 0,
+            service_ns: None,
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Jobs that may lie in its inbox beyond those it runs.
+    pub(crate) fn credit(&self) -> usize {
+        match self.service_ns {
+            Some(service) if self.uses_page && !self.stalled => {
+                ((CREDIT_WORK.as_nanos() as f64 / service.max(1.0)) as usize).min(CREDIT_JOBS_MAX)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether another job may be sent to it.
+    pub(crate) fn has_room(&self, concurrency: usize) -> bool {
+        self.phase == Phase::Ready && self.in_flight < concurrency + self.credit()
+    }
+
+    pub(crate) fn move_to(&mut self, phase: Phase, now: Instant) {
+        assert!(phase > self.phase, "a worker's life has one direction");
+        self.phase = phase;
+        self.since = now;
+    }
+
+    /// Takes a free slot for a job and gives it a number on the link.
+    pub(crate) fn place(&mut self, job: usize) -> (u32, u32) {
+        self.last_job = if self.last_job == u32::MAX {
+            1
+        } else {
+            self.last_job + 1
+        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            assert!(
+                self.jobs.len() < SLOTS_MAX as usize,
+                "room was checked before a job is placed"
+            );
+            self.jobs.push(Slot { number: 0, job: 0 });
+            self.jobs.len() as u32 - 1
+        });
+        self.jobs[slot as usize] = Slot {
+            number: self.last_job,
+            job,
+        };
+        self.order.push_back((slot, self.last_job));
+        self.in_flight += 1;
+        (slot, self.last_job)
+    }
+
+    /// The job that has this name on the link, unless it is over.
+    pub(crate) fn job_at(&self, slot: u32, number: u32) -> Option<usize> {
+        let place = self.jobs.get(slot as usize)?;
+        (number != 0 && place.number == number).then_some(place.job)
+    }
+
+    /// Frees the slot of a job that is over or was taken back.
+    pub(crate) fn release(&mut self, slot: u32) {
+        let place = &mut self.jobs[slot as usize];
+        assert!(place.number != 0, "only a taken slot is released");
+        place.number = 0;
+        self.free.push(slot);
+        self.in_flight -= 1;
+        while let Some(&(slot, number)) = self.order.front() {
+            if self.jobs[slot as usize].number == number {
+                break;
+            }
+            self.order.pop_front();
+        }
+        if self.order.len() > 2 * self.in_flight + ORDER_SLACK {
+            let jobs = &self.jobs;
+            self.order
+                .retain(|&(slot, number)| jobs[slot as usize].number == number);
+        }
+    }
+
+    /// Its jobs in the order in which they were sent: slot, number on the link, job.
+    pub(crate) fn jobs_in_order(&self) -> impl DoubleEndedIterator<Item = (u32, u32, usize)> + '_ {
+        self.order
+            .iter()
+            .filter_map(|&(slot, number)| self.job_at(slot, number).map(|job| (slot, number, job)))
+    }
+
+    /// Learns how long a job took.
+    pub(crate) fn observe(&mut self, service: Duration) {
+        let sample = service.as_nanos() as f64;
+        self.service_ns = Some(match self.service_ns {
+            None => sample,
+            Some(average) => average + (sample - average) / AVERAGE_OVER,
+        });
+    }
+}

@@ -1,0 +1,190 @@
+//! What a pool tells about itself.
+
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::{
+    Counters, EndCause,
+    pool::Shared,
+    state::{Phase, Worker},
+};
+
+/// Whether a pool can do its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", content = "reason", rename_all = "snake_case")]
+pub enum Readiness {
+    /// Its first workers are starting.
+    Starting,
+    /// It answers jobs.
+    Ready,
+    /// Its workers do not start; this is what the last one said.
+    Failing(String),
+    /// No worker is left after a stop.
+    Stopped,
+}
+
+/// What a pool is and does at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Whether it can do its work.
+    pub readiness: Readiness,
+    /// Fewest workers.
+    pub workers_min: usize,
+    /// Most workers.
+    pub workers_max: usize,
+    /// Jobs that wait for a worker.
+    pub queued: usize,
+    /// Bytes of the jobs that wait.
+    pub queued_bytes: usize,
+    /// Most jobs that may wait.
+    pub queue_max: usize,
+    /// Counts since the pool was made.
+    #[serde(serialize_with = "counters")]
+    pub counters: Counters,
+    /// How long jobs waited for a worker.
+    pub wait: Percentiles,
+    /// How long handlers ran.
+    pub run: Percentiles,
+    /// Its workers, oldest first.
+    pub workers: Vec<WorkerStatus>,
+    /// The histograms behind the percentiles, for exporters.
+    #[serde(skip)]
+    pub timings: crate::Timings,
+}
+
+/// What one worker is and does.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerStatus {
+    /// Its number in the pool.
+    pub id: u64,
+    /// Its process.
+    pub pid: u32,
+    /// `starting`, `ready`, `draining`, `terminating` or `killed`.
+    pub phase: &'static str,
+    /// Jobs it has.
+    pub in_flight: usize,
+    /// Jobs it may have beyond those it runs.
+    pub credit: usize,
+    /// Jobs it has answered.
+    pub answered: u64,
+    /// Seconds since it became ready.
+    pub ready_s: Option<u64>,
+    /// Its resident memory, if its process can be looked at.
+    pub rss_bytes: Option<u64>,
+}
+
+/// Percentiles of durations in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "each field is the percentile of its name")]
+pub struct Percentiles {
+    pub count: u64,
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub p99_9_us: u64,
+    pub max_us: u64,
+}
+
+impl Percentiles {
+    /// The percentiles of a histogram of microseconds.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            count: histogram.len(),
+            p50_us: histogram.value_at_quantile(0.5),
+            p90_us: histogram.value_at_quantile(0.9),
+            p99_us: histogram.value_at_quantile(0.99),
+            p99_9_us: histogram.value_at_quantile(0.999),
+            max_us: histogram.max(),
+        }
+    }
+}
+
+fn counters<S: serde::Serializer>(counters: &Counters, serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeMap;
+    let mut map = serializer.serialize_map(None)?;
+    for (name, count) in [
+        ("accepted", counters.accepted),
+        ("answered", counters.answered),
+        ("faulted", counters.faulted),
+        ("cancelled", counters.cancelled),
+        ("stray_frames", counters.stray_frames),
+        ("workers_started", counters.started),
+        ("workers_ready", counters.ready),
+    ] {
+        map.serialize_entry(name, &count)?;
+    }
+    map.serialize_entry("failed", &counters.failed)?;
+    map.serialize_entry("refused", &counters.refused)?;
+    let ended: std::collections::BTreeMap<&str, u64> = EndCause::ALL
+        .iter()
+        .map(|cause| (cause.name(), counters.ended.get(cause).copied().unwrap_or(0)))
+        .collect();
+    map.serialize_entry("workers_ended", &ended)?;
+    map.end()
+}
+
+impl Status {
+    pub(crate) fn of(shared: &Shared) -> Self {
+        let now = Instant::now();
+        let state = shared.state.lock();
+        let (workers_min, workers_max) = state.size();
+        let (queued, queued_bytes) = state.queued();
+        let mut workers: Vec<_> = state
+            .workers()
+            .map(|(_, worker)| worker_status(worker, now))
+            .collect();
+        let (counters, timings) = (state.counters.clone(), state.timings.clone());
+        let queue_max = state.options().queue_max;
+        drop(state);
+        workers.sort_by_key(|worker| worker.id);
+        for worker in &mut workers {
+            worker.rss_bytes = rss_bytes(worker.pid);
+        }
+        Self {
+            name: shared.name.clone(),
+            readiness: shared.readiness.borrow().clone(),
+            workers_min,
+            workers_max,
+            queued,
+            queued_bytes,
+            queue_max,
+            counters,
+            wait: Percentiles::of(&timings.wait_us),
+            run: Percentiles::of(&timings.run_us),
+            workers,
+            timings,
+        }
+    }
+}
+
+fn worker_status<L>(worker: &Worker<L>, now: Instant) -> WorkerStatus {
+    WorkerStatus {
+        id: worker.id,
+        pid: worker.pid,
+        phase: match worker.phase {
+            Phase::Starting => "starting",
+            Phase::Ready => "ready",
+            Phase::Draining => "draining",
+            Phase::Terminating => "terminating",
+            Phase::Killed => "killed",
+        },
+        in_flight: worker.in_flight(),
+        credit: worker.credit(),
+        answered: worker.answered,
+        ready_s: worker
+            .ready_at
+            .map(|ready| now.saturating_duration_since(ready).as_secs()),
+        rss_bytes: None,
+    }
+}
+
+/// Resident memory of a process, from `/proc/PID/statm` (proc(5)).
+pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

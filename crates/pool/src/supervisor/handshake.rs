@@ -1,0 +1,169 @@
+//! The first frames on a link: HELLO, INIT, READY (PROTOCOL.md section 3).
+
+use std::{io, sync::Arc};
+
+use bytes::BytesMut;
+use forebay_wire::{
+    FrameType, HEADER_BYTES, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, Split, WireError, split_frame,
+};
+use serde::{Deserialize, Serialize};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use crate::{link::Link, pool::Shared, reader::WatchedSocket, sys};
+
+/// Body bytes of one response that may be under way from worker to client.
+pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
+/// Most body bytes that travel inside of a REQUEST.
+pub const INLINE_BODY_BYTES: usize = 64 * 1024;
+/// Bytes that one read of the link asks for.
+const READ_BYTES: usize = 4096;
+
+/// A worker that is ready for jobs.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) uses_page: bool,
+    /// What came after READY.
+    pub(super) rest: BytesMut,
+}
+
+/// Why a worker is not ready.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandshakeError {
+    #[error("worker closed its link before it was ready")]
+    Closed,
+    #[error("cannot read the worker's link")]
+    Io(#[from] io::Error),
+    #[error("worker sent bytes that are not the protocol: {0}")]
+    Wire(#[from] WireError),
+    #[error("worker sent {found} where {expected} was expected")]
+    Unexpected { found: String, expected: &'static str },
+    #[error("worker speaks protocol {theirs}, this server {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}")]
+    Version { theirs: u32 },
+    #[error("{message}")]
+    Failed { message: String },
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    protocol: u32,
+    #[serde(default)]
+    page: bool,
+}
+
+#[derive(Serialize)]
+struct Init<'a> {
+    protocol: u32,
+    pool: &'a str,
+    worker: u64,
+    generation: u16,
+    handler: Option<&'a str>,
+    start: Option<&'a str>,
+    concurrency: usize,
+    window_bytes: u32,
+    inline_body_bytes: usize,
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    message: String,
+}
+
+/// Leads the handshake. It has no limit of its own: the pool's `start_timeout` kills the process, which ends the link.
+pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Result<Ready, HandshakeError> {
+    let mut frames = Frames {
+        socket: sys::watch(WatchedSocket(link.clone()), Interest::READABLE)?,
+        bytes: BytesMut::new(),
+    };
+    let hello = frames.next().await?;
+    let hello: Hello = match hello.0 {
+        FrameType::Hello => json(&hello.1, "HELLO with protocol and page")?,
+        other => return Err(unexpected(other, "HELLO")),
+    };
+    if !(PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&hello.protocol) {
+        return Err(HandshakeError::Version {
+            theirs: hello.protocol,
+        });
+    }
+    link.control(FrameType::Init, &init(pool, worker, link));
+    loop {
+        let (kind, payload) = frames.next().await?;
+        match kind {
+            FrameType::Ready => {
+                return Ok(Ready {
+                    uses_page: hello.page,
+                    rest: frames.bytes,
+                });
+            }
+            FrameType::Failed => {
+                let failed: Failed = json(&payload, "FAILED with a message")?;
+                return Err(HandshakeError::Failed {
+                    message: failed.message,
+                });
+            }
+            FrameType::Log => crate::worker_log::structured(&pool.name, worker, None, &payload),
+            FrameType::Unknown(_) => {}
+            other => return Err(unexpected(other, "READY or FAILED")),
+        }
+    }
+}
+
+fn init(pool: &Shared, worker: u64, link: &Link) -> Vec<u8> {
+    let options = pool.state.lock().options().clone();
+    let program = &options.program;
+    let init = Init {
+        protocol: PROTOCOL_VERSION,
+        pool: &options.name,
+        worker,
+        generation: link.generation,
+        handler: program.handler.as_ref().and_then(|path| path.to_str()),
+        start: program.start.as_ref().and_then(|path| path.to_str()),
+        concurrency: options.concurrency,
+        window_bytes: WINDOW_BYTES,
+        inline_body_bytes: INLINE_BODY_BYTES,
+    };
+    serde_json::to_vec(&init).expect("numbers and text become JSON")
+}
+
+fn unexpected(found: FrameType, expected: &'static str) -> HandshakeError {
+    HandshakeError::Unexpected {
+        found: format!("{found:?}"),
+        expected,
+    }
+}
+
+fn json<'a, T: Deserialize<'a>>(payload: &'a [u8], expected: &'static str) -> Result<T, HandshakeError> {
+    serde_json::from_slice(payload).map_err(|error| HandshakeError::Unexpected {
+        found: format!("other JSON ({error})"),
+        expected,
+    })
+}
+
+struct Frames {
+    socket: AsyncFd<WatchedSocket>,
+    bytes: BytesMut,
+}
+
+impl Frames {
+    async fn next(&mut self) -> Result<(FrameType, BytesMut), HandshakeError> {
+        loop {
+            if let Split::Whole { frame, used } = split_frame(&self.bytes)? {
+                let kind = frame.header.kind;
+                let mut frame = self.bytes.split_to(used);
+                return Ok((kind, frame.split_off(HEADER_BYTES)));
+            }
+            let mut ready = self.socket.readable().await?;
+            self.bytes.reserve(READ_BYTES);
+            match rustix::io::read(&self.socket.get_ref().0.socket, self.bytes.spare_capacity_mut()) {
+                Ok((read, _)) => {
+                    let taken = read.len();
+                    if taken == 0 {
+                        return Err(HandshakeError::Closed);
+                    }
+                    sys::advance(&mut self.bytes, taken);
+                }
+                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+    }
+}

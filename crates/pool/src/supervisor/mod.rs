@@ -1,0 +1,194 @@
+//! Starts, watches and ends worker processes. One permanent thread does this for all pools: a worker dies with the thread that
+//! spawned it (PR_SET_PDEATHSIG), so that thread must live as long as the server.
+
+mod handshake;
+mod process;
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+
+pub use self::handshake::INLINE_BODY_BYTES;
+use self::process::Process;
+use crate::{
+    pool::Shared,
+    state::{Command, Signal},
+    status::{Readiness, rss_bytes},
+};
+
+/// How often the memory of workers is looked at when it is limited.
+const RSS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The thread that owns every worker process.
+#[derive(Debug)]
+pub struct Supervisor {
+    pools: mpsc::UnboundedSender<Arc<Shared>>,
+}
+
+impl Supervisor {
+    /// Starts the thread. It ends, and with it every worker that is left, when this value and all its pools are gone.
+    pub fn start() -> std::io::Result<Self> {
+        let (pools, mut new_pools) = mpsc::unbounded_channel::<Arc<Shared>>();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::Builder::new().name("supervisor".into()).spawn(move || {
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, async {
+                let mut pools = tokio::task::JoinSet::new();
+                while let Some(pool) = new_pools.recv().await {
+                    pools.spawn_local(supervise(pool));
+                }
+                while pools.join_next().await.is_some() {}
+            });
+        })?;
+        Ok(Self { pools })
+    }
+
+    pub(crate) fn keep(&self, pool: Arc<Shared>) {
+        self.pools
+            .send(pool)
+            .expect("the supervisor thread lives as long as its handle");
+    }
+}
+
+/// The living processes of a pool, by worker number.
+type Processes = Rc<RefCell<HashMap<u64, Rc<Process>>>>;
+
+async fn supervise(pool: Arc<Shared>) {
+    let processes = Processes::default();
+    let mut rss_due = Instant::now();
+    loop {
+        let now = Instant::now();
+        if now >= rss_due {
+            rss_due = now + RSS_INTERVAL;
+            look_at_memory(&pool);
+        }
+        let (commands, again, settled) = {
+            let mut session = pool.session(None);
+            let (state, out) = session.parts();
+            let (commands, again) = state.housekeep(now, out);
+            let ready = state.is_ready();
+            let failing = state.start_failures() > 0;
+            let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();
+            (commands, again, (ready, failing, empty))
+        };
+        let more = std::mem::take(&mut *pool.commands.lock());
+        for command in commands.into_iter().chain(more) {
+            carry_out(command, &pool, &processes);
+        }
+        let (ready, failing, empty) = settled;
+        if empty && processes.borrow().is_empty() {
+            pool.readiness.send_replace(Readiness::Stopped);
+            return;
+        }
+        publish(&pool, ready, failing);
+        let woken = pool.wake.notified();
+        match again {
+            Some(pause) => drop(tokio::time::timeout(pause, woken).await),
+            None => woken.await,
+        }
+    }
+}
+
+fn publish(pool: &Shared, ready: bool, failing: bool) {
+    let now = if ready {
+        Readiness::Ready
+    } else if failing {
+        let error = pool.start_error.lock().clone();
+        Readiness::Failing(error.unwrap_or_else(|| "a worker ended right after its start".into()))
+    } else {
+        return;
+    };
+    pool.readiness.send_if_modified(|before| {
+        let changed = *before != now;
+        *before = now;
+        changed
+    });
+}
+
+fn look_at_memory(pool: &Shared) {
+    if pool.state.lock().options().recycle.rss_bytes == 0 {
+        return;
+    }
+    let pids: Vec<_> = pool
+        .state
+        .lock()
+        .workers()
+        .map(|(key, worker)| (key, worker.pid))
+        .collect();
+    let sizes: Vec<_> = pids
+        .into_iter()
+        .filter_map(|(key, pid)| Some((key, pid, rss_bytes(pid)?)))
+        .collect();
+    pool.state.lock().set_rss(&sizes);
+}
+
+fn carry_out(command: Command, pool: &Arc<Shared>, processes: &Processes) {
+    let process = |worker| processes.borrow().get(&worker).cloned();
+    match command {
+        Command::Start => start(pool, processes),
+        Command::Drain(worker) => {
+            if let Some(process) = process(worker) {
+                process.drain();
+            }
+        }
+        Command::Signal(worker, signal) => {
+            if let Some(process) = process(worker) {
+                process.signal(signal);
+            }
+        }
+    }
+}
+
+fn start(pool: &Arc<Shared>, processes: &Processes) {
+    let (program, id) = {
+        let mut state = pool.state.lock();
+        (state.options().program.clone(), state.next_worker_id())
+    };
+    let now = Instant::now();
+    match Process::spawn(&program, id) {
+        Ok((process, child)) => {
+            let process = Rc::new(process);
+            let key = pool
+                .state
+                .lock()
+                .add_worker(id, process.pid(), process.link().clone(), now);
+            processes.borrow_mut().insert(id, process.clone());
+            tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
+            let (pool, processes) = (pool.clone(), processes.clone());
+            tokio::task::spawn_local(async move {
+                process::watch(&pool, key, &process, child).await;
+                processes.borrow_mut().remove(&id);
+                pool.wake.notify_one();
+            });
+        }
+        Err(error) => {
+            let program = program
+                .argv
+                .first()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            let message = format!("cannot start `{program}`: {error}");
+            tracing::error!(target: "forebay::pool", pool = %pool.name, cause = %error, program, "cannot start a worker");
+            *pool.start_error.lock() = Some(message);
+            pool.state.lock().spawn_failed(now);
+            pool.wake.notify_one();
+        }
+    }
+}
+
+/// The number that a signal has for the kernel.
+fn signal_number(signal: Signal) -> i32 {
+    match signal {
+        Signal::Terminate => libc::SIGTERM,
+        Signal::Kill => libc::SIGKILL,
+    }
+}

@@ -1,0 +1,267 @@
+//! One worker process, from its spawn to its end.
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forebay_wire::FrameType;
+use rustix::{
+    event::{EventfdFlags, eventfd},
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+};
+use tokio::{
+    io::BufReader,
+    process::{Child, Command as Spawn},
+};
+
+use super::{handshake, signal_number};
+use crate::{
+    Program,
+    link::Link,
+    outbox::Page,
+    pool::Shared,
+    reader::Reader,
+    state::Signal,
+    sys,
+    worker_log::{self, Stream},
+};
+
+/// Descriptors of the protocol in the worker.
+const LINK_FD: i32 = 3;
+const PAGE_FD: i32 = 4;
+const BELL_FD: i32 = 5;
+/// The parent's copies lie above, so that placing one in the child overwrites no other.
+const PARENT_FD_MIN: i32 = 10;
+/// Lines of standard error kept for the message about a failed start.
+const LAST_LINES: usize = 20;
+/// How long a process may live on after it has closed its link.
+const CLOSED_GRACE: Duration = Duration::from_millis(300);
+/// How long outputs may stay open after the process has ended, because a process of its own holds them.
+const OUTPUT_GRACE: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(super) struct Process {
+    id: u64,
+    pid: u32,
+    link: Arc<Link>,
+    last_lines: Arc<parking_lot::Mutex<VecDeque<String>>>,
+}
+
+impl Process {
+    pub(super) fn spawn(program: &Program, id: u64) -> io::Result<(Self, Child)> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        // The worker's end blocks by default, so that the simplest program can use it.
+        rustix::io::ioctl_fionbio(&theirs, false)?;
+        let mut fds = vec![(sys::duplicate_above(theirs.as_fd(), PARENT_FD_MIN)?, LINK_FD)];
+        let page = if program.page {
+            let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            let page = Page::new()?;
+            fds.push((sys::duplicate_above(page.file().as_fd(), PARENT_FD_MIN)?, PAGE_FD));
+            fds.push((sys::duplicate_above(bell.as_fd(), PARENT_FD_MIN)?, BELL_FD));
+            Some((page, bell))
+        } else {
+            None
+        };
+        let generation = generation(id);
+        let child = command(program, generation, &fds).spawn()?;
+        let pid = child.id().expect("a child that was not waited for has an id");
+        let link = Link::new(ours, generation, page);
+        Ok((
+            Self {
+                id,
+                pid,
+                link,
+                last_lines: Arc::default(),
+            },
+            child,
+        ))
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    pub(super) fn drain(&self) {
+        self.link.control(FrameType::Drain, &[]);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        sys::signal_group(self.pid, signal_number(signal));
+    }
+
+    /// What the process printed last to standard error.
+    fn last_words(&self) -> String {
+        self.last_lines
+            .lock()
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// A worker's generation on its frames, 1 to 65535.
+fn generation(id: u64) -> u16 {
+    ((id - 1) % u64::from(u16::MAX) + 1) as u16
+}
+
+fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn {
+    let (executable, arguments) = program
+        .argv
+        .split_first()
+        .expect("the configuration names a program");
+    let mut command = std::process::Command::new(executable);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(program.env.iter().map(|(name, value)| (name, value)))
+        .env("FOREBAY_PROTOCOL", forebay_wire::PROTOCOL_VERSION.to_string())
+        .env("FOREBAY_GENERATION", generation.to_string())
+        .env("FOREBAY_LINK_FD", LINK_FD.to_string())
+        .current_dir(&program.cwd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if program.page {
+        command
+            .env("FOREBAY_PAGE_FD", PAGE_FD.to_string())
+            .env("FOREBAY_BELL_FD", BELL_FD.to_string());
+    }
+    sys::contain(
+        &mut command,
+        fds.iter().map(|(fd, target)| (fd.as_raw_fd(), *target)).collect(),
+    );
+    Spawn::from(command)
+}
+
+/// Leads a worker through its life: handshake, work, end. Returns when the process and all it left behind are gone.
+pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut child: Child) {
+    let outputs = [
+        child
+            .stdout
+            .take()
+            .map(|out| capture(pool, process, BufReader::new(out), Stream::Stdout)),
+        child
+            .stderr
+            .take()
+            .map(|err| capture(pool, process, BufReader::new(err), Stream::Stderr)),
+    ];
+    let reading = tokio::select! {
+        shaken = handshake::perform(pool, process.id, process.link()) => match shaken {
+            Ok(ready) => {
+                adopt(pool, key, process, ready);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(target: "forebay::pool", pool = %pool.name, worker = process.id, cause = %error, "worker did not become ready");
+                *pool.start_error.lock() = Some(error.to_string());
+                process.signal(Signal::Kill);
+                false
+            }
+        },
+        _ = child.wait() => false,
+    };
+    if reading {
+        tokio::select! {
+            _ = child.wait() => process.link().hang_up(),
+            () = process.link().ended.notified() => {}
+        }
+    }
+    let status = match tokio::time::timeout(CLOSED_GRACE, child.wait()).await {
+        Ok(status) => status,
+        Err(_) => {
+            process.signal(Signal::Kill);
+            child.wait().await
+        }
+    };
+    // Whatever the worker started and left in its group ends with it.
+    process.signal(Signal::Kill);
+    for output in outputs.into_iter().flatten() {
+        drop(tokio::time::timeout(OUTPUT_GRACE, output).await);
+    }
+    conclude(pool, key, process, reading, status.ok());
+}
+
+fn capture(
+    pool: &Arc<Shared>,
+    process: &Process,
+    output: impl tokio::io::AsyncBufRead + Unpin + 'static,
+    stream: Stream,
+) -> tokio::task::JoinHandle<()> {
+    let (pool, id, last_lines) = (pool.clone(), process.id, process.last_lines.clone());
+    tokio::task::spawn_local(async move {
+        worker_log::each_line(output, |line| {
+            if stream == Stream::Stderr {
+                let mut last = last_lines.lock();
+                if last.len() == LAST_LINES {
+                    last.pop_front();
+                }
+                last.push_back(line.to_owned());
+            }
+            let request = pool.state.lock().running_request_id(id);
+            worker_log::printed(&pool.name, id, request.as_deref(), stream, line);
+        })
+        .await;
+    })
+}
+
+fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Ready) {
+    let uses_page = process.link().set_claims(ready.uses_page);
+    let mut session = pool.session(None);
+    let (state, out) = session.parts();
+    state.worker_ready(key, uses_page, Instant::now(), out);
+    drop(session);
+    // Only now: the reader may find the link's end at once, and the worker's place is free for another after that.
+    pool.mailboxes.adopt(Reader {
+        pool: pool.clone(),
+        link: process.link().clone(),
+        worker: key,
+        rest: ready.rest,
+    });
+    *pool.start_error.lock() = None;
+    tracing::info!(
+        target: "forebay::pool", pool = %pool.name, worker = process.id, pid = process.pid, "worker ready"
+    );
+}
+
+/// Settles what only the end of the process can settle.
+fn conclude(pool: &Arc<Shared>, key: usize, process: &Process, was_read: bool, status: Option<ExitStatus>) {
+    let status = status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
+    if was_read {
+        tracing::info!(
+            target: "forebay::pool", pool = %pool.name, worker = process.id, pid = process.pid, status, "worker ended"
+        );
+        return;
+    }
+    let words = process.last_words();
+    tracing::error!(
+        target: "forebay::pool", pool = %pool.name, worker = process.id, status, stderr = %words, "worker did not start"
+    );
+    let said = pool
+        .start_error
+        .lock()
+        .take()
+        .filter(|said| !words.contains(said.as_str()));
+    let mut message = format!("worker ended during its start ({status})");
+    for part in said.iter().chain((!words.is_empty()).then_some(&words)) {
+        message.push('\n');
+        message.push_str(part);
+    }
+    *pool.start_error.lock() = Some(message);
+    let mut session = pool.session(None);
+    session.worker_gone(key);
+}

@@ -1,0 +1,163 @@
+//! What needs `unsafe`: the memory shared with a worker, and what happens between fork and exec.
+
+#![expect(unsafe_code, reason = "shared memory and fork have no safe interface")]
+
+use std::{
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::process::CommandExt,
+    },
+    process::Command,
+    ptr::NonNull,
+    sync::atomic::AtomicU32,
+};
+
+use forebay_wire::PAGE_BYTES;
+use rustix::{
+    fs::{MemfdFlags, ftruncate, memfd_create},
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// The page that the server shares with one worker. Its content is at the worker's mercy: whoever reads it copies first and
+/// checks then.
+#[derive(Debug)]
+pub(crate) struct SharedPage {
+    base: NonNull<u8>,
+    file: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to this value alone within the process and stays until it is dropped; all access goes through
+// atomics or copies of bytes that the protocol gives to one side at a time.
+unsafe impl Send for SharedPage {}
+// SAFETY: as above; no method hands out a reference to plain memory.
+unsafe impl Sync for SharedPage {}
+
+impl SharedPage {
+    /// Makes a zeroed page.
+    pub(crate) fn new() -> io::Result<Self> {
+        let file = memfd_create("forebay-page", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, PAGE_BYTES as u64)?;
+        // SAFETY: a fresh shared mapping of a file of that size; the kernel chooses the address, so no other memory is touched.
+        let base = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                PAGE_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )?
+        };
+        let base = NonNull::new(base.cast()).expect("a mapping has an address");
+        Ok(Self { base, file })
+    }
+
+    pub(crate) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    /// The word at a byte offset.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(
+            offset.is_multiple_of(4) && offset + 4 <= PAGE_BYTES,
+            "words lie inside of the page"
+        );
+        // SAFETY: the assertion keeps the word inside of the mapping, mappings start at page boundaries so it is aligned, and an
+        // atomic may be changed by the other process at any time.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// Appends `length` bytes from `offset` on to `into`.
+    pub(crate) fn copy_to(&self, offset: usize, length: usize, into: &mut Vec<u8>) {
+        assert!(offset + length <= PAGE_BYTES, "copies stay inside of the page");
+        into.reserve(length);
+        // SAFETY: source and target are valid for `length` bytes by the assertion and the reservation, and do not overlap. The worker
+        // may write meanwhile only if it breaks the protocol; then the copy holds arbitrary bytes, which decoding bears.
+        unsafe {
+            let target = into.as_mut_ptr().add(into.len());
+            std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), target, length);
+            into.set_len(into.len() + length);
+        }
+    }
+}
+
+impl Drop for SharedPage {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `new` mapped; every reference into it borrows from self and is gone.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), PAGE_BYTES) };
+        debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+    }
+}
+
+/// Prepares a command so that its process leads a group of its own, dies with the thread that spawns it, and finds `fds[i].0` as
+/// descriptor `fds[i].1`.
+///
+/// The sources must be numbered above every target, so that no duplication overwrites a later source.
+pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
+    let highest = fds.iter().map(|&(_, target)| target).max().unwrap_or(0);
+    assert!(
+        fds.iter().all(|&(source, _)| source > highest),
+        "sources lie above the targets"
+    );
+    let parent = std::process::id();
+    let prepare = move || {
+        // SAFETY: only async-signal-safe calls on plain numbers, as is required between fork and exec.
+        unsafe {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the line above: then nobody sends the signal any more.
+            if u32::try_from(libc::getppid()) != Ok(parent) {
+                libc::_exit(1);
+            }
+            for &(source, target) in &fds {
+                if libc::dup2(source, target) < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+        }
+        Ok(())
+    };
+    command.process_group(0);
+    // SAFETY: `prepare` allocates nothing, takes no lock and touches no memory but its own.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Sends a signal to a process group.
+pub(crate) fn signal_group(leader: u32, signal: i32) {
+    let Ok(group) = i32::try_from(leader) else { return };
+    // SAFETY: no memory is involved; that the group is still ours is the caller's promise. A group that is gone is no error.
+    unsafe { libc::kill(-group, signal) };
+}
+
+/// Duplicates a descriptor to a number of at least `lowest`, closed on exec.
+pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, lowest: RawFd) -> io::Result<OwnedFd> {
+    let duplicate = rustix::io::fcntl_dupfd_cloexec(fd, lowest)?;
+    debug_assert!(duplicate.as_raw_fd() >= lowest, "the kernel keeps its word");
+    Ok(duplicate)
+}
+
+/// Counts bytes that were just read into a buffer's spare capacity as its content.
+///
+/// # Panics
+/// When the buffer has not that much room.
+pub(crate) fn advance(buffer: &mut bytes::BytesMut, read: usize) {
+    let length = buffer.len() + read;
+    assert!(length <= buffer.capacity(), "a read stays inside of its buffer");
+    // SAFETY: inside of the capacity by the assertion; the caller has just had the kernel write these bytes.
+    unsafe { buffer.set_len(length) };
+}
+
+/// Watches a descriptor with the current event loop.
+pub(crate) fn watch<T: AsRawFd + Watchable>(source: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    // SAFETY: `Watchable` promises one open descriptor for the whole life of the value, which the result owns.
+    unsafe { AsyncFd::register_with_interest(source, interest) }.map_err(io::Error::from)
+}
+
+/// A value that returns the same open descriptor for as long as it lives.
+pub(crate) trait Watchable {}
+
+impl Watchable for OwnedFd {}
+impl Watchable for crate::reader::WatchedSocket {}

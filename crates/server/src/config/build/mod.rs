@@ -1,0 +1,158 @@
+//! From checked fields to a configuration: what depends on more than one key, on files, or on programs.
+//!
+//! Each builder notes what is wrong and goes on, so that one run reports everything.
+
+mod pool;
+mod route;
+mod server;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::config::error::Problem;
+use crate::config::fields::Fields;
+use crate::config::read::Sections;
+use crate::config::{Config, Surroundings};
+
+/// Builds the configuration of `file`, whose folder is `folder`, both absolute.
+pub(super) fn build(
+    sections: &Sections,
+    file: &Path,
+    folder: &Path,
+    surroundings: &Surroundings<'_>,
+) -> Result<Config, Vec<Problem>> {
+    let mut builder = Builder {
+        folder,
+        surroundings,
+        problems: Vec::new(),
+    };
+    let server = builder.server(&sections.server);
+    let admin = builder.admin(&sections.admin, &server);
+    let log = builder.log(&sections.log);
+    let mut pools = BTreeMap::new();
+    for (name, fields) in &sections.pools {
+        pools.extend(builder.pool(name, fields).map(|pool| (name.clone(), pool)));
+    }
+    let routes = builder.routes(&sections.routes, &server, &sections.pools, &pools);
+    if builder.problems.is_empty() {
+        return Ok(Config {
+            file: file.to_owned(),
+            folder: folder.to_owned(),
+            server,
+            admin,
+            log,
+            pools,
+            routes,
+        });
+    }
+    builder.problems.sort_by_key(|problem| problem.line);
+    Err(builder.problems)
+}
+
+struct Builder<'a> {
+    folder: &'a Path,
+    surroundings: &'a Surroundings<'a>,
+    problems: Vec<Problem>,
+}
+
+impl Builder<'_> {
+    fn note(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// The absolute path of a path in the file.
+    fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.folder.join(path).components().collect()
+    }
+
+    /// The absolute path of a file that must exist. `None`: the key is not written, or a problem has been noted.
+    fn existing_file(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
+        let path = self.resolve(fields.opt_text(name)?);
+        if path.is_file() {
+            return Some(path);
+        }
+        self.note(fields.problem(name, format!("there is no file `{}`", path.display())));
+        None
+    }
+
+    /// The absolute path of a folder that must exist. `None`: the key is not written, or a problem has been noted.
+    fn existing_folder(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
+        let path = self.resolve(fields.opt_text(name)?);
+        if path.is_dir() {
+            return Some(path);
+        }
+        self.note(fields.problem(name, format!("there is no folder `{}`", path.display())));
+        None
+    }
+
+    /// The absolute path of a file to be made, whose folder must exist.
+    fn file_to_make(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
+        let path = self.resolve(fields.opt_text(name)?);
+        let parent = path.parent().unwrap_or(self.folder);
+        if !parent.is_dir() {
+            self.note(fields.problem(name, format!("there is no folder `{}`", parent.display())));
+        }
+        Some(path)
+    }
+
+    /// The headers of a table of texts, names in lower case.
+    fn headers(&mut self, fields: &Fields, name: &str) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        for (header, value) in fields.text_map(name) {
+            let lower = header.to_ascii_lowercase();
+            match header_problem(&lower, &value.text) {
+                None => headers.push((lower, value.text.clone())),
+                Some(message) => {
+                    self.note(fields.problem_at(value.line, &format!("{name}.{header}"), message));
+                }
+            }
+        }
+        headers
+    }
+}
+
+/// Headers that describe a connection or a body's length; the server alone knows them.
+const SERVER_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-type",
+];
+
+/// What is wrong with a header that the configuration adds; `name` is in lower case.
+fn header_problem(name: &str, value: &str) -> Option<String> {
+    if !is_token(name) {
+        return Some("this is not a header's name (RFC 9110, 5.1)".to_owned());
+    }
+    if name == "content-type" {
+        return Some("the target sets it; use `respond.content_type`".to_owned());
+    }
+    if SERVER_HEADERS.contains(&name) {
+        return Some("the server sets this header itself".to_owned());
+    }
+    is_header_value(value).then_some(()).map_or_else(
+        || {
+            Some(format!(
+                "found {value:?}, expected printable ASCII without a space at either end"
+            ))
+        },
+        |()| None,
+    )
+}
+
+fn is_header_value(value: &str) -> bool {
+    value.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) && value.trim_ascii() == value
+}
+
+/// A token (RFC 9110, 5.6.2): header names and methods.
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}

@@ -1,0 +1,177 @@
+//! `[pool.NAME]`
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::Builder;
+use crate::config::fields::Fields;
+use crate::config::substitute::is_name;
+use crate::config::surroundings::is_executable;
+use crate::config::{Pool, Recycle, Retry, Worker, Workers, runtime};
+
+/// Variables that the worker protocol sets; PROTOCOL.md, section 1.
+const PROTOCOL_VARIABLES: [&str; 6] = [
+    "FOREBAY_PROTOCOL",
+    "FOREBAY_LINK_FD",
+    "FOREBAY_GENERATION",
+    "FOREBAY_PAGE_FD",
+    "FOREBAY_BELL_FD",
+    "FOREBAY_CALL_FD",
+];
+
+/// Longest name of a pool.
+const NAME_BYTES_MAX: usize = 64;
+
+impl Builder<'_> {
+    /// `None`: a problem has been noted.
+    pub(super) fn pool(&mut self, name: &str, fields: &Fields) -> Option<Pool> {
+        self.check_pool_name(name, fields);
+        let worker = self.worker(fields);
+        let recycle = fields.table("recycle");
+        let cwd = self.existing_folder(fields, "cwd");
+        let pool = Pool {
+            name: name.to_owned(),
+            worker: worker?,
+            workers: self.workers(fields.table("workers")),
+            concurrency: fields.integer("concurrency") as u32,
+            queue_max: fields.integer("queue_max") as usize,
+            queue_bytes_max: fields.integer("queue_bytes_max"),
+            queue_timeout: fields.duration("queue_timeout"),
+            run_timeout: fields.duration("run_timeout"),
+            kill_grace: fields.duration("kill_grace"),
+            idle_retire: fields.duration("idle_retire"),
+            recycle: Recycle {
+                jobs: recycle.integer("jobs"),
+                age: recycle.duration("age"),
+                rss_bytes: recycle.integer("rss"),
+            },
+            retry: retry(fields.text("retry")),
+            env: self.env(fields),
+            env_pass: self.env_pass(fields),
+            cwd: cwd?,
+        };
+        Some(pool)
+    }
+
+    fn check_pool_name(&mut self, name: &str, fields: &Fields) {
+        let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if !is_name {
+            let message = "a pool's name has 1 to 64 letters, digits, `-` and `_`".to_owned();
+            self.note(super::Problem {
+                line: fields.line,
+                key: fields.path.clone(),
+                message,
+            });
+        }
+    }
+
+    fn worker(&mut self, fields: &Fields) -> Option<Worker> {
+        match (fields.written("handler"), fields.written("command")) {
+            (true, false) => self.script(fields),
+            (false, true) => self.command(fields),
+            (both, _) => {
+                let found = if both { "both" } else { "neither" };
+                let message = format!("found {found}; a pool has either a `handler` or a `command`");
+                self.note(fields.problem("handler", message));
+                None
+            }
+        }
+    }
+
+    fn script(&mut self, fields: &Fields) -> Option<Worker> {
+        let start = self.existing_file(fields, "start");
+        let handler = self.existing_file(fields, "handler")?;
+        match runtime::choose(fields.text("runtime"), &handler, self.folder, self.surroundings) {
+            Ok((runtime, program)) => Some(Worker::Script {
+                runtime,
+                program,
+                handler,
+                start,
+            }),
+            Err(error) => {
+                self.note(fields.problem("runtime", error.to_string()));
+                None
+            }
+        }
+    }
+
+    fn command(&mut self, fields: &Fields) -> Option<Worker> {
+        for name in ["runtime", "start"]
+            .into_iter()
+            .filter(|name| fields.written(name))
+        {
+            self.note(fields.problem(name, "only a pool with a `handler` has it"));
+        }
+        let command: Vec<String> = fields
+            .texts("command")
+            .iter()
+            .map(|spot| spot.text.clone())
+            .collect();
+        let first = &command[0];
+        let Some(program) = self.program(first) else {
+            self.note(fields.problem("command", format!("there is no program `{first}`")));
+            return None;
+        };
+        Some(Worker::Command { program, command })
+    }
+
+    /// A word with a slash is a path, another a name, as in a shell.
+    fn program(&self, word: &str) -> Option<PathBuf> {
+        if word.contains('/') {
+            return Some(self.resolve(word)).filter(|file| is_executable(file));
+        }
+        (self.surroundings.find_program)(word)
+    }
+
+    fn workers(&mut self, fields: &Fields) -> Workers {
+        let min = fields.integer("min") as usize;
+        let max = match fields.integer("max") as usize {
+            0 => self.surroundings.cores.max(min),
+            max => max,
+        };
+        if min > max {
+            self.note(fields.problem("min", format!("found {min}, which is more than max ({max})")));
+        }
+        Workers { min, max }
+    }
+
+    fn env(&mut self, fields: &Fields) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        for (name, value) in fields.text_map("env") {
+            self.check_variable(fields, value.line, &format!("env.{name}"), name);
+            env.insert(name.clone(), value.text.clone());
+        }
+        env
+    }
+
+    fn env_pass(&mut self, fields: &Fields) -> Vec<String> {
+        let names = fields.texts("env_pass");
+        for name in names {
+            self.check_variable(fields, name.line, "env_pass", &name.text);
+        }
+        names.iter().map(|name| name.text.clone()).collect()
+    }
+
+    fn check_variable(&mut self, fields: &Fields, line: usize, key: &str, name: &str) {
+        if !is_name(name) {
+            let message = format!(
+                "{name:?} is not a variable's name: expected letters, digits and `_`, no digit first"
+            );
+            self.note(fields.problem_at(line, key, message));
+        } else if PROTOCOL_VARIABLES.contains(&name) {
+            self.note(fields.problem_at(line, key, format!("the worker protocol sets {name} itself")));
+        }
+    }
+}
+
+/// The reader has checked the word.
+pub(super) fn retry(word: &str) -> Retry {
+    if word == "idempotent" {
+        Retry::Idempotent
+    } else {
+        Retry::Never
+    }
+}

@@ -1,0 +1,329 @@
+//! `[[route]]`
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Builder, is_header_value, is_token, pool};
+use crate::config::error::{Problem, nearest};
+use crate::config::fields::Fields;
+use crate::config::units::{print_duration, print_size};
+use crate::config::{Files, Pool, PoolRoute, Respond, Route, Server, Target};
+use crate::router::{Pattern, Router, RouterError, Rule};
+use crate::target::files::content_type_of;
+
+/// Largest body of `respond.file`; it stays in memory.
+const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
+
+const TARGETS: [&str; 3] = ["respond", "files", "pool"];
+
+/// What only routes with `pool` have.
+const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
+
+impl Builder<'_> {
+    /// `declared` are the pools of the file, `pools` those without a problem.
+    pub(super) fn routes(
+        &mut self,
+        all: &[Fields],
+        server: &Server,
+        declared: &[(String, Fields)],
+        pools: &BTreeMap<String, Pool>,
+    ) -> Vec<Route> {
+        let mut routes = Vec::new();
+        let mut fields_of = Vec::new();
+        for fields in all {
+            let names: Vec<&str> = declared.iter().map(|(name, _)| name.as_str()).collect();
+            if let Some(route) = self.route(fields, server, &names, pools) {
+                routes.push(route);
+                fields_of.push(fields);
+            }
+        }
+        self.refuse_conflicts(&routes, &fields_of);
+        routes
+    }
+
+    fn route(
+        &mut self,
+        fields: &Fields,
+        server: &Server,
+        declared: &[&str],
+        pools: &BTreeMap<String, Pool>,
+    ) -> Option<Route> {
+        let deadline = self.narrowed_duration(fields, "deadline", server.deadline, "server.deadline");
+        let body_bytes_max = self.narrowed_size(fields, "body_bytes_max", server.body_bytes_max);
+        let methods = self.methods(fields);
+        let headers = self.headers(fields, "headers");
+        let target = self.target(fields, declared, pools);
+        let path = fields.text("path").to_owned();
+        let host = fields.opt_text("host").map(str::to_ascii_lowercase);
+        self.check_rule(fields, &path, host.as_deref())?;
+        Some(Route {
+            path,
+            methods,
+            host,
+            headers,
+            deadline,
+            body_bytes_max,
+            target: target?,
+        })
+    }
+
+    /// Compiling the route alone finds what is wrong with its path and host.
+    fn check_rule(&mut self, fields: &Fields, path: &str, host: Option<&str>) -> Option<()> {
+        let rule = Rule {
+            methods: Vec::new(),
+            host: host.map(str::to_owned),
+            path: path.to_owned(),
+            target: (),
+        };
+        let problem = match Router::compile(vec![rule]) {
+            Ok(_) => return Some(()),
+            Err(RouterError::Pattern { path, source, .. }) => {
+                fields.problem("path", format!("found {path:?}: {source}"))
+            }
+            Err(error) => fields.problem("host", error.to_string()),
+        };
+        self.note(problem);
+        None
+    }
+
+    fn refuse_conflicts(&mut self, routes: &[Route], fields: &[&Fields]) {
+        let rules = routes.iter().map(|route| Rule {
+            methods: route.methods.clone(),
+            host: route.host.clone(),
+            path: route.path.clone(),
+            target: (),
+        });
+        if let Err(RouterError::Conflict {
+            first,
+            second,
+            path,
+            method,
+        }) = Router::compile(rules.collect())
+        {
+            let message = format!(
+                "`{path}` answers {method} already, by the route on line {}",
+                fields[first].line_of("path")
+            );
+            self.note(fields[second].problem("path", message));
+        }
+    }
+
+    fn methods(&mut self, fields: &Fields) -> Vec<String> {
+        let mut methods: Vec<String> = Vec::new();
+        for method in fields.texts("methods") {
+            let is_method = is_token(&method.text) && !method.text.bytes().any(|b| b.is_ascii_lowercase());
+            if !is_method {
+                let message = format!(
+                    "found {:?}, expected a method in capitals, such as \"GET\"",
+                    method.text
+                );
+                self.note(fields.problem_at(method.line, "methods", message));
+            } else if methods.contains(&method.text) {
+                let message = format!("`{}` is listed twice", method.text);
+                self.note(fields.problem_at(method.line, "methods", message));
+            }
+            methods.push(method.text.clone());
+        }
+        methods
+    }
+
+    fn target(
+        &mut self,
+        fields: &Fields,
+        declared: &[&str],
+        pools: &BTreeMap<String, Pool>,
+    ) -> Option<Target> {
+        let written: Vec<&str> = TARGETS.into_iter().filter(|name| fields.written(name)).collect();
+        let [target] = written[..] else {
+            let found = if written.is_empty() {
+                "none".to_owned()
+            } else {
+                written.join(" and ")
+            };
+            let message = format!("found {found}; a route has exactly one target: respond, files or pool");
+            self.note(Problem {
+                line: fields.line,
+                key: fields.path.clone(),
+                message,
+            });
+            return None;
+        };
+        if target != "pool" {
+            for name in POOL_KEYS.into_iter().filter(|name| fields.written(name)) {
+                self.note(fields.problem(name, "only a route with `pool` has it"));
+            }
+        }
+        match target {
+            "respond" => self.respond(fields.table("respond")).map(Target::Respond),
+            "files" => self.files(fields).map(Target::Files),
+            _ => self.pool_route(fields, declared, pools).map(Target::Pool),
+        }
+    }
+
+    fn files(&mut self, fields: &Fields) -> Option<Files> {
+        let path = fields.text("path");
+        if Pattern::parse(path).is_ok_and(|pattern| !pattern.ends_with_rest()) {
+            let message =
+                format!("found {path:?}; a route with `files` ends with `/*`, which names the file");
+            self.note(fields.problem("path", message));
+        }
+        let folder = self.existing_folder(fields, "files")?;
+        Some(Files { folder })
+    }
+
+    fn pool_route(
+        &mut self,
+        fields: &Fields,
+        declared: &[&str],
+        pools: &BTreeMap<String, Pool>,
+    ) -> Option<PoolRoute> {
+        let name = fields.text("pool");
+        if !declared.contains(&name) {
+            self.note(fields.problem("pool", no_such_pool(name, declared)));
+        }
+        let pool = pools.get(name)?;
+        let of_pool = |key: &str| format!("pool.{name}.{key}");
+        Some(PoolRoute {
+            pool: name.to_owned(),
+            queue_timeout: self.narrowed_duration(
+                fields,
+                "queue_timeout",
+                pool.queue_timeout,
+                &of_pool("queue_timeout"),
+            ),
+            run_timeout: self.narrowed_duration(
+                fields,
+                "run_timeout",
+                pool.run_timeout,
+                &of_pool("run_timeout"),
+            ),
+            retry: fields.opt_text("retry").map_or(pool.retry, pool::retry),
+        })
+    }
+
+    fn respond(&mut self, fields: &Fields) -> Option<Respond> {
+        let problems = self.problems.len();
+        let written: Vec<&str> = ["json", "text", "file"]
+            .into_iter()
+            .filter(|name| fields.written(name))
+            .collect();
+        if written.len() > 1 {
+            let message = format!(
+                "found {}; a body comes from at most one of them",
+                written.join(" and ")
+            );
+            self.note(fields.problem(written[1], message));
+        }
+        let status = fields.integer("status") as u16;
+        if let (204 | 205 | 304, [name, ..]) = (status, &written[..]) {
+            self.note(fields.problem(name, format!("an answer with status {status} has no body")));
+        }
+        let (body, default_type, file) = self.respond_body(fields)?;
+        let respond = Respond {
+            status,
+            content_type: self.content_type(fields, default_type),
+            headers: self.headers(fields, "headers"),
+            body,
+            file,
+        };
+        (self.problems.len() == problems).then_some(respond)
+    }
+
+    /// The body, its content type, and the file it is from.
+    #[allow(
+        clippy::type_complexity,
+        reason = "three parts of one answer, taken apart by the only caller"
+    )]
+    fn respond_body(
+        &mut self,
+        fields: &Fields,
+    ) -> Option<(Vec<u8>, Option<&'static str>, Option<std::path::PathBuf>)> {
+        if let Some(json) = fields.opt_json("json") {
+            return Some((json.as_bytes().to_vec(), Some("application/json"), None));
+        }
+        if let Some(text) = fields.opt_text("text") {
+            return Some((text.as_bytes().to_vec(), Some("text/plain; charset=utf-8"), None));
+        }
+        if !fields.written("file") {
+            return Some((Vec::new(), None, None));
+        }
+        let file = self.existing_file(fields, "file")?;
+        match read_bounded(&file) {
+            Ok(body) => Some((body, Some(content_type_of(&file)), Some(file))),
+            Err(error) => {
+                self.note(fields.problem("file", format!("cannot read `{}`: {error}", file.display())));
+                None
+            }
+        }
+    }
+
+    fn content_type(&mut self, fields: &Fields, default: Option<&str>) -> Option<String> {
+        let written = fields.opt_text("content_type");
+        match (written, default) {
+            (Some(_), None) => {
+                self.note(fields.problem("content_type", "this answer has no body"));
+            }
+            (Some(value), _) if value.is_empty() || !is_header_value(value) => {
+                let message = format!("found {value:?}, expected a media type such as \"text/html\"");
+                self.note(fields.problem("content_type", message));
+            }
+            _ => {}
+        }
+        written.or(default).map(str::to_owned)
+    }
+
+    fn narrowed_duration(
+        &mut self,
+        fields: &Fields,
+        name: &str,
+        outer: std::time::Duration,
+        outer_name: &str,
+    ) -> std::time::Duration {
+        let Some(own) = fields.opt_duration(name) else {
+            return outer;
+        };
+        if own > outer {
+            let message = too_wide(&print_duration(own), outer_name, &print_duration(outer));
+            self.note(fields.problem(name, message));
+        }
+        own
+    }
+
+    fn narrowed_size(&mut self, fields: &Fields, name: &str, outer: u64) -> u64 {
+        let Some(own) = fields.opt_integer(name) else {
+            return outer;
+        };
+        if own > outer {
+            let message = too_wide(&print_size(own), &format!("server.{name}"), &print_size(outer));
+            self.note(fields.problem(name, message));
+        }
+        own
+    }
+}
+
+fn too_wide(found: &str, outer_name: &str, outer: &str) -> String {
+    format!("found {found}, which is more than {outer_name} ({outer}); a route may only narrow it")
+}
+
+fn no_such_pool(name: &str, declared: &[&str]) -> String {
+    if declared.is_empty() {
+        return format!("there is no pool `{name}`: the file has no [pool.{name}]");
+    }
+    let proposal = nearest(name, declared.iter().copied());
+    let proposal = proposal
+        .map(|near| format!(" (did you mean `{near}`?)"))
+        .unwrap_or_default();
+    format!(
+        "there is no pool `{name}`{proposal}; the file has {}",
+        declared.join(", ")
+    )
+}
+
+fn read_bounded(file: &Path) -> std::io::Result<Vec<u8>> {
+    let bytes = std::fs::metadata(file)?.len();
+    if bytes > RESPOND_FILE_BYTES_MAX {
+        let message = format!("it has {bytes} bytes, at most {RESPOND_FILE_BYTES_MAX} are accepted");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+    }
+    std::fs::read(file)
+}

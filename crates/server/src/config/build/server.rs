@@ -1,0 +1,140 @@
+//! `[server]`, `[admin]`, `[log]`.
+
+use std::path::Path;
+
+use super::Builder;
+use crate::config::fields::{Fields, Spot};
+use crate::config::{Admin, Listen, Log, LogFormat, LogRotation, Server};
+
+/// Longest path of a Unix socket on Linux, in bytes (`sun_path` without its NUL).
+const SOCKET_PATH_MAX: usize = 107;
+
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+impl Builder<'_> {
+    pub(super) fn server(&mut self, fields: &Fields) -> Server {
+        let threads = match fields.integer("threads") as usize {
+            0 => self.surroundings.cores.min(256),
+            threads => threads,
+        };
+        Server {
+            listen: self.listeners(fields),
+            threads,
+            header_bytes_max: fields.integer("header_bytes_max"),
+            body_bytes_max: fields.integer("body_bytes_max"),
+            header_timeout: fields.duration("header_timeout"),
+            body_timeout: fields.duration("body_timeout"),
+            idle_timeout: fields.duration("idle_timeout"),
+            connections_max: fields.integer("connections_max") as usize,
+            deadline: fields.duration("deadline"),
+            drain_max: fields.duration("drain_max"),
+        }
+    }
+
+    pub(super) fn admin(&mut self, fields: &Fields, server: &Server) -> Admin {
+        let written = Spot {
+            text: fields.text("listen").to_owned(),
+            line: fields.line_of("listen"),
+        };
+        let listen = if written.text == "off" {
+            None
+        } else {
+            self.listener(fields, &written)
+        };
+        if let Some(listen) = listen.as_ref().filter(|listen| is_taken(listen, &server.listen)) {
+            self.note(fields.problem("listen", format!("`{listen}` is an address of server.listen too")));
+        }
+        let socket = if fields.text("socket") == "off" {
+            None
+        } else {
+            self.file_to_make(fields, "socket")
+        };
+        if let Some(path) = &socket {
+            self.check_socket_path(fields, "socket", fields.line_of("socket"), path);
+        }
+        Admin { listen, socket }
+    }
+
+    pub(super) fn log(&mut self, fields: &Fields) -> Log {
+        let level = fields.text("level");
+        if !is_level_list(level) {
+            let message = format!(
+                "found {level:?}, expected one of error, warn, info, debug, trace, off, \
+                 or a list such as \"info,forebay::pool=debug\""
+            );
+            self.note(fields.problem("level", message));
+        }
+        let rotate = fields.table("rotate");
+        Log {
+            level: level.to_owned(),
+            format: match fields.text("format") {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => LogFormat::Auto,
+            },
+            file: self.file_to_make(fields, "file"),
+            rotate: LogRotation {
+                size_bytes: rotate.integer("size"),
+                keep: rotate.integer("keep") as usize,
+            },
+            access: fields.flag("access"),
+        }
+    }
+
+    fn listeners(&mut self, fields: &Fields) -> Vec<Listen> {
+        let mut listeners = Vec::new();
+        for written in fields.texts("listen") {
+            let Some(listen) = self.listener(fields, written) else {
+                continue;
+            };
+            if is_taken(&listen, &listeners) {
+                let message = format!("`{listen}` is listed twice");
+                self.note(fields.problem_at(written.line, "listen", message));
+            }
+            listeners.push(listen);
+        }
+        listeners
+    }
+
+    fn listener(&mut self, fields: &Fields, written: &Spot) -> Option<Listen> {
+        match written.text.parse() {
+            Ok(Listen::Unix(path)) => {
+                let path = self.resolve(path);
+                self.check_socket_path(fields, "listen", written.line, &path);
+                Some(Listen::Unix(path))
+            }
+            Ok(listen) => Some(listen),
+            Err(error) => {
+                self.note(fields.problem_at(written.line, "listen", error.to_string()));
+                None
+            }
+        }
+    }
+
+    fn check_socket_path(&mut self, fields: &Fields, name: &str, line: usize, path: &Path) {
+        let bytes = path.as_os_str().len();
+        if bytes > SOCKET_PATH_MAX {
+            let message = format!(
+                "`{}` has {bytes} bytes, a Unix socket's path has at most {SOCKET_PATH_MAX}",
+                path.display()
+            );
+            self.note(fields.problem_at(line, name, message));
+        }
+    }
+}
+
+/// Whether an address is among others. Port 0 is a new port each time.
+fn is_taken(listen: &Listen, others: &[Listen]) -> bool {
+    !matches!(listen, Listen::Tcp { port: 0, .. }) && others.contains(listen)
+}
+
+fn is_level_list(text: &str) -> bool {
+    text.split(',').all(|part| {
+        let (target, level) = part.split_once('=').unwrap_or(("forebay", part));
+        let is_target = !target.is_empty()
+            && target
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':' || b == b'-');
+        is_target && LEVELS.contains(&level)
+    })
+}

@@ -1,0 +1,114 @@
+//! What is wrong with a configuration, each problem with its place.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration `{}`", .file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file was read and is not valid.
+    #[error("{}", problem_lines(.file, .problems))]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// At least one, in the order of the file.
+        problems: Vec<Problem>,
+    },
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it stands, from 1.
+    pub line: usize,
+    /// The key's full name, `pool.api.queue_max`; empty when it is about the text itself.
+    pub key: String,
+    /// What was found and what is accepted.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.key.is_empty() {
+            return write!(f, "{}: {}", self.line, self.message);
+        }
+        write!(f, "{}: {}: {}", self.line, self.key, self.message)
+    }
+}
+
+/// A problem a line, in the form `file:line: key: message` that editors and terminals make a link of.
+fn problem_lines(file: &Path, problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("{}:{problem}", file.display()))
+        .collect();
+    lines.join("\n")
+}
+
+/// The name nearest to a misspelt one, when one is near enough to be meant.
+pub(super) fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let accepted = (written.chars().count() / 3).clamp(1, 4);
+    names
+        .map(|name| (distance(written, name), name))
+        .filter(|(distance, _)| *distance <= accepted)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Edits between two words: insert, delete, replace, or swap two neighbours (optimal string alignment).
+fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().take(64).collect();
+    let right: Vec<char> = right.chars().take(64).collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for (i, &l) in left.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, &r) in right.iter().enumerate() {
+            let replaced = above[j] + usize::from(l != r);
+            let mut best = replaced.min(above[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && l == right[j - 1] && left[i - 1] == r {
+                best = best.min(before[j - 1] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted_with_swaps_as_one() {
+        for (left, right, edits) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("listen", "lisen", 1),
+            ("listen", "litsen", 1),
+            ("threads", "thread_s", 1),
+            ("abc", "xyz", 3),
+        ] {
+            assert_eq!(distance(left, right), edits, "{left} {right}");
+            assert_eq!(distance(right, left), edits, "{right} {left}");
+        }
+    }
+
+    #[test]
+    fn only_a_near_name_is_proposed() {
+        let names = || ["queue_max", "queue_bytes_max", "retry"].into_iter();
+        assert_eq!(nearest("queue_mx", names()), Some("queue_max"));
+        assert_eq!(nearest("queuemax", names()), Some("queue_max"));
+        assert_eq!(nearest("colour", names()), None);
+    }
+}

@@ -1,0 +1,610 @@
+//! Every section and key of `forebay.toml`: one table that the reader, the editor's schema, the reference and the proposals for
+//! misspelt keys are made from.
+
+/// A section.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    /// One sentence.
+    pub(super) meaning: &'static str,
+    pub(super) keys: &'static [Key],
+}
+
+/// How often a section may appear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// `[name]`, once.
+    Once,
+    /// `[name.NAME]`, once for each NAME.
+    Named,
+    /// `[[name]]`, any number.
+    Repeated,
+}
+
+/// A key of a section.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) default: Default,
+    /// One or two sentences.
+    pub(super) meaning: &'static str,
+    /// What a client gets when the limit is reached; empty for a key that is no such limit.
+    pub(super) exceeded: &'static str,
+}
+
+/// What a key's value is. Bounds are included.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Flag,
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    /// Bytes.
+    Size {
+        min: u64,
+        max: u64,
+    },
+    /// Milliseconds.
+    Duration {
+        min: u64,
+        max: u64,
+    },
+    Choice(&'static [&'static str]),
+    Text,
+    /// A list of at least `min` texts.
+    Texts {
+        min: usize,
+    },
+    /// Names of the writer's choice, each with a text.
+    TextMap,
+    /// Anything that JSON can say.
+    Json,
+    Table(&'static [Key]),
+}
+
+/// What holds when a key is not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Default {
+    /// It must be written.
+    Required,
+    /// This, as it would be written; for lists and tables, what it is with nothing in it, or one text.
+    Is(&'static str),
+    /// Nothing, or what `meaning` says.
+    Nothing,
+    /// The value of this key elsewhere.
+    From(&'static str),
+}
+
+impl Section {
+    /// As it is written: `[server]`, `[pool.NAME]`, `[[route]]`.
+    pub(super) fn heading(&self) -> String {
+        match self.shape {
+            Shape::Once => format!("[{}]", self.name),
+            Shape::Named => format!("[{}.NAME]", self.name),
+            Shape::Repeated => format!("[[{}]]", self.name),
+        }
+    }
+}
+
+/// Targets of a route that a later version has.
+pub(super) const LATER_TARGETS: &[&str] = &["store", "script", "workflow", "sql", "proxy"];
+
+const KIB: u64 = 1 << 10;
+const TIB: u64 = 1 << 40;
+const SECOND: u64 = 1_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+const TIMEOUT: Kind = Kind::Duration {
+    min: 1,
+    max: 24 * HOUR,
+};
+
+pub(super) static SECTIONS: &[Section] = &[
+    Section {
+        name: "server",
+        shape: Shape::Once,
+        meaning: "The listeners, and what bounds every connection and request.",
+        keys: SERVER,
+    },
+    Section {
+        name: "admin",
+        shape: Shape::Once,
+        meaning: "Where the server reports on itself and takes orders.",
+        keys: ADMIN,
+    },
+    Section {
+        name: "log",
+        shape: Shape::Once,
+        meaning: "What is logged, how and where.",
+        keys: LOG,
+    },
+    Section {
+        name: "pool",
+        shape: Shape::Named,
+        meaning: "A supervised pool of worker processes. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: POOL,
+    },
+    Section {
+        name: "route",
+        shape: Shape::Repeated,
+        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files` or `pool`.",
+        keys: ROUTE,
+    },
+];
+
+static SERVER: &[Key] = &[
+    Key {
+        name: "listen",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Is("127.0.0.1:8080"),
+        meaning: "Addresses to listen on: `host:port`, `[v6]:port` or `unix:path`. Port 0 lets the system choose.",
+        exceeded: "",
+    },
+    Key {
+        name: "threads",
+        kind: Kind::Integer { min: 0, max: 256 },
+        default: Default::Is("0"),
+        meaning: "I/O threads; 0: one per core.",
+        exceeded: "",
+    },
+    Key {
+        name: "header_bytes_max",
+        kind: Kind::Size {
+            min: KIB,
+            max: 256 * KIB,
+        },
+        default: Default::Is("32KiB"),
+        meaning: "Request line and headers together.",
+        exceeded: "431",
+    },
+    Key {
+        name: "body_bytes_max",
+        kind: Kind::Size { min: 0, max: TIB },
+        default: Default::Is("1MiB"),
+        meaning: "A request's body.",
+        exceeded: "413",
+    },
+    Key {
+        name: "header_timeout",
+        kind: TIMEOUT,
+        default: Default::Is("10s"),
+        meaning: "From a request's first byte to the end of its headers.",
+        exceeded: "408",
+    },
+    Key {
+        name: "body_timeout",
+        kind: TIMEOUT,
+        default: Default::Is("30s"),
+        meaning: "From the end of the headers to the end of the body.",
+        exceeded: "408",
+    },
+    Key {
+        name: "idle_timeout",
+        kind: TIMEOUT,
+        default: Default::Is("75s"),
+        meaning: "How long a connection stays open without a request.",
+        exceeded: "the connection is closed",
+    },
+    Key {
+        name: "connections_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("10000"),
+        meaning: "Open connections on all listeners together.",
+        exceeded: "the new connection is closed",
+    },
+    Key {
+        name: "deadline",
+        kind: TIMEOUT,
+        default: Default::Is("30s"),
+        meaning: "From a request's arrival to its answer, queue time included.",
+        exceeded: "504",
+    },
+    Key {
+        name: "drain_max",
+        kind: Kind::Duration { min: 0, max: HOUR },
+        default: Default::Is("30s"),
+        meaning: "How long a stopping server waits for the requests it has read.",
+        exceeded: "the connection is closed",
+    },
+];
+
+static ADMIN: &[Key] = &[
+    Key {
+        name: "listen",
+        kind: Kind::Text,
+        default: Default::Is("127.0.0.1:8081"),
+        meaning: "Address for health, metrics and status, written as in `server.listen`; `off`: none. It only reads; changes go through the socket.",
+        exceeded: "",
+    },
+    Key {
+        name: "socket",
+        kind: Kind::Text,
+        default: Default::Is("forebay.sock"),
+        meaning: "File of the control socket, mode 0600: reload, resize, drain, log level; `off`: none.",
+        exceeded: "",
+    },
+];
+
+static LOG: &[Key] = &[
+    Key {
+        name: "level",
+        kind: Kind::Text,
+        default: Default::Is("info"),
+        meaning: "`error`, `warn`, `info`, `debug` or `trace`; also per target, as in `info,forebay::pool=debug`.",
+        exceeded: "",
+    },
+    Key {
+        name: "format",
+        kind: Kind::Choice(&["auto", "text", "json"]),
+        default: Default::Is("auto"),
+        meaning: "`auto`: text on a terminal, a JSON object a line otherwise.",
+        exceeded: "",
+    },
+    Key {
+        name: "file",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Where lines go instead of standard error.",
+        exceeded: "",
+    },
+    Key {
+        name: "rotate",
+        kind: Kind::Table(ROTATE),
+        default: Default::Is(""),
+        meaning: "When `file` is renamed and begun anew.",
+        exceeded: "",
+    },
+    Key {
+        name: "access",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Whether each request is logged.",
+        exceeded: "",
+    },
+];
+
+static ROTATE: &[Key] = &[
+    Key {
+        name: "size",
+        kind: Kind::Size {
+            min: 64 * KIB,
+            max: TIB,
+        },
+        default: Default::Is("100MiB"),
+        meaning: "The file's size.",
+        exceeded: "",
+    },
+    Key {
+        name: "keep",
+        kind: Kind::Integer { min: 1, max: 1_000 },
+        default: Default::Is("10"),
+        meaning: "Old files kept.",
+        exceeded: "",
+    },
+];
+
+static POOL: &[Key] = &[
+    Key {
+        name: "handler",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The handler's module. A pool has either a handler or a command.",
+        exceeded: "",
+    },
+    Key {
+        name: "command",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Nothing,
+        meaning: "A program that speaks the worker protocol, and its arguments.",
+        exceeded: "",
+    },
+    Key {
+        name: "runtime",
+        kind: Kind::Choice(&["auto", "node", "bun"]),
+        default: Default::Is("auto"),
+        meaning: "What runs the handler. `auto`: Node when it is installed, else Bun. `FOREBAY_NODE` and `FOREBAY_BUN` name an executable; otherwise it is looked for in `PATH`, Bun first in `node_modules/.bin` of the configuration's folder and of those above.",
+        exceeded: "",
+    },
+    Key {
+        name: "start",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "A module that each worker runs before it loads the handler.",
+        exceeded: "",
+    },
+    Key {
+        name: "protocol",
+        kind: Kind::Choice(&["framed"]),
+        default: Default::Is("framed"),
+        meaning: "What the worker speaks.",
+        exceeded: "",
+    },
+    Key {
+        name: "workers",
+        kind: Kind::Table(WORKERS),
+        default: Default::Is(""),
+        meaning: "How many processes.",
+        exceeded: "",
+    },
+    Key {
+        name: "concurrency",
+        kind: Kind::Integer { min: 1, max: 1_024 },
+        default: Default::Is("1"),
+        meaning: "Jobs one worker runs at a time. With 1, a handler may block.",
+        exceeded: "",
+    },
+    Key {
+        name: "queue_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("1024"),
+        meaning: "Jobs that wait for a worker.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "queue_bytes_max",
+        kind: Kind::Size {
+            min: 64 * KIB,
+            max: TIB,
+        },
+        default: Default::Is("64MiB"),
+        meaning: "Bytes of the jobs that wait.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "queue_timeout",
+        kind: TIMEOUT,
+        default: Default::Is("10s"),
+        meaning: "How long a job waits for a worker.",
+        exceeded: "503",
+    },
+    Key {
+        name: "run_timeout",
+        kind: TIMEOUT,
+        default: Default::Is("30s"),
+        meaning: "How long a handler runs. Then its worker is stopped.",
+        exceeded: "504",
+    },
+    Key {
+        name: "kill_grace",
+        kind: Kind::Duration { min: 0, max: MINUTE },
+        default: Default::Is("300ms"),
+        meaning: "Between SIGTERM and SIGKILL of a worker that must stop.",
+        exceeded: "",
+    },
+    Key {
+        name: "idle_retire",
+        kind: Kind::Duration {
+            min: 0,
+            max: 24 * HOUR,
+        },
+        default: Default::Is("5m"),
+        meaning: "A worker beyond `workers.min` that has had no job for this long is stopped; `0s`: never.",
+        exceeded: "",
+    },
+    Key {
+        name: "recycle",
+        kind: Kind::Table(RECYCLE),
+        default: Default::Is(""),
+        meaning: "When a worker is replaced, with its replacement ready first.",
+        exceeded: "",
+    },
+    Key {
+        name: "retry",
+        kind: Kind::Choice(RETRY),
+        default: Default::Is("never"),
+        meaning: "Whether a job whose worker died while running it runs again. `idempotent`: once more, when its method is idempotent (RFC 9110, 9.2.2).",
+        exceeded: "502",
+    },
+    Key {
+        name: "env",
+        kind: Kind::TextMap,
+        default: Default::Is(""),
+        meaning: "Environment variables of the worker.",
+        exceeded: "",
+    },
+    Key {
+        name: "env_pass",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Variables the worker gets from the server's environment, besides PATH, HOME and LANG.",
+        exceeded: "",
+    },
+    Key {
+        name: "cwd",
+        kind: Kind::Text,
+        default: Default::Is("."),
+        meaning: "The worker's working folder.",
+        exceeded: "",
+    },
+];
+
+static WORKERS: &[Key] = &[
+    Key {
+        name: "min",
+        kind: Kind::Integer { min: 0, max: 1_024 },
+        default: Default::Is("1"),
+        meaning: "Kept running always; at most `max`.",
+        exceeded: "",
+    },
+    Key {
+        name: "max",
+        kind: Kind::Integer { min: 0, max: 1_024 },
+        default: Default::Is("0"),
+        meaning: "Started when needed; 0: one per core, and at least `min`.",
+        exceeded: "",
+    },
+];
+
+static RECYCLE: &[Key] = &[
+    Key {
+        name: "jobs",
+        kind: Kind::Integer {
+            min: 0,
+            max: 1_000_000_000_000,
+        },
+        default: Default::Is("0"),
+        meaning: "Jobs run; 0: any number.",
+        exceeded: "",
+    },
+    Key {
+        name: "age",
+        kind: Kind::Duration {
+            min: 0,
+            max: 8_760 * HOUR,
+        },
+        default: Default::Is("0s"),
+        meaning: "Time since the worker's start; `0s`: any.",
+        exceeded: "",
+    },
+    Key {
+        name: "rss",
+        kind: Kind::Size { min: 0, max: TIB },
+        default: Default::Is("0"),
+        meaning: "Resident memory; 0: any.",
+        exceeded: "",
+    },
+];
+
+static RETRY: &[&str] = &["never", "idempotent"];
+
+static ROUTE: &[Key] = &[
+    Key {
+        name: "path",
+        kind: Kind::Text,
+        default: Default::Required,
+        meaning: "The pattern: `/users/:id`, `/static/*`. See routing.md.",
+        exceeded: "",
+    },
+    Key {
+        name: "methods",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Nothing,
+        meaning: "Methods this route answers; without the key, all. GET answers HEAD too.",
+        exceeded: "405 with `Allow`",
+    },
+    Key {
+        name: "host",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "`example.com` or `*.example.com`; without the key, every host.",
+        exceeded: "",
+    },
+    Key {
+        name: "headers",
+        kind: Kind::TextMap,
+        default: Default::Is(""),
+        meaning: "Headers added to every answer of this route.",
+        exceeded: "",
+    },
+    Key {
+        name: "respond",
+        kind: Kind::Table(RESPOND),
+        default: Default::Nothing,
+        meaning: "Target: an answer from memory. At most one of `json`, `text` and `file`.",
+        exceeded: "",
+    },
+    Key {
+        name: "files",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Target: a static folder. The path must end with `*`, which names the file below it.",
+        exceeded: "",
+    },
+    Key {
+        name: "pool",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Target: the NAME of a `[pool.NAME]`.",
+        exceeded: "",
+    },
+    Key {
+        name: "deadline",
+        kind: TIMEOUT,
+        default: Default::From("server.deadline"),
+        meaning: "Narrows `server.deadline`.",
+        exceeded: "504",
+    },
+    Key {
+        name: "body_bytes_max",
+        kind: Kind::Size { min: 0, max: TIB },
+        default: Default::From("server.body_bytes_max"),
+        meaning: "Narrows `server.body_bytes_max`.",
+        exceeded: "413",
+    },
+    Key {
+        name: "queue_timeout",
+        kind: TIMEOUT,
+        default: Default::From("pool.NAME.queue_timeout"),
+        meaning: "Narrows the pool's; only with `pool`.",
+        exceeded: "503",
+    },
+    Key {
+        name: "run_timeout",
+        kind: TIMEOUT,
+        default: Default::From("pool.NAME.run_timeout"),
+        meaning: "Narrows the pool's; only with `pool`.",
+        exceeded: "504",
+    },
+    Key {
+        name: "retry",
+        kind: Kind::Choice(RETRY),
+        default: Default::From("pool.NAME.retry"),
+        meaning: "Replaces the pool's; only with `pool`.",
+        exceeded: "502",
+    },
+];
+
+static RESPOND: &[Key] = &[
+    Key {
+        name: "status",
+        kind: Kind::Integer { min: 200, max: 599 },
+        default: Default::Is("200"),
+        meaning: "The status.",
+        exceeded: "",
+    },
+    Key {
+        name: "json",
+        kind: Kind::Json,
+        default: Default::Nothing,
+        meaning: "The body as JSON, members in the order written.",
+        exceeded: "",
+    },
+    Key {
+        name: "text",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The body as text.",
+        exceeded: "",
+    },
+    Key {
+        name: "file",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "A file whose bytes, at most 16 MiB, are the body. It is read when the configuration is.",
+        exceeded: "",
+    },
+    Key {
+        name: "content_type",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Without the key: `application/json` for `json`, `text/plain; charset=utf-8` for `text`, by its extension for `file`.",
+        exceeded: "",
+    },
+    Key {
+        name: "headers",
+        kind: Kind::TextMap,
+        default: Default::Is(""),
+        meaning: "Further headers.",
+        exceeded: "",
+    },
+];

@@ -1,0 +1,113 @@
+//! Listening addresses as they are written.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Listen {
+    /// `host:port` or `[v6]:port`.
+    Tcp {
+        /// An address or a name, IPv6 without brackets.
+        host: String,
+        /// 0 lets the system choose.
+        port: u16,
+    },
+    /// `unix:path`; absolute in a checked configuration.
+    Unix(PathBuf),
+}
+
+/// A text that is no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "found {text:?}, expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or \"unix:forebay.socket\""
+)]
+pub struct ListenError {
+    /// The text.
+    pub text: String,
+}
+
+impl FromStr for Listen {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Self, ListenError> {
+        let error = || ListenError {
+            text: text.to_owned(),
+        };
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err(error())
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
+        let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+        let port = port.parse().ok().filter(|_| is_number).ok_or_else(error)?;
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(v6) => v6.parse::<Ipv6Addr>().map_err(|_| error())?.to_string(),
+            None => host.to_owned(),
+        };
+        if host.parse::<IpAddr>().is_ok() || is_name(&host) {
+            return Ok(Self::Tcp { host, port });
+        }
+        Err(error())
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A host's name, which has a letter; digits and dots alone would be a mistyped address.
+fn is_name(host: &str) -> bool {
+    host.len() <= 253
+        && host.bytes().any(|b| b.is_ascii_alphabetic())
+        && host.split('.').all(|label| {
+            !label.is_empty()
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_printed_alike() {
+        for text in [
+            "127.0.0.1:8080",
+            "[::1]:0",
+            "0.0.0.0:65535",
+            "localhost:80",
+            "unix:/run/a.sock",
+            "unix:a",
+        ] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "", "8080", ":8080", "a:", "a:+1", "a:65536", "::1:80", "[::1]", "[a]:80", "1.2.3:80", "a b:80",
+            "unix:",
+        ] {
+            let error = text.parse::<Listen>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("found {text:?}, expected an address")),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The configuration: `forebay.toml` in, a validated [`Config`] out.
+//!
+//! Three steps, each with its own kind of mistakes: `read` takes the text to fields of the right kinds within their bounds,
+//! led by the table in `keys`; `build` checks what depends on several keys, on files and on programs; `types` is what comes out.
+//! A value of [`Config`] has passed every check, so the rest of the program never asks again whether a limit makes sense,
+//! a pool exists, or a handler's file is there. Defaults are filled in, relative paths are absolute, `0 = one per core`
+//! is a number.
+
+mod build;
+mod error;
+mod fields;
+mod keys;
+mod listen;
+mod print;
+mod read;
+mod runtime;
+mod substitute;
+mod surroundings;
+mod types;
+mod units;
+
+use std::io::Read;
+use std::path::Path;
+
+pub use error::{ConfigError, Problem};
+pub use listen::{Listen, ListenError};
+pub use surroundings::Surroundings;
+pub use types::{
+    Admin, Config, Files, Log, LogFormat, LogRotation, Pool, PoolRoute, Recycle, Respond, Retry, Route,
+    Runtime, Server, Target, Worker, Workers,
+};
+
+/// Largest configuration file, in bytes.
+const CONFIG_BYTES_MAX: u64 = 4 << 20;
+
+impl Config {
+    /// Reads and checks a file in this process's surroundings.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable {
+            file: file.to_owned(),
+            source,
+        };
+        let text = read_bounded(file).map_err(unreadable)?;
+        let absolute = std::path::absolute(file).map_err(unreadable)?;
+        Self::parse(&text, &absolute, &Surroundings::real())
+    }
+
+    /// Checks a text as if it stood in `file`, an absolute path; relative paths in it start at that file's folder.
+    pub fn parse(text: &str, file: &Path, surroundings: &Surroundings<'_>) -> Result<Self, ConfigError> {
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        read::read(text, surroundings.env)
+            .and_then(|sections| build::build(&sections, file, folder, surroundings))
+            .map_err(|problems| ConfigError::Invalid {
+                file: file.to_owned(),
+                problems,
+            })
+    }
+}
+
+fn read_bounded(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?
+        .take(CONFIG_BYTES_MAX + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > CONFIG_BYTES_MAX {
+        let message = format!("it is larger than {CONFIG_BYTES_MAX} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
+}

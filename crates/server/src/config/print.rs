@@ -1,0 +1,211 @@
+//! A checked configuration as a file again, with every limit's value.
+
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use super::substitute::escape;
+use super::units::{print_duration, print_size};
+use super::{Admin, Config, Listen, Log, LogFormat, Pool, Respond, Retry, Route, Server, Target, Worker};
+
+impl Config {
+    /// The effective configuration: every key with its value, paths absolute. It reads back as an equal configuration on the
+    /// same machine. What was substituted into it stands in it, secrets too.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out).expect("writing to a string does not fail");
+        out
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        write_server(out, &self.server)?;
+        write_admin(out, &self.admin)?;
+        write_log(out, &self.log)?;
+        self.pools.values().try_for_each(|pool| write_pool(out, pool))?;
+        self.routes.iter().try_for_each(|route| write_route(out, route))
+    }
+}
+
+fn write_server(out: &mut String, server: &Server) -> fmt::Result {
+    let listen: Vec<String> = server.listen.iter().map(Listen::to_string).collect();
+    writeln!(out, "[server]")?;
+    writeln!(out, "listen = {}", texts(&listen))?;
+    writeln!(out, "threads = {}", server.threads)?;
+    writeln!(out, "header_bytes_max = {}", size(server.header_bytes_max))?;
+    writeln!(out, "body_bytes_max = {}", size(server.body_bytes_max))?;
+    writeln!(out, "header_timeout = {}", duration(server.header_timeout))?;
+    writeln!(out, "body_timeout = {}", duration(server.body_timeout))?;
+    writeln!(out, "idle_timeout = {}", duration(server.idle_timeout))?;
+    writeln!(out, "connections_max = {}", server.connections_max)?;
+    writeln!(out, "deadline = {}", duration(server.deadline))?;
+    writeln!(out, "drain_max = {}", duration(server.drain_max))
+}
+
+fn write_admin(out: &mut String, admin: &Admin) -> fmt::Result {
+    let listen = admin
+        .listen
+        .as_ref()
+        .map_or_else(|| "off".to_owned(), Listen::to_string);
+    let socket = admin.socket.as_deref().map_or_else(|| text("off"), path);
+    writeln!(out, "\n[admin]\nlisten = {}\nsocket = {socket}", text(&listen))
+}
+
+fn write_log(out: &mut String, log: &Log) -> fmt::Result {
+    let format = match log.format {
+        LogFormat::Auto => "auto",
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    };
+    writeln!(
+        out,
+        "\n[log]\nlevel = {}\nformat = {}",
+        text(&log.level),
+        text(format)
+    )?;
+    if let Some(file) = &log.file {
+        writeln!(out, "file = {}", path(file))?;
+    }
+    writeln!(
+        out,
+        "rotate = {{ size = {}, keep = {} }}",
+        size(log.rotate.size_bytes),
+        log.rotate.keep
+    )?;
+    writeln!(out, "access = {}", log.access)
+}
+
+fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
+    writeln!(out, "\n[pool.{}]", pool.name)?;
+    match &pool.worker {
+        Worker::Script {
+            runtime,
+            handler,
+            start,
+            ..
+        } => {
+            writeln!(
+                out,
+                "handler = {}\nruntime = {}",
+                path(handler),
+                text(runtime.name())
+            )?;
+            if let Some(start) = start {
+                writeln!(out, "start = {}", path(start))?;
+            }
+        }
+        Worker::Command { command, .. } => writeln!(out, "command = {}", texts(command))?,
+    }
+    writeln!(out, "protocol = \"framed\"")?;
+    writeln!(
+        out,
+        "workers = {{ min = {}, max = {} }}",
+        pool.workers.min, pool.workers.max
+    )?;
+    writeln!(out, "concurrency = {}", pool.concurrency)?;
+    writeln!(out, "queue_max = {}", pool.queue_max)?;
+    writeln!(out, "queue_bytes_max = {}", size(pool.queue_bytes_max))?;
+    writeln!(out, "queue_timeout = {}", duration(pool.queue_timeout))?;
+    writeln!(out, "run_timeout = {}", duration(pool.run_timeout))?;
+    writeln!(out, "kill_grace = {}", duration(pool.kill_grace))?;
+    writeln!(out, "idle_retire = {}", duration(pool.idle_retire))?;
+    let recycle = &pool.recycle;
+    let (age, rss) = (duration(recycle.age), size(recycle.rss_bytes));
+    writeln!(
+        out,
+        "recycle = {{ jobs = {}, age = {age}, rss = {rss} }}",
+        recycle.jobs
+    )?;
+    writeln!(out, "retry = {}", text(retry(pool.retry)))?;
+    writeln!(out, "env = {}", table(pool.env.iter()))?;
+    writeln!(out, "env_pass = {}", texts(&pool.env_pass))?;
+    writeln!(out, "cwd = {}", path(&pool.cwd))
+}
+
+fn write_route(out: &mut String, route: &Route) -> fmt::Result {
+    writeln!(out, "\n[[route]]\npath = {}", text(&route.path))?;
+    if !route.methods.is_empty() {
+        writeln!(out, "methods = {}", texts(&route.methods))?;
+    }
+    if let Some(host) = &route.host {
+        writeln!(out, "host = {}", text(host))?;
+    }
+    writeln!(out, "headers = {}", headers(&route.headers))?;
+    writeln!(out, "deadline = {}", duration(route.deadline))?;
+    writeln!(out, "body_bytes_max = {}", size(route.body_bytes_max))?;
+    match &route.target {
+        Target::Respond(respond) => writeln!(out, "respond = {{ {} }}", respond_members(respond)),
+        Target::Files(files) => writeln!(out, "files = {}", path(&files.folder)),
+        Target::Pool(pool) => {
+            writeln!(out, "pool = {}", text(&pool.pool))?;
+            writeln!(out, "queue_timeout = {}", duration(pool.queue_timeout))?;
+            writeln!(out, "run_timeout = {}", duration(pool.run_timeout))?;
+            writeln!(out, "retry = {}", text(retry(pool.retry)))
+        }
+    }
+}
+
+/// A body that is not from a file came out of the configuration, so it is text.
+fn respond_members(respond: &Respond) -> String {
+    let mut members = vec![format!("status = {}", respond.status)];
+    if let Some(content_type) = &respond.content_type {
+        members.push(format!("content_type = {}", text(content_type)));
+        members.push(match &respond.file {
+            Some(file) => format!("file = {}", path(file)),
+            None => format!("text = {}", text(&String::from_utf8_lossy(&respond.body))),
+        });
+    }
+    members.push(format!("headers = {}", headers(&respond.headers)));
+    members.join(", ")
+}
+
+fn retry(retry: Retry) -> &'static str {
+    match retry {
+        Retry::Never => "never",
+        Retry::Idempotent => "idempotent",
+    }
+}
+
+fn size(bytes: u64) -> String {
+    text(&print_size(bytes))
+}
+
+fn duration(duration: std::time::Duration) -> String {
+    text(&print_duration(duration))
+}
+
+fn path(path: &Path) -> String {
+    text(&path.to_string_lossy())
+}
+
+fn texts(all: &[String]) -> String {
+    format!(
+        "[{}]",
+        all.iter().map(|one| text(one)).collect::<Vec<_>>().join(", ")
+    )
+}
+
+fn headers(headers: &[(String, String)]) -> String {
+    table(headers.iter().map(|(name, value)| (name, value)))
+}
+
+fn table<'e>(entries: impl Iterator<Item = (&'e String, &'e String)>) -> String {
+    let entries: Vec<String> = entries
+        .map(|(name, value)| format!("{} = {}", quoted(name), text(value)))
+        .collect();
+    if entries.is_empty() {
+        "{}".to_owned()
+    } else {
+        format!("{{ {} }}", entries.join(", "))
+    }
+}
+
+/// A text whose substitution is `value`.
+fn text(value: &str) -> String {
+    quoted(&escape(value))
+}
+
+/// A basic string (TOML 1.0): the escapes of JSON, which escapes all control characters but DEL.
+fn quoted(value: &str) -> String {
+    serde_json::Value::from(value)
+        .to_string()
+        .replace('\u{7f}', "\\u007f")
+}

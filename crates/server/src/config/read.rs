@@ -1,0 +1,576 @@
+//! From the text to checked fields: every key known, every value of its kind and within its bounds.
+//!
+//! What depends on more than one key, on files or on programs is the business of `build`.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::time::Duration;
+
+use toml_edit::{Document, Item, TableLike, Value as TomlValue};
+
+use super::error::{Problem, nearest};
+use super::fields::{Field, Fields, Spot, Value};
+use super::keys::{Default, Key, Kind, LATER_TARGETS, SECTIONS, Section, Shape};
+use super::substitute::substitute;
+use super::units::{parse_duration, parse_size, print_duration, print_size};
+
+/// Longest piece of a found value that an error shows, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// The whole file.
+#[derive(Debug)]
+pub(super) struct Sections {
+    pub(super) server: Fields,
+    pub(super) admin: Fields,
+    pub(super) log: Fields,
+    pub(super) pools: Vec<(String, Fields)>,
+    pub(super) routes: Vec<Fields>,
+}
+
+/// Reads a whole file. `Err`: everything that is wrong with it, in the order of the file.
+pub(super) fn read(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Sections, Vec<Problem>> {
+    let document = Document::parse(text).map_err(|error| vec![syntax_problem(text, &error)])?;
+    let mut reader = Reader {
+        text,
+        lines: Lines::of(text),
+        env,
+        problems: Vec::new(),
+    };
+    let sections = reader.sections(document.as_table());
+    if reader.problems.is_empty() {
+        return Ok(sections);
+    }
+    reader.problems.sort_by_key(|problem| problem.line);
+    Err(reader.problems)
+}
+
+fn syntax_problem(text: &str, error: &toml_edit::TomlError) -> Problem {
+    let start = error.span().map_or(0, |span| span.start);
+    let message = error.message().trim_end().replace('\n', "; ");
+    Problem {
+        line: Lines::of(text).at(start),
+        key: String::new(),
+        message: format!("not TOML: {message}"),
+    }
+}
+
+/// Where lines begin.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(
+            memchr::memchr_iter(b'\n', text.as_bytes())
+                .map(|newline| newline + 1)
+                .collect(),
+        )
+    }
+
+    /// The line of a byte, from 1.
+    fn at(&self, byte: usize) -> usize {
+        self.0.partition_point(|start| *start <= byte) + 1
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    lines: Lines,
+    env: &'t dyn Fn(&str) -> Option<String>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn sections(&mut self, root: &dyn TableLike) -> Sections {
+        self.refuse_unknown_sections(root);
+        Sections {
+            server: self.one(root, "server"),
+            admin: self.one(root, "admin"),
+            log: self.one(root, "log"),
+            pools: self.named(root, "pool"),
+            routes: self.repeated(root, "route"),
+        }
+    }
+
+    fn refuse_unknown_sections(&mut self, root: &dyn TableLike) {
+        for (name, _) in root.iter() {
+            if SECTIONS.iter().any(|section| section.name == name) {
+                continue;
+            }
+            let names = SECTIONS.iter().map(|section| section.name);
+            let message = format!(
+                "no such section{}; this version has {}",
+                proposal(name, names),
+                listed(SECTIONS.iter().map(Section::heading))
+            );
+            let line = self.key_line(root, name);
+            self.problems.push(Problem {
+                line,
+                key: name.to_owned(),
+                message,
+            });
+        }
+    }
+
+    fn one(&mut self, root: &dyn TableLike, name: &str) -> Fields {
+        let section = section(name);
+        let Some(item) = root.get(name) else {
+            return self.absent(section.keys, name, 1);
+        };
+        let line = self.key_line(root, name);
+        if let Some(table) = item.as_table_like() {
+            return self.table(table, section.keys, name, line);
+        }
+        self.wrong_section(section, item, name, line);
+        self.absent(section.keys, name, line)
+    }
+
+    fn named(&mut self, root: &dyn TableLike, name: &str) -> Vec<(String, Fields)> {
+        let section = section(name);
+        let Some(item) = root.get(name) else {
+            return Vec::new();
+        };
+        let line = self.key_line(root, name);
+        let Some(tables) = item.as_table_like() else {
+            self.wrong_section(section, item, name, line);
+            return Vec::new();
+        };
+        let mut read = Vec::new();
+        for (own_name, item) in tables.iter() {
+            let path = format!("{name}.{own_name}");
+            let line = self.key_line(tables, own_name);
+            match item.as_table_like() {
+                Some(table) => read.push((own_name.to_owned(), self.table(table, section.keys, &path, line))),
+                None => self.wrong_section(section, item, &path, line),
+            }
+        }
+        read
+    }
+
+    fn repeated(&mut self, root: &dyn TableLike, name: &str) -> Vec<Fields> {
+        let section = section(name);
+        let Some(item) = root.get(name) else {
+            return Vec::new();
+        };
+        let line = self.key_line(root, name);
+        match item {
+            Item::ArrayOfTables(tables) => tables
+                .iter()
+                .map(|table| {
+                    let line = self.line_of(table.span()).unwrap_or(line);
+                    self.table(table, section.keys, name, line)
+                })
+                .collect(),
+            Item::Value(TomlValue::Array(array)) if array.iter().all(TomlValue::is_inline_table) => array
+                .iter()
+                .filter_map(TomlValue::as_inline_table)
+                .map(|table| {
+                    let line = self.line_of(table.span()).unwrap_or(line);
+                    self.table(table, section.keys, name, line)
+                })
+                .collect(),
+            _ => {
+                self.wrong_section(section, item, name, line);
+                Vec::new()
+            }
+        }
+    }
+
+    fn wrong_section(&mut self, section: &Section, item: &Item, path: &str, line: usize) {
+        let expected = match section.shape {
+            Shape::Repeated => "tables that each begin with",
+            Shape::Once | Shape::Named => "a table that begins with",
+        };
+        let message = format!(
+            "found {}, expected {expected} {}",
+            self.found(item),
+            section.heading()
+        );
+        self.problems.push(Problem {
+            line,
+            key: path.to_owned(),
+            message,
+        });
+    }
+
+    fn table(&mut self, table: &dyn TableLike, keys: &'static [Key], path: &str, line: usize) -> Fields {
+        self.refuse_unknown_keys(table, keys, path);
+        let fields = keys
+            .iter()
+            .map(|key| match table.get(key.name).filter(|item| !item.is_none()) {
+                Some(item) => {
+                    let line = self.key_line(table, key.name);
+                    let value = self
+                        .value(item, key, path, line)
+                        .or_else(|| self.default(key, path, line));
+                    Field {
+                        value,
+                        line,
+                        written: true,
+                    }
+                }
+                None => self.unwritten(key, path, line),
+            })
+            .collect();
+        Fields {
+            path: path.to_owned(),
+            line,
+            keys,
+            fields,
+        }
+    }
+
+    /// A table that is not written: all defaults.
+    fn absent(&mut self, keys: &'static [Key], path: &str, line: usize) -> Fields {
+        let fields = keys.iter().map(|key| self.unwritten(key, path, line)).collect();
+        Fields {
+            path: path.to_owned(),
+            line,
+            keys,
+            fields,
+        }
+    }
+
+    fn unwritten(&mut self, key: &Key, path: &str, line: usize) -> Field {
+        if key.default == Default::Required {
+            let message = format!("missing; expected {}", accepted(&key.kind));
+            self.problems.push(Problem {
+                line,
+                key: format!("{path}.{}", key.name),
+                message,
+            });
+        }
+        Field {
+            value: self.default(key, path, line),
+            line,
+            written: false,
+        }
+    }
+
+    fn default(&mut self, key: &Key, path: &str, line: usize) -> Option<Value> {
+        let Default::Is(text) = key.default else {
+            return None;
+        };
+        match &key.kind {
+            Kind::Table(keys) => Some(Value::Table(self.absent(
+                keys,
+                &format!("{path}.{}", key.name),
+                line,
+            ))),
+            Kind::TextMap => Some(Value::TextMap(Vec::new())),
+            Kind::Texts { .. } if text.is_empty() => Some(Value::Texts(Vec::new())),
+            Kind::Texts { .. } => Some(Value::Texts(vec![Spot {
+                text: text.to_owned(),
+                line,
+            }])),
+            kind => Some(scalar(kind, text).expect("each default in the table of keys is valid")),
+        }
+    }
+
+    fn refuse_unknown_keys(&mut self, table: &dyn TableLike, keys: &[Key], path: &str) {
+        for (name, _) in table.iter() {
+            if keys.iter().any(|key| key.name == name) {
+                continue;
+            }
+            let message = if path == "route" && LATER_TARGETS.contains(&name) {
+                format!("this version has no target `{name}`; it has respond, files and pool")
+            } else {
+                let names = || keys.iter().map(|key| key.name);
+                format!(
+                    "no such key{}; accepted: {}",
+                    proposal(name, names()),
+                    listed(names())
+                )
+            };
+            let line = self.key_line(table, name);
+            self.problems.push(Problem {
+                line,
+                key: format!("{path}.{name}"),
+                message,
+            });
+        }
+    }
+
+    /// `None`: a problem has been noted.
+    fn value(&mut self, item: &Item, key: &Key, path: &str, line: usize) -> Option<Value> {
+        let path = format!("{path}.{}", key.name);
+        match (&key.kind, item) {
+            (Kind::Table(keys), item) if item.is_table_like() => {
+                Some(Value::Table(self.table(item.as_table_like()?, keys, &path, line)))
+            }
+            (Kind::TextMap, item) if item.is_table_like() => {
+                self.text_map(item.as_table_like()?, &path).map(Value::TextMap)
+            }
+            (Kind::Json, item) => self.json(item, &path, line).map(Value::Json),
+            (Kind::Texts { min }, Item::Value(TomlValue::Array(array))) if array.len() >= *min => {
+                self.texts(array, &path, line).map(Value::Texts)
+            }
+            (Kind::Flag, Item::Value(TomlValue::Boolean(flag))) => Some(Value::Flag(*flag.value())),
+            (kind @ (Kind::Integer { .. } | Kind::Size { .. }), Item::Value(TomlValue::Integer(number))) => {
+                let value = scalar(kind, &number.value().to_string());
+                value.or_else(|| self.wrong(item, kind, &path, line))
+            }
+            (
+                Kind::Flag
+                | Kind::Integer { .. }
+                | Kind::Size { .. }
+                | Kind::Duration { .. }
+                | Kind::Choice(_)
+                | Kind::Text,
+                Item::Value(TomlValue::String(text)),
+            ) => {
+                let text = self.substituted(text.value(), &path, line)?;
+                scalar(&key.kind, &text).or_else(|| self.wrong_text(item, &text, &key.kind, &path, line))
+            }
+            (kind, item) => self.wrong(item, kind, &path, line),
+        }
+    }
+
+    fn texts(&mut self, array: &toml_edit::Array, path: &str, line: usize) -> Option<Vec<Spot>> {
+        let problems = self.problems.len();
+        let mut texts = Vec::new();
+        for value in array {
+            let line = self.line_of(value.span()).unwrap_or(line);
+            match value {
+                TomlValue::String(text) => {
+                    texts.extend(
+                        self.substituted(text.value(), path, line)
+                            .map(|text| Spot { text, line }),
+                    );
+                }
+                other => {
+                    let message = format!("found {} in the list, expected text", self.shown(other.span()));
+                    self.problems.push(Problem {
+                        line,
+                        key: path.to_owned(),
+                        message,
+                    });
+                }
+            }
+        }
+        (self.problems.len() == problems).then_some(texts)
+    }
+
+    fn text_map(&mut self, table: &dyn TableLike, path: &str) -> Option<Vec<(String, Spot)>> {
+        let problems = self.problems.len();
+        let mut entries = Vec::new();
+        for (name, item) in table.iter() {
+            let line = self.key_line(table, name);
+            let path = format!("{path}.{name}");
+            match item.as_str() {
+                Some(text) => {
+                    let text = self.substituted(text, &path, line);
+                    entries.extend(text.map(|text| (name.to_owned(), Spot { text, line })));
+                }
+                None => {
+                    self.wrong(item, &Kind::Text, &path, line);
+                }
+            }
+        }
+        (self.problems.len() == problems).then_some(entries)
+    }
+
+    /// JSON text with members in the order written.
+    fn json(&mut self, item: &Item, path: &str, line: usize) -> Option<String> {
+        match item {
+            Item::None => None,
+            Item::Value(value) => self.json_value(value, path, line),
+            Item::Table(table) => self.json_object(table, path, line),
+            Item::ArrayOfTables(tables) => {
+                let items: Option<Vec<String>> = tables
+                    .iter()
+                    .map(|table| self.json_object(table, path, line))
+                    .collect();
+                items.map(|items| format!("[{}]", items.join(",")))
+            }
+        }
+    }
+
+    fn json_value(&mut self, value: &TomlValue, path: &str, line: usize) -> Option<String> {
+        match value {
+            TomlValue::String(text) => self
+                .substituted(text.value(), path, line)
+                .map(|text| json_string(&text)),
+            TomlValue::Integer(number) => Some(number.value().to_string()),
+            TomlValue::Boolean(flag) => Some(flag.value().to_string()),
+            TomlValue::Datetime(datetime) => Some(json_string(&datetime.value().to_string())),
+            TomlValue::Float(number) if number.value().is_finite() => {
+                Some(serde_json::Value::from(*number.value()).to_string())
+            }
+            TomlValue::Float(number) => {
+                let message = format!("found {}, which JSON has no way to say", number.value());
+                self.problems.push(Problem {
+                    line,
+                    key: path.to_owned(),
+                    message,
+                });
+                None
+            }
+            TomlValue::Array(array) => {
+                let items: Option<Vec<String>> = array
+                    .iter()
+                    .map(|value| self.json_value(value, path, line))
+                    .collect();
+                items.map(|items| format!("[{}]", items.join(",")))
+            }
+            TomlValue::InlineTable(table) => self.json_object(table, path, line),
+        }
+    }
+
+    fn json_object(&mut self, table: &dyn TableLike, path: &str, line: usize) -> Option<String> {
+        let members: Option<Vec<String>> = table
+            .iter()
+            .map(|(name, item)| {
+                let path = format!("{path}.{name}");
+                self.json(item, &path, line)
+                    .map(|json| format!("{}:{json}", json_string(name)))
+            })
+            .collect();
+        members.map(|members| format!("{{{}}}", members.join(",")))
+    }
+
+    /// `None`: a problem has been noted.
+    fn substituted(&mut self, text: &str, path: &str, line: usize) -> Option<String> {
+        match substitute(text, self.env) {
+            Ok(text) => Some(text.into_owned()),
+            Err(error) => {
+                self.problems.push(Problem {
+                    line,
+                    key: path.to_owned(),
+                    message: error.to_string(),
+                });
+                None
+            }
+        }
+    }
+
+    fn wrong(&mut self, item: &Item, kind: &Kind, path: &str, line: usize) -> Option<Value> {
+        let message = format!("found {}, expected {}", self.found(item), accepted(kind));
+        self.problems.push(Problem {
+            line,
+            key: path.to_owned(),
+            message,
+        });
+        None
+    }
+
+    /// As [`Self::wrong`], for a text that may have been substituted.
+    fn wrong_text(&mut self, item: &Item, text: &str, kind: &Kind, path: &str, line: usize) -> Option<Value> {
+        if item.as_str() == Some(text) {
+            return self.wrong(item, kind, path, line);
+        }
+        let found = self.found(item);
+        let message = format!(
+            "found {found}, which is {:?} here; expected {}",
+            shorten(text),
+            accepted(kind)
+        );
+        self.problems.push(Problem {
+            line,
+            key: path.to_owned(),
+            message,
+        });
+        None
+    }
+
+    /// A value as it is written.
+    fn found(&self, item: &Item) -> Cow<'static, str> {
+        match item {
+            Item::Table(_) => Cow::Borrowed("a table"),
+            Item::ArrayOfTables(_) => Cow::Borrowed("a list of tables"),
+            other => Cow::Owned(self.shown(other.span())),
+        }
+    }
+
+    fn shown(&self, span: Option<Range<usize>>) -> String {
+        let text = span.and_then(|span| self.text.get(span)).unwrap_or("a value");
+        shorten(text)
+    }
+
+    fn key_line(&self, table: &dyn TableLike, name: &str) -> usize {
+        self.line_of(table.get_key_value(name).and_then(|(key, _)| key.span()))
+            .unwrap_or(1)
+    }
+
+    fn line_of(&self, span: Option<Range<usize>>) -> Option<usize> {
+        span.map(|span| self.lines.at(span.start))
+    }
+}
+
+fn section(name: &str) -> &'static Section {
+    let found = SECTIONS.iter().find(|section| section.name == name);
+    found.unwrap_or_else(|| unreachable!("the table of keys has a section `{name}`"))
+}
+
+/// A value of one word. `None`: it is not of the kind, or out of bounds.
+fn scalar(kind: &Kind, text: &str) -> Option<Value> {
+    match kind {
+        Kind::Flag => text.parse().ok().map(Value::Flag),
+        Kind::Integer { min, max } => bounded(text.parse().ok()?, *min, *max).map(Value::Integer),
+        Kind::Size { min, max } => bounded(parse_size(text)?, *min, *max).map(Value::Integer),
+        Kind::Duration { min, max } => {
+            let duration = parse_duration(text)?;
+            bounded(u64::try_from(duration.as_millis()).ok()?, *min, *max)?;
+            Some(Value::Duration(duration))
+        }
+        Kind::Choice(choices) => choices.contains(&text).then(|| Value::Text(text.to_owned())),
+        Kind::Text => (!text.contains('\0')).then(|| Value::Text(text.to_owned())),
+        Kind::Texts { .. } | Kind::TextMap | Kind::Json | Kind::Table(_) => None,
+    }
+}
+
+fn bounded(number: u64, min: u64, max: u64) -> Option<u64> {
+    (min..=max).contains(&number).then_some(number)
+}
+
+/// What a kind accepts, as the end of a sentence.
+pub(super) fn accepted(kind: &Kind) -> String {
+    match kind {
+        Kind::Flag => "true or false".to_owned(),
+        Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
+        Kind::Size { min, max } => format!(
+            "a number of bytes from {} to {}, such as \"64KiB\", \"1MB\" or 4096",
+            print_size(*min),
+            print_size(*max)
+        ),
+        Kind::Duration { min, max } => format!(
+            "a duration from {} to {}, such as \"300ms\", \"10s\", \"5m\" or \"1h\"",
+            print_duration(Duration::from_millis(*min)),
+            print_duration(Duration::from_millis(*max))
+        ),
+        Kind::Choice(choices) => format!("one of {}", listed(choices.iter().map(|c| format!("{c:?}")))),
+        Kind::Text => "text without NUL".to_owned(),
+        Kind::Texts { min: 0 } => "a list of texts".to_owned(),
+        Kind::Texts { min } => format!(
+            "a list of at least {min} text{}",
+            if *min == 1 { "" } else { "s" }
+        ),
+        Kind::TextMap => "a table of texts".to_owned(),
+        Kind::Json => "a value that JSON can say".to_owned(),
+        Kind::Table(keys) => format!("a table with {}", listed(keys.iter().map(|key| key.name))),
+    }
+}
+
+fn proposal<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> String {
+    nearest(written, names)
+        .map(|name| format!(" (did you mean `{name}`?)"))
+        .unwrap_or_default()
+}
+
+fn listed<T: AsRef<str>>(names: impl Iterator<Item = T>) -> String {
+    names
+        .map(|name| name.as_ref().to_owned())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn shorten(text: &str) -> String {
+    let line = text.replace(['\n', '\r'], " ");
+    match line.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

@@ -1,0 +1,256 @@
+//! What a checked configuration consists of. Byte counts are `u64`; the names are the keys of `forebay.toml`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Listen;
+
+/// A checked configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The file it was read from.
+    pub file: PathBuf,
+    /// The folder of that file, absolute; relative paths in the file start here.
+    pub folder: PathBuf,
+    /// `[server]`
+    pub server: Server,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[log]`
+    pub log: Log,
+    /// `[pool.NAME]`, by name.
+    pub pools: BTreeMap<String, Pool>,
+    /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
+    pub routes: Vec<Route>,
+}
+
+/// `[server]`: the listeners and what bounds every connection and request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// At least one address.
+    pub listen: Vec<Listen>,
+    /// I/O threads, 1 to 256.
+    pub threads: usize,
+    /// Request line and header section together; beyond it the client gets 431.
+    pub header_bytes_max: u64,
+    /// A request's body; beyond it the client gets 413.
+    pub body_bytes_max: u64,
+    /// From a request's first byte to the end of its header section; then 408.
+    pub header_timeout: Duration,
+    /// From the end of the header section to the end of the body; then 408.
+    pub body_timeout: Duration,
+    /// A kept-alive connection without a request is closed after this.
+    pub idle_timeout: Duration,
+    /// Open connections on all listeners together; further ones are closed at once.
+    pub connections_max: usize,
+    /// From arrival to the answer, queue time included; then 504.
+    pub deadline: Duration,
+    /// How long a stopping server waits for requests in flight.
+    pub drain_max: Duration,
+}
+
+/// `[admin]`: where the server reports on itself and takes orders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admin {
+    /// Health, metrics, status; `None` when switched off.
+    pub listen: Option<Listen>,
+    /// The control socket's file; `None` when switched off.
+    pub socket: Option<PathBuf>,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// A level, or a comma-separated list of `level` and `target=level`, as `tracing_subscriber::EnvFilter` reads it.
+    pub level: String,
+    /// How a line looks.
+    pub format: LogFormat,
+    /// Where lines go; `None`: standard error.
+    pub file: Option<PathBuf>,
+    /// When `file` is turned over.
+    pub rotate: LogRotation,
+    /// Whether each request is logged.
+    pub access: bool,
+}
+
+/// `log.format`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// A line for people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// `log.rotate`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRotation {
+    /// The file is turned over when it would grow beyond this.
+    pub size_bytes: u64,
+    /// Old files kept, 1 to 1000.
+    pub keep: usize,
+}
+
+/// `[pool.NAME]`: a supervised pool of worker processes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// The NAME of `[pool.NAME]`.
+    pub name: String,
+    /// What a worker process runs.
+    pub worker: Worker,
+    /// How many processes.
+    pub workers: Workers,
+    /// Jobs one worker runs at a time, 1 to 1024.
+    pub concurrency: u32,
+    /// Jobs waiting; beyond it the client gets 503 with `Retry-After`.
+    pub queue_max: usize,
+    /// Bytes of the jobs waiting; beyond it the client gets 503 with `Retry-After`.
+    pub queue_bytes_max: u64,
+    /// How long a job waits for a worker; then 503.
+    pub queue_timeout: Duration,
+    /// How long a handler runs; then 504, and the worker is stopped.
+    pub run_timeout: Duration,
+    /// Between SIGTERM and SIGKILL of a worker that must stop.
+    pub kill_grace: Duration,
+    /// A worker beyond `workers.min` without a job for this long is stopped; zero: never.
+    pub idle_retire: Duration,
+    /// When a worker is replaced by a fresh one.
+    pub recycle: Recycle,
+    /// Whether a job whose worker died while running it is run again.
+    pub retry: Retry,
+    /// Set for the worker, over everything passed on.
+    pub env: BTreeMap<String, String>,
+    /// Names passed on from the server's environment, besides PATH, HOME and LANG.
+    pub env_pass: Vec<String>,
+    /// The worker's working folder, absolute.
+    pub cwd: PathBuf,
+}
+
+/// What a worker process runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Worker {
+    /// A handler module in a JavaScript runtime, through the SDK that the binary carries.
+    Script {
+        /// Which runtime.
+        runtime: Runtime,
+        /// The runtime's executable, absolute.
+        program: PathBuf,
+        /// The handler's module, absolute.
+        handler: PathBuf,
+        /// A module run in each worker before the handler's, absolute.
+        start: Option<PathBuf>,
+    },
+    /// A program that speaks the worker protocol itself.
+    Command {
+        /// The executable, absolute.
+        program: PathBuf,
+        /// The whole command as written, program first.
+        command: Vec<String>,
+    },
+}
+
+/// A JavaScript runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Runtime {
+    /// Node.js, 20 or newer.
+    Node,
+    /// Bun.
+    Bun,
+}
+
+/// `pool.NAME.workers`: 0 <= min <= max, 1 <= max <= 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Workers {
+    /// Kept running always.
+    pub min: usize,
+    /// Started on demand up to this.
+    pub max: usize,
+}
+
+/// `pool.NAME.recycle`: a worker past any of these is replaced, the replacement ready first. Zero: no such limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recycle {
+    /// Jobs run.
+    pub jobs: u64,
+    /// Time since its start.
+    pub age: Duration,
+    /// Resident memory.
+    pub rss_bytes: u64,
+}
+
+/// Whether a job whose worker died while running it may run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It is answered 502.
+    Never,
+    /// It runs once more when its method is idempotent (RFC 9110, 9.2.2), else 502.
+    Idempotent,
+}
+
+/// `[[route]]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The pattern as written: `/users/:id`, `/static/*`.
+    pub path: String,
+    /// Upper case, without repeats; empty: every method.
+    pub methods: Vec<String>,
+    /// Lower case, `example.com` or `*.example.com`; `None`: every host.
+    pub host: Option<String>,
+    /// Added to every answer of this route; names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// From arrival to the answer, at most the server's; then 504.
+    pub deadline: Duration,
+    /// At most the server's; beyond it 413.
+    pub body_bytes_max: u64,
+    /// Who answers.
+    pub target: Target,
+}
+
+/// Who answers a route.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A body from memory.
+    Respond(Respond),
+    /// A static folder.
+    Files(Files),
+    /// A pool of worker processes.
+    Pool(PoolRoute),
+}
+
+/// An answer from memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Respond {
+    /// 200 to 599.
+    pub status: u16,
+    /// `None` only for an answer without a body.
+    pub content_type: Option<String>,
+    /// Further headers; names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body's bytes.
+    pub body: Vec<u8>,
+    /// The file the body was read from, absolute, when it was.
+    pub file: Option<PathBuf>,
+}
+
+/// A static folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// Absolute; it existed when the configuration was checked.
+    pub folder: PathBuf,
+}
+
+/// A route's way into a pool, with the pool's limits as this route narrows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolRoute {
+    /// A key of [`Config::pools`].
+    pub pool: String,
+    /// At most the pool's.
+    pub queue_timeout: Duration,
+    /// At most the pool's.
+    pub run_timeout: Duration,
+    /// This route's word, else the pool's.
+    pub retry: Retry,
+}

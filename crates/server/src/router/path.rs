@@ -1,0 +1,120 @@
+//! A request's path, cut into segments and checked once, so that nothing behind the router meets a broken encoding.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+/// A checked path: each segment decodes to UTF-8 without NUL and is neither `.` nor `..`.
+pub(super) struct CheckedPath<'p> {
+    text: &'p str,
+    segments: SmallVec<[Range<u32>; 12]>,
+    encoded: bool,
+}
+
+impl<'p> CheckedPath<'p> {
+    /// `None`: the path is to be refused.
+    pub(super) fn new(text: &'p str) -> Option<Self> {
+        if !text.starts_with('/') || text.len() > u32::MAX as usize {
+            return None;
+        }
+        let encoded = memchr::memchr2(b'%', 0, text.as_bytes()).is_some();
+        let path = Self {
+            text,
+            segments: cut(text),
+            encoded,
+        };
+        let sound = (0..path.len()).all(|at| path.is_sound(at));
+        sound.then_some(path)
+    }
+
+    /// How many segments; at least one.
+    pub(super) fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Whether the segment decodes to `text`.
+    pub(super) fn segment_is(&self, at: usize, text: &str) -> bool {
+        let raw = self.raw(at);
+        raw == text || (self.encoded && decode(raw).is_some_and(|decoded| decoded == text))
+    }
+
+    /// How the segment decodes, for looking it up; borrowed when nothing is encoded.
+    pub(super) fn segment(&self, at: usize) -> Cow<'p, str> {
+        self.decoded(self.raw(at))
+    }
+
+    /// Everything from this segment on, as received.
+    pub(super) fn raw_from(&self, at: usize) -> &'p str {
+        &self.text[self.segments[at].start as usize..]
+    }
+
+    /// Everything from this segment on, decoded.
+    pub(super) fn from(&self, at: usize) -> Cow<'p, str> {
+        self.decoded(self.raw_from(at))
+    }
+
+    /// Whether the segment has no bytes.
+    pub(super) fn is_empty(&self, at: usize) -> bool {
+        self.segments[at].is_empty()
+    }
+
+    fn raw(&self, at: usize) -> &'p str {
+        let Range { start, end } = self.segments[at];
+        &self.text[start as usize..end as usize]
+    }
+
+    fn decoded(&self, raw: &'p str) -> Cow<'p, str> {
+        if !self.encoded {
+            return Cow::Borrowed(raw);
+        }
+        decode(raw).expect("every segment was decoded once when the path was checked")
+    }
+
+    fn is_sound(&self, at: usize) -> bool {
+        let raw = self.raw(at);
+        if !self.encoded {
+            return !is_dots(raw);
+        }
+        decode(raw).is_some_and(|decoded| !is_dots(&decoded) && !decoded.contains('\0'))
+    }
+}
+
+fn cut(text: &str) -> SmallVec<[Range<u32>; 12]> {
+    let mut segments = SmallVec::new();
+    let mut start = 1;
+    for slash in memchr::memchr_iter(b'/', &text.as_bytes()[1..]) {
+        segments.push(start..slash as u32 + 1);
+        start = slash as u32 + 2;
+    }
+    segments.push(start..text.len() as u32);
+    segments
+}
+
+fn is_dots(segment: &str) -> bool {
+    matches!(segment, "." | "..")
+}
+
+/// Percent-decodes (RFC 3986, 2.1). `None`: a `%` without two hexadecimal digits, or bytes that are not UTF-8.
+pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
+    let Some(first) = memchr::memchr(b'%', raw.as_bytes()) else {
+        return Some(Cow::Borrowed(raw));
+    };
+    let mut bytes = raw.as_bytes()[..first].to_vec();
+    let mut rest = &raw.as_bytes()[first..];
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte == b'%' {
+            let [high, low, ..] = *after else { return None };
+            bytes.push((hex(high)? << 4) | hex(low)?);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}

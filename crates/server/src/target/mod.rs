@@ -1,0 +1,3 @@
+//! What answers a route: one module for each target.
+
+pub mod files;

@@ -1,0 +1,52 @@
+//! What can be wrong with received bytes.
+
+/// Bytes that are not a frame, or a payload that is not what its type says. Each ends the link it came from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// A header announces more payload than any frame may have.
+    #[error("frame of {length} bytes is too long (frame_payload_max {max})")]
+    FrameTooLong {
+        /// Bytes the header announces.
+        length: u32,
+        /// The limit, [`FRAME_PAYLOAD_MAX`](crate::FRAME_PAYLOAD_MAX).
+        max: u32,
+    },
+    /// A slot outside of the claim words.
+    #[error("slot {slot} does not exist (slots_max {max})")]
+    SlotTooHigh {
+        /// The slot that the header names.
+        slot: u32,
+        /// The number of slots, [`SLOTS_MAX`](crate::SLOTS_MAX).
+        max: u32,
+    },
+    /// A payload ends before the parts that its length table announces.
+    #[error("payload of type {kind} needs {needed} bytes and has {present}")]
+    Truncated {
+        /// The frame type's name.
+        kind: &'static str,
+        /// Bytes the payload must have.
+        needed: u64,
+        /// Bytes it has.
+        present: usize,
+    },
+    /// A pair block whose lengths do not add up to its own.
+    #[error("pair block is cut off at byte {at} of {length}")]
+    PairsTruncated {
+        /// Where the pair that does not fit starts.
+        at: usize,
+        /// Length of the block.
+        length: usize,
+    },
+    /// A response status outside of 200 to 599.
+    #[error("status {status} is outside of 200 to 599")]
+    Status {
+        /// The status found.
+        status: u16,
+    },
+    /// A content type shorthand that this version does not know.
+    #[error("content type shorthand {code} is unknown (0 to 4 are)")]
+    ContentKind {
+        /// The code found.
+        code: u8,
+    },
+}

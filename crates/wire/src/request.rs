@@ -1,0 +1,127 @@
+//! The payload of REQUEST: PROTOCOL.md section 4.
+
+use crate::{WireError, frame::u32_at, put_pair};
+
+/// Bytes of the fixed part in front of a REQUEST's parts.
+pub const REQUEST_TABLE_BYTES: usize = 32;
+
+/// What a REQUEST is written from. Pairs are appended as the caller has them, so nothing is collected first.
+#[derive(Debug)]
+pub struct RequestParts<'a, P, H> {
+    /// Milliseconds left until the deadline, 0 for none; see [`set_remaining_ms`].
+    pub remaining_ms: u32,
+    /// The method's name.
+    pub method: &'a [u8],
+    /// The path as received.
+    pub path: &'a [u8],
+    /// The query as received, without `?`.
+    pub query: &'a [u8],
+    /// The pattern of the route.
+    pub route: &'a [u8],
+    /// Decoded path parameters.
+    pub params: P,
+    /// Header fields with lower-case names.
+    pub headers: H,
+    /// The client's address.
+    pub peer: &'a [u8],
+    /// The body's first bytes.
+    pub body: &'a [u8],
+}
+
+impl<'a, P, H> RequestParts<'a, P, H>
+where
+    P: Iterator<Item = (&'a [u8], &'a [u8])>,
+    H: Iterator<Item = (&'a [u8], &'a [u8])>,
+{
+    /// Appends the payload to `out`.
+    pub fn put(self, out: &mut Vec<u8>) {
+        let table = out.len();
+        out.extend_from_slice(&[0; REQUEST_TABLE_BYTES]);
+        out[table..table + 4].copy_from_slice(&self.remaining_ms.to_le_bytes());
+        let mut field = table + 4;
+        let mut close = |out: &mut Vec<u8>, start: usize| {
+            let length = (out.len() - start) as u32;
+            out[field..field + 4].copy_from_slice(&length.to_le_bytes());
+            field += 4;
+        };
+        for part in [self.method, self.path, self.query, self.route] {
+            let start = out.len();
+            out.extend_from_slice(part);
+            close(out, start);
+        }
+        let start = out.len();
+        self.params.for_each(|(name, value)| put_pair(out, name, value));
+        close(out, start);
+        let start = out.len();
+        self.headers.for_each(|(name, value)| put_pair(out, name, value));
+        close(out, start);
+        let start = out.len();
+        out.extend_from_slice(self.peer);
+        close(out, start);
+        out.extend_from_slice(self.body);
+    }
+}
+
+/// Writes the time left into a payload made by [`RequestParts::put`], because a job may wait between its encoding and its sending.
+pub fn set_remaining_ms(payload: &mut [u8], remaining_ms: u32) {
+    payload[..4].copy_from_slice(&remaining_ms.to_le_bytes());
+}
+
+/// A decoded REQUEST payload; every part borrows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of RequestParts")]
+pub struct RequestView<'a> {
+    pub remaining_ms: u32,
+    pub method: &'a [u8],
+    pub path: &'a [u8],
+    pub query: &'a [u8],
+    pub route: &'a [u8],
+    /// A pair block, read by [`Pairs`](crate::Pairs).
+    pub params: &'a [u8],
+    /// A pair block, read by [`Pairs`](crate::Pairs).
+    pub headers: &'a [u8],
+    pub peer: &'a [u8],
+    pub body: &'a [u8],
+}
+
+impl<'a> RequestView<'a> {
+    /// Reads a payload.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, WireError> {
+        let truncated = |needed: u64| WireError::Truncated {
+            kind: "REQUEST",
+            needed,
+            present: payload.len(),
+        };
+        let Some((table, mut rest)) = payload.split_at_checked(REQUEST_TABLE_BYTES) else {
+            return Err(truncated(REQUEST_TABLE_BYTES as u64));
+        };
+        let lengths: u64 = (4..REQUEST_TABLE_BYTES)
+            .step_by(4)
+            .map(|at| u64::from(u32_at(table, at)))
+            .sum();
+        if lengths > rest.len() as u64 {
+            return Err(truncated(REQUEST_TABLE_BYTES as u64 + lengths));
+        }
+        let mut field = 0;
+        let mut part = || {
+            field += 4;
+            let (part, after) = rest.split_at(u32_at(table, field) as usize);
+            rest = after;
+            part
+        };
+        let (method, path, query, route) = (part(), part(), part(), part());
+        let (params, headers, peer) = (part(), part(), part());
+        let remaining_ms = u32_at(table, 0);
+        Ok(Self {
+            remaining_ms,
+            method,
+            path,
+            query,
+            route,
+            params,
+            headers,
+            peer,
+            body: rest,
+        })
+    }
+}
