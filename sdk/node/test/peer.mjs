@@ -12,6 +12,8 @@ export const TYPES = {
   PAD: 0, HELLO: 1, INIT: 2, READY: 3, FAILED: 4, DRAIN: 5, LOG: 6,
   REQUEST: 0x10, BODY: 0x11, WINDOW: 0x12, ABORT: 0x13, RESET: 0x14, RESPONSE: 0x20,
 };
+/** The runtimes to test; FOREBAY_TEST_RUNTIMES=node leaves Bun out. */
+export const RUNTIMES = (process.env.FOREBAY_TEST_RUNTIMES ?? 'node,bun').split(',');
 export const END = 1;
 export const FAULT = 2;
 const KINDS = [undefined, 'application/json', 'text/plain; charset=utf-8', 'application/octet-stream', 'text/html; charset=utf-8'];
@@ -69,6 +71,15 @@ export function requestPayload(request) {
   table.writeUInt32LE(left, 0);
   parts.forEach((part, index) => table.writeUInt32LE(part.length, 4 + 4 * index));
   return Buffer.concat([table, ...parts, Buffer.from(body)]);
+}
+
+/** Resolves once the condition holds; fails after ten seconds. */
+export async function until(condition) {
+  const end = Date.now() + 10_000;
+  while (!condition()) {
+    if (Date.now() > end) throw new Error(`not within ten seconds: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
 }
 
 export class Peer {
@@ -160,15 +171,26 @@ export class Peer {
   }
 
   /** Offers a request and returns its job; `job.answer` resolves with status, headers, body, fault. */
-  request(request, { slot, end = true, offer = true } = {}) {
+  request(request, { slot, end = true, offer = true, split = false } = {}) {
     const number = this.#nextJob++;
     const job = { number, slot: slot ?? number % 4096, chunks: [] };
     job.answer = new Promise((resolve, reject) => Object.assign(job, { resolve, reject }));
     job.answer.catch(() => {});
     this.#jobs.set(number, job);
     if (this.bell !== undefined && offer) this.offer(job);
-    this.send(TYPES.REQUEST, end ? END : 0, number, job.slot, requestPayload(request));
+    const bytes = frame(TYPES.REQUEST, end ? END : 0, this.generation, number, job.slot, requestPayload(request));
+    if (split) void this.#writeByBytes(bytes);
+    else this.link.write(bytes);
     return job;
+  }
+
+  async #writeByBytes(bytes) {
+    for (const byte of bytes) await new Promise((resolve) => this.link.write(Buffer.from([byte]), () => setImmediate(resolve)));
+  }
+
+  /** Whether such a frame has arrived that no `expect` took. */
+  seen(type, test) {
+    return this.#frames.some((each) => each.type === type && test(each));
   }
 
   offer(job) {
