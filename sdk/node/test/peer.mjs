@@ -41,6 +41,12 @@ export function pairs(list) {
   return Buffer.concat(parts);
 }
 
+export function u32(value) {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+
 export function readPairs(bytes) {
   const list = [];
   for (let at = 0; at < bytes.length; ) {
@@ -86,6 +92,9 @@ export class Peer {
   generation = 7;
   hello = null;
   logs = [];
+  beats = 0;
+  /** Whether the doorbell makes it empty the outbox. */
+  takes = true;
   stderr = '';
   stdout = '';
   /** What was received outside of answers, for `expect`. */
@@ -145,7 +154,7 @@ export class Peer {
       this.bell = this.child.stdio[5];
       this.bell.on('data', () => {
         this.rings++;
-        this.takeOutbox();
+        if (this.takes) this.takeOutbox();
       });
       this.bell.on('error', () => {});
       Atomics.store(this.words, BELL, 1);
@@ -195,6 +204,25 @@ export class Peer {
 
   offer(job) {
     Atomics.store(this.words, CLAIMS + job.slot, (job.number << 2) | 1);
+  }
+
+  isClaimed(job) {
+    return Atomics.load(this.words, CLAIMS + job.slot) === ((job.number << 2) | 2);
+  }
+
+  /**
+   * Resolves once the worker has handled all that was sent so far. Its handlers log `beat` from a timer: between two beats
+   * the worker's event loop has read what was there, and the first of three may have been on its way already.
+   */
+  async settled() {
+    await new Promise((resolve) => this.link.write(Buffer.alloc(0), resolve));
+    const beats = this.beats + 3;
+    await until(() => this.beats >= beats);
+  }
+
+  /** Whether the server is asleep, so that the worker must ring. */
+  sleeps(asleep) {
+    Atomics.store(this.words, BELL, asleep ? 1 : 0);
   }
 
   /** Takes an offered job back; false when the worker was first. */
@@ -250,7 +278,12 @@ export class Peer {
       type: bytes[4], flags: bytes[5], generation: bytes.readUInt16LE(6),
       job: bytes.readUInt32LE(8), slot: bytes.readUInt32LE(12), payload: bytes.subarray(16),
     };
-    if (frame.type === TYPES.LOG) this.logs.push({ job: frame.job, ...JSON.parse(frame.payload) });
+    if (frame.type === TYPES.LOG) {
+      const line = { job: frame.job, ...JSON.parse(frame.payload) };
+      if (line.message === 'beat') this.beats++;
+      else this.logs.push(line);
+      return;
+    }
     const job = this.#jobs.get(frame.job);
     if (job !== undefined) this.#answer(job, frame);
     const index = this.#watchers.findIndex(({ type, test }) => type === frame.type && test(frame));

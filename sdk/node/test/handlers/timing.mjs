@@ -8,6 +8,7 @@ const gates = new Map();
 export async function onStart(ctx) {
   await new Promise((resolve) => setTimeout(resolve, 1));
   ctx.state.started = 1;
+  setInterval(() => ctx.log.debug('beat'), 2).unref();
   ctx.log.info('started');
 }
 export function onStop(ctx) {
@@ -54,6 +55,8 @@ app.get('/endless', async function* (_request, ctx) {
     ctx.log.info('closed');
   }
 });
+let count = 0;
+app.get('/count', () => ++count);
 app.get('/state', (_request, ctx) => ({ ...ctx.state }));
 app.get('/big', () => 'x'.repeat(4_000_000));
 app.get('/throw-later', () => {
