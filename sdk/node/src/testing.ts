@@ -19,7 +19,7 @@ import { loadHandler, type FetchHandler, type Handler, type LoadedHandler } from
 import { HttpError, errorReply, toReply, type Reply } from './reply.js';
 import { WireRequest } from './request.js';
 import { Router } from './router.js';
-import { CONTENT_TYPES, REQUEST_TABLE_BYTES, pairsBytes, writePairs, writeU32, type Bytes } from './wire.js';
+import { CONTENT_TYPES, requestPayload, type Bytes } from './wire.js';
 
 /** A request of a test: the web's `RequestInit`, and what the server would add. */
 export interface TestRequest extends RequestInit {
@@ -96,7 +96,7 @@ class App implements TestApp {
 
   async request(method: string, path: string, init: TestRequest = {}): Promise<Response> {
     const { handle } = await this.#load();
-    const payload = await requestPayload(method, path, init, `test-${++this.#requests}`);
+    const payload = await payloadOf(method, path, init, `test-${++this.#requests}`);
     const request = new WireRequest(payload, 0, payload.length, null);
     const context = new TestContext(this.#context, init);
     let reply: Reply;
@@ -148,7 +148,7 @@ class TestContext implements Context {
 }
 
 /** The payload of the REQUEST frame that the server would send. */
-async function requestPayload(method: string, path: string, init: TestRequest, id: string): Promise<Bytes> {
+async function payloadOf(method: string, path: string, init: TestRequest, id: string): Promise<Bytes> {
   if (!path.startsWith('/')) throw new TypeError(`the path ${JSON.stringify(path)} must start with /`);
   const { json, params = {}, ip = '127.0.0.1', deadlineMs = 0, ...plain } = init;
   const headers = new Headers(plain.headers);
@@ -163,26 +163,17 @@ async function requestPayload(method: string, path: string, init: TestRequest, i
   if (!headers.has('x-request-id')) headers.set('x-request-id', id);
   if (bytes.length > 0) headers.set('content-length', String(bytes.length));
   const [before, query = ''] = path.split(/\?(.*)/s, 2) as [string, string?];
-  const parts = [
-    Buffer.from(method),
-    Buffer.from(before),
-    Buffer.from(query),
-    Buffer.from('/*'),
-    // Pair blocks are written as Latin-1: UTF-8 bytes, one character each, pass through it unchanged.
-    pairs(Object.entries(params).flat().map((text) => Buffer.from(text).toString('latin1'))),
-    pairs([...headers].flat()),
-    Buffer.from(ip),
-  ];
-  const table = Buffer.alloc(REQUEST_TABLE_BYTES);
-  writeU32(table, 0, deadlineMs);
-  for (const [index, part] of parts.entries()) writeU32(table, 4 + index * 4, part.length);
-  return Buffer.concat([table, ...parts, bytes]) as Bytes;
-}
-
-function pairs(list: string[]): Bytes {
-  const bytes = Buffer.alloc(pairsBytes(list)) as Bytes;
-  writePairs(bytes, 0, list);
-  return bytes;
+  return requestPayload({
+    remainingMs: deadlineMs,
+    method,
+    path: before,
+    query,
+    route: '/*',
+    params: Object.entries(params).flat(),
+    headers: [...headers].flat(),
+    peer: ip,
+    body: bytes,
+  });
 }
 
 /** The web's Response of a reply. */
