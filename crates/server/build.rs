@@ -1,7 +1,9 @@
 //! Embeds the JavaScript SDK, as `make sdk` has built it, into the binary.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Write as _,
+    fs,
     hash::{DefaultHasher, Hash, Hasher},
     io::Write as _,
     path::{Path, PathBuf},
@@ -30,7 +32,8 @@ fn main() {
             .strip_prefix(&package)
             .expect("files lie inside of the package");
         (name, &bytes).hash(&mut hasher);
-        table.push_str(&format!("({name:?}, include_bytes!({file:?})),\n"));
+        let (name, file) = (name.display().to_string(), file.display().to_string());
+        writeln!(table, "({name:?}, include_bytes!({file:?})),").expect("a String takes everything");
     }
     table.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder for output"));

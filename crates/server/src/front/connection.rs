@@ -389,10 +389,9 @@ impl<S: Stream> Exchange<S> {
             };
         }
         loop {
-            let piece = match stream.next(&mut body, &mut self.wire).await {
-                Ok(piece) => piece,
-                // The client must not take a part for the whole: it sees the connection end too early.
-                Err(_) => return Next::Abort,
+            // After an error the client must not take a part for the whole: it sees the connection end too early.
+            let Ok(piece) = stream.next(&mut body, &mut self.wire).await else {
+                return Next::Abort;
             };
             match delimiting {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),

@@ -26,6 +26,10 @@ pub(crate) struct Thread {
     /// The buffer of every read, so that idle connections hold none.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     /// Counted by this thread alone: the counter of the shared one would travel between the cores with every request.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the two counters are counted by different threads"
+    )]
     app: RefCell<Rc<Arc<App>>>,
     app_version: Cell<u64>,
     date: RefCell<Date>,
@@ -75,6 +79,10 @@ impl Thread {
     }
 
     /// The routes and pools in force.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the two counters are counted by different threads"
+    )]
     pub(crate) fn app(&self) -> Rc<Arc<App>> {
         if self.shared.app_version() != self.app_version.get() {
             let (version, app) = self.shared.current_app();
