@@ -164,7 +164,7 @@ impl Reader {
             return Ok(false);
         }
         self.handle(
-            Bytes::copy_from_slice(batch),
+            &Bytes::copy_from_slice(batch),
             OUTBOX_FRAME_ALIGN as usize,
             mailbox,
         )?;
