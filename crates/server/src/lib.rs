@@ -6,7 +6,9 @@ mod app;
 pub mod config;
 mod failure;
 mod front;
+pub mod logging;
 mod metrics;
+mod reload;
 mod reply;
 pub mod router;
 mod runtime;
@@ -15,5 +17,6 @@ mod target;
 
 pub use app::BuildError;
 pub use runtime::SdkError;
-pub use server::{Server, StartError};
+pub use reload::Reload;
+pub use server::{RunError, Server, StartError};
 pub use target::files;
