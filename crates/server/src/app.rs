@@ -136,9 +136,9 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     match &pool.worker {
-        config::Worker::Script { runtime, program, handler, start } => {
+        config::Worker::Script { runtime, program, handler, start, runtime_flags } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
-            let launch = sdk.launch(*runtime, program);
+            let launch = sdk.launch(*runtime, program, runtime_flags);
             env.extend(launch.env);
             Program {
                 argv: launch.argv,
