@@ -1,6 +1,6 @@
 //! A target's answer, before the connection adds what belongs to it: date, lengths, request id.
 
-use std::{fs::File, io::Write};
+use std::{borrow::Cow, fs::File, io::Write};
 
 use bytes::Bytes;
 
@@ -8,27 +8,28 @@ use crate::target::pool::PoolStream;
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
-    pub(crate) headers: HeaderLines,
-    pub(crate) body: Body,
+    pub(crate) headers: Cow<'a, HeaderLines>,
+    pub(crate) body: Body<'a>,
     /// The length to announce when it is not that of `body`: for HEAD.
     pub(crate) length: Option<u64>,
 }
 
 /// An answer's body.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum Body<'a> {
     Empty,
     Bytes(Bytes),
+    Borrowed(&'a [u8]),
     File { file: File, offset: u64, length: u64 },
     /// Comes from a worker piece by piece; its length is in the headers or unknown.
-    Stream(Box<PoolStream>),
+    Stream(Box<PoolStream<'a>>),
 }
 
-impl Reply {
+impl Reply<'_> {
     pub(crate) fn new(status: u16) -> Self {
-        Self { status, headers: HeaderLines::default(), body: Body::Empty, length: None }
+        Self { status, headers: Cow::Owned(HeaderLines::default()), body: Body::Empty, length: None }
     }
 }
 
@@ -63,10 +64,6 @@ impl HeaderLines {
         self.lines.extend_from_slice(b": ");
         self.lines.extend_from_slice(value);
         self.lines.extend_from_slice(b"\r\n");
-    }
-
-    pub(crate) fn extend(&mut self, other: &Self) {
-        self.lines.extend_from_slice(&other.lines);
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

@@ -191,6 +191,8 @@ fn an_empty_file_has_every_default() {
         }]
     );
     assert_eq!(config.server.threads, 4);
+    let with_pool = "[pool.api]\nhandler = 'handler.mjs'\nruntime = 'node'";
+    assert_eq!(project.good(with_pool).server.threads, 2, "workers need cores too");
     assert_eq!(config.server.header_bytes_max, 32 * 1024);
     assert_eq!(config.server.body_bytes_max, 1024 * 1024);
     assert_eq!(config.server.header_timeout, Duration::from_secs(10));

@@ -1,6 +1,8 @@
 //! The head of an HTTP/1.1 request: parsed by `httparse`, then held to what RFC 9112 lets a server refuse. Whatever could be read in
 //! two ways by two programs is refused: both lengths, repeated lengths, folded lines, bare line feeds.
 
+use std::mem::MaybeUninit;
+
 use smallvec::SmallVec;
 
 use crate::failure::Refusal;
@@ -55,9 +57,9 @@ pub(crate) enum Parsed {
 impl Head {
     /// Reads a head from the start of `bytes`, at most `bytes_max` long.
     pub(crate) fn parse(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Parsed, Refusal> {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut request = httparse::Request::new(&mut fields);
-        let length = match request.parse(bytes) {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
             Ok(httparse::Status::Complete(length)) if length <= bytes_max => length,
             Ok(httparse::Status::Partial) if bytes.len() < bytes_max => return Ok(Parsed::Partial),
             Ok(_) => return Err(Refusal::HeadTooLarge { header_bytes_max: bytes_max }),
@@ -195,7 +197,12 @@ impl Head {
 
     /// The method, as received.
     pub(crate) fn method(&self) -> &str {
-        self.text(self.method)
+        match self.slice(self.method) {
+            b"GET" => "GET",
+            b"POST" => "POST",
+            b"HEAD" => "HEAD",
+            _ => self.text(self.method),
+        }
     }
 
     /// The path, percent-encoded as received; `/` when the target has none.

@@ -25,7 +25,8 @@ pub(crate) struct Thread {
     pub(crate) mailbox: Rc<LocalMailbox>,
     /// The buffer of every read, so that idle connections hold none.
     pub(crate) scratch: RefCell<Box<[u8]>>,
-    app: RefCell<Arc<App>>,
+    /// Counted by this thread alone: the counter of the shared one would travel between the cores with every request.
+    app: RefCell<Rc<Arc<App>>>,
     app_version: Cell<u64>,
     date: RefCell<Date>,
     ids: RequestIds,
@@ -57,7 +58,7 @@ impl Thread {
             index,
             mailbox,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
-            app: RefCell::new(app),
+            app: RefCell::new(Rc::new(app)),
             app_version: Cell::new(version),
             date: RefCell::new(Date { text: [b' '; DATE_BYTES], until: None }),
             ids: RequestIds::new(index),
@@ -69,11 +70,11 @@ impl Thread {
     }
 
     /// The routes and pools in force.
-    pub(crate) fn app(&self) -> Arc<App> {
+    pub(crate) fn app(&self) -> Rc<Arc<App>> {
         if self.shared.app_version() != self.app_version.get() {
             let (version, app) = self.shared.current_app();
             self.app_version.set(version);
-            self.app.replace(app);
+            self.app.replace(Rc::new(app));
         }
         self.app.borrow().clone()
     }

@@ -1,6 +1,7 @@
 //! Has a pool's worker answer: HTTP request to job, what comes back to HTTP answer.
 
 use std::{
+    borrow::Cow,
     future::poll_fn,
     rc::Rc,
     task::{Context, Poll},
@@ -43,14 +44,14 @@ impl PoolTarget {
         }
     }
 
-    pub(crate) async fn answer<S: Stream>(
-        &self,
+    pub(crate) async fn answer<'a, S: Stream>(
+        &'a self,
         request: &Request<'_>,
         peer: &str,
         mailbox: &Rc<LocalMailbox>,
         body: &mut RequestBody,
         wire: &mut Wire<S>,
-    ) -> Result<Reply, End> {
+    ) -> Result<Reply<'a>, End> {
         let first = body.read(wire, INLINE_BODY_BYTES).await?;
         let whole = body.ended();
         let mut limits = self.limits;
@@ -115,9 +116,9 @@ fn named_hops(head: &Head) -> Vec<&[u8]> {
     options.filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host")).collect()
 }
 
-fn reply(answer: &Answer, mut stream: PoolStream) -> Result<Reply, End> {
+fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
     let mut reply = Reply::new(answer.status());
-    reply.headers = headers(answer, &mut stream)?;
+    reply.headers = Cow::Owned(headers(answer, &mut stream)?);
     let announced = stream.announced;
     let body = answer.body();
     if answer.ended() {
@@ -130,7 +131,7 @@ fn reply(answer: &Answer, mut stream: PoolStream) -> Result<Reply, End> {
     Ok(reply)
 }
 
-fn headers(answer: &Answer, stream: &mut PoolStream) -> Result<HeaderLines, End> {
+fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, End> {
     let invalid = |what| End::from(Refusal::InvalidAnswer { what });
     let mut lines = HeaderLines::default();
     if let Some(media_type) = answer.content().media_type() {
@@ -157,8 +158,8 @@ fn headers(answer: &Answer, stream: &mut PoolStream) -> Result<HeaderLines, End>
 
 /// What still passes between client and worker for one request: its body, and the answer's.
 #[derive(Debug)]
-pub(crate) struct PoolStream {
-    pending: Pending,
+pub(crate) struct PoolStream<'a> {
+    pending: Pending<'a>,
     /// Bytes of the request's body that the worker takes.
     granted: usize,
     /// Whether the worker has all of the request's body.
@@ -177,7 +178,7 @@ pub(crate) struct Piece {
     pub(crate) end: bool,
 }
 
-impl PoolStream {
+impl PoolStream<'_> {
     fn starting_with(mut self, first: Bytes) -> Self {
         self.first = Some(first).filter(|first| !first.is_empty());
         self

@@ -22,7 +22,7 @@ impl FilesTarget {
 
     /// Opens and reads on the I/O thread: files that are asked for lie in the page cache, and handing them to another thread would
     /// cost more than it saves.
-    pub(crate) fn reply(&self, request: &Request<'_>) -> Result<Reply, Refusal> {
+    pub(crate) fn reply(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
         let head = request.head;
         let field = |name: &'static str| head.field(name).and_then(|value| std::str::from_utf8(value).ok());
         let answer = self
@@ -41,7 +41,7 @@ impl FilesTarget {
         for (name, value) in &answer.headers {
             match *name {
                 "content-length" => reply.length = value.parse().ok(),
-                name => reply.headers.push_known(name, value),
+                name => reply.headers.to_mut().push_known(name, value),
             }
         }
         reply.body = match answer.body {
