@@ -141,7 +141,7 @@ impl Reader {
         if self.rest.is_empty() {
             self.rest = BytesMut::new();
         }
-        self.handle(frames, 1, mailbox)
+        self.handle(&frames, 1, mailbox)
     }
 
     /// Takes what is in the outbox, and leaves the bell armed.
@@ -164,7 +164,7 @@ impl Reader {
             return Ok(false);
         }
         self.handle(
-            Bytes::copy_from_slice(batch),
+            &Bytes::copy_from_slice(batch),
             OUTBOX_FRAME_ALIGN as usize,
             mailbox,
         )?;
@@ -172,7 +172,7 @@ impl Reader {
     }
 
     /// Gives whole frames to the pool; each starts at a multiple of `align`.
-    fn handle(&self, frames: Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn handle(&self, frames: &Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let now = Instant::now();
         let mut session = self.pool.session(Some(mailbox));
         let mut at = 0;

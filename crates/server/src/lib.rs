@@ -16,3 +16,4 @@ mod target;
 pub use app::BuildError;
 pub use runtime::SdkError;
 pub use server::{Server, StartError};
+pub use target::files;

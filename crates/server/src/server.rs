@@ -47,15 +47,23 @@ impl Server {
         let threads = config.server.threads;
         let mut bound = Vec::new();
         for listen in &config.server.listen {
-            let one = Bound::bind(listen, threads)
-                .map_err(|source| StartError::Listen { listen: listen.clone(), source })?;
+            let one = Bound::bind(listen, threads).map_err(|source| StartError::Listen {
+                listen: listen.clone(),
+                source,
+            })?;
             bound.push(one);
         }
         let supervisor = Supervisor::start()?;
         let mailboxes = Mailboxes::new(threads);
         let app = Arc::new(App::build(config, threads, &supervisor, &mailboxes)?);
         let front = Front::start(app, &bound, &mailboxes, threads)?;
-        Ok(Self { front, bound, supervisor, mailboxes, started })
+        Ok(Self {
+            front,
+            bound,
+            supervisor,
+            mailboxes,
+            started,
+        })
     }
 
     /// The addresses it listens on, as URLs or `unix:path`.
@@ -67,7 +75,10 @@ impl Server {
     pub async fn stop(self) {
         let app = self.front.app();
         let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
-        if tokio::time::timeout_at(deadline, self.front.drain()).await.is_err() {
+        if tokio::time::timeout_at(deadline, self.front.drain())
+            .await
+            .is_err()
+        {
             tracing::warn!("connections are left after drain_max and are cut off");
         }
         for pool in app.pools.values() {

@@ -386,7 +386,6 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Starting => {}
                 Phase::Ready | Phase::Draining if lost => {
                     let spins = overrun.iter().any(|&since| worker.last_answer < since);
                     let alone = worker.in_flight() == overrun.len();
@@ -408,7 +407,7 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Ready | Phase::Draining | Phase::Terminating => {}
+                Phase::Starting | Phase::Ready | Phase::Draining | Phase::Terminating => {}
             }
         }
         self.take_back_from_ending(out);

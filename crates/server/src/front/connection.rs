@@ -67,8 +67,18 @@ impl<S: Stream> Connection<S> {
         let now = Instant::now();
         let limits = thread.limits();
         let wire = Wire::new(socket, thread.clone(), now);
-        let exchange = Exchange { wire, thread, limits, output: Vec::new(), peer, now };
-        Self { head: Head::default(), exchange }
+        let exchange = Exchange {
+            wire,
+            thread,
+            limits,
+            output: Vec::new(),
+            peer,
+            now,
+        };
+        Self {
+            head: Head::default(),
+            exchange,
+        }
     }
 
     /// Serves until one side ends the connection.
@@ -135,7 +145,9 @@ impl<S: Stream> Exchange<S> {
             match (filled, header_until) {
                 (Filled::Bytes, _) => {}
                 (Filled::TimedOut, Some(_)) => {
-                    return Err(Refusal::HeadTimeout { header_timeout: self.limits.header_timeout });
+                    return Err(Refusal::HeadTimeout {
+                        header_timeout: self.limits.header_timeout,
+                    });
                 }
                 (Filled::End | Filled::TimedOut, _) => return Ok(false),
             }
@@ -191,16 +203,33 @@ impl<S: Stream> Exchange<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                pool.answer(request, &self.peer, &self.thread.mailbox, &mut body, &mut self.wire).await
+                pool.answer(
+                    request,
+                    &self.peer,
+                    &self.thread.mailbox,
+                    &mut body,
+                    &mut self.wire,
+                )
+                .await
             }
         };
         match reply {
-            Ok(reply) => self.send(reply, request.head, request.id, Some(route), body).await,
+            Ok(reply) => {
+                self.send(reply, request.head, request.id, Some(route), body)
+                    .await
+            }
             Err(End::Refused(refusal)) if refusal.ends_connection() => {
                 self.refuse(&refusal, request.id, Some(route)).await
             }
             Err(End::Refused(refusal)) => {
-                self.send(refusal.reply(request.id), request.head, request.id, Some(route), body).await
+                self.send(
+                    refusal.reply(request.id),
+                    request.head,
+                    request.id,
+                    Some(route),
+                    body,
+                )
+                .await
             }
             Err(End::Gone) => Next::Abort,
         }
@@ -217,11 +246,15 @@ impl<S: Stream> Exchange<S> {
                 };
             }
             Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
-            Outcome::BadPath => Refusal::Malformed { what: "the path is not percent-encoded UTF-8 without `..`" },
+            Outcome::BadPath => Refusal::Malformed {
+                what: "the path is not percent-encoded UTF-8 without `..`",
+            },
             Outcome::NotFound | Outcome::Found(_) => Refusal::NotFound,
         };
         match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-            Ok(body) if !refusal.ends_connection() => self.send(refusal.reply(id), head, id, None, body).await,
+            Ok(body) if !refusal.ends_connection() => {
+                self.send(refusal.reply(id), head, id, None, body).await
+            }
             _ => self.refuse(&refusal, id, None).await,
         }
     }
@@ -229,7 +262,9 @@ impl<S: Stream> Exchange<S> {
     /// Answers with a refusal and ends the connection: what follows on it may not be a request.
     async fn refuse(&mut self, refusal: &Refusal, id: &str, route: Option<&Route>) -> Next {
         let reply = refusal.reply(id);
-        let Body::Bytes(body) = &reply.body else { unreachable!("refusals have a body in memory") };
+        let Body::Bytes(body) = &reply.body else {
+            unreachable!("refusals have a body in memory")
+        };
         let length = Delimiting::Length(body.len() as u64);
         self.put_head(&reply, length, id, route, Last::Yes, false);
         self.output.extend_from_slice(body);
@@ -347,13 +382,16 @@ impl<S: Stream> Exchange<S> {
         let goes_on = head.keep_alive && delimiting != Delimiting::Close && !self.thread.is_draining();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
         if head.method() == "HEAD" {
-            return if goes_on && body.ended() { Next::KeepAlive } else { Next::Close };
+            return if goes_on && body.ended() {
+                Next::KeepAlive
+            } else {
+                Next::Close
+            };
         }
         loop {
-            let piece = match stream.next(&mut body, &mut self.wire).await {
-                Ok(piece) => piece,
-                // The client must not take a part for the whole: it sees the connection end too early.
-                Err(_) => return Next::Abort,
+            // After an error the client must not take a part for the whole: it sees the connection end too early.
+            let Ok(piece) = stream.next(&mut body, &mut self.wire).await else {
+                return Next::Abort;
             };
             match delimiting {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
@@ -371,7 +409,11 @@ impl<S: Stream> Exchange<S> {
             stream.grant(piece.bytes.len());
         }
         self.now = Instant::now();
-        if goes_on && (body.ended() || body.discard(&mut self.wire).await) { Next::KeepAlive } else { Next::Close }
+        if goes_on && (body.ended() || body.discard(&mut self.wire).await) {
+            Next::KeepAlive
+        } else {
+            Next::Close
+        }
     }
 }
 
@@ -390,7 +432,8 @@ impl From<bool> for Last {
 
 /// The id that the client gave, if it can stand in a header and a log line; else a new one.
 fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
-    let usable = |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let usable =
+        |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
     let id = head.field("x-request-id").filter(usable).unwrap_or(generated);
     std::str::from_utf8(id).expect("graphic ASCII is UTF-8")
 }

@@ -45,7 +45,10 @@ impl Bound {
         // With SO_REUSEPORT a second server could share the port unnoticed. Without it, binding fails if anyone listens there.
         drop(tcp_socket(address, false)?);
         let first = tcp_socket(address, true)?;
-        let address = first.local_addr()?.as_socket().expect("a TCP socket has an IP address");
+        let address = first
+            .local_addr()?
+            .as_socket()
+            .expect("a TCP socket has an IP address");
         let mut sockets = vec![first];
         for _ in 1..threads {
             sockets.push(tcp_socket(address, true)?);
@@ -53,13 +56,21 @@ impl Bound {
         for socket in &sockets {
             socket.listen(BACKLOG)?;
         }
-        Ok(Self { sockets, at: At::Tcp(address) })
+        Ok(Self {
+            sockets,
+            at: At::Tcp(address),
+        })
     }
 
     fn bind_unix(path: &Path, threads: usize) -> io::Result<Self> {
         let socket = unix_socket(path)?;
-        let sockets = (0..threads).map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
-        Ok(Self { sockets, at: At::Unix(path.to_owned()) })
+        let sockets = (0..threads)
+            .map(|_| socket.try_clone())
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            sockets,
+            at: At::Unix(path.to_owned()),
+        })
     }
 
     /// The address as a URL, or as `unix:path`.

@@ -26,6 +26,10 @@ pub(crate) struct Thread {
     /// The buffer of every read, so that idle connections hold none.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     /// Counted by this thread alone: the counter of the shared one would travel between the cores with every request.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the two counters are counted by different threads"
+    )]
     app: RefCell<Rc<Arc<App>>>,
     app_version: Cell<u64>,
     date: RefCell<Date>,
@@ -38,7 +42,9 @@ pub(crate) struct Thread {
 
 impl std::fmt::Debug for Thread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread").field("index", &self.index).finish_non_exhaustive()
+        f.debug_struct("Thread")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
     }
 }
 
@@ -60,7 +66,10 @@ impl Thread {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             app: RefCell::new(Rc::new(app)),
             app_version: Cell::new(version),
-            date: RefCell::new(Date { text: [b' '; DATE_BYTES], until: None }),
+            date: RefCell::new(Date {
+                text: [b' '; DATE_BYTES],
+                until: None,
+            }),
             ids: RequestIds::new(index),
             draining: Cell::new(false),
             connections: RefCell::default(),
@@ -70,6 +79,10 @@ impl Thread {
     }
 
     /// The routes and pools in force.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the two counters are counted by different threads"
+    )]
     pub(crate) fn app(&self) -> Rc<Arc<App>> {
         if self.shared.app_version() != self.app_version.get() {
             let (version, app) = self.shared.current_app();
@@ -85,9 +98,11 @@ impl Thread {
         if date.until.is_none_or(|until| now >= until) {
             let time = SystemTime::now();
             let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let to_next_second = std::time::Duration::from_nanos(u64::from(1_000_000_000 - since_epoch.subsec_nanos()));
+            let to_next_second =
+                std::time::Duration::from_nanos(u64::from(1_000_000_000 - since_epoch.subsec_nanos()));
             date.until = Some(now + to_next_second);
-            date.text.copy_from_slice(httpdate::fmt_http_date(time).as_bytes());
+            date.text
+                .copy_from_slice(httpdate::fmt_http_date(time).as_bytes());
         }
         date.text
     }
@@ -145,7 +160,9 @@ impl RequestIds {
         // The standard library seeds each RandomState from the system's randomness.
         let mut hasher = std::hash::RandomState::new().build_hasher();
         hasher.write_usize(thread);
-        Self { next: Cell::new(hasher.finish()) }
+        Self {
+            next: Cell::new(hasher.finish()),
+        }
     }
 
     fn next(&self) -> [u8; 16] {

@@ -40,7 +40,11 @@ impl PoolTarget {
         };
         Self {
             pool,
-            limits: Limits { queue_timeout: route.queue_timeout, run_timeout: route.run_timeout, retry },
+            limits: Limits {
+                queue_timeout: route.queue_timeout,
+                run_timeout: route.run_timeout,
+                retry,
+            },
         }
     }
 
@@ -58,9 +62,21 @@ impl PoolTarget {
         if !is_idempotent(request.head.method()) {
             limits.retry = Retry::Never;
         }
-        let job = Job { payload: encode(request, peer, &first), whole, deadline: request.deadline, limits };
+        let job = Job {
+            payload: encode(request, peer, &first),
+            whole,
+            deadline: request.deadline,
+            limits,
+        };
         let pending = self.pool.submit(mailbox, job)?;
-        let mut stream = PoolStream { pending, granted: 0, sent: whole, announced: None, passed: 0, first: None };
+        let mut stream = PoolStream {
+            pending,
+            granted: 0,
+            sent: whole,
+            announced: None,
+            passed: 0,
+            first: None,
+        };
         let answer = match stream.next_delivery(body, wire).await? {
             Delivery::Answer(answer) => answer,
             Delivery::Failed(failure) => return Err(failure.into()),
@@ -88,7 +104,10 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
         path: head.path().as_bytes(),
         query: head.query(),
         route: request.pattern.as_bytes(),
-        params: request.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+        params: request
+            .params
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
         headers: head
             .fields()
             .filter(|(name, _)| !is_hop(name) && !named_hops.contains(name) && *name != b"x-request-id")
@@ -104,16 +123,27 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
 fn is_hop(name: &[u8]) -> bool {
     matches!(
         name,
-        b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer" | b"transfer-encoding" | b"upgrade" | b"expect"
+        b"connection"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"te"
+            | b"trailer"
+            | b"transfer-encoding"
+            | b"upgrade"
+            | b"expect"
     )
 }
 
 /// Further fields that the Connection field declares to be about this connection.
 fn named_hops(head: &Head) -> Vec<&[u8]> {
-    let Some(options) = head.field("connection") else { return Vec::new() };
+    let Some(options) = head.field("connection") else {
+        return Vec::new();
+    };
     let options = options.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
     // Fields that say what the body is cannot be declared away.
-    options.filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host")).collect()
+    options
+        .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
+        .collect()
 }
 
 fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
@@ -141,8 +171,8 @@ fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, 
         let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
         match name {
             // These belong to the server.
-            b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade" | b"date" | b"server"
-            | b"x-request-id" => {}
+            b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade"
+            | b"date" | b"server" | b"x-request-id" => {}
             b"content-length" => {
                 let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                 stream.announced = Some(length.ok_or(invalid("its content-length is not a number"))?);
@@ -206,7 +236,10 @@ impl PoolStream<'_> {
         self.passed += bytes.len() as u64;
         match self.announced {
             Some(length) if self.passed > length || (end && self.passed < length) => {
-                Err(Refusal::InvalidAnswer { what: "its body is not as long as announced" }.into())
+                Err(Refusal::InvalidAnswer {
+                    what: "its body is not as long as announced",
+                }
+                .into())
             }
             _ => Ok(Piece { bytes, end }),
         }

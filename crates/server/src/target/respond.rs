@@ -24,7 +24,11 @@ impl RespondTarget {
         for (name, value) in &respond.headers {
             headers.push_known(name, value);
         }
-        Self { status: respond.status, headers, body: respond.body }
+        Self {
+            status: respond.status,
+            headers,
+            body: respond.body,
+        }
     }
 
     pub(crate) fn reply(&self) -> Reply<'_> {

@@ -17,7 +17,9 @@ pub(crate) struct FilesTarget {
 
 impl FilesTarget {
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: Folder::open(folder)? })
+        Ok(Self {
+            folder: Folder::open(folder)?,
+        })
     }
 
     /// Opens and reads on the I/O thread: files that are asked for lie in the page cache, and handing them to another thread would
@@ -34,7 +36,11 @@ impl FilesTarget {
             })?;
         match answer.status {
             404 => return Err(Refusal::NoSuchFile),
-            405 => return Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, OPTIONS".into() }),
+            405 => {
+                return Err(Refusal::MethodNotAllowed {
+                    allow: "GET, HEAD, OPTIONS".into(),
+                });
+            }
             _ => {}
         }
         let mut reply = Reply::new(answer.status);
@@ -47,7 +53,11 @@ impl FilesTarget {
         reply.body = match answer.body {
             FileBody::Empty => Body::Empty,
             FileBody::Bytes(bytes) => Body::Bytes(bytes.into()),
-            FileBody::File { file, offset, len } => Body::File { file, offset, length: len },
+            FileBody::File { file, offset, len } => Body::File {
+                file,
+                offset,
+                length: len,
+            },
         };
         Ok(reply)
     }
