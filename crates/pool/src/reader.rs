@@ -81,6 +81,8 @@ impl Reader {
             None => None,
         };
         let mut batch = Vec::new();
+        // While the socket takes no more, reading goes on: a worker that blocks on its own writes reads nothing until then.
+        let mut full = false;
         self.take_frames(mailbox)?;
         loop {
             self.empty_outbox(&mut batch, mailbox)?;
@@ -109,9 +111,10 @@ impl Reader {
                         Err(_) => return Ok(()),
                     }
                 }
-                () = self.link.blocked.notified() => {
-                    let mut ready = socket.writable().await?;
-                    ready.clear_ready();
+                () = self.link.blocked.notified() => full = true,
+                ready = socket.writable(), if full => {
+                    ready?.clear_ready();
+                    full = false;
                     self.link.unblock();
                 }
             }
