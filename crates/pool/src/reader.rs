@@ -131,20 +131,24 @@ impl Reader {
         Ok(taken)
     }
 
-    /// Takes every whole frame from what was read.
+    /// Takes every whole frame from what was read, those before a broken one too.
     fn take_frames(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let mut whole = 0;
-        while let Split::Whole { used, .. } = split_frame(&self.rest[whole..])? {
-            whole += used;
+        let broken = loop {
+            match split_frame(&self.rest[whole..]) {
+                Ok(Split::Whole { used, .. }) => whole += used,
+                Ok(Split::Partial { .. }) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if whole > 0 {
+            let frames = self.rest.split_to(whole).freeze();
+            if self.rest.is_empty() {
+                self.rest = BytesMut::new();
+            }
+            self.handle(frames, 1, mailbox)?;
         }
-        if whole == 0 {
-            return Ok(());
-        }
-        let frames = self.rest.split_to(whole).freeze();
-        if self.rest.is_empty() {
-            self.rest = BytesMut::new();
-        }
-        self.handle(frames, 1, mailbox)
+        Ok(broken?)
     }
 
     /// Takes what is in the outbox, and leaves the bell armed.
