@@ -161,6 +161,7 @@ impl Worker {
                 self.body(job, flag::END, b"the end");
                 self.body(job, flag::END, b"and more");
             }
+            "/body-first" => self.body(job, flag::END, b"where does this belong?"),
             "/answers-again" => {
                 self.response(job, 0, 200, &[], b"the beginning, ");
                 self.response(job, flag::END, 201, &[], b"a second answer");

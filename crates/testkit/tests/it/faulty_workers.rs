@@ -53,7 +53,7 @@ fn many_callers_each_get_their_own_answer_from_workers_that_answer_twice_and_for
 #[test]
 fn bytes_that_are_not_frames_cost_only_the_worker_that_sent_them() {
     let server = one();
-    for path in ["/garbage", "/length", "/slot", "/status", "/short", "/cut", "/ends"] {
+    for path in ["/garbage", "/length", "/slot", "/status", "/short", "/cut", "/ends", "/body-first"] {
         let before = server.wait_for_workers(1)[0];
         let answer = server.post(path, b"x");
         assert_eq!(answer.status, 502, "{path}: {answer:?}");
