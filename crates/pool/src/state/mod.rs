@@ -215,13 +215,16 @@ impl<L: LinkPort> State<L> {
         let pool = || self.options.name.clone();
         if self.lifecycle.stopping() {
             Some(Failure::Stopping { pool: pool() })
-        } else if self.lifecycle.start_failures() > 0
-            && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
-        {
+        } else if self.cannot_start() {
             Some(Failure::NotStarting { pool: pool() })
         } else {
             None
         }
+    }
+
+    /// Whether starts fail and no worker is left: nobody knows when the next job could run.
+    fn cannot_start(&self) -> bool {
+        self.lifecycle.start_failures() > 0 && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
     }
 
     fn full(&self, full: &Full, bytes: usize) -> Failure {
