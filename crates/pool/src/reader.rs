@@ -217,7 +217,7 @@ impl Reader {
         let (worker, job) = (self.worker, (header.slot, header.job));
         match header.kind {
             FrameType::Response => session.answer(worker, job, header.flags, payload(), now)?,
-            FrameType::Body => session.chunk(worker, job, header.flags, payload(), now),
+            FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {
                 let Ok(bytes) = <[u8; 4]>::try_from(frame.payload) else {
