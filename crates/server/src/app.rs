@@ -159,9 +159,10 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
             program,
             handler,
             start,
+            runtime_flags,
         } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
-            let launch = sdk.launch(*runtime, program);
+            let launch = sdk.launch(*runtime, program, runtime_flags);
             env.extend(launch.env);
             Program {
                 argv: launch.argv,

@@ -16,7 +16,7 @@ mod server;
 mod target;
 
 pub use app::BuildError;
+pub use reload::{LoadError, Reload};
 pub use runtime::SdkError;
-pub use reload::Reload;
 pub use server::{RunError, Server, StartError};
 pub use target::files;

@@ -4,28 +4,37 @@
 //! Then routes and pools are swapped. A request keeps what it began with, so the old pools take jobs until the last
 //! request that began before the swap is over; only then they stop.
 
-use std::{fmt, sync::Arc, time::{Duration, Instant}};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_pool::Pool;
 use parking_lot::Mutex;
 
 use crate::{
     app::{App, BuildError},
-    config::{Config, ConfigError},
+    config::Config,
     server::Shared,
 };
+
+/// Why there is no configuration: a [`ConfigError`](crate::config::ConfigError), or what the command line is wrong about.
+pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where a reload gets its configuration.
 pub struct Reload {
     /// Reads the configuration as it was read at the start, options of the command line included.
-    pub load: Box<dyn Fn() -> Result<Config, ConfigError> + Send>,
+    pub load: Box<dyn Fn() -> Result<Config, LoadError> + Send>,
     /// Whether to reload when the configuration, a handler or what lies beside it changes.
     pub watch: bool,
 }
 
 impl fmt::Debug for Reload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reload").field("watch", &self.watch).finish_non_exhaustive()
+        f.debug_struct("Reload")
+            .field("watch", &self.watch)
+            .finish_non_exhaustive()
     }
 }
 
@@ -33,8 +42,10 @@ impl fmt::Debug for Reload {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error("{key} has changed, which takes a restart: a reload keeps the listeners, the threads and the log's file")]
+    Load(LoadError),
+    #[error(
+        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads and the log's file"
+    )]
     Fixed { key: &'static str },
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -45,7 +56,10 @@ pub(crate) enum ReloadError {
 }
 
 fn failing_pools(pools: &[(String, String)]) -> String {
-    let lines: Vec<_> = pools.iter().map(|(name, reason)| format!("pool `{name}` does not start: {reason}")).collect();
+    let lines: Vec<_> = pools
+        .iter()
+        .map(|(name, reason)| format!("pool `{name}` does not start: {reason}"))
+        .collect();
     lines.join("\n")
 }
 
@@ -57,7 +71,7 @@ pub(crate) struct Reloaded {
     pub(crate) took: Duration,
 }
 
-type Load = Arc<Mutex<Box<dyn Fn() -> Result<Config, ConfigError> + Send>>>;
+type Load = Arc<Mutex<Box<dyn Fn() -> Result<Config, LoadError> + Send>>>;
 
 /// What reloads need; one runs at a time.
 pub(crate) struct Reloading {
@@ -69,7 +83,9 @@ pub(crate) struct Reloading {
 
 impl fmt::Debug for Reloading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reloading").field("watch", &self.watch).finish_non_exhaustive()
+        f.debug_struct("Reloading")
+            .field("watch", &self.watch)
+            .finish_non_exhaustive()
     }
 }
 
@@ -99,20 +115,28 @@ impl Shared {
                 *generation += 1;
                 tracing::info!(target: "forebay::server", asked_by, generation = *generation, took = ?began.elapsed(), "configuration reloaded");
             }
-            Err(error) => tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {error}"),
+            Err(error) => {
+                tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {error}")
+            }
         }
-        result.map(|()| Reloaded { generation: *generation, took: began.elapsed() })
+        result.map(|()| Reloaded {
+            generation: *generation,
+            took: began.elapsed(),
+        })
     }
 
     async fn replace(self: &Arc<Self>) -> Result<(), ReloadError> {
         let load = self.reloading.load.clone();
-        let config = blocking(move || (load.lock())()).await?;
+        let config = blocking(move || (load.lock())())
+            .await
+            .map_err(ReloadError::Load)?;
         let current = self.front.app();
         check_fixed(&current.config, &config)?;
         let threads = current.config.server.threads;
         drop(current);
         let shared = self.clone();
-        let app = blocking(move || App::build(config, threads, &shared.supervisor, &shared.mailboxes)).await?;
+        let app =
+            blocking(move || App::build(config, threads, &shared.supervisor, &shared.mailboxes)).await?;
         let pools: Vec<Pool> = app.pools.values().cloned().collect();
         let mut stopping = self.stopping.subscribe();
         let settled = tokio::select! {
@@ -130,7 +154,9 @@ impl Shared {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("nothing cancels this, and a panic goes on")
+    tokio::task::spawn_blocking(work)
+        .await
+        .expect("nothing cancels this, and a panic goes on")
 }
 
 /// Waits until each pool is ready or has failed to start.
@@ -141,7 +167,11 @@ async fn settled(pools: &[Pool]) -> Result<(), ReloadError> {
             failing.push((pool.name().to_owned(), reason));
         }
     }
-    if failing.is_empty() { Ok(()) } else { Err(ReloadError::Pools { pools: failing }) }
+    if failing.is_empty() {
+        Ok(())
+    } else {
+        Err(ReloadError::Pools { pools: failing })
+    }
 }
 
 /// What cannot change while the server runs.

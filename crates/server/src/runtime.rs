@@ -77,9 +77,10 @@ impl Sdk {
         Ok(Self { package, cache })
     }
 
-    /// How a worker is started.
-    pub(crate) fn launch(&self, runtime: Runtime, program: &Path) -> Launch {
+    /// How a worker is started; `flags` are options of the runtime itself.
+    pub(crate) fn launch(&self, runtime: Runtime, program: &Path, flags: &[String]) -> Launch {
         let mut argv = vec![program.into()];
+        argv.extend(flags.iter().map(OsString::from));
         if runtime == Runtime::Bun {
             // Otherwise Bun asks a registry for packages that it does not find.
             argv.push("--no-install".into());

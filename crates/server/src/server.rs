@@ -144,7 +144,11 @@ impl Server {
             pools: Mutex::new(pools),
             stopping: watch::Sender::new(false),
         });
-        Ok(Self { bound, signals, shared })
+        Ok(Self {
+            bound,
+            signals,
+            shared,
+        })
     }
 
     /// The addresses it listens on, as URLs or `unix:path`.
@@ -199,7 +203,10 @@ impl Shared {
     /// Answers what was read, then ends the workers; cuts off what is left after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
-        if tokio::time::timeout_at(deadline, self.front.drain()).await.is_err() {
+        if tokio::time::timeout_at(deadline, self.front.drain())
+            .await
+            .is_err()
+        {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
         }
         let pools = self.pools.lock().clone();

@@ -204,6 +204,12 @@ export class WireRequest implements HttpRequest {
     return this.#more !== null || this.#partAt(7) < this.#end;
   }
 
+  /** What `console.log(request)` shows in Node and Bun. */
+  [Symbol.for('nodejs.util.inspect.custom')](): object {
+    const { method, url, params, ip, id } = this;
+    return { method, url, params, headers: this.headers.toJSON(), ip, id };
+  }
+
   #takeBody(): void {
     if (this.#bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
     this.#bodyTaken = true;

@@ -87,6 +87,24 @@ for (const runtime of RUNTIMES) {
       assert.deepEqual((await late.answer).json(), { aborted: true });
     });
 
+    it('take no orders meant for an earlier job of their slot', async (test) => {
+      const peer = await worker(test);
+      const job = peer.request({ path: '/signal' });
+      await until(() => peer.isClaimed(job));
+      peer.send(TYPES.ABORT, 0, job.number + 4096, job.slot, Buffer.from([1]));
+      await peer.settled();
+      assert.equal(job.head, undefined);
+      peer.send(TYPES.ABORT, 0, job.number, job.slot, Buffer.from([1]));
+      assert.equal((await job.answer).status, 200);
+    });
+
+    it('fail to read a body after their answer', async (test) => {
+      const peer = await worker(test);
+      const job = peer.request({ method: 'POST', path: '/leaves-reading' }, { end: false });
+      assert.equal((await job.answer).text, 'left');
+      await until(() => peer.logs.some(({ message }) => message === 'the request was answered before all of its body was read'));
+    });
+
     it('fail to read a body that the client gave up', async (test) => {
       const peer = await worker(test);
       for (const [type, payload] of [[TYPES.ABORT, Buffer.from([1])], [TYPES.RESET, Buffer.alloc(0)]]) {
@@ -128,6 +146,8 @@ for (const runtime of RUNTIMES) {
       const big = peer.request({ path: '/big' });
       await until(() => peer.isClaimed(big));
       const next = peer.request({ path: '/state' });
+      const beats = peer.stdout.length + 5;
+      await until(() => peer.stdout.length >= beats);
       // The kernel's buffers are far smaller than the answer, so it cannot have left before the link is read again.
       assert.equal(peer.isClaimed(next), false);
       peer.link.resume();

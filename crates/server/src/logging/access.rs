@@ -3,7 +3,10 @@
 
 use std::{fmt::Write, time::Duration};
 
-use super::{Handle, line::{Form, timestamp}};
+use super::{
+    Handle,
+    line::{Form, timestamp},
+};
 
 /// Longest field of a request that is logged; the rest is cut off.
 const FIELD_BYTES_MAX: usize = 1024;
@@ -104,8 +107,12 @@ impl Access<'_> {
             }
         }
         let micros = self.duration.as_micros();
-        writeln!(line, ",\"status\":{},\"bytes\":{},\"duration_us\":{micros}}}", self.status, self.bytes)
-            .expect("a String takes everything");
+        writeln!(
+            line,
+            ",\"status\":{},\"bytes\":{},\"duration_us\":{micros}}}",
+            self.status, self.bytes
+        )
+        .expect("a String takes everything");
         line
     }
 }
@@ -120,10 +127,20 @@ fn cut(text: &[u8]) -> &[u8] {
 
 /// `02/Jan/2025:03:04:05 +0000` from `2025-01-02T03:04:05.000006Z`.
 fn put_clf_time(line: &mut String, timestamp: &str) {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let month = timestamp[5..7].parse::<usize>().unwrap_or(1).clamp(1, 12);
-    for part in [&timestamp[8..10], "/", MONTHS[month - 1], "/", &timestamp[..4], ":", &timestamp[11..19], " +0000"] {
+    for part in [
+        &timestamp[8..10],
+        "/",
+        MONTHS[month - 1],
+        "/",
+        &timestamp[..4],
+        ":",
+        &timestamp[11..19],
+        " +0000",
+    ] {
         line.push_str(part);
     }
 }
@@ -194,7 +211,10 @@ mod tests {
             "path": "/a%20b", "query": "x=\"1\"", "user_agent": "evil\"\n\u{fffd}", "request_id": "0123456789abcdef",
             "route": "/:name", "pool": "api", "status": 200, "bytes": 12, "duration_us": 1500,
         });
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), expected);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&line).unwrap(),
+            expected
+        );
         assert_eq!(line.matches('\n').count(), 1);
     }
 }

@@ -22,7 +22,12 @@ impl RotatingFile {
     pub(super) fn open(path: &Path, rotate: LogRotation) -> io::Result<Self> {
         let file = append_to(path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), rotate, file, bytes })
+        Ok(Self {
+            path: path.to_owned(),
+            rotate,
+            file,
+            bytes,
+        })
     }
 
     /// Writes whole lines, each into one file.
@@ -96,7 +101,10 @@ mod tests {
             .unwrap()
             .map(|entry| {
                 let path = entry.unwrap().path();
-                (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap())
+                (
+                    path.file_name().unwrap().to_string_lossy().into_owned(),
+                    fs::read_to_string(path).unwrap(),
+                )
             })
             .collect();
         files.sort();
@@ -106,23 +114,49 @@ mod tests {
     #[test]
     fn the_file_is_turned_over_at_its_size_and_so_many_are_kept() {
         let folder = folder("turn");
-        let mut file = RotatingFile::open(&folder.join("log"), LogRotation { size_bytes: 6, keep: 2 }).unwrap();
+        let mut file = RotatingFile::open(
+            &folder.join("log"),
+            LogRotation {
+                size_bytes: 6,
+                keep: 2,
+            },
+        )
+        .unwrap();
         file.write(b"aa\nbb\ncc\n").unwrap();
         file.write(b"dd\nee\n").unwrap();
         file.write(b"longer than a file\nff\n").unwrap();
-        let expected = [("log", "ff\n"), ("log.1", "longer than a file\n"), ("log.2", "ee\n")];
-        assert_eq!(contents(&folder), expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        let expected = [
+            ("log", "ff\n"),
+            ("log.1", "longer than a file\n"),
+            ("log.2", "ee\n"),
+        ];
+        assert_eq!(
+            contents(&folder),
+            expected.map(|(name, text)| (name.to_owned(), text.to_owned()))
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn an_existing_file_is_continued() {
         let folder = folder("continue");
-        let rotate = LogRotation { size_bytes: 6, keep: 1 };
-        RotatingFile::open(&folder.join("log"), rotate).unwrap().write(b"aa\n").unwrap();
-        RotatingFile::open(&folder.join("log"), rotate).unwrap().write(b"bb\ncc\n").unwrap();
+        let rotate = LogRotation {
+            size_bytes: 6,
+            keep: 1,
+        };
+        RotatingFile::open(&folder.join("log"), rotate)
+            .unwrap()
+            .write(b"aa\n")
+            .unwrap();
+        RotatingFile::open(&folder.join("log"), rotate)
+            .unwrap()
+            .write(b"bb\ncc\n")
+            .unwrap();
         let expected = [("log", "cc\n"), ("log.1", "aa\nbb\n")];
-        assert_eq!(contents(&folder), expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+        assert_eq!(
+            contents(&folder),
+            expected.map(|(name, text)| (name.to_owned(), text.to_owned()))
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 }

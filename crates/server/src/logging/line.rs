@@ -35,14 +35,22 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let line = Line { timestamp: timestamp(), level: *event.metadata().level(), target: event.metadata().target(), fields };
+        let line = Line {
+            timestamp: timestamp(),
+            level: *event.metadata().level(),
+            target: event.metadata().target(),
+            fields,
+        };
         let shared = &self.handle.shared;
         let json = line.json();
         match shared.form {
             Form::Json => shared.writer.push(json.as_bytes()),
             Form::Text { colour } => shared.writer.push(line.text(colour).as_bytes()),
         }
-        shared.recent.push(Entry { level: line.level, json });
+        shared.recent.push(Entry {
+            level: line.level,
+            json,
+        });
     }
 }
 
@@ -88,7 +96,10 @@ impl tracing::field::Visit for Fields {
         match field.name() {
             "message" => value.clone_into(&mut self.message),
             // What a handler logs beside its message comes as JSON and stays it.
-            "fields" => self.put(field, serde_json::from_str(value).unwrap_or_else(|_| value.into())),
+            "fields" => self.put(
+                field,
+                serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+            ),
             _ => self.put(field, value.into()),
         }
     }
@@ -127,7 +138,11 @@ impl Line<'_> {
     }
 
     fn text(&self, colour: bool) -> String {
-        let (dim, on, off) = if colour { ("\x1b[2m", colour_of(self.level), "\x1b[0m") } else { ("", "", "") };
+        let (dim, on, off) = if colour {
+            ("\x1b[2m", colour_of(self.level), "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
         let mut line = format!(
             "{dim}{}{off} {on}{:>5}{off} {dim}{}:{off} ",
             self.timestamp, self.level, self.target,

@@ -88,7 +88,9 @@ pub fn init(log: &config::Log) -> Result<Logging, LoggingError> {
     Ok(logging)
 }
 
-fn start(log: &config::Log) -> Result<(Logging, impl tracing::Subscriber + Send + Sync + use<>), LoggingError> {
+fn start(
+    log: &config::Log,
+) -> Result<(Logging, impl tracing::Subscriber + Send + Sync + use<>), LoggingError> {
     let terminal = log.file.is_none() && io::stderr().is_terminal();
     let form = match log.format {
         LogFormat::Text => Form::Text { colour: terminal },
@@ -97,10 +99,14 @@ fn start(log: &config::Log) -> Result<(Logging, impl tracing::Subscriber + Send 
     };
     let output = match &log.file {
         None => Output::Stderr,
-        Some(path) => Output::File(
-            RotatingFile::open(path, log.rotate)
-                .map_err(|source| LoggingError::File { file: path.clone(), source })?,
-        ),
+        Some(path) => {
+            Output::File(
+                RotatingFile::open(path, log.rotate).map_err(|source| LoggingError::File {
+                    file: path.clone(),
+                    source,
+                })?,
+            )
+        }
     };
     let writer = Writer::start(output).map_err(LoggingError::Thread)?;
     let targets = parse_level(&log.level).expect("the configuration was checked");
@@ -118,7 +124,9 @@ fn start(log: &config::Log) -> Result<(Logging, impl tracing::Subscriber + Send 
 }
 
 fn parse_level(text: &str) -> Result<Targets, LevelError> {
-    let error = || LevelError { found: text.to_owned() };
+    let error = || LevelError {
+        found: text.to_owned(),
+    };
     if !config::is_level_list(text) {
         return Err(error());
     }

@@ -37,7 +37,10 @@ pub(crate) struct Missed(pub(crate) u64);
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { kept: Mutex::default(), feed: broadcast::Sender::new(BEHIND_MAX) }
+        Self {
+            kept: Mutex::default(),
+            feed: broadcast::Sender::new(BEHIND_MAX),
+        }
     }
 }
 
@@ -56,7 +59,12 @@ impl Recent {
     /// What is kept, oldest first, and what comes after it.
     pub(crate) fn look(&self) -> (Vec<Arc<Entry>>, Feed) {
         let kept = self.kept.lock();
-        (kept.iter().cloned().collect(), Feed { events: self.feed.subscribe() })
+        (
+            kept.iter().cloned().collect(),
+            Feed {
+                events: self.feed.subscribe(),
+            },
+        )
     }
 }
 
@@ -79,7 +87,10 @@ mod tests {
     use super::*;
 
     fn entry(number: usize) -> Entry {
-        Entry { level: Level::INFO, json: number.to_string() }
+        Entry {
+            level: Level::INFO,
+            json: number.to_string(),
+        }
     }
 
     #[tokio::test]
@@ -88,7 +99,10 @@ mod tests {
         (0..KEPT + 3).for_each(|number| recent.push(entry(number)));
         let (kept, mut feed) = recent.look();
         assert_eq!(kept.len(), KEPT);
-        assert_eq!((kept[0].json.as_str(), kept[KEPT - 1].json.as_str()), ("3", "1002"));
+        assert_eq!(
+            (kept[0].json.as_str(), kept[KEPT - 1].json.as_str()),
+            ("3", "1002")
+        );
         recent.push(entry(1003));
         assert_eq!(feed.next().await.unwrap().json, "1003");
     }
@@ -100,6 +114,10 @@ mod tests {
         (0..BEHIND_MAX * 2).for_each(|number| recent.push(entry(number)));
         let Missed(missed) = feed.next().await.unwrap_err();
         let next = feed.next().await.unwrap();
-        assert_eq!(next.json, missed.to_string(), "what follows is the first event not missed");
+        assert_eq!(
+            next.json,
+            missed.to_string(),
+            "what follows is the first event not missed"
+        );
     }
 }

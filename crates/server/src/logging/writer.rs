@@ -65,7 +65,9 @@ impl Writer {
     pub(super) fn start(output: Output) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
-        thread::Builder::new().name("log".into()).spawn(move || of_thread.run(output))?;
+        thread::Builder::new()
+            .name("log".into())
+            .spawn(move || of_thread.run(output))?;
         Ok(Self { shared })
     }
 
@@ -96,7 +98,9 @@ impl Writer {
         waiting.closing = true;
         self.shared.wake.notify_one();
         let shared = &self.shared;
-        shared.ended.wait_while_for(&mut waiting, |waiting| !waiting.ended, CLOSE_MAX);
+        shared
+            .ended
+            .wait_while_for(&mut waiting, |waiting| !waiting.ended, CLOSE_MAX);
     }
 }
 
@@ -128,9 +132,12 @@ impl Shared {
     /// Waits for lines. True: these are the last.
     fn take(&self, lines: &mut Vec<u8>) -> bool {
         let mut waiting = self.waiting.lock();
-        self.wake.wait_while(&mut waiting, |waiting| waiting.lines.is_empty() && !waiting.closing);
+        self.wake.wait_while(&mut waiting, |waiting| {
+            waiting.lines.is_empty() && !waiting.closing
+        });
         if !waiting.closing {
-            self.wake.wait_while_for(&mut waiting, |waiting| !waiting.closing, COLLECT);
+            self.wake
+                .wait_while_for(&mut waiting, |waiting| !waiting.closing, COLLECT);
         }
         std::mem::swap(&mut waiting.lines, lines);
         waiting.closing
@@ -140,7 +147,10 @@ impl Shared {
     fn failed(&self, lines: &[u8], error: &io::Error) {
         let count = memchr::memchr_iter(b'\n', lines).count() as u64;
         self.lost.fetch_add(count, Ordering::Relaxed);
-        let _ = writeln!(io::stderr(), "forebay: cannot write {count} lines of the log: {error}");
+        let _ = writeln!(
+            io::stderr(),
+            "forebay: cannot write {count} lines of the log: {error}"
+        );
     }
 }
 
@@ -150,7 +160,9 @@ mod tests {
 
     /// A writer without a thread: nothing empties it.
     fn stuck() -> Writer {
-        Writer { shared: Arc::default() }
+        Writer {
+            shared: Arc::default(),
+        }
     }
 
     #[test]
@@ -170,7 +182,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("fb-writer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("log");
-        let rotate = crate::config::LogRotation { size_bytes: 1 << 20, keep: 1 };
+        let rotate = crate::config::LogRotation {
+            size_bytes: 1 << 20,
+            keep: 1,
+        };
         let writer = Writer::start(Output::File(RotatingFile::open(&path, rotate).unwrap())).unwrap();
         for number in 0..1000 {
             writer.push(format!("{number}\n").as_bytes());

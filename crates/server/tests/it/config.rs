@@ -285,7 +285,8 @@ fn every_key_reaches_its_place() {
             runtime: Runtime::Node,
             program,
             handler,
-            start
+            start,
+            runtime_flags: Vec::new(),
         }
     );
     assert_eq!(api.env["GREETING"], "tab\there \"${x}\" \u{7f} é");

@@ -323,13 +323,13 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** The job's last frame has been written: its place is free. */
   #over(job: Job): void {
     this.#running--;
+    job.end();
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
       if (this.#draining && this.#running === 0) void this.#stop();
       return;
     }
     this.#jobs.delete(job.slot);
-    job.end();
     if (this.#draining && this.#running === 0) void this.#stop();
     else this.#pump();
   }
