@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod app;
 pub mod config;
+mod control;
 mod failure;
 mod front;
 pub mod logging;
