@@ -16,6 +16,7 @@ pub mod router;
 mod runtime;
 mod server;
 mod target;
+mod watch;
 
 pub use app::BuildError;
 pub use reload::{LoadError, Reload};

@@ -10,7 +10,7 @@ use std::{
 use forebay_pool::{Mailboxes, Pool, Supervisor};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
+    sync,
     task::JoinSet,
 };
 
@@ -23,6 +23,7 @@ use crate::{
     logging,
     metrics::{PoolBook, RouteBook},
     reload::{FIRST_GENERATION, Reload, Reloading},
+    watch::watch,
 };
 
 /// How long workers that were killed are waited for.
@@ -89,7 +90,7 @@ pub(crate) struct Shared {
     pub(crate) started_at: SystemTime,
     pub(crate) listen: Vec<String>,
     /// True once the server shall end.
-    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) stopping: sync::watch::Sender<bool>,
 }
 
 /// The signals that a server obeys.
@@ -179,7 +180,7 @@ impl Server {
             started,
             started_at: SystemTime::now(),
             listen: bound.iter().map(Bound::url).collect(),
-            stopping: watch::Sender::new(false),
+            stopping: sync::watch::Sender::new(false),
         });
         Ok(Self {
             bound,
@@ -210,6 +211,9 @@ impl Server {
         }
         if let Some(control) = &mut self.control {
             served.spawn(http::serve(control.take(), Control::new(self.shared.clone())));
+        }
+        if self.shared.reloading.watch {
+            served.spawn(watch(self.shared.clone()));
         }
         let mut stopping = self.shared.stopping.subscribe();
         loop {

@@ -1,7 +1,7 @@
 //! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time each. The same strict reading
 //! of heads and bodies as on the front.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -149,25 +149,36 @@ impl Response {
     }
 
     fn head(&self, close: bool) -> Vec<u8> {
-        let (status, date) = (self.status, httpdate::fmt_http_date(std::time::SystemTime::now()));
-        let mut head = format!(
-            "HTTP/1.1 {status} {}\r\ndate: {date}\r\nserver: forebay\r\ncache-control: no-store\r\ncontent-type: {}\r\n",
-            reply::reason(status),
-            self.content_type,
-        );
+        let reason = reply::reason(self.status);
+        let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+        let mut head = Vec::with_capacity(256);
+        self.put_head(&mut head, reason, &date, close)
+            .expect("a Vec takes everything");
+        head
+    }
+
+    fn put_head(&self, head: &mut Vec<u8>, reason: &str, date: &str, close: bool) -> std::io::Result<()> {
+        write!(
+            head,
+            "HTTP/1.1 {} {reason}\r\ndate: {date}\r\nserver: forebay\r\n",
+            self.status
+        )?;
+        write!(
+            head,
+            "cache-control: no-store\r\ncontent-type: {}\r\n",
+            self.content_type
+        )?;
         if let Some(allow) = self.allow {
-            head.push_str(&format!("allow: {allow}\r\n"));
+            write!(head, "allow: {allow}\r\n")?;
         }
-        head.push_str(&match &self.body {
-            Body::Whole(bytes) => format!("content-length: {}\r\n", bytes.len()),
-            Body::Events(_) => "transfer-encoding: chunked\r\n".to_owned(),
-        });
-        head.push_str(if close {
-            "connection: close\r\n\r\n"
-        } else {
-            "\r\n"
-        });
-        head.into_bytes()
+        match &self.body {
+            Body::Whole(bytes) => write!(head, "content-length: {}\r\n", bytes.len())?,
+            Body::Events(_) => write!(head, "transfer-encoding: chunked\r\n")?,
+        }
+        if close {
+            write!(head, "connection: close\r\n")?;
+        }
+        write!(head, "\r\n")
     }
 }
 
@@ -267,11 +278,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn read(&mut self) -> Result<(Request, bool), NoRequest> {
         let mut head = Head::default();
         loop {
-            if !self.input.is_empty() {
-                if let Parsed::Whole(length) = head.parse(&self.input, HEAD_BYTES_MAX)? {
-                    self.input.drain(..length);
-                    break;
-                }
+            if let Parsed::Whole(length) = head.parse(&self.input, HEAD_BYTES_MAX)? {
+                self.input.drain(..length);
+                break;
             }
             self.fill().await?;
         }
