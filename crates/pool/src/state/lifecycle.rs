@@ -8,11 +8,11 @@ use super::{EndCause, LinkPort, Outlet, Phase, Place, Sent, State, Worker};
 use crate::{Failure, Options};
 
 /// How often limits are looked at while there are jobs or changes: a limit is noticed at most so late.
-const TICK: Duration = Duration::from_millis(5);
+pub(super) const TICK: Duration = Duration::from_millis(5);
 /// How often a pool without jobs looks for workers to retire.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 /// A job that runs so long has nothing waiting behind it: what its worker has not started goes back to the queue.
-const STALL: Duration = Duration::from_millis(5);
+pub(super) const STALL: Duration = Duration::from_millis(5);
 /// Every worker busy for so long is reason enough for one more.
 const SATURATION: Duration = Duration::from_millis(100);
 /// A worker that ends sooner, without one answer, counts as a failed start.
@@ -271,10 +271,11 @@ impl<L: LinkPort> State<L> {
             .workers
             .iter()
             .any(|(_, worker)| worker.phase != Phase::Ready);
-        if self.has_jobs() || changing || self.lifecycle.stopping {
+        let ordered = self.lifecycle.ordered > 0;
+        if self.has_jobs() || changing || ordered || self.lifecycle.stopping {
             return Some(TICK);
         }
-        if let Some(start) = self.lifecycle.next_start {
+        if let Some(start) = self.lifecycle.next_start.filter(|start| *start > now) {
             return Some(start.saturating_duration_since(now).max(TICK));
         }
         let may_retire = self.workers.len() > self.lifecycle.min;
