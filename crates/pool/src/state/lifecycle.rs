@@ -527,7 +527,10 @@ impl<L: LinkPort> State<L> {
             start_failures,
             ..
         } = self.lifecycle;
-        let missing = min.saturating_sub(alive);
+        let recycling = self.workers.iter().any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
+        // Without demand too, one worker must show that starts work again, or take over from the one to be recycled.
+        let floor = min.max(usize::from(start_failures > 0 || recycling));
+        let missing = floor.saturating_sub(alive);
         let demand = self.queue.len().saturating_sub(starting) + usize::from(saturated && starting == 0);
         let mut wanted = missing.max(demand.min(max.saturating_sub(alive)));
         if start_failures > 0 {
