@@ -60,7 +60,7 @@ impl Lifecycle {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             min: options.workers_min,
-            max: options.workers_max,
+            max: options.workers_max.max(options.workers_min).max(1),
             stopping: false,
             abandoned: false,
             start_failures: 0,
@@ -96,9 +96,9 @@ impl<L: LinkPort> State<L> {
         (self.lifecycle.min, self.lifecycle.max)
     }
 
-    /// Changes the range of workers; [`State::housekeep`] does the rest.
+    /// Changes the range of workers; [`State::housekeep`] does the rest. At least one worker and no fewer than `min` may be.
     pub(crate) fn resize(&mut self, min: usize, max: usize) {
-        (self.lifecycle.min, self.lifecycle.max) = (min, max);
+        (self.lifecycle.min, self.lifecycle.max) = (min, max.max(min).max(1));
     }
 
     /// Refuses new jobs from now on; workers end once they have nothing to do.
