@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use forebay_wire::AbortReason;
+use slab::Slab;
 
-use super::{EndCause, LinkPort, Outlet, Phase, Place, Sent, State, Worker};
+use super::{EndCause, Job, LinkPort, Outlet, Phase, Place, Queue, Sent, State, Worker};
 use crate::{Failure, Options};
 
 /// How often limits are looked at while there are jobs or changes: a limit is noticed at most so late.
@@ -258,7 +259,7 @@ impl<L: LinkPort> State<L> {
         let mut commands = Vec::new();
         self.expire_jobs(now, out);
         self.unstall(now, out);
-        self.escalate(now, &mut commands, out);
+        self.escalate(now, &mut commands);
         self.mark_for_recycling(now);
         self.retire(now, &mut commands);
         self.grow(now, &mut commands);
@@ -337,33 +338,37 @@ impl<L: LinkPort> State<L> {
         self.abandon(key, AbortReason::DeadlinePassed, now, out);
     }
 
-    /// Takes back what waits behind a job that takes long.
+    /// Takes back what waits behind a job that takes long: what is beyond the worker's concurrency always, and of the rest as
+    /// much as others have room for. Without that room it stays, or the same jobs would be sent to the same worker every tick.
     fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         let Self {
-            workers, jobs, queue, ..
+            workers, jobs, queue, options, ..
         } = self;
-        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.in_flight() > 1) {
-            let stalled = worker.jobs_in_order().any(|(_, _, key)| {
+        let mut room = 0;
+        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.phase == Phase::Ready) {
+            let slow = worker.jobs_in_order().any(|(_, _, key)| {
                 matches!(jobs[key].place, Place::Sent(Sent { started: Some(started), .. }) if now >= started + STALL)
             });
-            if !stalled {
-                continue;
+            worker.stalled |= slow;
+            if !worker.stalled {
+                room += worker.room(options.concurrency);
             }
-            worker.stalled = true;
-            let unstarted: Vec<_> = worker.jobs_in_order().collect();
-            for (slot, number, key) in unstarted {
-                if worker.link.revoke(slot, number) {
-                    worker.release(slot);
-                    let job = &mut jobs[key];
-                    job.place = Place::Queued;
-                    queue.put_back(job.arrival, key, job.payload.len());
+        }
+        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.stalled && w.in_flight() > 1) {
+            let beyond = worker.in_flight().saturating_sub(options.concurrency);
+            for (slot, number, key) in worker.jobs_in_order().rev().take(beyond).collect::<Vec<_>>() {
+                take_back(worker, (slot, number), key, jobs, queue);
+            }
+            for (slot, number, key) in worker.jobs_in_order().collect::<Vec<_>>() {
+                if room > 0 && take_back(worker, (slot, number), key, jobs, queue) {
+                    room -= 1;
                 }
             }
         }
         self.dispatch(now, out);
     }
 
-    fn escalate(&mut self, now: Instant, commands: &mut Vec<Command>, out: &mut impl Outlet<L>) {
+    fn escalate(&mut self, now: Instant, commands: &mut Vec<Command>) {
         let grace = self.options.kill_grace;
         let abandoned = self.lifecycle.abandoned;
         for (_, worker) in &mut self.workers {
@@ -412,11 +417,11 @@ impl<L: LinkPort> State<L> {
                 Phase::Ready | Phase::Draining | Phase::Terminating => {}
             }
         }
-        self.take_back_from_ending(out);
+        self.take_back_from_ending();
     }
 
     /// Returns what an ending worker has not started to the queue.
-    fn take_back_from_ending(&mut self, out: &mut impl Outlet<L>) {
+    fn take_back_from_ending(&mut self) {
         let Self {
             workers, jobs, queue, ..
         } = self;
@@ -424,15 +429,8 @@ impl<L: LinkPort> State<L> {
             .iter_mut()
             .filter(|(_, w)| w.phase > Phase::Ready && w.in_flight() > 0)
         {
-            let all: Vec<_> = worker.jobs_in_order().collect();
-            for (slot, number, key) in all {
-                if worker.link.revoke(slot, number) {
-                    worker.release(slot);
-                    let job = &mut jobs[key];
-                    job.place = Place::Queued;
-                    queue.put_back(job.arrival, key, job.payload.len());
-                    out.written(&worker.link);
-                }
+            for (slot, number, key) in worker.jobs_in_order().collect::<Vec<_>>() {
+                take_back(worker, (slot, number), key, jobs, queue);
             }
         }
     }
@@ -556,4 +554,22 @@ impl<L: LinkPort> State<L> {
         }
         now >= *self.lifecycle.saturated_since.get_or_insert(now) + SATURATION
     }
+}
+
+/// Returns a job to the queue unless its worker has claimed it.
+fn take_back<L: LinkPort>(
+    worker: &mut Worker<L>,
+    (slot, number): (u32, u32),
+    key: usize,
+    jobs: &mut Slab<Job>,
+    queue: &mut Queue,
+) -> bool {
+    let taken = worker.link.revoke(slot, number);
+    if taken {
+        worker.release(slot);
+        let job = &mut jobs[key];
+        job.place = Place::Queued;
+        queue.put_back(job.arrival, key, job.payload.len());
+    }
+    taken
 }

@@ -237,10 +237,10 @@ impl<L: LinkPort> State<L> {
 
     /// The worker that gets the next job. Idle ones first, the most recently used of them, so that the others may retire; but once
     /// as many are busy as there are cores, a fast one with credit left takes it into its inbox: waking one more process would
-    /// only make batches smaller.
+    /// only make batches smaller. Last comes one whose running job takes long.
     fn pick(&self) -> Option<usize> {
         let mut idle: Option<(usize, Instant)> = None;
-        let mut busy: Option<(usize, usize)> = None;
+        let mut busy: Option<(usize, (bool, usize))> = None;
         let mut busy_count = 0;
         for (key, worker) in &self.workers {
             if worker.phase != Phase::Ready {
@@ -256,15 +256,16 @@ impl<L: LinkPort> State<L> {
             if !worker.stalled {
                 busy_count += 1;
             }
-            if worker.has_room(self.options.concurrency) && busy.is_none_or(|(_, least)| in_flight < least) {
-                busy = Some((key, in_flight));
+            let rank = (worker.stalled, in_flight);
+            if worker.has_room(self.options.concurrency) && busy.is_none_or(|(_, least)| rank < least) {
+                busy = Some((key, rank));
             }
         }
-        let (idle, busy) = (idle.map(|(key, _)| key), busy.map(|(key, _)| key));
-        if busy_count < self.cores {
-            idle.or(busy)
-        } else {
-            busy.or(idle)
+        match (idle, busy) {
+            (Some((idle, _)), Some((busy, (stalled, _)))) => {
+                Some(if stalled || busy_count < self.cores { idle } else { busy })
+            }
+            (idle, busy) => idle.map(|(key, _)| key).or(busy.map(|(key, _)| key)),
         }
     }
 

@@ -153,9 +153,18 @@ impl<L> Worker<L> {
         }
     }
 
+    /// How many more jobs may be sent to it.
+    pub(crate) fn room(&self, concurrency: usize) -> usize {
+        if self.phase == Phase::Ready {
+            (concurrency + self.credit()).saturating_sub(self.in_flight)
+        } else {
+            0
+        }
+    }
+
     /// Whether another job may be sent to it.
     pub(crate) fn has_room(&self, concurrency: usize) -> bool {
-        self.phase == Phase::Ready && self.in_flight < concurrency + self.credit()
+        self.room(concurrency) > 0
     }
 
     pub(crate) fn move_to(&mut self, phase: Phase, now: Instant) {
