@@ -25,7 +25,7 @@ pub struct Counters {
     pub failed: BTreeMap<&'static str, u64>,
     /// Jobs refused at once, by [`Failure::name`].
     pub refused: BTreeMap<&'static str, u64>,
-    /// Frames for jobs that were over, or of another generation.
+    /// Frames for jobs that were over, out of order, or of another generation.
     pub stray_frames: u64,
     /// Worker processes started.
     pub started: u64,

@@ -556,7 +556,7 @@ impl<L: LinkPort> State<L> {
     }
 }
 
-/// Returns a job to the queue unless its worker has claimed it.
+/// Returns a job to the queue unless its worker has claimed it, or answers it without a claim.
 fn take_back<L: LinkPort>(
     worker: &mut Worker<L>,
     (slot, number): (u32, u32),
@@ -564,10 +564,10 @@ fn take_back<L: LinkPort>(
     jobs: &mut Slab<Job>,
     queue: &mut Queue,
 ) -> bool {
-    let taken = worker.link.revoke(slot, number);
+    let job = &mut jobs[key];
+    let taken = !job.answered && worker.link.revoke(slot, number);
     if taken {
         worker.release(slot);
-        let job = &mut jobs[key];
         job.place = Place::Queued;
         queue.put_back(job.arrival, key, job.payload.len());
     }

@@ -339,7 +339,7 @@ impl<L: LinkPort> State<L> {
         Ok(())
     }
 
-    /// Takes a BODY frame of a response.
+    /// Takes a BODY frame of a response; before the response it is a stray one.
     pub(crate) fn chunk(
         &mut self,
         from: usize,
@@ -352,6 +352,10 @@ impl<L: LinkPort> State<L> {
         let Some(key) = self.job_of(from, slot, number) else {
             return;
         };
+        if !self.jobs[key].answered {
+            self.counters.stray_frames += 1;
+            return;
+        }
         let end = flags & flag::END != 0;
         if let Some(to) = self.jobs[key].reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });
@@ -493,9 +497,8 @@ impl<L: LinkPort> State<L> {
         for (slot, number, key) in jobs {
             let unclaimed = self.workers[gone].link.revoke(slot, number);
             let job = &mut self.jobs[key];
-            let again = unclaimed
-                || (job.limits.retry == Retry::Idempotent && job.end && !job.answered && !job.ran_before);
-            if job.reply_to.is_some() && again && !self.lifecycle.abandoned() {
+            let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
+            if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
                 job.ran_before |= !unclaimed;
                 job.place = Place::Queued;
                 self.queue.put_back(job.arrival, key, job.payload.len());
