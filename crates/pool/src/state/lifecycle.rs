@@ -406,7 +406,9 @@ impl<L: LinkPort> State<L> {
                         commands.push(Command::Drain(worker.id));
                     }
                 }
-                Phase::Draining if worker.in_flight() == 0 && now >= worker.since + grace => {
+                Phase::Draining
+                    if worker.in_flight() == 0 && now >= worker.since.max(worker.last_answer) + grace =>
+                {
                     worker.move_to(Phase::Terminating, now);
                     commands.push(Command::Signal(worker.id, Signal::Terminate));
                 }
