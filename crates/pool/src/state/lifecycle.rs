@@ -302,7 +302,7 @@ impl<L: LinkPort> State<L> {
             if waiting {
                 let failure = if now >= deadline {
                     Failure::DeadlinePassed
-                } else if now >= arrived + limits.queue_timeout {
+                } else if now.saturating_duration_since(arrived) >= limits.queue_timeout {
                     Failure::QueueTimeout {
                         queue_timeout: limits.queue_timeout,
                     }
@@ -317,18 +317,17 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// A response that has begun is not cut off by time: streams may be long. It ends when its client goes.
+    /// A response that has begun is not cut off by time: streams may be long. It ends when its client goes; from then on its handler
+    /// has `run_timeout` to notice.
     fn expire_running(&mut self, key: usize, now: Instant, out: &mut impl Outlet<L>) {
         let job = &mut self.jobs[key];
         let Place::Sent(sent) = &mut job.place else { return };
-        let Some(started) = sent.started else { return };
-        if sent.overran.is_some() || (job.answered && sent.aborted.is_none()) {
-            return;
-        }
+        let since = if job.answered { sent.aborted } else { sent.started };
+        let Some(since) = since.filter(|_| sent.overran.is_none()) else { return };
         let run_timeout = job.limits.run_timeout;
-        let failure = if now >= job.deadline {
+        let failure = if now >= job.deadline && !job.answered {
             Failure::DeadlinePassed
-        } else if now >= started + run_timeout {
+        } else if now.saturating_duration_since(since) >= run_timeout {
             Failure::RunTimeout { run_timeout }
         } else {
             return;
@@ -394,9 +393,9 @@ impl<L: LinkPort> State<L> {
                 }
                 Phase::Starting => {}
                 Phase::Ready | Phase::Draining if lost => {
-                    let spins = overrun.iter().any(|&since| worker.last_answer < since);
+                    let silent = now >= worker.last_answer + grace;
                     let alone = worker.in_flight() == overrun.len();
-                    if spins || alone {
+                    if silent || alone {
                         worker.cause.get_or_insert(EndCause::Overran);
                         worker.move_to(Phase::Terminating, now);
                         commands.push(Command::Signal(worker.id, Signal::Terminate));

@@ -356,12 +356,12 @@ impl<L: LinkPort> State<L> {
             self.counters.stray_frames += 1;
             return;
         }
+        self.workers[from].last_answer = now;
         let end = flags & flag::END != 0;
         if let Some(to) = self.jobs[key].reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });
         }
         if end {
-            self.workers[from].last_answer = now;
             self.finish(key, out);
             self.dispatch(now, out);
         }

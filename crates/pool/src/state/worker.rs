@@ -90,6 +90,7 @@ pub(crate) struct Worker<L> {
     pub(crate) ready_at: Option<Instant>,
     pub(crate) cause: Option<EndCause>,
     pub(crate) answered: u64,
+    /// When it last sent an answer or a part of one.
     pub(crate) last_answer: Instant,
     /// Has a job that runs so long that nothing may wait behind it.
     pub(crate) stalled: bool,
