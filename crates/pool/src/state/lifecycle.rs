@@ -288,7 +288,7 @@ impl<L: LinkPort> State<L> {
         let keys: Vec<_> = self.jobs.iter().map(|(key, _)| key).collect();
         for key in keys {
             let job = &mut self.jobs[key];
-            let (limits, deadline, arrived) = (job.limits, job.deadline, job.arrived);
+            let (limits, deadline, waits_since) = (job.limits, job.deadline, job.waits_since);
             let waiting = match &mut job.place {
                 Place::Queued => true,
                 Place::Sent(sent) => {
@@ -302,7 +302,7 @@ impl<L: LinkPort> State<L> {
             if waiting {
                 let failure = if now >= deadline {
                     Failure::DeadlinePassed
-                } else if now.saturating_duration_since(arrived) >= limits.queue_timeout {
+                } else if now.saturating_duration_since(waits_since) >= limits.queue_timeout {
                     Failure::QueueTimeout {
                         queue_timeout: limits.queue_timeout,
                     }

@@ -81,7 +81,8 @@ struct Job {
     payload: Vec<u8>,
     end: bool,
     limits: Limits,
-    arrived: Instant,
+    /// Its arrival, or the end of the worker that ran it.
+    waits_since: Instant,
     deadline: Instant,
     /// None once its owner has gone or was told of a failure.
     reply_to: Option<ReplyTo>,
@@ -189,7 +190,7 @@ impl<L: LinkPort> State<L> {
             payload: new.payload,
             end: new.end,
             limits: new.limits,
-            arrived: now,
+            waits_since: now,
             deadline: new.deadline,
             reply_to: Some(new.reply_to),
             answered: false,
@@ -283,7 +284,7 @@ impl<L: LinkPort> State<L> {
             aborted: None,
             overran: None,
         });
-        self.timings.waited(now.saturating_duration_since(job.arrived));
+        self.timings.waited(now.saturating_duration_since(job.waits_since));
         worker.link.offer(slot, number, job.end, &job.payload);
         out.written(&worker.link);
     }
@@ -499,7 +500,10 @@ impl<L: LinkPort> State<L> {
             let job = &mut self.jobs[key];
             let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
             if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
-                job.ran_before |= !unclaimed;
+                if !unclaimed {
+                    job.ran_before = true;
+                    job.waits_since = now;
+                }
                 job.place = Place::Queued;
                 self.queue.put_back(job.arrival, key, job.payload.len());
             } else {
