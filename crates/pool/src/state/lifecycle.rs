@@ -16,7 +16,7 @@ const IDLE_TICK: Duration = Duration::from_secs(1);
 pub(super) const STALL: Duration = Duration::from_millis(5);
 /// Every worker busy for so long is reason enough for one more.
 const SATURATION: Duration = Duration::from_millis(100);
-/// A worker that ends sooner, without one answer, counts as a failed start.
+/// A worker that ends sooner, without having run one job, counts as a failed start.
 const START_FAILURE_LIFE: Duration = Duration::from_secs(1);
 /// The pause after the first failed start; it doubles with each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -49,6 +49,8 @@ pub(super) struct Lifecycle {
     abandoned: bool,
     /// Starts that failed since one succeeded.
     start_failures: u32,
+    /// Workers in a row that became ready and ended without having run a job: each was a success before it was a failure.
+    stillborn: u32,
     next_start: Option<Instant>,
     /// Starts that were ordered and are not yet among the workers.
     ordered: usize,
@@ -65,6 +67,7 @@ impl Lifecycle {
             stopping: false,
             abandoned: false,
             start_failures: 0,
+            stillborn: 0,
             next_start: None,
             ordered: 0,
             saturated_since: None,
@@ -224,18 +227,24 @@ impl<L: LinkPort> State<L> {
         Some(Command::Signal(worker.id, Signal::Kill))
     }
 
-    pub(super) fn note_end(&mut self, worker: &Worker<L>, now: Instant) {
+    /// Counts an end, and the start as failed when the worker has never run a job.
+    pub(super) fn note_end(&mut self, worker: &Worker<L>, ran: bool, now: Instant) {
         let cause = worker.cause.unwrap_or(match worker.ready_at {
             None => EndCause::StartFailed,
             Some(_) => EndCause::Crashed,
         });
         self.counters.ended(cause);
         let stillborn = cause == EndCause::Crashed
-            && worker.answered == 0
+            && !ran
             && worker
                 .ready_at
-                .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE)
-            && worker.in_flight() == 0;
+                .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE);
+        if stillborn {
+            self.lifecycle.stillborn += 1;
+            self.lifecycle.start_failures = self.lifecycle.start_failures.max(self.lifecycle.stillborn - 1);
+        } else if worker.ready_at.is_some() {
+            self.lifecycle.stillborn = 0;
+        }
         if cause == EndCause::StartFailed || stillborn {
             self.start_failed(now);
         }

@@ -495,8 +495,10 @@ impl<L: LinkPort> State<L> {
     /// A worker's link has ended and all its frames were taken: nothing more will come from it.
     pub(crate) fn worker_gone(&mut self, gone: usize, now: Instant, out: &mut impl Outlet<L>) {
         let jobs: Vec<_> = self.workers[gone].jobs_in_order().collect();
+        let mut ran = self.workers[gone].answered > 0;
         for (slot, number, key) in jobs {
             let unclaimed = self.workers[gone].link.revoke(slot, number);
+            ran |= !unclaimed;
             let job = &mut self.jobs[key];
             let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
             if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
@@ -513,7 +515,7 @@ impl<L: LinkPort> State<L> {
             }
         }
         let worker = self.workers.remove(gone);
-        self.note_end(&worker, now);
+        self.note_end(&worker, ran, now);
         self.dispatch(now, out);
         out.wake_supervisor();
     }
