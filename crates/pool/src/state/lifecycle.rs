@@ -189,6 +189,7 @@ impl<L: LinkPort> State<L> {
     /// A process could not be started at all.
     pub(crate) fn spawn_failed(&mut self, now: Instant) {
         self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
+        self.counters.started += 1;
         self.counters.ended(EndCause::StartFailed);
         self.start_failed(now);
     }
