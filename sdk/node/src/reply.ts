@@ -1,4 +1,4 @@
-import { CONTENT_TYPES, KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
+import { KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
 
 /** Headers of a reply: an object (an array as value repeats the header), pairs, or the web's `Headers`. */
 export type HeadersLike =
@@ -222,11 +222,6 @@ function headerList(headers: HeadersLike): readonly string[] {
   const size = pairsBytes(list);
   if (size > HEADERS_BYTES_MAX) throw new TypeError(`the reply's headers take ${size} bytes, at most ${HEADERS_BYTES_MAX}`);
   return list;
-}
-
-/** The content type a reply will have, or undefined. */
-export function contentType(reply: Reply): string | undefined {
-  return CONTENT_TYPES[reply.kind];
 }
 
 const STATUS_TEXTS: Readonly<Record<number, string>> = {
