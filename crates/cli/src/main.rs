@@ -1,2 +1,21 @@
 //! The `forebay` command.
-fn main() {}
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod failure;
+mod output;
+mod overrides;
+
+use std::{process::ExitCode, time::Instant};
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    match arguments::Arguments::parse().command.run(started) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

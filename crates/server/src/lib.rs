@@ -1,5 +1,19 @@
-//! server
+//! The HTTP server: sockets, routes, configuration, and a thin adapter for each target.
 
+#![forbid(unsafe_code)]
+
+mod app;
 pub mod config;
+mod failure;
+mod front;
+mod metrics;
+mod reply;
 pub mod router;
-pub mod target;
+mod runtime;
+mod server;
+mod target;
+
+pub use app::BuildError;
+pub use runtime::SdkError;
+pub use server::{Server, StartError};
+pub use target::files;

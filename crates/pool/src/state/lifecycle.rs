@@ -257,6 +257,7 @@ impl<L: LinkPort> State<L> {
     ) -> (Vec<Command>, Option<Duration>) {
         let mut commands = Vec::new();
         self.expire_jobs(now, out);
+        self.refuse_waiting(now, out);
         self.unstall(now, out);
         self.escalate(now, &mut commands, out);
         self.mark_for_recycling(now);
@@ -312,6 +313,19 @@ impl<L: LinkPort> State<L> {
             } else {
                 self.expire_running(key, now, out);
             }
+        }
+    }
+
+    /// What waits for workers that do not start is refused, as new jobs are.
+    fn refuse_waiting(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        if !self.cannot_start() {
+            return;
+        }
+        let waiting = self.jobs.iter().filter(|(_, job)| matches!(job.place, Place::Queued));
+        for key in waiting.map(|(key, _)| key).collect::<Vec<_>>() {
+            let pool = self.options.name.clone();
+            self.fail(key, Failure::NotStarting { pool }, out);
+            self.abandon(key, AbortReason::ServerEnds, now, out);
         }
     }
 
@@ -386,7 +400,6 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Starting => {}
                 Phase::Ready | Phase::Draining if lost => {
                     let spins = overrun.iter().any(|&since| worker.last_answer < since);
                     let alone = worker.in_flight() == overrun.len();
@@ -408,7 +421,7 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Ready | Phase::Draining | Phase::Terminating => {}
+                Phase::Starting | Phase::Ready | Phase::Draining | Phase::Terminating => {}
             }
         }
         self.take_back_from_ending(out);

@@ -1,5 +1,5 @@
 //! Starts, watches and ends worker processes. One permanent thread does this for all pools: a worker dies with the thread that
-//! spawned it (PR_SET_PDEATHSIG), so that thread must live as long as the server.
+//! spawned it (`PR_SET_PDEATHSIG`), so that thread must live as long as the server.
 
 mod handshake;
 mod process;
@@ -16,6 +16,7 @@ use std::{
 use tokio::sync::mpsc;
 
 pub use self::handshake::INLINE_BODY_BYTES;
+pub(crate) use self::handshake::WINDOW_BYTES;
 use self::process::Process;
 use crate::{
     pool::Shared,

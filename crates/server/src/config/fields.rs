@@ -16,7 +16,7 @@ pub(super) struct Fields {
     /// Where the table begins.
     pub(super) line: usize,
     pub(super) keys: &'static [Key],
-    pub(super) fields: Vec<Field>,
+    pub(super) entries: Vec<Field>,
 }
 
 #[derive(Debug)]
@@ -160,6 +160,6 @@ impl Fields {
 
     fn field(&self, name: &str) -> &Field {
         let at = self.keys.iter().position(|key| key.name == name);
-        &self.fields[at.unwrap_or_else(|| unreachable!("{} has a key `{name}`", self.path))]
+        &self.entries[at.unwrap_or_else(|| unreachable!("{} has a key `{name}`", self.path))]
     }
 }

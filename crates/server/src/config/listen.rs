@@ -1,7 +1,7 @@
 //! Listening addresses as they are written.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -48,12 +48,10 @@ impl FromStr for Listen {
         let port = port.parse().ok().filter(|_| is_number).ok_or_else(error)?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(v6) => v6.parse::<Ipv6Addr>().map_err(|_| error())?.to_string(),
-            None => host.to_owned(),
+            None if host.parse::<Ipv4Addr>().is_ok() || is_name(host) => host.to_owned(),
+            None => return Err(error()),
         };
-        if host.parse::<IpAddr>().is_ok() || is_name(&host) {
-            return Ok(Self::Tcp { host, port });
-        }
-        Err(error())
+        Ok(Self::Tcp { host, port })
     }
 }
 

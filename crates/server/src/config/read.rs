@@ -194,7 +194,7 @@ impl Reader<'_> {
 
     fn table(&mut self, table: &dyn TableLike, keys: &'static [Key], path: &str, line: usize) -> Fields {
         self.refuse_unknown_keys(table, keys, path);
-        let fields = keys
+        let entries = keys
             .iter()
             .map(|key| match table.get(key.name).filter(|item| !item.is_none()) {
                 Some(item) => {
@@ -215,18 +215,18 @@ impl Reader<'_> {
             path: path.to_owned(),
             line,
             keys,
-            fields,
+            entries,
         }
     }
 
     /// A table that is not written: all defaults.
     fn absent(&mut self, keys: &'static [Key], path: &str, line: usize) -> Fields {
-        let fields = keys.iter().map(|key| self.unwritten(key, path, line)).collect();
+        let entries = keys.iter().map(|key| self.unwritten(key, path, line)).collect();
         Fields {
             path: path.to_owned(),
             line,
             keys,
-            fields,
+            entries,
         }
     }
 

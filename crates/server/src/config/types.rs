@@ -142,6 +142,8 @@ pub enum Worker {
         handler: PathBuf,
         /// A module run in each worker before the handler's, absolute.
         start: Option<PathBuf>,
+        /// Options of the runtime itself. A file cannot say them; `forebay serve --inspect` does.
+        runtime_flags: Vec<String>,
     },
     /// A program that speaks the worker protocol itself.
     Command {

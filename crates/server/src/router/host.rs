@@ -51,8 +51,8 @@ impl HostRule {
 
 /// The name in a Host header or authority: without the port and without the root's dot at the end.
 pub(super) fn name_of(authority: &str) -> &str {
-    let name = match authority.rfind(':') {
-        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+    let name = match authority.bytes().rposition(|byte| byte == b':' || byte == b']') {
+        Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
         _ => authority,
     };
     name.strip_suffix('.').unwrap_or(name)

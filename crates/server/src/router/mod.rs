@@ -30,5 +30,6 @@ mod pattern;
 mod table;
 
 pub use error::RouterError;
+pub(crate) use path::decode;
 pub use pattern::{Pattern, PatternError, Segment};
 pub use table::{Found, Outcome, Params, Router, Rule};

@@ -18,10 +18,10 @@ impl<'p> CheckedPath<'p> {
         if !text.starts_with('/') || text.len() > u32::MAX as usize {
             return None;
         }
-        let encoded = memchr::memchr2(b'%', 0, text.as_bytes()).is_some();
+        let (segments, encoded) = cut(text);
         let path = Self {
             text,
-            segments: cut(text),
+            segments,
             encoded,
         };
         let sound = (0..path.len()).all(|at| path.is_sound(at));
@@ -80,15 +80,23 @@ impl<'p> CheckedPath<'p> {
     }
 }
 
-fn cut(text: &str) -> SmallVec<[Range<u32>; 12]> {
+/// The segments, and whether any byte needs a closer look. One pass, because most paths are shorter than a vector search's set-up.
+fn cut(text: &str) -> (SmallVec<[Range<u32>; 12]>, bool) {
     let mut segments = SmallVec::new();
+    let mut encoded = false;
     let mut start = 1;
-    for slash in memchr::memchr_iter(b'/', &text.as_bytes()[1..]) {
-        segments.push(start..slash as u32 + 1);
-        start = slash as u32 + 2;
+    for (at, byte) in (1_u32..).zip(&text.as_bytes()[1..]) {
+        match byte {
+            b'/' => {
+                segments.push(start..at);
+                start = at + 1;
+            }
+            b'%' | 0 => encoded = true,
+            _ => {}
+        }
     }
     segments.push(start..text.len() as u32);
-    segments
+    (segments, encoded)
 }
 
 fn is_dots(segment: &str) -> bool {

@@ -131,7 +131,6 @@ impl<T> Router<T> {
         let host = host::name_of(host);
         let mut starts = Starts::new();
         for table in self.hosts.iter().filter(|table| table.host.accepts(host)) {
-            starts.clear();
             if let Some(route) = table.search(0, 0, &path, &mut starts, &mut |leaf| leaf.route(method)) {
                 return Outcome::Found(self.found(route, &path, &starts));
             }
@@ -256,7 +255,7 @@ impl<T> Router<T> {
 }
 
 impl HostTable {
-    /// Visits the leaves that match the path, the most specific first, until `accept` takes one.
+    /// Visits the leaves that match the path, the most specific first, until `accept` takes one. `starts` is as before when none is taken.
     fn search(
         &self,
         node: usize,
@@ -341,12 +340,11 @@ impl Leaf {
     /// `Err`: a method that another route has here already, and that route.
     fn add(&mut self, methods: &[String], route: usize) -> Result<(), (String, usize)> {
         if methods.is_empty() {
-            return match self.any {
-                Some(first) => Err(("every method".to_owned(), first)),
-                None => {
-                    self.any = Some(route);
-                    Ok(())
-                }
+            let first = *self.any.get_or_insert(route);
+            return if first == route {
+                Ok(())
+            } else {
+                Err(("every method".to_owned(), first))
             };
         }
         for method in methods {

@@ -1,3 +1,35 @@
 //! What answers a route: one module for each target.
 
 pub mod files;
+pub(crate) mod pool;
+pub(crate) mod respond;
+
+use std::{borrow::Cow, time::Instant};
+
+pub(crate) use self::{
+    files::FilesTarget,
+    pool::{PoolStream, PoolTarget},
+    respond::RespondTarget,
+};
+use crate::front::Head;
+
+/// Who answers.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Respond(RespondTarget),
+    Files(FilesTarget),
+    Pool(PoolTarget),
+}
+
+/// A request as its target sees it.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) head: &'a Head,
+    pub(crate) id: &'a str,
+    pub(crate) pattern: &'a str,
+    /// Names and decoded values.
+    pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
+    /// What the pattern's `*` took, percent-encoded.
+    pub(crate) rest: Option<&'a str>,
+    pub(crate) deadline: Instant,
+}

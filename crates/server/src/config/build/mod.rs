@@ -26,7 +26,7 @@ pub(super) fn build(
         surroundings,
         problems: Vec::new(),
     };
-    let server = builder.server(&sections.server);
+    let server = builder.server(&sections.server, !sections.pools.is_empty());
     let admin = builder.admin(&sections.admin, &server);
     let log = builder.log(&sections.log);
     let mut pools = BTreeMap::new();

@@ -89,7 +89,7 @@ fn unique() -> u64 {
 /// Uses every key.
 const EVERYTHING: &str = r#"
 [server]
-listen = ["127.0.0.1:8080", "[::1]:8080", "unix:web.sock", "localhost:0"]
+listen = ["127.0.0.1:8080", "[::1]:8080", "unix:web.sock", "localhost:0", "localhost:0"]
 threads = 3
 header_bytes_max = "16KiB"
 body_bytes_max = "2MB"
@@ -127,7 +127,7 @@ kill_grace = "100ms"
 idle_retire = "0s"
 recycle = { jobs = 1000, age = "1h", rss = "512MiB" }
 retry = "idempotent"
-env = { GREETING = "tab\there \"$$x\" é", URL = "http://${HOST}/" }
+env = { GREETING = "tab\there \"$${x}\" \u007f é", URL = "http://${HOST}/" }
 env_pass = ["HTTP_PROXY"]
 cwd = "public"
 
@@ -189,6 +189,12 @@ fn an_empty_file_has_every_default() {
         }]
     );
     assert_eq!(config.server.threads, 4);
+    let with_pool = "[pool.api]\nhandler = 'api.mjs'";
+    assert_eq!(
+        project.good(with_pool).server.threads,
+        2,
+        "workers need cores too"
+    );
     assert_eq!(config.server.header_bytes_max, 32 * 1024);
     assert_eq!(config.server.body_bytes_max, 1024 * 1024);
     assert_eq!(config.server.header_timeout, Duration::from_secs(10));
@@ -222,7 +228,34 @@ fn a_pool_of_one_line_has_every_default() {
         (pool.recycle.jobs, pool.recycle.age, pool.recycle.rss_bytes),
         (0, Duration::ZERO, 0)
     );
-    assert_eq!((pool.retry, &pool.cwd), (Retry::Never, &project.folder));
+    assert_eq!(
+        (pool.retry, pool.cwd.to_str()),
+        (Retry::Never, project.folder.to_str())
+    );
+}
+
+#[test]
+fn as_many_workers_as_cores_are_never_fewer_than_the_least() {
+    let project = Project::new();
+    let config = project.good("[pool.api]\nhandler = 'api.mjs'\nworkers = { min = 8 }");
+    assert_eq!(config.pools["api"].workers, Workers { min: 8, max: 8 });
+}
+
+#[test]
+fn routes_may_be_written_as_one_list() {
+    let project = Project::new();
+    let config = project.good("route = [{ path = '/a', respond = {} },\n{ path = '/b', respond = {} }]");
+    assert_eq!(config.routes[1].path, "/b");
+    let errors = project.errors("route = [{ path = '/a', respond = {} },\n{ path = '/b' }]");
+    assert!(
+        errors.starts_with("./forebay.toml:2: route: found none; a route has exactly one target"),
+        "{errors}"
+    );
+    let errors = project.errors("route = [1]");
+    assert_eq!(
+        errors,
+        "./forebay.toml:1: route: found [1], expected tables that each begin with [[route]]"
+    );
 }
 
 #[test]
@@ -252,10 +285,11 @@ fn every_key_reaches_its_place() {
             runtime: Runtime::Node,
             program,
             handler,
-            start
+            start,
+            runtime_flags: Vec::new(),
         }
     );
-    assert_eq!(api.env["GREETING"], "tab\there \"$x\" é");
+    assert_eq!(api.env["GREETING"], "tab\there \"${x}\" \u{7f} é");
     assert_eq!(api.env["URL"], "http://db/");
     assert_eq!((api.retry, api.recycle.rss_bytes), (Retry::Idempotent, 512 << 20));
     let command = vec!["ruby".to_owned(), "app.rb".to_owned()];
@@ -710,6 +744,25 @@ fn a_runtime_that_is_not_there_is_a_clear_error() {
         project.errors(text),
         "./forebay.toml:1: pool.api.runtime: FOREBAY_NODE is \"./api.mjs\", which is not an executable file"
     );
+}
+
+#[test]
+fn a_file_is_read_in_the_surroundings_of_this_process() {
+    let project = Project::new();
+    let file = project.folder.join("own.toml");
+    let text = "[pool.sh]\ncommand = ['sh']\nenv = { HOME = '${HOME:-/}' }\n[[route]]\npath = '/*'\nfiles = 'public'\n";
+    fs::write(&file, text).unwrap();
+    let config = Config::load(&file).unwrap();
+    assert_eq!((&config.file, &config.folder), (&file, &project.folder));
+    let Worker::Command { program, .. } = &config.pools["sh"].worker else {
+        panic!("not a command")
+    };
+    assert!(program.is_absolute() && program.ends_with("sh"), "{program:?}");
+    fs::write(&file, " ".repeat((4 << 20) + 1)).unwrap();
+    let source = std::error::Error::source(&Config::load(&file).unwrap_err())
+        .unwrap()
+        .to_string();
+    assert_eq!(source, "it is larger than 4194304 bytes");
 }
 
 #[test]

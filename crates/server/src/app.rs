@@ -1,0 +1,189 @@
+//! What a configuration becomes: routes with their targets, and the pools behind them. Immutable; a reload makes another one.
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+
+use forebay_pool::{Mailboxes, Options, Pool, Program, Recycle, Supervisor};
+
+use crate::{
+    config::{self, Config},
+    metrics::RouteCounts,
+    reply::HeaderLines,
+    router::{Router, RouterError, Rule},
+    runtime::{self, Sdk},
+    target::{FilesTarget, PoolTarget, RespondTarget, Target},
+};
+
+/// How long a worker may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// What a worker gets of the server's environment without being told.
+const ENV_PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
+
+/// Routes and pools in force.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) router: Router<Route>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+}
+
+/// A route: its limits, and who answers it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) deadline: Duration,
+    pub(crate) body_bytes_max: u64,
+    pub(crate) headers: HeaderLines,
+    pub(crate) target: Target,
+    pub(crate) counts: Arc<RouteCounts>,
+}
+
+/// Why a configuration does not become an app.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Two routes take the same requests.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+    /// A folder of static files cannot be opened.
+    #[error("cannot open the folder of route `{route}`")]
+    Folder {
+        /// The route's path.
+        route: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The SDK for workers cannot be laid down.
+    #[error(transparent)]
+    Sdk(#[from] runtime::SdkError),
+}
+
+impl App {
+    /// Starts the pools and compiles the routes.
+    pub(crate) fn build(
+        config: Config,
+        threads: usize,
+        supervisor: &Supervisor,
+        mailboxes: &Arc<Mailboxes>,
+    ) -> Result<Self, BuildError> {
+        let sdk = if config.pools.is_empty() {
+            None
+        } else {
+            Some(Sdk::unpack()?)
+        };
+        let mut pools = BTreeMap::new();
+        for (name, pool) in &config.pools {
+            let options = options(pool, sdk.as_ref());
+            pools.insert(name.clone(), Pool::start(options, supervisor, mailboxes.clone()));
+        }
+        let mut rules = Vec::with_capacity(config.routes.len());
+        for route in &config.routes {
+            rules.push(rule(route, &pools, threads)?);
+        }
+        Ok(Self {
+            router: Router::compile(rules)?,
+            pools,
+            config,
+        })
+    }
+}
+
+fn rule(
+    route: &config::Route,
+    pools: &BTreeMap<String, Pool>,
+    threads: usize,
+) -> Result<Rule<Route>, BuildError> {
+    let mut headers = HeaderLines::default();
+    for (name, value) in &route.headers {
+        headers.push_known(name, value);
+    }
+    let target = match &route.target {
+        config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
+        config::Target::Files(files) => Target::Files(FilesTarget::open(&files.folder).map_err(
+            |source| BuildError::Folder {
+                route: route.path.clone(),
+                source,
+            },
+        )?),
+        config::Target::Pool(way) => {
+            let pool = pools.get(&way.pool).expect("the configuration was checked");
+            Target::Pool(PoolTarget::new(pool.clone(), way))
+        }
+    };
+    Ok(Rule {
+        methods: route.methods.clone(),
+        host: route.host.clone(),
+        path: route.path.clone(),
+        target: Route {
+            deadline: route.deadline,
+            body_bytes_max: route.body_bytes_max,
+            headers,
+            target,
+            counts: Arc::new(RouteCounts::new(threads)),
+        },
+    })
+}
+
+fn options(pool: &config::Pool, sdk: Option<&Sdk>) -> Options {
+    Options {
+        name: pool.name.clone(),
+        program: program(pool, sdk),
+        workers_min: pool.workers.min,
+        workers_max: pool.workers.max,
+        concurrency: pool.concurrency as usize,
+        queue_max: pool.queue_max,
+        queue_bytes_max: usize::try_from(pool.queue_bytes_max).unwrap_or(usize::MAX),
+        start_timeout: START_TIMEOUT,
+        kill_grace: pool.kill_grace,
+        idle_retire: if pool.idle_retire.is_zero() {
+            Duration::MAX
+        } else {
+            pool.idle_retire
+        },
+        recycle: Recycle {
+            jobs: pool.recycle.jobs,
+            age: pool.recycle.age,
+            rss_bytes: pool.recycle.rss_bytes,
+        },
+    }
+}
+
+fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
+    let mut env: Vec<(OsString, OsString)> = ENV_PASSED
+        .into_iter()
+        .chain(pool.env_pass.iter().map(String::as_str))
+        .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
+        .collect();
+    env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
+    match &pool.worker {
+        config::Worker::Script {
+            runtime,
+            program,
+            handler,
+            start,
+            runtime_flags,
+        } => {
+            let sdk = sdk.expect("the SDK is unpacked when there are pools");
+            let launch = sdk.launch(*runtime, program, runtime_flags);
+            env.extend(launch.env);
+            Program {
+                argv: launch.argv,
+                env,
+                cwd: pool.cwd.clone(),
+                page: true,
+                handler: Some(handler.clone()),
+                start: start.clone(),
+            }
+        }
+        config::Worker::Command { program, command } => {
+            let mut argv: Vec<OsString> = command.iter().map(OsString::from).collect();
+            argv[0] = program.into();
+            Program {
+                argv,
+                env,
+                cwd: pool.cwd.clone(),
+                page: false,
+                handler: None,
+                start: None,
+            }
+        }
+    }
+}

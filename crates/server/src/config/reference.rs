@@ -1,0 +1,223 @@
+//! What the table of keys says to an editor (JSON Schema) and to a reader (Markdown). `docs/reference/` holds both, and a test keeps
+//! them fresh.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{Default, Key, Kind, SECTIONS, Section, Shape};
+use super::units::{print_duration, print_size};
+
+/// The JSON Schema (draft 7) of `forebay.toml`, for editors.
+pub fn schema() -> String {
+    let properties: Map<String, Value> = SECTIONS
+        .iter()
+        .map(|section| (section.name.to_owned(), section_schema(section)))
+        .collect();
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "forebay.toml",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+    });
+    format!("{schema:#}\n")
+}
+
+/// The reference of all keys, as Markdown.
+pub fn reference() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    for section in SECTIONS {
+        write_section(&mut out, section).expect("writing to a string does not fail");
+    }
+    out
+}
+
+const INTRODUCTION: &str = r#"# Configuration
+
+<!-- Made from crates/server/src/config/keys.rs. To refresh: FOREBAY_REFRESH=1 cargo test -p forebay-server --test reference -->
+
+Forebay reads `forebay.toml`, or the file after `-c`. `forebay check` says what is wrong with it, each problem with its line, and
+prints the effective configuration: every key with its value. What it prints is a configuration too.
+
+```toml
+#:schema ./forebay.schema.json
+
+[server]
+listen = ["127.0.0.1:8080"]
+
+[pool.api]
+handler = "handlers/api.mjs"
+workers = { min = 2, max = 8 }
+
+[[route]]
+path = "/static/*"
+files = "public"
+
+[[route]]
+path = "/api/*"
+pool = "api"
+deadline = "5s"
+```
+
+The first line tells an editor with a TOML language server where a copy of [forebay.schema.json](forebay.schema.json) is: it then explains and completes keys.
+
+**Values.** A size is a number of bytes, or a text with a unit: `B`, `KB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024).
+A duration is a text with a unit: `ms`, `s`, `m`, `h`. Neither has fractions: `1500ms`, not `1.5s`. Relative paths start at the folder
+of the file.
+
+**The environment.** In any text, `${NAME}` is the value of a variable, which must be set, and `${NAME:-default}` is `default` when the variable is
+unset or empty. `$$` is a dollar sign. Numbers, sizes and `true` or `false` may be written as texts for this: `max = "${WORKERS:-2}"`.
+
+**When a limit is reached** names the status that the client gets. A key without one is no limit on a request.
+"#;
+
+fn section_schema(section: &Section) -> Value {
+    let object = object_schema(section.keys);
+    match section.shape {
+        Shape::Once => described(object, section.meaning),
+        Shape::Named => described(
+            json!({ "type": "object", "additionalProperties": object }),
+            section.meaning,
+        ),
+        Shape::Repeated => described(json!({ "type": "array", "items": object }), section.meaning),
+    }
+}
+
+fn object_schema(keys: &[Key]) -> Value {
+    let properties: Map<String, Value> = keys
+        .iter()
+        .map(|key| (key.name.to_owned(), key_schema(key)))
+        .collect();
+    let required: Vec<&str> = keys
+        .iter()
+        .filter(|key| key.default == Default::Required)
+        .map(|key| key.name)
+        .collect();
+    let mut object = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    object
+}
+
+fn key_schema(key: &Key) -> Value {
+    let mut description = key.meaning.to_owned();
+    if !key.exceeded.is_empty() {
+        write!(description, " When reached: {}.", key.exceeded).expect("writing to a string does not fail");
+    }
+    let mut schema = described(kind_schema(&key.kind), &description);
+    if let Some(default) = default_value(key) {
+        schema["default"] = default;
+    }
+    schema
+}
+
+fn kind_schema(kind: &Kind) -> Value {
+    match kind {
+        Kind::Flag => {
+            json!({ "anyOf": [{ "type": "boolean" }, { "enum": ["true", "false"] }, substituted()] })
+        }
+        Kind::Integer { min, max } => json!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": "^[0-9]+$" },
+            substituted(),
+        ] }),
+        Kind::Size { min, max } => json!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": "^[0-9]+([KMGT]i?)?B?$" },
+            substituted(),
+        ] }),
+        Kind::Duration { .. } => {
+            json!({ "anyOf": [{ "type": "string", "pattern": "^[0-9]+(ms|s|m|h)$" }, substituted()] })
+        }
+        Kind::Choice(choices) => json!({ "anyOf": [{ "enum": choices }, substituted()] }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Texts { min } => json!({ "type": "array", "items": { "type": "string" }, "minItems": min }),
+        Kind::TextMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Json => json!({}),
+        Kind::Table(keys) => object_schema(keys),
+    }
+}
+
+/// A text whose value the environment decides.
+fn substituted() -> Value {
+    json!({ "type": "string", "pattern": "\\$\\{" })
+}
+
+fn described(mut schema: Value, description: &str) -> Value {
+    schema["description"] = json!(description);
+    schema
+}
+
+fn default_value(key: &Key) -> Option<Value> {
+    let Default::Is(text) = key.default else {
+        return None;
+    };
+    match &key.kind {
+        Kind::Flag | Kind::Integer { .. } => serde_json::from_str(text).ok(),
+        Kind::Texts { .. } if text.is_empty() => Some(json!([])),
+        Kind::Texts { .. } => Some(json!([text])),
+        Kind::TextMap | Kind::Table(_) => Some(json!({})),
+        _ => Some(json!(text)),
+    }
+}
+
+fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
+    write!(out, "\n## `{}`\n\n{}\n\n", section.heading(), section.meaning)?;
+    writeln!(
+        out,
+        "| key | value | default | meaning | when reached |\n|---|---|---|---|---|"
+    )?;
+    write_keys(out, section.keys, "")
+}
+
+/// A line for each key; those of a table within, after the table's own.
+fn write_keys(out: &mut String, keys: &[Key], prefix: &str) -> std::fmt::Result {
+    for key in keys {
+        let name = format!("{prefix}{}", key.name);
+        let default = default_cell(key);
+        let (kind, meaning, exceeded) = (kind_cell(&key.kind), key.meaning, key.exceeded);
+        writeln!(out, "| `{name}` | {kind} | {default} | {meaning} | {exceeded} |")?;
+        if let Kind::Table(inner) = &key.kind {
+            write_keys(out, inner, &format!("{name}."))?;
+        }
+    }
+    Ok(())
+}
+
+fn kind_cell(kind: &Kind) -> String {
+    match kind {
+        Kind::Flag => "`true` or `false`".to_owned(),
+        Kind::Integer { min, max } => format!("{min} to {max}"),
+        Kind::Size { min, max } => format!("{} to {}", print_size(*min), print_size(*max)),
+        Kind::Duration { min, max } => {
+            let print = |millis| print_duration(Duration::from_millis(millis));
+            format!("{} to {}", print(*min), print(*max))
+        }
+        Kind::Choice(choices) => choices
+            .iter()
+            .map(|choice| format!("`{choice}`"))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Kind::Text => "text".to_owned(),
+        Kind::Texts { .. } => "list of texts".to_owned(),
+        Kind::TextMap => "table of texts".to_owned(),
+        Kind::Json => "any".to_owned(),
+        Kind::Table(_) => "table".to_owned(),
+    }
+}
+
+fn default_cell(key: &Key) -> String {
+    match (key.default, &key.kind) {
+        (Default::Required, _) => "required".to_owned(),
+        (Default::Nothing, _) => "none".to_owned(),
+        (Default::From(other), _) => format!("`{other}`"),
+        (Default::Is(""), Kind::Texts { .. }) => "`[]`".to_owned(),
+        (Default::Is(_), Kind::TextMap | Kind::Table(_)) => "`{}`".to_owned(),
+        (Default::Is(text), Kind::Texts { .. }) => format!("`[\"{text}\"]`"),
+        (Default::Is(text), Kind::Flag | Kind::Integer { .. }) => format!("`{text}`"),
+        (Default::Is(text), _) => format!("`\"{text}\"`"),
+    }
+}

@@ -1,0 +1,254 @@
+//! Where a request's body ends: `Content-Length` and chunks (RFC 9112, 6 and 7). Pure; strict about line ends.
+
+use super::head::Framing;
+use crate::failure::Refusal;
+
+/// Longest line of a chunk's size with its extensions, and of one trailer field.
+const LINE_BYTES_MAX: usize = 4096;
+/// Most bytes of all trailer fields, which are read and dropped.
+const TRAILER_BYTES_MAX: usize = 16 * 1024;
+
+/// Takes a body's framing off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoder {
+    state: State,
+    taken: u64,
+    max: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Done,
+    Length(u64),
+    ChunkSize,
+    ChunkData(u64),
+    ChunkEnd,
+    Trailer { taken: usize },
+}
+
+/// What the start of the input is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step<'a> {
+    /// Bytes of the body; `used` bytes of input are done with.
+    Data { bytes: &'a [u8], used: usize },
+    /// Framing only; `used` bytes are done with, which may be none: then more input is needed.
+    Framing { used: usize },
+    /// The body has ended; nothing more is taken.
+    End,
+}
+
+impl Decoder {
+    /// For a body of at most `max` bytes. A length beyond that is refused at once.
+    pub(crate) fn new(framing: Framing, max: u64) -> Result<Self, Refusal> {
+        let state = match framing {
+            Framing::None => State::Done,
+            Framing::Length(length) if length > max => {
+                return Err(Refusal::BodyTooLarge { body_bytes_max: max });
+            }
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::ChunkSize,
+        };
+        Ok(Self { state, taken: 0, max })
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Looks at the input's start.
+    pub(crate) fn step<'a>(&mut self, input: &'a [u8]) -> Result<Step<'a>, Refusal> {
+        match self.state {
+            State::Done => Ok(Step::End),
+            _ if input.is_empty() => Ok(Step::Framing { used: 0 }),
+            State::Length(left) => {
+                let bytes = take(input, left);
+                let left = left - bytes.len() as u64;
+                self.state = if left == 0 {
+                    State::Done
+                } else {
+                    State::Length(left)
+                };
+                Ok(Step::Data {
+                    bytes,
+                    used: bytes.len(),
+                })
+            }
+            State::ChunkData(left) => {
+                let bytes = take(input, left);
+                let left = left - bytes.len() as u64;
+                self.state = if left == 0 {
+                    State::ChunkEnd
+                } else {
+                    State::ChunkData(left)
+                };
+                Ok(Step::Data {
+                    bytes,
+                    used: bytes.len(),
+                })
+            }
+            State::ChunkEnd => match input {
+                [b'\r', b'\n', ..] => {
+                    self.state = State::ChunkSize;
+                    Ok(Step::Framing { used: 2 })
+                }
+                [b'\r'] => Ok(Step::Framing { used: 0 }),
+                _ => Err(malformed("a chunk is longer than its size")),
+            },
+            State::ChunkSize => match line(input)? {
+                None => Ok(Step::Framing { used: 0 }),
+                Some(text) => {
+                    self.start_chunk(text)?;
+                    Ok(Step::Framing { used: text.len() + 2 })
+                }
+            },
+            State::Trailer { taken } => match line(input)? {
+                None => Ok(Step::Framing { used: 0 }),
+                Some([]) => {
+                    self.state = State::Done;
+                    Ok(Step::Framing { used: 2 })
+                }
+                Some(text) => {
+                    let taken = taken + text.len() + 2;
+                    if taken > TRAILER_BYTES_MAX {
+                        return Err(malformed("trailer fields are too long"));
+                    }
+                    self.state = State::Trailer { taken };
+                    Ok(Step::Framing { used: text.len() + 2 })
+                }
+            },
+        }
+    }
+
+    fn start_chunk(&mut self, line: &[u8]) -> Result<(), Refusal> {
+        let size = line
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii_end();
+        let valid = !size.is_empty() && size.len() <= 16 && size.iter().all(u8::is_ascii_hexdigit);
+        let size = std::str::from_utf8(size)
+            .ok()
+            .filter(|_| valid)
+            .and_then(|size| u64::from_str_radix(size, 16).ok())
+            .ok_or(malformed("a chunk's size is not a hexadecimal number"))?;
+        self.taken = self.taken.saturating_add(size);
+        if self.taken > self.max {
+            return Err(Refusal::BodyTooLarge {
+                body_bytes_max: self.max,
+            });
+        }
+        self.state = if size == 0 {
+            State::Trailer { taken: 0 }
+        } else {
+            State::ChunkData(size)
+        };
+        Ok(())
+    }
+}
+
+fn malformed(what: &'static str) -> Refusal {
+    Refusal::Malformed { what }
+}
+
+fn take(input: &[u8], at_most: u64) -> &[u8] {
+    let length = usize::try_from(at_most).unwrap_or(usize::MAX).min(input.len());
+    &input[..length]
+}
+
+/// A line without its CR LF, once it is whole.
+fn line(input: &[u8]) -> Result<Option<&[u8]>, Refusal> {
+    match memchr::memchr(b'\n', &input[..input.len().min(LINE_BYTES_MAX)]) {
+        Some(at) if at > 0 && input[at - 1] == b'\r' => Ok(Some(&input[..at - 1])),
+        Some(_) => Err(malformed("a line ends without carriage return")),
+        None if input.len() >= LINE_BYTES_MAX => Err(malformed("a line of the chunked body is too long")),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes input that arrives in pieces of `piece` bytes; returns the body and what is left of the input.
+    fn decode(framing: Framing, max: u64, input: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
+        let mut decoder = Decoder::new(framing, max)?;
+        let (mut body, mut pending, mut arriving) = (Vec::new(), Vec::new(), input);
+        loop {
+            let used = match decoder.step(&pending)? {
+                Step::End => break,
+                Step::Data { bytes, used } => {
+                    body.extend_from_slice(bytes);
+                    used
+                }
+                Step::Framing { used } => used,
+            };
+            pending.drain(..used);
+            if used == 0 {
+                assert!(!arriving.is_empty(), "the body has ended");
+                let (now, later) = arriving.split_at(piece.min(arriving.len()));
+                pending.extend_from_slice(now);
+                arriving = later;
+            }
+        }
+        pending.extend_from_slice(arriving);
+        Ok((body, pending))
+    }
+
+    #[test]
+    fn a_body_is_the_same_however_it_arrives() {
+        let chunked = b"5\r\nhello\r\n00B;name=\"v\"\r\n world, all\r\n0\r\nTrailer: x\r\n\r\nGET /";
+        for piece in 1..chunked.len() {
+            let decoded = decode(Framing::Chunked, 100, chunked, piece).unwrap();
+            assert_eq!(
+                decoded,
+                (b"hello world, all".to_vec(), b"GET /".to_vec()),
+                "pieces of {piece}"
+            );
+            let decoded = decode(Framing::Length(7), 100, b"1234567GET", piece).unwrap();
+            assert_eq!(decoded, (b"1234567".to_vec(), b"GET".to_vec()));
+        }
+    }
+
+    #[test]
+    fn framing_that_is_not_exact_is_refused() {
+        for (input, what) in [
+            (
+                &b"5\nhello\r\n0\r\n\r\n"[..],
+                "a line ends without carriage return",
+            ),
+            (b"5\r\nhello!\r\n", "a chunk is longer than its size"),
+            (b"0x5\r\nhello\r\n", "a chunk's size is not a hexadecimal number"),
+            (b"-1\r\n", "a chunk's size is not a hexadecimal number"),
+            (b"\r\n", "a chunk's size is not a hexadecimal number"),
+            (
+                b"11111111111111111\r\n",
+                "a chunk's size is not a hexadecimal number",
+            ),
+        ] {
+            assert_eq!(
+                decode(Framing::Chunked, 100, input, 64),
+                Err(malformed(what)),
+                "{input:?}"
+            );
+        }
+        let endless = [b'1'; LINE_BYTES_MAX];
+        assert_eq!(
+            decode(Framing::Chunked, 100, &endless, 64),
+            Err(malformed("a line of the chunked body is too long"))
+        );
+    }
+
+    #[test]
+    fn a_body_over_its_limit_is_refused_before_it_is_read() {
+        let refusal = Refusal::BodyTooLarge { body_bytes_max: 10 };
+        assert_eq!(decode(Framing::Length(11), 10, b"", 1), Err(refusal.clone()));
+        assert_eq!(
+            decode(Framing::Chunked, 10, b"6\r\nabcdef\r\n5\r\n", 99),
+            Err(refusal.clone())
+        );
+        assert_eq!(
+            decode(Framing::Chunked, 10, b"ffffffffffffffff\r\n", 99),
+            Err(refusal)
+        );
+    }
+}

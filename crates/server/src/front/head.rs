@@ -1,0 +1,438 @@
+//! The head of an HTTP/1.1 request: parsed by `httparse`, then held to what RFC 9112 lets a server refuse. Whatever could be read in
+//! two ways by two programs is refused: both lengths, repeated lengths, folded lines, bare line feeds.
+
+use std::mem::MaybeUninit;
+
+use smallvec::SmallVec;
+
+use crate::failure::Refusal;
+
+/// Most header fields of one request.
+const FIELDS_MAX: usize = 100;
+
+/// A request's head. Its memory is used again for the next request of the connection.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    bytes: Vec<u8>,
+    method: Span,
+    path: Span,
+    query: Span,
+    host: Span,
+    fields: SmallVec<[(Span, Span); 16]>,
+    pub(crate) framing: Framing,
+    pub(crate) keep_alive: bool,
+    pub(crate) expects_continue: bool,
+    /// HTTP/1.0: no chunked answers.
+    pub(crate) is_http10: bool,
+}
+
+/// A part of the head's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// How the request's body is delimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is none.
+    #[default]
+    None,
+    /// So many bytes follow.
+    Length(u64),
+    /// Chunks follow.
+    Chunked,
+}
+
+/// What the bytes received so far are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A whole head of so many bytes.
+    Whole(usize),
+    /// Not yet a whole head.
+    Partial,
+}
+
+impl Head {
+    /// Reads a head from the start of `bytes`, at most `bytes_max` long.
+    pub(crate) fn parse(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Parsed, Refusal> {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
+            Ok(httparse::Status::Complete(length)) if length <= bytes_max => length,
+            Ok(httparse::Status::Partial) if bytes.len() < bytes_max => return Ok(Parsed::Partial),
+            Ok(_) => {
+                return Err(Refusal::HeadTooLarge {
+                    header_bytes_max: bytes_max,
+                });
+            }
+            Err(httparse::Error::TooManyHeaders) => return Err(Refusal::TooManyFields { max: FIELDS_MAX }),
+            Err(httparse::Error::Version) => return Err(Refusal::Version),
+            Err(error) => {
+                return Err(Refusal::Malformed {
+                    what: describe(error),
+                });
+            }
+        };
+        if has_bare_line_feed(&bytes[..length]) {
+            return Err(Refusal::Malformed {
+                what: "a line ends without carriage return",
+            });
+        }
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&bytes[..length]);
+        self.fields.clear();
+        let base = bytes.as_ptr() as usize;
+        let span = |part: &[u8]| {
+            let start = (part.as_ptr() as usize - base) as u32;
+            Span {
+                start,
+                end: start + part.len() as u32,
+            }
+        };
+        self.method = span(request.method.expect("a whole head has a method").as_bytes());
+        let target = request.path.expect("a whole head has a target");
+        let target_span = span(target.as_bytes());
+        self.is_http10 = request.version == Some(0);
+        for field in request.headers.iter() {
+            self.fields.push((span(field.name.as_bytes()), span(field.value)));
+        }
+        for (name, _) in &self.fields {
+            self.bytes[name.start as usize..name.end as usize].make_ascii_lowercase();
+        }
+        self.take_target(target, target_span)?;
+        self.take_fields()?;
+        Ok(Parsed::Whole(length))
+    }
+
+    /// Splits origin-form, absolute-form and asterisk-form (RFC 9112, 3.2). Only an authority in the target overrides Host.
+    fn take_target(&mut self, target: &str, span: Span) -> Result<(), Refusal> {
+        self.host = Span::default();
+        let mut start = span.start;
+        if target != "*" && !target.starts_with('/') {
+            let scheme = ["http://", "https://"]
+                .into_iter()
+                .find(|scheme| {
+                    target
+                        .get(..scheme.len())
+                        .is_some_and(|t| t.eq_ignore_ascii_case(scheme))
+                })
+                .ok_or(Refusal::Malformed {
+                    what: "the request target is neither a path nor an http URL",
+                })?;
+            let authority = &target[scheme.len()..];
+            let length = authority.find(['/', '?']).unwrap_or(authority.len());
+            self.host = Span {
+                start: span.start + scheme.len() as u32,
+                end: span.start + (scheme.len() + length) as u32,
+            };
+            start = self.host.end;
+        }
+        let rest = &self.bytes[start as usize..span.end as usize];
+        if rest.contains(&b'#') {
+            return Err(Refusal::Malformed {
+                what: "the request target has a fragment",
+            });
+        }
+        match memchr::memchr(b'?', rest) {
+            Some(at) => {
+                self.path = Span {
+                    start,
+                    end: start + at as u32,
+                };
+                self.query = Span {
+                    start: start + at as u32 + 1,
+                    end: span.end,
+                };
+            }
+            None => {
+                self.path = Span { start, end: span.end };
+                self.query = Span {
+                    start: span.end,
+                    end: span.end,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the fields that steer the connection.
+    fn take_fields(&mut self) -> Result<(), Refusal> {
+        let malformed = |what| Refusal::Malformed { what };
+        let (mut length, mut chunked, mut hosts) = (None, false, 0);
+        let (mut close, mut keep_alive) = (false, false);
+        self.expects_continue = false;
+        let mut host = None;
+        for &(name, value) in &self.fields {
+            let (name, text) = (self.slice(name), self.slice(value));
+            match name {
+                b"content-length" => {
+                    if length.is_some() {
+                        return Err(malformed("content-length is given twice"));
+                    }
+                    length = Some(decimal(text).ok_or(malformed("content-length is not a decimal number"))?);
+                }
+                b"transfer-encoding" => {
+                    if chunked || !text.eq_ignore_ascii_case(b"chunked") {
+                        return Err(Refusal::TransferCoding);
+                    }
+                    chunked = true;
+                }
+                b"host" => {
+                    hosts += 1;
+                    host = Some(value);
+                    if !text.iter().all(|&byte| is_host_byte(byte)) {
+                        return Err(malformed("host is not a host name"));
+                    }
+                }
+                b"connection" => {
+                    for option in text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                        close |= option.eq_ignore_ascii_case(b"close");
+                        keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    }
+                }
+                b"expect" => {
+                    if !text.eq_ignore_ascii_case(b"100-continue") {
+                        return Err(Refusal::Expectation);
+                    }
+                    self.expects_continue = !self.is_http10;
+                }
+                _ => {}
+            }
+        }
+        if hosts > 1 || (hosts == 0 && !self.is_http10) {
+            return Err(malformed("HTTP/1.1 needs exactly one host field"));
+        }
+        if chunked && (length.is_some() || self.is_http10) {
+            return Err(malformed("the body's length is given in two ways"));
+        }
+        if self.host.end == 0 {
+            self.host = host.unwrap_or_default();
+        }
+        self.framing = match (chunked, length) {
+            (true, _) => Framing::Chunked,
+            (false, None | Some(0)) => Framing::None,
+            (false, Some(length)) => Framing::Length(length),
+        };
+        self.keep_alive = !close && (keep_alive || !self.is_http10);
+        Ok(())
+    }
+
+    fn slice(&self, span: Span) -> &[u8] {
+        &self.bytes[span.start as usize..span.end as usize]
+    }
+
+    fn text(&self, span: Span) -> &str {
+        // Methods, targets and hosts were checked to be ASCII or UTF-8 by the parser.
+        std::str::from_utf8(self.slice(span)).unwrap_or_default()
+    }
+
+    /// The method, as received.
+    pub(crate) fn method(&self) -> &str {
+        match self.slice(self.method) {
+            b"GET" => "GET",
+            b"POST" => "POST",
+            b"HEAD" => "HEAD",
+            _ => self.text(self.method),
+        }
+    }
+
+    /// The path, percent-encoded as received; `/` when the target has none.
+    pub(crate) fn path(&self) -> &str {
+        match self.text(self.path) {
+            "" => "/",
+            path => path,
+        }
+    }
+
+    /// The query without `?`, as received.
+    pub(crate) fn query(&self) -> &[u8] {
+        self.slice(self.query)
+    }
+
+    /// The authority of the target or the Host field; may be empty.
+    pub(crate) fn host(&self) -> &str {
+        self.text(self.host)
+    }
+
+    /// All fields in order, names in lower case.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields
+            .iter()
+            .map(|&(name, value)| (self.slice(name), self.slice(value)))
+    }
+
+    /// The first value of a field, whose name is given in lower case.
+    pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
+        self.fields()
+            .find(|(found, _)| *found == name.as_bytes())
+            .map(|(_, value)| value)
+    }
+
+    /// Gives memory back that an unusually large head took.
+    pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(bytes_max);
+        self.fields.clear();
+    }
+}
+
+fn describe(error: httparse::Error) -> &'static str {
+    match error {
+        httparse::Error::HeaderName => "a header name has a byte that is not allowed",
+        httparse::Error::HeaderValue => "a header value has a byte that is not allowed",
+        httparse::Error::NewLine => "a line ends without carriage return and line feed",
+        httparse::Error::Token => "the request line has a byte that is not allowed",
+        _ => "the request line is not one",
+    }
+}
+
+fn has_bare_line_feed(head: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
+}
+
+/// Digits only, as RFC 9110, 8.6 has it: no sign, no list.
+fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Bytes of `uri-host [ ":" port ]` (RFC 3986, 3.2.2).
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(bytes: &[u8]) -> Result<(Parsed, Head), Refusal> {
+        let mut head = Head::default();
+        head.parse(bytes, 8192).map(|parsed| (parsed, head))
+    }
+
+    fn refused(bytes: &[u8]) -> String {
+        parse(bytes).map(|(parsed, _)| parsed).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_head_is_split_into_its_parts() {
+        let bytes = b"GET /a%20b?x=1&y HTTP/1.1\r\nHost: Example.com:80\r\nX-A: 1\r\nx-a: 2\r\n\r\nrest";
+        let (parsed, head) = parse(bytes).unwrap();
+        assert_eq!(parsed, Parsed::Whole(bytes.len() - 4));
+        assert_eq!(
+            (head.method(), head.path(), head.query()),
+            ("GET", "/a%20b", &b"x=1&y"[..])
+        );
+        assert_eq!(head.host(), "Example.com:80");
+        let fields: Vec<_> = head.fields().collect();
+        assert_eq!(fields[1..], [(&b"x-a"[..], &b"1"[..]), (b"x-a", b"2")]);
+        assert!(head.keep_alive);
+        assert_eq!(head.framing, Framing::None);
+    }
+
+    #[test]
+    fn an_absolute_target_overrides_the_host() {
+        let (_, head) = parse(b"GET http://a.example/p?q HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
+        assert_eq!(
+            (head.host(), head.path(), head.query()),
+            ("a.example", "/p", &b"q"[..])
+        );
+        let (_, head) = parse(b"GET http://a.example?q HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
+        assert_eq!(
+            (head.host(), head.path(), head.query()),
+            ("a.example", "/", &b"q"[..])
+        );
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_refused() {
+        let with = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        for (fields, what) in [
+            (
+                "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+                "malformed request: the body's length is given in two ways",
+            ),
+            (
+                "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
+                "malformed request: the body's length is given in two ways",
+            ),
+            (
+                "Content-Length: 3\r\nContent-Length: 3\r\n",
+                "malformed request: content-length is given twice",
+            ),
+            (
+                "Content-Length: 3, 3\r\n",
+                "malformed request: content-length is not a decimal number",
+            ),
+            (
+                "Content-Length: +3\r\n",
+                "malformed request: content-length is not a decimal number",
+            ),
+            (
+                "Transfer-Encoding: gzip, chunked\r\n",
+                "only the transfer coding `chunked` is understood",
+            ),
+            (
+                "X: a\r\n b\r\n",
+                "malformed request: a header name has a byte that is not allowed",
+            ),
+            (
+                "X : a\r\n",
+                "malformed request: a header name has a byte that is not allowed",
+            ),
+            (
+                "X: a\nY: b\r\n",
+                "malformed request: a line ends without carriage return",
+            ),
+            (
+                "Host: b\r\n",
+                "malformed request: HTTP/1.1 needs exactly one host field",
+            ),
+            (
+                "Expect: tea\r\n",
+                "only the expectation `100-continue` is understood",
+            ),
+        ] {
+            assert_eq!(refused(with(fields).as_bytes()), what, "{fields:?}");
+        }
+        assert_eq!(
+            refused(b"GET / HTTP/1.1\r\n\r\n"),
+            "malformed request: HTTP/1.1 needs exactly one host field"
+        );
+        assert_eq!(
+            refused(b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
+            "only HTTP/1.0 and HTTP/1.1 are understood"
+        );
+        assert_eq!(
+            refused(b"GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"),
+            "malformed request: the request target has a fragment"
+        );
+    }
+
+    #[test]
+    fn a_head_over_its_limit_is_refused_whole_or_not() {
+        let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(9000));
+        let message = "header section is too large (header_bytes_max 8192)";
+        assert_eq!(refused(long.as_bytes()), message);
+        assert_eq!(refused(&long.as_bytes()[..8192]), message);
+        assert_eq!(parse(&long.as_bytes()[..8191]).unwrap().0, Parsed::Partial);
+        let fields = "a: b\r\n".repeat(101);
+        let many = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        assert_eq!(refused(many.as_bytes()), "more than 100 header fields");
+    }
+
+    #[test]
+    fn connection_options_follow_the_version() {
+        let keeps = |head: &str| parse(head.as_bytes()).unwrap().1.keep_alive;
+        assert!(keeps("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert!(!keeps(
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"
+        ));
+        assert!(!keeps("GET / HTTP/1.0\r\n\r\n"));
+        assert!(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+    }
+}

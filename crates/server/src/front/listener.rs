@@ -1,0 +1,173 @@
+//! Listening sockets: bound once at the start, so that an address in use is known before anything else happens.
+
+use std::{
+    fs, io,
+    net::{SocketAddr, ToSocketAddrs},
+    os::unix::net::UnixStream as StdUnixStream,
+    path::{Path, PathBuf},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::config::Listen;
+
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A bound address with a listening socket for each I/O thread.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    sockets: Vec<Socket>,
+    at: At,
+}
+
+#[derive(Clone, Debug)]
+enum At {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Bound {
+    /// Binds an address for so many threads.
+    pub(crate) fn bind(listen: &Listen, threads: usize) -> io::Result<Self> {
+        match listen {
+            Listen::Tcp { host, port } => {
+                let mut addresses = (host.as_str(), *port).to_socket_addrs()?;
+                let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+                Self::bind_tcp(address, threads)
+            }
+            Listen::Unix(path) => Self::bind_unix(path, threads),
+        }
+    }
+
+    fn bind_tcp(address: SocketAddr, threads: usize) -> io::Result<Self> {
+        // With SO_REUSEPORT a second server could share the port unnoticed. Without it, binding fails if anyone listens there.
+        drop(tcp_socket(address, false)?);
+        let first = tcp_socket(address, true)?;
+        let address = first
+            .local_addr()?
+            .as_socket()
+            .expect("a TCP socket has an IP address");
+        let mut sockets = vec![first];
+        for _ in 1..threads {
+            sockets.push(tcp_socket(address, true)?);
+        }
+        for socket in &sockets {
+            socket.listen(BACKLOG)?;
+        }
+        Ok(Self {
+            sockets,
+            at: At::Tcp(address),
+        })
+    }
+
+    fn bind_unix(path: &Path, threads: usize) -> io::Result<Self> {
+        let socket = unix_socket(path)?;
+        let sockets = (0..threads)
+            .map(|_| socket.try_clone())
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            sockets,
+            at: At::Unix(path.to_owned()),
+        })
+    }
+
+    /// The address as a URL, or as `unix:path`.
+    pub(crate) fn url(&self) -> String {
+        match &self.at {
+            At::Tcp(address) => format!("http://{address}"),
+            At::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// The socket of one thread.
+    pub(super) fn for_thread(&self, thread: usize) -> io::Result<Accepting> {
+        let socket = self.sockets[thread].try_clone()?;
+        Ok(match self.at {
+            At::Tcp(_) => Accepting::Tcp(socket.into()),
+            At::Unix(_) => Accepting::Unix(socket.into()),
+        })
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let At::Unix(path) = &self.at {
+            // Somebody may have removed it already, and then there is nothing to clean up.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// Listens at a path. A socket file that nobody answers behind is left over from a server that was killed, and replaced.
+pub(crate) fn unix_socket(path: &Path) -> io::Result<Socket> {
+    use std::os::unix::fs::FileTypeExt;
+    let left_over = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+        && StdUnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if left_over {
+        fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// A listening socket on its way to its thread.
+#[derive(Debug)]
+pub(super) enum Accepting {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+/// A listening socket, watched by its thread.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A new connection.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
+}
+
+impl Accepting {
+    pub(super) fn register(self) -> io::Result<Listener> {
+        Ok(match self {
+            Self::Tcp(socket) => Listener::Tcp(TcpListener::from_std(socket)?),
+            Self::Unix(socket) => Listener::Unix(UnixListener::from_std(socket)?),
+        })
+    }
+}
+
+impl Listener {
+    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+        match self {
+            Self::Tcp(listener) => {
+                let (socket, peer) = listener.accept().await?;
+                socket.set_nodelay(true)?;
+                Ok(Accepted::Tcp(socket, peer))
+            }
+            Self::Unix(listener) => Ok(Accepted::Unix(listener.accept().await?.0)),
+        }
+    }
+}

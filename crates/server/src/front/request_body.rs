@@ -1,0 +1,170 @@
+//! The body of the request that a connection is at, as its target reads it.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use super::{
+    Limits,
+    body::{Decoder, Step},
+    head::Head,
+    wire::{Filled, Stream, Wire},
+};
+use crate::failure::Refusal;
+
+/// Bytes that are read at a time to be dropped.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Body bytes that are read only to be dropped, so that the connection can go on.
+const DISCARD_BYTES_MAX: usize = 256 * 1024;
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Why a target stops working on a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is answered with this.
+    Refused(Refusal),
+    /// Nobody is there to be answered.
+    Gone,
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<forebay_pool::Failure> for End {
+    fn from(failure: forebay_pool::Failure) -> Self {
+        Self::Refused(failure.into())
+    }
+}
+
+/// What is known of a request's body while it is read off its connection.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    decoder: Decoder,
+    /// The client waits for `100 Continue` before it sends the body.
+    continue_due: bool,
+    limits: Limits,
+    until: Option<Instant>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(head: &Head, body_bytes_max: u64, limits: Limits) -> Result<Self, Refusal> {
+        let decoder = Decoder::new(head.framing, body_bytes_max)?;
+        let continue_due = head.expects_continue && !decoder.ended();
+        Ok(Self {
+            decoder,
+            continue_due,
+            limits,
+            until: None,
+        })
+    }
+
+    /// Whether all of it was read.
+    pub(crate) fn ended(&self) -> bool {
+        self.decoder.ended()
+    }
+
+    async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
+        if std::mem::take(&mut self.continue_due) {
+            wire.write_all(CONTINUE, self.limits.body_timeout)
+                .await
+                .map_err(|_| End::Gone)?;
+        }
+        Ok(())
+    }
+
+    /// Reads until the end or until there are at least `enough` bytes.
+    pub(crate) async fn read<S: Stream>(
+        &mut self,
+        wire: &mut Wire<S>,
+        enough: usize,
+    ) -> Result<Vec<u8>, End> {
+        let mut body = Vec::new();
+        if self.ended() {
+            return Ok(body);
+        }
+        self.permit(wire).await?;
+        while !self.ended() && body.len() < enough {
+            let room = enough - body.len();
+            poll_fn(|cx| self.poll_read(wire, cx, room, |bytes| body.extend_from_slice(bytes))).await?;
+        }
+        Ok(body)
+    }
+
+    /// Reads some bytes, at most `room`. Progress within `body_timeout` is required of the client.
+    pub(crate) fn poll_read<S: Stream>(
+        &mut self,
+        wire: &mut Wire<S>,
+        cx: &mut Context<'_>,
+        room: usize,
+        take: impl FnOnce(&[u8]),
+    ) -> Poll<Result<(), End>> {
+        loop {
+            let input = wire.input();
+            match self.decoder.step(&input[..input.len().min(room.max(1))]) {
+                Err(refusal) => return Poll::Ready(Err(refusal.into())),
+                Ok(Step::End) => return Poll::Ready(Ok(())),
+                Ok(Step::Data { bytes, used }) => {
+                    take(bytes);
+                    wire.take(used);
+                    self.until = None;
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Step::Framing { used: 0 }) => {
+                    // A framing line may be longer than the room that was looked at.
+                    if input.len() > room && self.skip_framing(wire)? {
+                        continue;
+                    }
+                    ready!(self.poll_more(wire, cx))?;
+                }
+                Ok(Step::Framing { used }) => {
+                    wire.take(used);
+                    if self.decoder.ended() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes framing off with all of the input in sight; false when even that is not enough.
+    fn skip_framing<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<bool, Refusal> {
+        let used = match self.decoder.step(wire.input())? {
+            Step::Framing { used } => used,
+            Step::Data { .. } | Step::End => unreachable!("the same bytes were framing before"),
+        };
+        wire.take(used);
+        Ok(used > 0)
+    }
+
+    fn poll_more<S: Stream>(&mut self, wire: &mut Wire<S>, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let body_timeout = self.limits.body_timeout;
+        let until = *self.until.get_or_insert_with(|| Instant::now() + body_timeout);
+        match ready!(wire.poll_fill_until(cx, until)) {
+            Filled::Bytes => Poll::Ready(Ok(())),
+            Filled::End => Poll::Ready(Err(End::Gone)),
+            Filled::TimedOut => Poll::Ready(Err(Refusal::BodyTimeout { body_timeout }.into())),
+        }
+    }
+
+    /// Reads and drops what is left, if that is little. False: the connection cannot go on.
+    pub(crate) async fn discard<S: Stream>(&mut self, wire: &mut Wire<S>) -> bool {
+        if self.continue_due {
+            return false;
+        }
+        let mut dropped = 0;
+        while !self.ended() && dropped < DISCARD_BYTES_MAX {
+            let read =
+                poll_fn(|cx| self.poll_read(wire, cx, PIECE_BYTES, |bytes| dropped += bytes.len())).await;
+            if read.is_err() {
+                return false;
+            }
+        }
+        self.ended()
+    }
+}

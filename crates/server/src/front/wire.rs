@@ -1,0 +1,184 @@
+//! A connection's bytes in both directions, with the limits of time. Knows nothing of requests.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Sleep,
+};
+
+use super::thread::Thread;
+
+/// Input kept by a connection that waits for its next request.
+const IDLE_BUFFER_BYTES: usize = 1024;
+
+/// Bytes that a client may send ahead of its answer and that are kept.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// What connections are made of: TCP, Unix sockets, and whatever wraps them.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+/// The two directions of one connection.
+#[derive(Debug)]
+pub(crate) struct Wire<S> {
+    socket: S,
+    thread: Rc<Thread>,
+    input: Vec<u8>,
+    taken: usize,
+    ended: bool,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// How waiting for input ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    Bytes,
+    /// The client sends nothing more, or is gone.
+    End,
+    TimedOut,
+}
+
+impl<S: Stream> Wire<S> {
+    pub(crate) fn new(socket: S, thread: Rc<Thread>, now: Instant) -> Self {
+        let timer = Box::pin(tokio::time::sleep_until(now.into()));
+        Self {
+            socket,
+            thread,
+            input: Vec::new(),
+            taken: 0,
+            ended: false,
+            timer,
+        }
+    }
+
+    /// What was received and not yet taken.
+    pub(crate) fn input(&self) -> &[u8] {
+        &self.input[self.taken..]
+    }
+
+    /// Takes bytes off the input's start.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.taken += bytes;
+        if self.taken == self.input.len() {
+            self.input.clear();
+            self.taken = 0;
+        }
+    }
+
+    /// Gives memory back before a long wait.
+    pub(crate) fn shrink(&mut self) {
+        if self.input.is_empty() {
+            self.input.shrink_to(IDLE_BUFFER_BYTES);
+        }
+    }
+
+    /// Reads once through the thread's buffer.
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Filled> {
+        if self.ended {
+            return Poll::Ready(Filled::End);
+        }
+        let mut scratch = self.thread.scratch.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut scratch[..]);
+        let read = std::task::ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer));
+        let bytes = buffer.filled();
+        if read.is_err() || bytes.is_empty() {
+            self.ended = true;
+            return Poll::Ready(Filled::End);
+        }
+        if self.taken > 0 {
+            self.input.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.input.extend_from_slice(bytes);
+        Poll::Ready(Filled::Bytes)
+    }
+
+    /// Polls for more input, at most until `deadline`.
+    pub(crate) fn poll_fill_until(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<Filled> {
+        if let Poll::Ready(filled) = self.poll_fill(cx) {
+            return Poll::Ready(filled);
+        }
+        if self.timer.deadline() != deadline.into() {
+            self.timer.as_mut().reset(deadline.into());
+        }
+        self.timer.as_mut().poll(cx).map(|()| Filled::TimedOut)
+    }
+
+    /// Waits for more input, at most until `deadline`.
+    pub(crate) async fn fill(&mut self, deadline: Instant) -> Filled {
+        poll_fn(|cx| self.poll_fill_until(cx, deadline)).await
+    }
+
+    /// As [`Wire::fill`], but also ends as timed out when the server drains.
+    pub(crate) async fn fill_idle(&mut self, deadline: Instant) -> Filled {
+        poll_fn(|cx| match self.poll_fill_until(cx, deadline) {
+            Poll::Pending if self.thread.is_draining() => Poll::Ready(Filled::TimedOut),
+            polled => polled,
+        })
+        .await
+    }
+
+    /// Polls whether the client is gone. What it sends meanwhile is kept, up to a bound; beyond that nothing is read, and its
+    /// going is noticed when the answer is written.
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.input().len() < AHEAD_BYTES_MAX {
+            match self.poll_fill(cx) {
+                Poll::Ready(Filled::Bytes) => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Writes everything. A client that takes nothing for `stall_max` is given up.
+    pub(crate) async fn write_all(&mut self, mut bytes: &[u8], stall_max: Duration) -> io::Result<()> {
+        let mut armed = false;
+        while !bytes.is_empty() {
+            let written = poll_fn(|cx| {
+                if let Poll::Ready(written) = Pin::new(&mut self.socket).poll_write(cx, bytes) {
+                    armed = false;
+                    return Poll::Ready(written);
+                }
+                if !armed {
+                    armed = true;
+                    self.timer.as_mut().reset((Instant::now() + stall_max).into());
+                }
+                self.timer
+                    .as_mut()
+                    .poll(cx)
+                    .map(|()| Err(io::ErrorKind::TimedOut.into()))
+            })
+            .await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Ends the sending direction, then reads what still comes for a short while: closing a socket with unread input would
+    /// reset the connection, and the client would lose the answer (RFC 9112, 9.6).
+    pub(crate) async fn close(&mut self, linger: Duration) {
+        if poll_fn(|cx| Pin::new(&mut self.socket).poll_shutdown(cx))
+            .await
+            .is_err()
+        {
+            return;
+        }
+        let until = Instant::now() + linger;
+        while self.fill(until).await == Filled::Bytes {
+            let length = self.input().len();
+            self.take(length);
+        }
+    }
+}

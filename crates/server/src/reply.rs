@@ -1,0 +1,225 @@
+//! A target's answer, before the connection adds what belongs to it: date, lengths, request id.
+
+use std::{borrow::Cow, fs::File, io::Write};
+
+use bytes::Bytes;
+
+use crate::target::pool::PoolStream;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply<'a> {
+    pub(crate) status: u16,
+    pub(crate) headers: Cow<'a, HeaderLines>,
+    pub(crate) body: Body<'a>,
+    /// The length to announce when it is not that of `body`: for HEAD.
+    pub(crate) length: Option<u64>,
+}
+
+/// An answer's body.
+#[derive(Debug)]
+pub(crate) enum Body<'a> {
+    Empty,
+    Bytes(Bytes),
+    Borrowed(&'a [u8]),
+    File {
+        file: File,
+        offset: u64,
+        length: u64,
+    },
+    /// Comes from a worker piece by piece; its length is in the headers or unknown.
+    Stream(Box<PoolStream<'a>>),
+}
+
+impl Reply<'_> {
+    pub(crate) fn new(status: u16) -> Self {
+        Self {
+            status,
+            headers: Cow::Owned(HeaderLines::default()),
+            body: Body::Empty,
+            length: None,
+        }
+    }
+}
+
+/// Header fields in the form of HTTP/1.1: `name: value`, each ended by CR LF.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeaderLines {
+    lines: Vec<u8>,
+}
+
+impl HeaderLines {
+    /// Adds a field that the program itself has made.
+    pub(crate) fn push_known(&mut self, name: &str, value: &str) {
+        debug_assert!(
+            is_name(name.as_bytes()) && is_value(value.as_bytes()),
+            "{name}: {value}"
+        );
+        self.put(name.as_bytes(), value.as_bytes());
+    }
+
+    /// Adds a field from outside, if HTTP allows it.
+    pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if !is_name(name) {
+            return Err("a header name has a byte that is not allowed");
+        }
+        if !is_value(value) {
+            return Err("a header value has a byte that is not allowed");
+        }
+        self.put(name, value);
+        Ok(())
+    }
+
+    fn put(&mut self, name: &[u8], value: &[u8]) {
+        self.lines.reserve(name.len() + value.len() + 4);
+        self.lines.extend_from_slice(name);
+        self.lines.extend_from_slice(b": ");
+        self.lines.extend_from_slice(value);
+        self.lines.extend_from_slice(b"\r\n");
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.lines
+    }
+}
+
+/// A token (RFC 9110, 5.6.2).
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Field content (RFC 9110, 5.5): anything but control characters, tab excepted.
+fn is_value(value: &[u8]) -> bool {
+    value
+        .iter()
+        .all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
+}
+
+/// What the connection adds to a reply's head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) date: &'a [u8],
+    pub(crate) request_id: &'a [u8],
+    pub(crate) route_headers: &'a [u8],
+    pub(crate) delimiting: Delimiting,
+    pub(crate) close: bool,
+    pub(crate) http10: bool,
+}
+
+/// How the end of the answer's body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delimiting {
+    /// No body and no length: 204 and 304.
+    Nothing,
+    /// `Content-Length`.
+    Length(u64),
+    /// The headers have the length already.
+    Given,
+    /// Chunks.
+    Chunked,
+    /// The end of the connection: HTTP/1.0 without a length.
+    Close,
+}
+
+/// Writes a status line and all header fields, the empty line included.
+pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, frame: Frame<'_>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(&[
+        b'0' + (status / 100) as u8,
+        b'0' + (status / 10 % 10) as u8,
+        b'0' + (status % 10) as u8,
+    ]);
+    out.push(b' ');
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\ndate: ");
+    out.extend_from_slice(frame.date);
+    out.extend_from_slice(b"\r\nserver: forebay\r\nx-request-id: ");
+    out.extend_from_slice(frame.request_id);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(headers.as_bytes());
+    out.extend_from_slice(frame.route_headers);
+    match frame.delimiting {
+        Delimiting::Nothing | Delimiting::Given | Delimiting::Close => {}
+        Delimiting::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Delimiting::Length(length) => {
+            let mut digits = itoa::Buffer::new();
+            out.extend_from_slice(b"content-length: ");
+            out.extend_from_slice(digits.format(length).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    if frame.close {
+        out.extend_from_slice(b"connection: close\r\n");
+    } else if frame.http10 {
+        out.extend_from_slice(b"connection: keep-alive\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes one chunk of a chunked body.
+pub(crate) fn put_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        write!(out, "{:x}\r\n", bytes.len()).expect("a Vec takes everything");
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The end of a chunked body.
+pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// The reason phrase of a status (RFC 9110, 15).
+pub(crate) fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        206 => "Partial Content",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        418 => "I'm a teapot",
+        421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        425 => "Too Early",
+        426 => "Upgrade Required",
+        428 => "Precondition Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "",
+    }
+}

@@ -1,0 +1,140 @@
+//! Starts Node and Bun workers: lays the SDK that the binary carries down in a folder, and says how to run it.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use crate::config::Runtime;
+
+/// The SDK's files as they were when the binary was built.
+struct Embedded {
+    hash: &'static str,
+    files: &'static [(&'static str, &'static [u8])],
+}
+
+const EMBEDDED: Embedded = include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
+
+/// Why the SDK cannot be laid down.
+#[derive(Debug, thiserror::Error)]
+pub enum SdkError {
+    /// The folder or a file in it cannot be written.
+    #[error("cannot write the SDK for workers to {folder} (FOREBAY_CACHE_DIR names another folder)", folder = folder.display())]
+    Write {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else could change what our workers run.
+    #[error("{folder} belongs to another user (FOREBAY_CACHE_DIR names another folder)", folder = folder.display())]
+    ForeignFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+/// The SDK, laid down in a folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Sdk {
+    package: PathBuf,
+    cache: PathBuf,
+}
+
+/// A command line and what it needs in its environment.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+impl Sdk {
+    /// Writes the SDK into the cache folder, unless it is there already.
+    pub(crate) fn unpack() -> Result<Self, SdkError> {
+        Self::unpack_to(cache_folder())
+    }
+
+    fn unpack_to(cache: PathBuf) -> Result<Self, SdkError> {
+        let error = |source| SdkError::Write {
+            folder: cache.clone(),
+            source,
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&cache)
+            .map_err(error)?;
+        if fs::metadata(&cache).map_err(error)?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(SdkError::ForeignFolder { folder: cache });
+        }
+        let package = cache.join(format!("sdk-{}", EMBEDDED.hash));
+        if !is_complete(&package) {
+            write_package(&cache, &package).map_err(error)?;
+        }
+        Ok(Self { package, cache })
+    }
+
+    /// How a worker is started; `flags` are options of the runtime itself.
+    pub(crate) fn launch(&self, runtime: Runtime, program: &Path, flags: &[String]) -> Launch {
+        let mut argv = vec![program.into()];
+        argv.extend(flags.iter().map(OsString::from));
+        if runtime == Runtime::Bun {
+            // Otherwise Bun asks a registry for packages that it does not find.
+            argv.push("--no-install".into());
+        }
+        argv.push(self.package.join("dist/worker.js").into());
+        let mut env = vec![("FOREBAY_CACHE_DIR".into(), self.cache.clone().into())];
+        if let Ok(binary) = std::env::current_exe() {
+            env.push(("FOREBAY_BIN".into(), binary.into()));
+        }
+        Launch { argv, env }
+    }
+}
+
+/// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else one of the user's own in the folder for temporary files.
+fn cache_folder() -> PathBuf {
+    let named = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(folder) = named("FOREBAY_CACHE_DIR") {
+        return folder;
+    }
+    if let Some(folder) = named("XDG_CACHE_HOME") {
+        return folder.join("forebay");
+    }
+    match named("HOME") {
+        Some(home) => home.join(".cache/forebay"),
+        None => std::env::temp_dir().join(format!("forebay-{}", rustix::process::geteuid().as_raw())),
+    }
+}
+
+fn is_complete(package: &Path) -> bool {
+    EMBEDDED
+        .files
+        .iter()
+        .all(|(name, bytes)| fs::read(package.join(name)).is_ok_and(|found| found == *bytes))
+}
+
+/// Writes beside the final place and renames, so that nobody ever sees half a package.
+fn write_package(cache: &Path, package: &Path) -> io::Result<()> {
+    let fresh = cache.join(format!("sdk-{}.{}", EMBEDDED.hash, std::process::id()));
+    for (name, bytes) in EMBEDDED.files {
+        let file = fresh.join(name);
+        fs::create_dir_all(file.parent().expect("files lie in the package"))?;
+        fs::write(file, bytes)?;
+    }
+    match fs::rename(&fresh, package) {
+        Ok(()) => Ok(()),
+        // Another server was faster, or what is there is damaged.
+        Err(_) if is_complete(package) => fs::remove_dir_all(&fresh),
+        Err(_) => {
+            fs::remove_dir_all(package)?;
+            fs::rename(&fresh, package)
+        }
+    }
+}

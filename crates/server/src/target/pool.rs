@@ -1,0 +1,299 @@
+//! Has a pool's worker answer: HTTP request to job, what comes back to HTTP answer.
+
+use std::{
+    borrow::Cow,
+    future::poll_fn,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use forebay_pool::{
+    Answer, Delivery, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts, Retry,
+};
+
+use super::Request;
+use crate::{
+    config::PoolRoute,
+    failure::Refusal,
+    front::{End, Head, RequestBody, Stream, Wire},
+    reply::{Body, HeaderLines, Reply},
+};
+
+/// Room for the head of a usual request.
+const PAYLOAD_BYTES: usize = 512;
+/// Most bytes of a request's body that are sent to the worker at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A pool, with the limits of one route.
+#[derive(Debug)]
+pub(crate) struct PoolTarget {
+    pool: Pool,
+    limits: Limits,
+}
+
+impl PoolTarget {
+    pub(crate) fn new(pool: Pool, route: &PoolRoute) -> Self {
+        let retry = match route.retry {
+            crate::config::Retry::Never => Retry::Never,
+            crate::config::Retry::Idempotent => Retry::Idempotent,
+        };
+        Self {
+            pool,
+            limits: Limits {
+                queue_timeout: route.queue_timeout,
+                run_timeout: route.run_timeout,
+                retry,
+            },
+        }
+    }
+
+    pub(crate) async fn answer<'a, S: Stream>(
+        &'a self,
+        request: &Request<'_>,
+        peer: &str,
+        mailbox: &Rc<LocalMailbox>,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Reply<'a>, End> {
+        let first = body.read(wire, INLINE_BODY_BYTES).await?;
+        let whole = body.ended();
+        let mut limits = self.limits;
+        if !is_idempotent(request.head.method()) {
+            limits.retry = Retry::Never;
+        }
+        let job = Job {
+            payload: encode(request, peer, &first),
+            whole,
+            deadline: request.deadline,
+            limits,
+        };
+        let pending = self.pool.submit(mailbox, job)?;
+        let mut stream = PoolStream {
+            pending,
+            granted: 0,
+            sent: whole,
+            announced: None,
+            passed: 0,
+            first: None,
+        };
+        let answer = match stream.next_delivery(body, wire).await? {
+            Delivery::Answer(answer) => answer,
+            Delivery::Failed(failure) => return Err(failure.into()),
+            Delivery::Chunk { .. } | Delivery::Window(_) => {
+                unreachable!("an answer or a failure comes first, and windows are taken by the stream")
+            }
+        };
+        reply(&answer, stream)
+    }
+}
+
+/// RFC 9110, 9.2.2.
+fn is_idempotent(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+}
+
+fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
+    let head = request.head;
+    let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
+    let named_hops = named_hops(head);
+    let id = (&b"x-request-id"[..], request.id.as_bytes());
+    RequestParts {
+        remaining_ms: 0,
+        method: head.method().as_bytes(),
+        path: head.path().as_bytes(),
+        query: head.query(),
+        route: request.pattern.as_bytes(),
+        params: request
+            .params
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+        headers: head
+            .fields()
+            .filter(|(name, _)| !is_hop(name) && !named_hops.contains(name) && *name != b"x-request-id")
+            .chain(std::iter::once(id)),
+        peer: peer.as_bytes(),
+        body,
+    }
+    .put(&mut payload);
+    payload
+}
+
+/// Fields that are about this connection only (RFC 9110, 7.6.1), and `expect`, which the server has met.
+fn is_hop(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"te"
+            | b"trailer"
+            | b"transfer-encoding"
+            | b"upgrade"
+            | b"expect"
+    )
+}
+
+/// Further fields that the Connection field declares to be about this connection.
+fn named_hops(head: &Head) -> Vec<&[u8]> {
+    let Some(options) = head.field("connection") else {
+        return Vec::new();
+    };
+    let options = options.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    // Fields that say what the body is cannot be declared away.
+    options
+        .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
+        .collect()
+}
+
+fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
+    let mut reply = Reply::new(answer.status());
+    reply.headers = Cow::Owned(headers(answer, &mut stream)?);
+    let announced = stream.announced;
+    let body = answer.body();
+    if answer.ended() {
+        // The answer to a HEAD request may announce the length of what a GET would bring.
+        reply.length = announced.filter(|_| body.is_empty());
+        reply.body = Body::Bytes(body);
+        return Ok(reply);
+    }
+    reply.body = Body::Stream(Box::new(stream.starting_with(body)));
+    Ok(reply)
+}
+
+fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, End> {
+    let invalid = |what| End::from(Refusal::InvalidAnswer { what });
+    let mut lines = HeaderLines::default();
+    if let Some(media_type) = answer.content().media_type() {
+        lines.push_known("content-type", media_type);
+    }
+    for pair in answer.headers() {
+        let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
+        match name {
+            // These belong to the server.
+            b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade"
+            | b"date" | b"server" | b"x-request-id" => {}
+            b"content-length" => {
+                let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                stream.announced = Some(length.ok_or(invalid("its content-length is not a number"))?);
+                if !answer.ended() {
+                    lines.push(name, value).map_err(invalid)?;
+                }
+            }
+            _ => lines.push(name, value).map_err(invalid)?,
+        }
+    }
+    Ok(lines)
+}
+
+/// What still passes between client and worker for one request: its body, and the answer's.
+#[derive(Debug)]
+pub(crate) struct PoolStream<'a> {
+    pending: Pending<'a>,
+    /// Bytes of the request's body that the worker takes.
+    granted: usize,
+    /// Whether the worker has all of the request's body.
+    sent: bool,
+    /// The answer's length as its headers have it.
+    announced: Option<u64>,
+    /// Bytes of the answer's body that have passed.
+    passed: u64,
+    first: Option<Bytes>,
+}
+
+/// A piece of an answer's body.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Bytes,
+    pub(crate) end: bool,
+}
+
+impl PoolStream<'_> {
+    fn starting_with(mut self, first: Bytes) -> Self {
+        self.first = Some(first).filter(|first| !first.is_empty());
+        self
+    }
+
+    /// The answer's length as its headers have it.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    /// The next piece of the answer's body.
+    pub(crate) async fn next<S: Stream>(
+        &mut self,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Piece, End> {
+        let (bytes, end) = match self.first.take() {
+            Some(first) => (first, false),
+            None => match self.next_delivery(body, wire).await? {
+                Delivery::Chunk { bytes, end } => (bytes, end),
+                Delivery::Failed(failure) => return Err(failure.into()),
+                Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
+            },
+        };
+        self.passed += bytes.len() as u64;
+        match self.announced {
+            Some(length) if self.passed > length || (end && self.passed < length) => {
+                Err(Refusal::InvalidAnswer {
+                    what: "its body is not as long as announced",
+                }
+                .into())
+            }
+            _ => Ok(Piece { bytes, end }),
+        }
+    }
+
+    /// The client has taken a piece: lets the worker send as much again.
+    pub(crate) fn grant(&self, bytes: usize) {
+        self.pending.grant(bytes as u32);
+    }
+
+    /// Waits for what comes back, and meanwhile moves the request's body to the worker as it asks for it.
+    async fn next_delivery<S: Stream>(
+        &mut self,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Delivery, End> {
+        poll_fn(|cx| {
+            loop {
+                match self.pending.poll_next(cx) {
+                    Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
+                    Poll::Ready(delivery) => return Poll::Ready(Ok(delivery)),
+                    Poll::Pending => match self.poll_body(cx, body, wire) {
+                        Poll::Ready(moved) => moved?,
+                        Poll::Pending => return Poll::Pending,
+                    },
+                }
+            }
+        })
+        .await
+    }
+
+    /// Moves one piece of the request's body; notices when the client goes.
+    fn poll_body<S: Stream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Poll<Result<(), End>> {
+        if self.sent || self.granted == 0 {
+            return wire.poll_gone(cx).map(|()| Err(End::Gone));
+        }
+        let mut piece = Vec::new();
+        let room = self.granted.min(PIECE_BYTES);
+        match body.poll_read(wire, cx, room, |bytes| piece.extend_from_slice(bytes)) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(end)) => Poll::Ready(Err(end)),
+            Poll::Ready(Ok(())) => {
+                self.sent = body.ended();
+                self.granted -= piece.len();
+                if !self.pending.send_body(&piece, self.sent) {
+                    self.sent = true;
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}
