@@ -34,7 +34,7 @@ import {
 import { Job, type JobOwner } from './job.js';
 import type { Link, LinkEvents } from './link.js';
 import type { Page } from './page.js';
-import type { FrameSink } from './stream.js';
+import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while so many bytes wait to leave. */
 const LOG_BACKLOG_MAX = 1_048_576;
@@ -289,9 +289,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#jobs.set(job.slot, job);
     const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
     const pieces = body[Symbol.asyncIterator]();
-    import('./stream.js')
-      .then(({ streamReply }) => streamReply(job, reply, pieces, this, (error) => report(label, error)))
-      .catch((error: unknown) => this.#fail(job, error));
+    streamReply(job, reply, pieces, this, (error) => report(label, error)).catch((error: unknown) => this.#fail(job, error));
   }
 
   /** Sends a whole answer, through the outbox where it fits, and ends the job. */
