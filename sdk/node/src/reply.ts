@@ -8,8 +8,8 @@ export type HeadersLike =
 /** Status and headers of a reply. */
 export interface ReplyInit {
   /** 200 to 599; 200 when left out, 204 when there is no body. */
-  status?: number;
-  headers?: HeadersLike;
+  status?: number | undefined;
+  headers?: HeadersLike | undefined;
 }
 
 /** Pieces of a body: strings are sent as UTF-8. */
@@ -103,11 +103,11 @@ export function reply(value: Answer, init?: ReplyInit): Reply {
 /** Options of {@link HttpError}. */
 export interface HttpErrorInit {
   /** Headers of the answer, such as `retry-after`. */
-  headers?: HeadersLike;
+  headers?: HeadersLike | undefined;
   /** What led to it; kept for your logs, never sent. */
   cause?: unknown;
   /** Members added to the problem body, such as `{ field: 'email' }`. */
-  extra?: Readonly<Record<string, unknown>>;
+  extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**

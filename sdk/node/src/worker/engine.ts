@@ -81,7 +81,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Those among them that outlast their frame, by slot. */
   readonly #jobs = new Map<number, Job>();
   #inbox: Waiting[] = [];
-  /** The clock as last read: at the start of a batch and after each job. */
+  /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
   #ringing = false;
   #draining = false;
@@ -187,6 +187,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   drained(): void {
     if (this.link.backlog > 0) return;
+    this.#now = performance.now();
     for (const resolve of this.#idle.splice(0)) resolve();
     if (this.#droppedLogs > 0) {
       const dropped = this.#droppedLogs;
@@ -237,6 +238,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #await(job: Job, promise: PromiseLike<unknown>): void {
     this.#jobs.set(job.slot, job);
+    this.#now = performance.now();
     promise.then(
       (value) => this.#answer(job, value),
       (error: unknown) => this.#fail(job, error),
