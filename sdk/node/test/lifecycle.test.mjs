@@ -137,6 +137,7 @@ for (const runtime of RUNTIMES) {
       await until(() => received() >= 5700);
       await peer.settled();
       assert.equal(received(), 5700);
+      assert.ok(job.chunks.slice(1).every((chunk) => chunk.length > 0), 'an empty BODY frame says nothing');
       peer.send(TYPES.ABORT, 0, job.number, job.slot, Buffer.from([1]));
       assert.equal((await job.answer).reset, true);
     });
@@ -265,6 +266,20 @@ for (const runtime of RUNTIMES) {
       await until(() => peer.isClaimed(job));
       peer.link.destroy();
       assert.equal((await peer.exited).signal, null);
+    });
+
+    it('keeps its descriptors from the processes that handlers start', async (test) => {
+      const handler = handlerFile(test, `
+        import { spawnSync } from 'node:child_process';
+        import { readlinkSync } from 'node:fs';
+        export default () => ({
+          own: [3, 4, 5].map((fd) => readlinkSync('/proc/self/fd/' + fd)),
+          child: spawnSync('ls', ['-l', '/proc/self/fd'], { encoding: 'utf8' }).stdout,
+        });`);
+      const peer = await Peer.start({ runtime, handler });
+      const { own, child } = (await peer.fetch({ path: '/' })).json();
+      for (const target of own) assert.ok(!child.includes(target), `${target} in ${child}`);
+      await peer.stop();
     });
 
     for (const [path, message] of [
