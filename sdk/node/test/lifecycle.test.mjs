@@ -142,6 +142,15 @@ for (const runtime of RUNTIMES) {
       assert.equal((await job.answer).reset, true);
     });
 
+    it('produce no more of a stream than the link takes', async (test) => {
+      const peer = await worker(test, { windowBytes: 50_000_000 });
+      peer.link.pause();
+      peer.request({ path: '/counted' });
+      const counts = () => peer.stdout.split('\n').slice(0, -1).map(Number);
+      await until(() => counts().length > 10 && counts().at(-1) === counts().at(-8));
+      assert.ok(counts().at(-1) < 5000, `${counts().at(-1)} pieces of 1000 bytes for a link that takes none`);
+    });
+
     it('are not claimed while a finished answer has not left the process', async (test) => {
       const peer = await worker(test, { windowBytes: 16_000_000 });
       peer.link.pause();
