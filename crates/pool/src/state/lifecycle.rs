@@ -321,7 +321,10 @@ impl<L: LinkPort> State<L> {
         if !self.cannot_start() {
             return;
         }
-        let waiting = self.jobs.iter().filter(|(_, job)| matches!(job.place, Place::Queued));
+        let waiting = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| matches!(job.place, Place::Queued));
         for key in waiting.map(|(key, _)| key).collect::<Vec<_>>() {
             let pool = self.options.name.clone();
             self.fail(key, Failure::NotStarting { pool }, out);
