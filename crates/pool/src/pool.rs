@@ -104,7 +104,8 @@ impl Outlet<Arc<Link>> for Outputs<'_> {
     }
 
     fn written(&mut self, link: &Arc<Link>) {
-        if !self.links.iter().any(|known| Arc::ptr_eq(known, link)) {
+        let known = self.links.iter().any(|known| Arc::ptr_eq(known, link));
+        if !known && !self.mailbox.is_some_and(|mailbox| mailbox.will_write(link)) {
             self.links.push(link.clone());
         }
     }
@@ -233,7 +234,7 @@ impl Pool {
     }
 
     /// Takes a job, or says at once why not. Dropping the result before its end cancels the job.
-    pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending, Failure> {
+    pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending<'_>, Failure> {
         let place = mailbox.wait();
         let new = NewJob {
             payload: job.payload,
@@ -249,7 +250,7 @@ impl Pool {
         };
         match submitted {
             Ok(handle) => Ok(Pending {
-                shared: self.shared.clone(),
+                shared: &self.shared,
                 mailbox: mailbox.clone(),
                 place,
                 handle,
@@ -314,15 +315,15 @@ impl Pool {
 
 /// A submitted job, as its owner waits for it.
 #[derive(Debug)]
-pub struct Pending {
-    shared: Arc<Shared>,
+pub struct Pending<'p> {
+    shared: &'p Shared,
     mailbox: Rc<LocalMailbox>,
     place: ReplyTo,
     handle: JobHandle,
     over: bool,
 }
 
-impl Pending {
+impl Pending<'_> {
     /// The next thing that comes back.
     ///
     /// # Panics
@@ -361,7 +362,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.mailbox.forget(self.place);
         if !self.over {

@@ -81,6 +81,8 @@ impl Reader {
             None => None,
         };
         let mut batch = Vec::new();
+        // While the socket takes no more, reading goes on: a worker that blocks on its own writes reads nothing until then.
+        let mut full = false;
         self.take_frames(mailbox)?;
         loop {
             self.empty_outbox(&mut batch, mailbox)?;
@@ -109,9 +111,10 @@ impl Reader {
                         Err(_) => return Ok(()),
                     }
                 }
-                () = self.link.blocked.notified() => {
-                    let mut ready = socket.writable().await?;
-                    ready.clear_ready();
+                () = self.link.blocked.notified() => full = true,
+                ready = socket.writable(), if full => {
+                    ready?.clear_ready();
+                    full = false;
                     self.link.unblock();
                 }
             }
@@ -128,20 +131,24 @@ impl Reader {
         Ok(taken)
     }
 
-    /// Takes every whole frame from what was read.
+    /// Takes every whole frame from what was read, those before a broken one too.
     fn take_frames(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let mut whole = 0;
-        while let Split::Whole { used, .. } = split_frame(&self.rest[whole..])? {
-            whole += used;
+        let broken = loop {
+            match split_frame(&self.rest[whole..]) {
+                Ok(Split::Whole { used, .. }) => whole += used,
+                Ok(Split::Partial { .. }) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if whole > 0 {
+            let frames = self.rest.split_to(whole).freeze();
+            if self.rest.is_empty() {
+                self.rest = BytesMut::new();
+            }
+            self.handle(&frames, 1, mailbox)?;
         }
-        if whole == 0 {
-            return Ok(());
-        }
-        let frames = self.rest.split_to(whole).freeze();
-        if self.rest.is_empty() {
-            self.rest = BytesMut::new();
-        }
-        self.handle(frames, 1, mailbox)
+        Ok(broken?)
     }
 
     /// Takes what is in the outbox, and leaves the bell armed.
@@ -164,7 +171,7 @@ impl Reader {
             return Ok(false);
         }
         self.handle(
-            Bytes::copy_from_slice(batch),
+            &Bytes::copy_from_slice(batch),
             OUTBOX_FRAME_ALIGN as usize,
             mailbox,
         )?;
@@ -172,7 +179,7 @@ impl Reader {
     }
 
     /// Gives whole frames to the pool; each starts at a multiple of `align`.
-    fn handle(&self, frames: Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn handle(&self, frames: &Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let now = Instant::now();
         let mut session = self.pool.session(Some(mailbox));
         let mut at = 0;

@@ -9,8 +9,8 @@ use crate::{EndCause, Failure};
 /// The longest duration that the histograms tell apart: one hour.
 const DURATION_US_MAX: u64 = 3_600_000_000;
 
-/// Counts since the pool was made. Accepted jobs are conserved: `accepted = answered + faulted + cancelled + the failures of accepted jobs
-/// + those still under way`.
+/// Counts since the pool was made. Accepted jobs are conserved: `accepted` is the sum of `answered`, `faulted`, `cancelled`, all of
+/// `failed`, and the jobs still under way.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Jobs taken.

@@ -64,7 +64,11 @@ impl App {
         supervisor: &Supervisor,
         mailboxes: &Arc<Mailboxes>,
     ) -> Result<Self, BuildError> {
-        let sdk = if config.pools.is_empty() { None } else { Some(Sdk::unpack()?) };
+        let sdk = if config.pools.is_empty() {
+            None
+        } else {
+            Some(Sdk::unpack()?)
+        };
         let mut pools = BTreeMap::new();
         for (name, pool) in &config.pools {
             let options = options(pool, sdk.as_ref());
@@ -74,21 +78,31 @@ impl App {
         for route in &config.routes {
             rules.push(rule(route, &pools, threads)?);
         }
-        Ok(Self { router: Router::compile(rules)?, pools, config })
+        Ok(Self {
+            router: Router::compile(rules)?,
+            pools,
+            config,
+        })
     }
 }
 
-fn rule(route: &config::Route, pools: &BTreeMap<String, Pool>, threads: usize) -> Result<Rule<Route>, BuildError> {
+fn rule(
+    route: &config::Route,
+    pools: &BTreeMap<String, Pool>,
+    threads: usize,
+) -> Result<Rule<Route>, BuildError> {
     let mut headers = HeaderLines::default();
     for (name, value) in &route.headers {
         headers.push_known(name, value);
     }
     let target = match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
-        config::Target::Files(files) => Target::Files(
-            FilesTarget::open(&files.folder)
-                .map_err(|source| BuildError::Folder { route: route.path.clone(), source })?,
-        ),
+        config::Target::Files(files) => Target::Files(FilesTarget::open(&files.folder).map_err(
+            |source| BuildError::Folder {
+                route: route.path.clone(),
+                source,
+            },
+        )?),
         config::Target::Pool(way) => {
             let pool = pools.get(&way.pool).expect("the configuration was checked");
             Target::Pool(PoolTarget::new(pool.clone(), way))
@@ -119,7 +133,11 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>) -> Options {
         queue_bytes_max: usize::try_from(pool.queue_bytes_max).unwrap_or(usize::MAX),
         start_timeout: START_TIMEOUT,
         kill_grace: pool.kill_grace,
-        idle_retire: if pool.idle_retire.is_zero() { Duration::MAX } else { pool.idle_retire },
+        idle_retire: if pool.idle_retire.is_zero() {
+            Duration::MAX
+        } else {
+            pool.idle_retire
+        },
         recycle: Recycle {
             jobs: pool.recycle.jobs,
             age: pool.recycle.age,
@@ -136,9 +154,15 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     match &pool.worker {
-        config::Worker::Script { runtime, program, handler, start } => {
+        config::Worker::Script {
+            runtime,
+            program,
+            handler,
+            start,
+            runtime_flags,
+        } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
-            let launch = sdk.launch(*runtime, program);
+            let launch = sdk.launch(*runtime, program, runtime_flags);
             env.extend(launch.env);
             Program {
                 argv: launch.argv,
@@ -152,7 +176,14 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
         config::Worker::Command { program, command } => {
             let mut argv: Vec<OsString> = command.iter().map(OsString::from).collect();
             argv[0] = program.into();
-            Program { argv, env, cwd: pool.cwd.clone(), page: false, handler: None, start: None }
+            Program {
+                argv,
+                env,
+                cwd: pool.cwd.clone(),
+                page: false,
+                handler: None,
+                start: None,
+            }
         }
     }
 }

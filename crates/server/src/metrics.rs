@@ -17,7 +17,9 @@ pub(crate) struct ThreadCounts {
 
 impl RouteCounts {
     pub(crate) fn new(threads: usize) -> Self {
-        Self { threads: (0..threads).map(|_| ThreadCounts::default()).collect() }
+        Self {
+            threads: (0..threads).map(|_| ThreadCounts::default()).collect(),
+        }
     }
 
     pub(crate) fn of_thread(&self, thread: usize) -> &ThreadCounts {

@@ -321,7 +321,10 @@ impl<L: LinkPort> State<L> {
         if !self.cannot_start() {
             return;
         }
-        let waiting = self.jobs.iter().filter(|(_, job)| matches!(job.place, Place::Queued));
+        let waiting = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| matches!(job.place, Place::Queued));
         for key in waiting.map(|(key, _)| key).collect::<Vec<_>>() {
             let pool = self.options.name.clone();
             self.fail(key, Failure::NotStarting { pool }, out);
@@ -400,7 +403,6 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Starting => {}
                 Phase::Ready | Phase::Draining if lost => {
                     let spins = overrun.iter().any(|&since| worker.last_answer < since);
                     let alone = worker.in_flight() == overrun.len();
@@ -422,7 +424,7 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Ready | Phase::Draining | Phase::Terminating => {}
+                Phase::Starting | Phase::Ready | Phase::Draining | Phase::Terminating => {}
             }
         }
         self.take_back_from_ending(out);

@@ -363,7 +363,9 @@ impl<L: LinkPort> State<L> {
             return Err(WireError::BodyFirst);
         }
         let (sent, window) = (bytes.len() as u64, job.window);
-        job.window = window.checked_sub(sent).ok_or(WireError::WindowExceeded { sent, window })?;
+        job.window = window
+            .checked_sub(sent)
+            .ok_or(WireError::WindowExceeded { sent, window })?;
         let end = flags & flag::END != 0;
         if let Some(to) = job.reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });

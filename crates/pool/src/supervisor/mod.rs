@@ -1,5 +1,5 @@
 //! Starts, watches and ends worker processes. One permanent thread does this for all pools: a worker dies with the thread that
-//! spawned it (PR_SET_PDEATHSIG), so that thread must live as long as the server.
+//! spawned it (`PR_SET_PDEATHSIG`), so that thread must live as long as the server.
 
 mod handshake;
 mod process;

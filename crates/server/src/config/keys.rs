@@ -148,7 +148,7 @@ static SERVER: &[Key] = &[
         name: "threads",
         kind: Kind::Integer { min: 0, max: 256 },
         default: Default::Is("0"),
-        meaning: "I/O threads; 0: one per core.",
+        meaning: "I/O threads; 0: one per core, with pools one per two cores.",
         exceeded: "",
     },
     Key {

@@ -36,12 +36,17 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// How long a connection that the server ends still reads, so that the client gets the answer.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A connection and the buffers it uses again and again.
+/// A connection: the head it reads again and again, and everything else.
 pub(crate) struct Connection<S> {
+    head: Head,
+    exchange: Exchange<S>,
+}
+
+/// What answering a request works with, while its head is borrowed.
+struct Exchange<S> {
     wire: Wire<S>,
     thread: Rc<Thread>,
     limits: Limits,
-    head: Head,
     output: Vec<u8>,
     peer: Box<str>,
     /// When the last thing happened, for the limits of what comes next.
@@ -62,26 +67,37 @@ impl<S: Stream> Connection<S> {
         let now = Instant::now();
         let limits = thread.limits();
         let wire = Wire::new(socket, thread.clone(), now);
-        Self { wire, thread, limits, head: Head::default(), output: Vec::new(), peer, now }
+        let exchange = Exchange {
+            wire,
+            thread,
+            limits,
+            output: Vec::new(),
+            peer,
+            now,
+        };
+        Self {
+            head: Head::default(),
+            exchange,
+        }
     }
 
     /// Serves until one side ends the connection.
     pub(crate) async fn serve(mut self) {
         loop {
-            let next = match self.read_head().await {
-                Ok(true) => self.answer().await,
+            let next = match self.exchange.read_head(&mut self.head).await {
+                Ok(true) => self.exchange.answer(&self.head).await,
                 Ok(false) => Next::Close,
                 Err(refusal) => {
-                    let id = self.thread.request_id();
+                    let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
-                    self.refuse(&refusal, id, None).await
+                    self.exchange.refuse(&refusal, id, None).await
                 }
             };
             match next {
                 Next::KeepAlive => {}
                 Next::Close => {
-                    if self.flush().await.is_ok() {
-                        self.wire.close(LINGER).await;
+                    if self.exchange.flush().await.is_ok() {
+                        self.exchange.wire.close(LINGER).await;
                     }
                     return;
                 }
@@ -89,15 +105,17 @@ impl<S: Stream> Connection<S> {
             }
         }
     }
+}
 
+impl<S: Stream> Exchange<S> {
     /// Reads the next head. False: none comes.
-    async fn read_head(&mut self) -> Result<bool, Refusal> {
+    async fn read_head(&mut self, head: &mut Head) -> Result<bool, Refusal> {
         let mut first = true;
         let mut header_until = None;
         loop {
             skip_empty_lines(&mut self.wire);
             if !self.wire.input().is_empty() {
-                match self.head.parse(self.wire.input(), self.limits.header_bytes_max)? {
+                match head.parse(self.wire.input(), self.limits.header_bytes_max)? {
                     Parsed::Whole(length) => {
                         self.wire.take(length);
                         if !first {
@@ -117,7 +135,7 @@ impl<S: Stream> Connection<S> {
             let filled = match header_until {
                 Some(until) => self.wire.fill(until).await,
                 None => {
-                    self.shrink();
+                    self.shrink(head);
                     let filled = self.wire.fill_idle(self.now + self.limits.idle_timeout).await;
                     self.now = Instant::now();
                     filled
@@ -127,16 +145,18 @@ impl<S: Stream> Connection<S> {
             match (filled, header_until) {
                 (Filled::Bytes, _) => {}
                 (Filled::TimedOut, Some(_)) => {
-                    return Err(Refusal::HeadTimeout { header_timeout: self.limits.header_timeout });
+                    return Err(Refusal::HeadTimeout {
+                        header_timeout: self.limits.header_timeout,
+                    });
                 }
                 (Filled::End | Filled::TimedOut, _) => return Ok(false),
             }
         }
     }
 
-    fn shrink(&mut self) {
+    fn shrink(&mut self, head: &mut Head) {
         self.wire.shrink();
-        self.head.shrink(KEPT_BYTES);
+        head.shrink(KEPT_BYTES);
         self.output.shrink_to(KEPT_BYTES);
     }
 
@@ -149,17 +169,16 @@ impl<S: Stream> Connection<S> {
         written
     }
 
-    async fn answer(&mut self) -> Next {
+    async fn answer(&mut self, head: &Head) -> Next {
         let arrived = self.now;
         let app = self.thread.app();
-        let head = std::mem::take(&mut self.head);
         let generated = self.thread.request_id();
-        let id = request_id(&head, &generated);
-        let next = match app.router.find(head.method(), head.host(), head.path()) {
+        let id = request_id(head, &generated);
+        match app.router.find(head.method(), head.host(), head.path()) {
             Outcome::Found(found) => {
                 let route = found.target;
                 let request = Request {
-                    head: &head,
+                    head,
                     id,
                     pattern: found.pattern,
                     params: &found.params[..],
@@ -168,10 +187,8 @@ impl<S: Stream> Connection<S> {
                 };
                 self.answer_route(&request, route).await
             }
-            outcome => self.answer_unrouted(&head, id, outcome).await,
-        };
-        self.head = head;
-        next
+            outcome => self.answer_unrouted(head, id, outcome).await,
+        }
     }
 
     async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
@@ -186,16 +203,33 @@ impl<S: Stream> Connection<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                pool.answer(request, &self.peer, &self.thread.mailbox, &mut body, &mut self.wire).await
+                pool.answer(
+                    request,
+                    &self.peer,
+                    &self.thread.mailbox,
+                    &mut body,
+                    &mut self.wire,
+                )
+                .await
             }
         };
         match reply {
-            Ok(reply) => self.send(reply, request.head, request.id, Some(route), body).await,
+            Ok(reply) => {
+                self.send(reply, request.head, request.id, Some(route), body)
+                    .await
+            }
             Err(End::Refused(refusal)) if refusal.ends_connection() => {
                 self.refuse(&refusal, request.id, Some(route)).await
             }
             Err(End::Refused(refusal)) => {
-                self.send(refusal.reply(request.id), request.head, request.id, Some(route), body).await
+                self.send(
+                    refusal.reply(request.id),
+                    request.head,
+                    request.id,
+                    Some(route),
+                    body,
+                )
+                .await
             }
             Err(End::Gone) => Next::Abort,
         }
@@ -205,18 +239,22 @@ impl<S: Stream> Connection<S> {
         let refusal = match outcome {
             Outcome::Options { allow } => {
                 let mut reply = Reply::new(204);
-                reply.headers.push_known("allow", &allow);
+                reply.headers.to_mut().push_known("allow", &allow);
                 return match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
                     Ok(body) => self.send(reply, head, id, None, body).await,
                     Err(refusal) => self.refuse(&refusal, id, None).await,
                 };
             }
             Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
-            Outcome::BadPath => Refusal::Malformed { what: "the path is not percent-encoded UTF-8 without `..`" },
+            Outcome::BadPath => Refusal::Malformed {
+                what: "the path is not percent-encoded UTF-8 without `..`",
+            },
             Outcome::NotFound | Outcome::Found(_) => Refusal::NotFound,
         };
         match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-            Ok(body) if !refusal.ends_connection() => self.send(refusal.reply(id), head, id, None, body).await,
+            Ok(body) if !refusal.ends_connection() => {
+                self.send(refusal.reply(id), head, id, None, body).await
+            }
             _ => self.refuse(&refusal, id, None).await,
         }
     }
@@ -224,7 +262,9 @@ impl<S: Stream> Connection<S> {
     /// Answers with a refusal and ends the connection: what follows on it may not be a request.
     async fn refuse(&mut self, refusal: &Refusal, id: &str, route: Option<&Route>) -> Next {
         let reply = refusal.reply(id);
-        let Body::Bytes(body) = &reply.body else { unreachable!("refusals have a body in memory") };
+        let Body::Bytes(body) = &reply.body else {
+            unreachable!("refusals have a body in memory")
+        };
         let length = Delimiting::Length(body.len() as u64);
         self.put_head(&reply, length, id, route, Last::Yes, false);
         self.output.extend_from_slice(body);
@@ -234,7 +274,7 @@ impl<S: Stream> Connection<S> {
     /// Writes an answer. The connection goes on if nothing of the request is left on it.
     async fn send(
         &mut self,
-        mut reply: Reply,
+        mut reply: Reply<'_>,
         head: &Head,
         id: &str,
         route: Option<&Route>,
@@ -252,6 +292,7 @@ impl<S: Stream> Connection<S> {
         let last = Last::from(!(head.keep_alive && reusable) || self.thread.is_draining());
         let length = match &content {
             Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
             Body::Empty | Body::Stream(_) => 0,
         };
@@ -263,6 +304,7 @@ impl<S: Stream> Connection<S> {
         let written = match content {
             _ if head.method() == "HEAD" || delimiting == Delimiting::Nothing => Ok(()),
             Body::Bytes(bytes) => self.write_body(&bytes).await,
+            Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
             Body::Empty | Body::Stream(_) => Ok(()),
         };
@@ -275,7 +317,7 @@ impl<S: Stream> Connection<S> {
 
     fn put_head(
         &mut self,
-        reply: &Reply,
+        reply: &Reply<'_>,
         delimiting: Delimiting,
         id: &str,
         route: Option<&Route>,
@@ -325,8 +367,8 @@ impl<S: Stream> Connection<S> {
     /// Writes an answer that comes from a worker piece by piece.
     async fn send_stream(
         &mut self,
-        reply: &Reply,
-        mut stream: PoolStream,
+        reply: &Reply<'_>,
+        mut stream: PoolStream<'_>,
         head: &Head,
         id: &str,
         route: Option<&Route>,
@@ -340,13 +382,16 @@ impl<S: Stream> Connection<S> {
         let goes_on = head.keep_alive && delimiting != Delimiting::Close && !self.thread.is_draining();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
         if head.method() == "HEAD" {
-            return if goes_on && body.ended() { Next::KeepAlive } else { Next::Close };
+            return if goes_on && body.ended() {
+                Next::KeepAlive
+            } else {
+                Next::Close
+            };
         }
         loop {
-            let piece = match stream.next(&mut body, &mut self.wire).await {
-                Ok(piece) => piece,
-                // The client must not take a part for the whole: it sees the connection end too early.
-                Err(_) => return Next::Abort,
+            // After an error the client must not take a part for the whole: it sees the connection end too early.
+            let Ok(piece) = stream.next(&mut body, &mut self.wire).await else {
+                return Next::Abort;
             };
             match delimiting {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
@@ -364,7 +409,11 @@ impl<S: Stream> Connection<S> {
             stream.grant(piece.bytes.len());
         }
         self.now = Instant::now();
-        if goes_on && (body.ended() || body.discard(&mut self.wire).await) { Next::KeepAlive } else { Next::Close }
+        if goes_on && (body.ended() || body.discard(&mut self.wire).await) {
+            Next::KeepAlive
+        } else {
+            Next::Close
+        }
     }
 }
 
@@ -383,7 +432,8 @@ impl From<bool> for Last {
 
 /// The id that the client gave, if it can stand in a header and a log line; else a new one.
 fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
-    let usable = |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let usable =
+        |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
     let id = head.field("x-request-id").filter(usable).unwrap_or(generated);
     std::str::from_utf8(id).expect("graphic ASCII is UTF-8")
 }

@@ -24,13 +24,13 @@ use forebay_pool::{LocalMailbox, Mailboxes};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use self::{connection::Connection, listener::Accepting, thread::Thread};
 pub(crate) use self::{
     head::Head,
     listener::Bound,
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
 };
-use self::{connection::Connection, listener::Accepting, thread::Thread};
 use crate::{app::App, config::Server};
 
 /// What bounds a connection.
@@ -104,12 +104,18 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Front {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: usize,
+    running: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Front {
-    /// Starts the threads; each gets its own share of the bound listeners.
-    pub(crate) fn start(app: Arc<App>, bound: &[Bound], mailboxes: &Arc<Mailboxes>, threads: usize) -> io::Result<Self> {
+    /// Starts the threads; each takes its own share of the bound listeners.
+    pub(crate) fn start(
+        app: Arc<App>,
+        bound: &mut [Bound],
+        mailboxes: &Arc<Mailboxes>,
+        threads: usize,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             app: Mutex::new((1, app)),
             version: AtomicU64::new(1),
@@ -119,18 +125,28 @@ impl Front {
             phase: watch::Sender::new(Phase::Serving),
             drained: watch::Sender::new(0),
         });
-        let mut front = Self { shared: shared.clone(), threads: Vec::new() };
+        let mut running = Vec::new();
         for index in 0..threads {
-            let listeners = bound.iter().map(|bound| bound.for_thread(index)).collect::<io::Result<Vec<_>>>()?;
+            let listeners = bound.iter_mut().map(Bound::take).collect();
             let (shared, mailboxes) = (shared.clone(), mailboxes.clone());
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             let run = move || {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, run_thread(index, shared, listeners, mailboxes));
             };
-            front.threads.push(std::thread::Builder::new().name(format!("io-{index}")).spawn(run)?);
+            running.push(
+                std::thread::Builder::new()
+                    .name(format!("io-{index}"))
+                    .spawn(run)?,
+            );
         }
-        Ok(front)
+        Ok(Self {
+            shared,
+            threads,
+            running: Mutex::new(running),
+        })
     }
 
     /// Puts other routes and pools in force. Requests under way keep those they began with.
@@ -159,13 +175,13 @@ impl Front {
         self.shared.phase.send_replace(Phase::Draining);
         let mut drained = self.shared.drained.subscribe();
         // The sender lives in `shared`.
-        let _ = drained.wait_for(|drained| *drained == self.threads.len()).await;
+        let _ = drained.wait_for(|drained| *drained == self.threads).await;
     }
 
     /// Ends the threads with whatever is left on them.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(&self) {
         self.shared.phase.send_replace(Phase::Ended);
-        for thread in self.threads {
+        for thread in self.running.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("an I/O thread had panicked");
             }
@@ -234,7 +250,9 @@ fn enter(accepted: listener::Accepted, thread: &Rc<Thread>) {
     match accepted {
         listener::Accepted::Tcp(socket, peer) => drop(tokio::task::spawn_local(async move {
             let _open = Open::new(&thread).await;
-            Connection::new(socket, thread.clone(), peer.ip().to_string().into()).serve().await;
+            Connection::new(socket, thread.clone(), peer.ip().to_string().into())
+                .serve()
+                .await;
         })),
         listener::Accepted::Unix(socket) => drop(tokio::task::spawn_local(async move {
             let _open = Open::new(&thread).await;
@@ -252,7 +270,10 @@ struct Open {
 impl Open {
     async fn new(thread: &Rc<Thread>) -> Self {
         let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
-        Self { thread: thread.clone(), key: thread.enter(waker) }
+        Self {
+            thread: thread.clone(),
+            key: thread.enter(waker),
+        }
     }
 }
 

@@ -59,7 +59,13 @@ impl RequestBody {
     pub(crate) fn new(head: &Head, body_bytes_max: u64, limits: Limits) -> Result<Self, Refusal> {
         let decoder = Decoder::new(head.framing, body_bytes_max)?;
         let continue_due = head.expects_continue && !decoder.ended();
-        Ok(Self { decoder, continue_due, limits, patience: limits.body_timeout, until: None })
+        Ok(Self {
+            decoder,
+            continue_due,
+            limits,
+            patience: limits.body_timeout,
+            until: None,
+        })
     }
 
     /// Whether all of it was read.
@@ -69,13 +75,19 @@ impl RequestBody {
 
     async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
         if std::mem::take(&mut self.continue_due) {
-            wire.write_all(CONTINUE, self.limits.body_timeout).await.map_err(|_| End::Gone)?;
+            wire.write_all(CONTINUE, self.limits.body_timeout)
+                .await
+                .map_err(|_| End::Gone)?;
         }
         Ok(())
     }
 
     /// Reads until the end or until there are at least `enough` bytes.
-    pub(crate) async fn read<S: Stream>(&mut self, wire: &mut Wire<S>, enough: usize) -> Result<Vec<u8>, End> {
+    pub(crate) async fn read<S: Stream>(
+        &mut self,
+        wire: &mut Wire<S>,
+        enough: usize,
+    ) -> Result<Vec<u8>, End> {
         let mut body = Vec::new();
         if self.ended() {
             return Ok(body);
@@ -154,7 +166,8 @@ impl RequestBody {
         }
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {
-            let read = poll_fn(|cx| self.poll_read(wire, cx, PIECE_BYTES, |bytes| dropped += bytes.len())).await;
+            let read =
+                poll_fn(|cx| self.poll_read(wire, cx, PIECE_BYTES, |bytes| dropped += bytes.len())).await;
             if read.is_err() {
                 return false;
             }

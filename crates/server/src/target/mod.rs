@@ -1,6 +1,6 @@
 //! What answers a route: one module for each target.
 
-pub(crate) mod files;
+pub mod files;
 pub(crate) mod pool;
 pub(crate) mod respond;
 

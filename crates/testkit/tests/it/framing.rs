@@ -107,7 +107,8 @@ fn chunks_that_are_not_exact_end_the_request_with_400() {
 #[test]
 fn damaged_requests_never_end_the_server() {
     let server = serve();
-    let whole = b"POST /here?a=b HTTP/1.1\r\nhost: example.org\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\
+    let whole =
+        b"POST /here?a=b HTTP/1.1\r\nhost: example.org\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\
         x-request-id: abc\r\nexpect: 100-continue\r\n\r\nhello";
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     for _ in 0..600 {

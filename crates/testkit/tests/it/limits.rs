@@ -53,12 +53,16 @@ fn a_header_section_over_header_bytes_max_is_refused_with_431() {
 
 #[test]
 fn a_body_over_body_bytes_max_is_refused_with_413_whatever_the_target() {
-    let server = fake("well", "workers = { min = 1, max = 1 }").server("body_bytes_max = 1000").start();
+    let server = fake("well", "workers = { min = 1, max = 1 }")
+        .server("body_bytes_max = 1000")
+        .start();
     for path in ["/echo", "/here"] {
         let fits = server.post(path, &[b'x'; 1000]);
         assert_eq!(fits.status, 200);
         let mut client = server.connect();
-        client.send(format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 1001\r\n\r\n"));
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 1001\r\n\r\n"
+        ));
         let refused = client.response();
         assert_eq!(refused.status, 413, "{path}: before any of it is sent");
         assert!(refused.detail().contains("body_bytes_max"));
@@ -96,11 +100,16 @@ fn headers_that_trickle_in_are_cut_off_with_408() {
 
 #[test]
 fn a_body_that_trickles_in_is_cut_off_with_408() {
-    let server = fake("well", "workers = { min = 1, max = 1 }").server("body_timeout = \"300ms\"").start();
+    let server = fake("well", "workers = { min = 1, max = 1 }")
+        .server("body_timeout = \"300ms\"")
+        .start();
     let begun = Instant::now();
     let mut client = server.connect();
     client.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 10000\r\n\r\nbegun");
-    let mut sender = trickle(&server, b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n");
+    let mut sender = trickle(
+        &server,
+        b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n",
+    );
     assert_eq!(client.response().status, 408, "a client that stops in the middle");
     client.ends();
     assert_eq!(sender.response().status, 408, "a client that never stops");
@@ -129,7 +138,11 @@ fn a_connection_without_requests_ends_after_idle_timeout() {
     assert_eq!(once.get("/here").status, 200);
     let answered = Instant::now();
     once.ends();
-    assert!(answered.elapsed() >= Duration::from_millis(250), "{:?}", answered.elapsed());
+    assert!(
+        answered.elapsed() >= Duration::from_millis(250),
+        "{:?}",
+        answered.elapsed()
+    );
     never.ends();
 }
 
@@ -145,7 +158,9 @@ fn connections_beyond_connections_max_are_turned_away_until_there_is_room() {
     wait_until("room for another connection", || {
         let mut client = server.connect();
         client.try_send(b"GET /here HTTP/1.1\r\nhost: a\r\n\r\n").is_ok()
-            && client.try_response("GET").is_ok_and(|answer| answer.status == 200)
+            && client
+                .try_response("GET")
+                .is_ok_and(|answer| answer.status == 200)
     });
     for client in &mut open {
         assert_eq!(client.get("/here").status, 200, "those inside are not disturbed");
@@ -154,7 +169,10 @@ fn connections_beyond_connections_max_are_turned_away_until_there_is_room() {
 
 #[test]
 fn a_client_that_does_not_take_its_answer_is_given_up() {
-    let server = Setup::new(ROUTES).server("idle_timeout = \"300ms\"").file("big.bin", vec![7; 64 << 20]).start();
+    let server = Setup::new(ROUTES)
+        .server("idle_timeout = \"300ms\"")
+        .file("big.bin", vec![7; 64 << 20])
+        .start();
     let before = server.process().rss_bytes();
     let mut client = server.connect();
     client.request("GET", "/files/big.bin");
@@ -174,14 +192,20 @@ fn the_deadline_answers_504_whatever_the_handler_does() {
     let begun = Instant::now();
     let answer = server.get("/never");
     assert_eq!(answer.status, 504);
-    assert!(begun.elapsed() >= Duration::from_millis(250), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= Duration::from_millis(250),
+        "{:?}",
+        begun.elapsed()
+    );
     assert_eq!(server.get("/here").status, 200);
 }
 
 #[test]
 fn the_deadline_counts_from_arrival_and_the_handler_knows_it() {
     let source = "export default (request, ctx) => ({ left: ctx.remaining() });";
-    let server = node(source, "workers = { min = 1, max = 1 }").server("deadline = \"5s\"").start();
+    let server = node(source, "workers = { min = 1, max = 1 }")
+        .server("deadline = \"5s\"")
+        .start();
     let left = server.get("/").json()["left"].as_f64().expect("a number");
     assert!((1.0..=5000.0).contains(&left), "{left} ms are left");
 }

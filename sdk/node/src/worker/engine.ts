@@ -22,14 +22,12 @@ import {
   LOG,
   REQUEST,
   RESET,
-  RESPONSE,
   RESPONSE_TABLE_BYTES,
   WINDOW,
   frame,
   pairsBytes,
   readU32,
-  writeHeader,
-  writePairs,
+  responseFrame,
   writeU32,
   type Bytes,
 } from '../wire.js';
@@ -316,41 +314,22 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
         this.#stream(job, sized, once(bytes));
         return;
       }
-      this.#writeResponse(job, status, kind, headers, bytes, flags | END, micros);
+      const { number, slot } = job;
+      this.link.write(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));
     }
     this.#over(job);
-  }
-
-  #writeResponse(
-    job: Job,
-    status: number,
-    kind: number,
-    headers: readonly string[],
-    body: Uint8Array,
-    flags: number,
-    micros: number,
-  ): void {
-    const block = pairsBytes(headers);
-    const length = RESPONSE_TABLE_BYTES + block + body.length;
-    const bytes = Buffer.allocUnsafe(HEADER_BYTES + length) as Bytes;
-    writeHeader(bytes, 0, length, RESPONSE, flags, this.#generation, job.number, job.slot);
-    writeU32(bytes, HEADER_BYTES, status | (kind << 16));
-    writeU32(bytes, HEADER_BYTES + 4, micros);
-    writeU32(bytes, HEADER_BYTES + 8, block);
-    bytes.set(body, writePairs(bytes, HEADER_BYTES + RESPONSE_TABLE_BYTES, headers));
-    this.link.write(bytes);
   }
 
   /** The job's last frame has been written: its place is free. */
   #over(job: Job): void {
     this.#running--;
+    job.end();
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
       if (this.#draining && this.#running === 0) void this.#stop();
       return;
     }
     this.#jobs.delete(job.slot);
-    job.failBody(new Error('the request has been answered'));
     if (this.#draining && this.#running === 0) void this.#stop();
     else this.#pump();
   }
@@ -383,7 +362,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     const micros = microseconds(performance.now() - job.started);
-    this.#writeResponse(job, reply.status, reply.kind, reply.headers, body, 0, micros);
+    const { status, kind, headers } = reply;
+    this.link.write(responseFrame(0, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
   }
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {

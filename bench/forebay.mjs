@@ -1,0 +1,88 @@
+// The subject: the built `forebay` binary, started on configurations that the bench writes.
+
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePort, getWhenReady } from './http.mjs';
+import { commands } from './peers/installed.mjs';
+import { launch } from './processes.mjs';
+
+const START_TIMEOUT_MS = 15_000;
+
+// What the pools of all suites run. /slow and /work block their process, as a synchronous database call does, without using CPU.
+const HANDLER = `
+import { router } from 'forebay';
+
+const app = router();
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+app.get('/helloworld', () => ({ hello: 'world' }));
+app.get('/slow', (request) => {
+  const ms = Number(new URL(request.url, 'http://bench').searchParams.get('ms'));
+  Atomics.wait(sleeper, 0, 0, ms);
+  return { slept: ms };
+});
+
+export default app;
+`;
+
+/**
+ * The text of a forebay.toml: /local from memory and, when `pool` is given, everything else from a pool of
+ * `{runtime, workers, queue_max}` with exactly that many workers. Limits that the load itself would meet are set out of its way;
+ * everything else keeps its default.
+ */
+function configuration({ port, adminPort, pool, connections_max = 2000 }) {
+  const sections = [
+    `[server]
+listen = ["127.0.0.1:${port}"]
+connections_max = ${connections_max}
+
+[admin]
+listen = "127.0.0.1:${adminPort}"
+socket = "forebay.sock"
+
+[log]
+level = "warn"`,
+  ];
+  if (pool) {
+    sections.push(`[pool.bench]
+handler = "handler.mjs"
+runtime = "${pool.runtime}"
+workers = { min = ${pool.workers}, max = ${pool.workers} }
+queue_max = ${pool.queue_max ?? 1024}`);
+  }
+  sections.push(`[[route]]
+path = "/local"
+respond = { json = { status = "success", result = "local" } }`);
+  if (pool) sections.push(`[[route]]\npath = "/*"\npool = "bench"`);
+  return `${sections.join('\n\n')}\n`;
+}
+
+/** Writes configuration and handler into a new folder below `folder`; returns how to start Forebay on them. */
+export async function prepare(folder, options) {
+  const own = mkdtempSync(join(folder, 'forebay-'));
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const file = join(own, 'forebay.toml');
+  writeFileSync(file, configuration({ ...options, port, adminPort }));
+  writeFileSync(join(own, 'handler.mjs'), HANDLER);
+  return { file, port, adminPort };
+}
+
+/** Starts the binary on a prepared configuration, without waiting for anything. */
+export function launchForebay(binary, { file }) {
+  const env = { PATH: `${commands}:${process.env.PATH}`, HOME: process.env.HOME ?? '/' };
+  return launch('forebay', binary, ['serve', '-c', file], { env });
+}
+
+/** A side of a comparison: Forebay with the given options (see `configuration`), ready when its pools are up. */
+export function forebay(binary, name, options = {}) {
+  return {
+    name,
+    async start(folder) {
+      const prepared = await prepare(folder, options);
+      const process_ = launchForebay(binary, prepared);
+      const [, url] = await process_.waitForOutput(/started in .*listening on (http:[^\s,]+)/, START_TIMEOUT_MS);
+      await getWhenReady(`http://127.0.0.1:${prepared.adminPort}/health/ready`, process_);
+      return { process: process_, url };
+    },
+  };
+}

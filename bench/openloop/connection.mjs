@@ -1,0 +1,73 @@
+// One keep-alive connection of the open-loop generator: one request at a time, raw bytes, nothing allocated that need not be.
+
+import net from 'node:net';
+
+const HEAD_END = Buffer.from('\r\n\r\n');
+
+/**
+ * Splits a connection's bytes into answers. `push` takes the next bytes and returns `{status, retryAfter, close}` once an answer is
+ * complete, else null. Only answers with Content-Length are understood; anything else throws.
+ */
+export class AnswerReader {
+  #bytes = Buffer.alloc(0);
+
+  push(part) {
+    this.#bytes = this.#bytes.length === 0 ? part : Buffer.concat([this.#bytes, part]);
+    const headEnd = this.#bytes.indexOf(HEAD_END);
+    if (headEnd < 0) return null;
+    const head = this.#bytes.latin1Slice(0, headEnd);
+    const status = /^HTTP\/1\.1 (\d{3})/.exec(head);
+    const length = /\r\ncontent-length: *(\d+)/i.exec(head);
+    if (!status || !length) throw new Error(`not an HTTP/1.1 answer with Content-Length: ${head.slice(0, 200)}`);
+    const end = headEnd + HEAD_END.length + Number(length[1]);
+    if (this.#bytes.length < end) return null;
+    if (this.#bytes.length > end) throw new Error('more bytes than the answer announced');
+    this.#bytes = Buffer.alloc(0);
+    return {
+      status: Number(status[1]),
+      retryAfter: /\r\nretry-after:/i.test(head),
+      close: /\r\nconnection: *close/i.test(head),
+    };
+  }
+}
+
+/** Calls `onAnswer(answer)` for each answer and `onGone(error)` once when the connection is over, whoever ended it. */
+export class Connection {
+  #socket;
+
+  constructor(port, { onAnswer, onGone }) {
+    const reader = new AnswerReader();
+    let failure = new Error('the server closed the connection');
+    this.#socket = net.connect({ host: '127.0.0.1', port, noDelay: true });
+    this.#socket.on('data', (part) => {
+      try {
+        const answer = reader.push(part);
+        if (!answer) return;
+        if (answer.close) this.close();
+        onAnswer(answer);
+      } catch (error) {
+        this.#socket.destroy(error);
+      }
+    });
+    this.#socket.on('error', (error) => {
+      failure = error;
+    });
+    this.#socket.on('close', () => onGone(failure));
+  }
+
+  /** Resolves when the connection stands; rejects when it cannot be made. */
+  opened() {
+    return new Promise((resolve, reject) => {
+      this.#socket.once('connect', resolve);
+      this.#socket.once('close', () => reject(new Error('cannot connect')));
+    });
+  }
+
+  send(request) {
+    this.#socket.write(request);
+  }
+
+  close() {
+    this.#socket.destroy();
+  }
+}

@@ -1,0 +1,48 @@
+// The command line.
+
+import { parseArgs } from 'node:util';
+
+/** What the reader has to put right before anything can be measured: an option, something not installed. */
+export class SetupError extends Error {}
+
+/** How much is measured. `pairs` of comparisons, `repeats` of everything else; times in seconds. */
+const FULL = { pairs: 10, warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15 };
+const QUICK = { pairs: 3, warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5 };
+
+export const HELP = `Measures Forebay beside its peers and says which bars of the project hold.
+
+  node bench/run.mjs [--quick] [--suite NAME]... [--json FILE] [--forebay PATH]
+
+  --quick          ${QUICK.pairs} pairs instead of ${FULL.pairs}, shorter runs: to see that it works, not to quote
+  --suite NAME     only this suite; may be repeated. Example: --suite local --suite noise
+  --json FILE      where the result goes; default bench/results/TIME.json
+  --forebay PATH   the binary to measure; default target/release/forebay
+  --help           this text
+
+Exit code: 0 all bars hold, 1 some do not or could not be measured, 2 wrong usage or something is missing, 130 interrupted.
+`;
+
+/** The options, checked against the names of the suites; throws a SetupError that says what is accepted. */
+export function parseOptions(args, suiteNames) {
+  const values = parse(args);
+  const unknown = values.suite.find((name) => !suiteNames.includes(name));
+  if (unknown !== undefined) throw new SetupError(`no suite "${unknown}"; there are: ${suiteNames.join(', ')}`);
+  return { ...values, amounts: values.quick ? QUICK : FULL, suites: values.suite.length > 0 ? values.suite : suiteNames };
+}
+
+function parse(args) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        quick: { type: 'boolean', default: false },
+        suite: { type: 'string', multiple: true, default: [] },
+        json: { type: 'string' },
+        forebay: { type: 'string' },
+        help: { type: 'boolean', default: false },
+      },
+    }).values;
+  } catch (error) {
+    throw new SetupError(`${error.message}\n\n${HELP}`);
+  }
+}

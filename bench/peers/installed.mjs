@@ -1,0 +1,53 @@
+// Where the pinned peers lie, and which versions they are.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const folder = fileURLToPath(new URL('node_modules/', import.meta.url));
+
+/** Debian puts nginx where only root's PATH looks. */
+export const searchPath = `${process.env.PATH}:/usr/sbin`;
+
+/** Folder that holds the pinned `bun` command; put first on a PATH it also gives Forebay its Bun. */
+export const commands = `${folder}.bin`;
+
+/** The pinned Bun. */
+export const bun = `${commands}/bun`;
+
+/** Absolute path of a server program of the peers. */
+export function program(name) {
+  return fileURLToPath(new URL(`servers/${name}`, import.meta.url));
+}
+
+/** First line of what a command prints about its version. wrk ends with status 1 after printing it. */
+function printedVersion(command, option) {
+  const { stdout, stderr } = spawnSync(command, [option], { encoding: 'utf8', env: { PATH: searchPath } });
+  return `${stdout}${stderr}`.split('\n', 1)[0];
+}
+
+function installedVersion(name) {
+  return JSON.parse(readFileSync(`${folder}${name}/package.json`, 'utf8')).version;
+}
+
+/** What is missing on this machine, as sentences that say how to get it; empty when everything is there. */
+export function missing() {
+  const found = [];
+  const absent = ['nginx', 'wrk'].filter((name) => !searchPath.split(':').some((part) => existsSync(`${part}/${name}`)));
+  if (absent.length > 0) found.push(`${absent.join(' and ')} not found: apt-get install nginx-light wrk`);
+  const packages = ['bun', 'fastify', 'qoper8-cp'].filter((name) => !existsSync(`${folder}${name}/package.json`));
+  if (packages.length > 0) found.push(`${packages.join(', ')} not installed: npm ci --prefix bench/peers`);
+  return found;
+}
+
+/** Versions of everything that takes part, by name. */
+export function versions() {
+  return {
+    node: process.versions.node,
+    bun: installedVersion('bun'),
+    fastify: installedVersion('fastify'),
+    'qoper8-cp': installedVersion('qoper8-cp'),
+    nginx: printedVersion('nginx', '-v').replace('nginx version: ', ''),
+    wrk: printedVersion('wrk', '-v').replace(/ Copyright.*/, ''),
+  };
+}

@@ -1,0 +1,53 @@
+// nginx with two workers and a canned `return 200`: the least that a full HTTP server does.
+
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePort, getWhenReady } from '../http.mjs';
+import { launch } from '../processes.mjs';
+import { searchPath } from './installed.mjs';
+
+const WORKERS = 2;
+
+function configuration(folder, port) {
+  return `
+daemon off;
+worker_processes ${WORKERS};
+pid ${folder}/nginx.pid;
+error_log stderr warn;
+events { worker_connections 16384; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path ${folder}/body;
+  proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi;
+  uwsgi_temp_path ${folder}/uwsgi;
+  scgi_temp_path ${folder}/scgi;
+  server {
+    listen 127.0.0.1:${port};
+    location = /local {
+      default_type application/json;
+      return 200 '{"status":"success","result":"local"}';
+    }
+  }
+}
+`;
+}
+
+/** nginx, answering /local only. */
+export const nginx = {
+  name: 'nginx return 200',
+  /** Starts it with its files in a new folder below `folder`. */
+  async start(folder) {
+    const own = mkdtempSync(join(folder, 'nginx-'));
+    const port = await freePort();
+    const file = join(own, 'nginx.conf');
+    writeFileSync(file, configuration(own, port));
+    const process_ = launch('nginx', 'nginx', ['-e', 'stderr', '-p', own, '-c', file], {
+      env: { PATH: searchPath },
+    });
+    const url = `http://127.0.0.1:${port}`;
+    await getWhenReady(`${url}/local`, process_);
+    return { process: process_, url };
+  },
+};
