@@ -55,6 +55,16 @@ impl Client {
         client
     }
 
+    /// The same connection once more, to send from another thread while this one reads.
+    #[must_use]
+    pub fn another_half(&self) -> Self {
+        let socket = match &self.socket {
+            Socket::Tcp(socket) => socket.try_clone().map(Socket::Tcp),
+            Socket::Unix(socket) => socket.try_clone().map(Socket::Unix),
+        };
+        Self::over(socket.expect("an open socket can be shared"))
+    }
+
     /// How long a read or a write waits before the test fails.
     pub fn set_patience(&self, patience: Duration) {
         match &self.socket {
