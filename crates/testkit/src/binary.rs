@@ -9,7 +9,7 @@ use std::{
 /// The command that serves a configuration.
 pub(crate) fn serve(config: &Path) -> Command {
     let mut command = Command::new(program());
-    command.arg(config);
+    command.arg("serve").arg("-c").arg(config);
     command
 }
 
@@ -19,7 +19,10 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| {
         let test = std::env::current_exe().expect("a test knows its own file");
         // target/PROFILE/deps/TEST
-        let folder = test.ancestors().nth(2).expect("a test lies in a folder of target");
+        let folder = test
+            .ancestors()
+            .nth(2)
+            .expect("a test lies in a folder of target");
         let profile = match folder.file_name().and_then(|name| name.to_str()) {
             Some("debug") | None => "dev",
             Some(name) => name,
@@ -35,7 +38,10 @@ fn program() -> &'static Path {
 }
 
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this crate lies in crates/")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("this crate lies in crates/")
 }
 
 /// The Bun that the SDK's development packages bring.
@@ -46,5 +52,8 @@ pub(crate) fn bun() -> PathBuf {
 /// Where the servers of all tests lay their SDK down.
 pub(crate) fn cache_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
-    test.ancestors().nth(2).expect("a test lies in a folder of target").join("testkit-cache")
+    test.ancestors()
+        .nth(2)
+        .expect("a test lies in a folder of target")
+        .join("testkit-cache")
 }

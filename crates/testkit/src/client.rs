@@ -40,31 +40,48 @@ impl Client {
 
     /// Connects to a Unix socket.
     pub fn unix(path: &Path) -> Self {
-        Self::over(Socket::Unix(UnixStream::connect(path).expect("the server accepts connections")))
+        Self::over(Socket::Unix(
+            UnixStream::connect(path).expect("the server accepts connections"),
+        ))
     }
 
     fn over(socket: Socket) -> Self {
-        let client = Self { socket, received: Vec::new(), scratch: vec![0; READ_BYTES].into_boxed_slice() };
+        let client = Self {
+            socket,
+            received: Vec::new(),
+            scratch: vec![0; READ_BYTES].into_boxed_slice(),
+        };
         client.set_patience(PATIENCE);
         client
+    }
+
+    /// The same connection once more, to send from another thread while this one reads.
+    #[must_use]
+    pub fn another_half(&self) -> Self {
+        let socket = match &self.socket {
+            Socket::Tcp(socket) => socket.try_clone().map(Socket::Tcp),
+            Socket::Unix(socket) => socket.try_clone().map(Socket::Unix),
+        };
+        Self::over(socket.expect("an open socket can be shared"))
     }
 
     /// How long a read or a write waits before the test fails.
     pub fn set_patience(&self, patience: Duration) {
         match &self.socket {
-            Socket::Tcp(socket) => {
-                socket.set_read_timeout(Some(patience)).and_then(|()| socket.set_write_timeout(Some(patience)))
-            }
-            Socket::Unix(socket) => {
-                socket.set_read_timeout(Some(patience)).and_then(|()| socket.set_write_timeout(Some(patience)))
-            }
+            Socket::Tcp(socket) => socket
+                .set_read_timeout(Some(patience))
+                .and_then(|()| socket.set_write_timeout(Some(patience))),
+            Socket::Unix(socket) => socket
+                .set_read_timeout(Some(patience))
+                .and_then(|()| socket.set_write_timeout(Some(patience))),
         }
         .expect("an open socket takes options");
     }
 
     /// Sends bytes.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.try_send(bytes.as_ref()).expect("the server takes what is sent");
+        self.try_send(bytes.as_ref())
+            .expect("the server takes what is sent");
     }
 
     /// Sends bytes, as far as the server takes them.
@@ -82,7 +99,11 @@ impl Client {
 
     /// Sends a request with a body of known length.
     pub fn post(&mut self, target: &str, body: &[u8]) {
-        let mut bytes = format!("POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len()).into_bytes();
+        let mut bytes = format!(
+            "POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
         bytes.extend_from_slice(body);
         self.send(bytes);
     }
@@ -149,7 +170,11 @@ impl Client {
     /// Waits until the server ends the connection. Panics when more bytes come instead.
     pub fn ends(&mut self) {
         let more = self.some_bytes();
-        assert!(more.is_empty(), "more comes: {:?}", String::from_utf8_lossy(&more));
+        assert!(
+            more.is_empty(),
+            "more comes: {:?}",
+            String::from_utf8_lossy(&more)
+        );
     }
 
     fn body_of(&mut self, length: usize) -> (Vec<u8>, bool) {
@@ -171,8 +196,11 @@ impl Client {
     fn chunks(&mut self) -> (Vec<u8>, bool) {
         let mut body = Vec::new();
         loop {
-            let Some(line) = self.line() else { return (body, false) };
-            let size = usize::from_str_radix(&line, 16).unwrap_or_else(|_| panic!("not a chunk's size: {line:?}"));
+            let Some(line) = self.line() else {
+                return (body, false);
+            };
+            let size =
+                usize::from_str_radix(&line, 16).unwrap_or_else(|_| panic!("not a chunk's size: {line:?}"));
             let (mut chunk, whole) = self.body_of(size + 2);
             if !whole {
                 chunk.truncate(size);
@@ -211,7 +239,10 @@ impl Client {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                panic!("nothing comes from the server; so far: {:?}", String::from_utf8_lossy(&self.received))
+                panic!(
+                    "nothing comes from the server; so far: {:?}",
+                    String::from_utf8_lossy(&self.received)
+                )
             }
             Err(error) => Err(error),
         }

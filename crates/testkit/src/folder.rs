@@ -30,7 +30,8 @@ impl Folder {
     /// Writes a file in it; `name` may have folders, which are made.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let file = self.path.join(name);
-        fs::create_dir_all(file.parent().expect("the file lies in the folder")).expect("the folder is writable");
+        fs::create_dir_all(file.parent().expect("the file lies in the folder"))
+            .expect("the folder is writable");
         fs::write(file, content).expect("the folder is writable");
     }
 

@@ -98,10 +98,20 @@ impl Load {
         let next = AtomicUsize::new(0);
         let mut whole = Report::default();
         thread::scope(|scope| {
-            let connections: Vec<_> =
-                (0..self.connections).map(|number| scope.spawn({ let next = &next; move || self.connection(number, next) })).collect();
+            let connections: Vec<_> = (0..self.connections)
+                .map(|number| {
+                    scope.spawn({
+                        let next = &next;
+                        move || self.connection(number, next)
+                    })
+                })
+                .collect();
             for connection in connections {
-                whole.add(connection.join().expect("a connection of the load does not panic"));
+                whole.add(
+                    connection
+                        .join()
+                        .expect("a connection of the load does not panic"),
+                );
             }
         });
         whole.times.sort_unstable();
@@ -138,7 +148,10 @@ impl Load {
 impl Report {
     /// One request and its answer. False when the connection cannot go on.
     fn exchange(&mut self, client: &mut Client, target: &str, marker: &str, begun: Instant) -> bool {
-        let head = format!("POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", marker.len());
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n",
+            marker.len()
+        );
         // A server that ends the connection may have answered before.
         let _ = client.try_send((head + marker).as_bytes());
         let answer = match client.try_response("POST") {
@@ -152,12 +165,14 @@ impl Report {
         if answer.status == 200 {
             self.times.push(begun.elapsed());
             if answer.body != marker.as_bytes() {
-                self.foreign.push(format!("{marker} got {}", String::from_utf8_lossy(&answer.body)));
+                self.foreign
+                    .push(format!("{marker} got {}", String::from_utf8_lossy(&answer.body)));
             }
         } else {
             self.refusal_times.push(begun.elapsed());
             if self.failures.len() < FAILURES_KEPT {
-                self.failures.push(String::from_utf8_lossy(&answer.body).into_owned());
+                self.failures
+                    .push(String::from_utf8_lossy(&answer.body).into_owned());
             }
         }
         answer.header("connection") != Some("close")
@@ -186,7 +201,10 @@ impl Report {
         assert!(self.foreign.is_empty(), "answers to others' requests: {self}");
         let answered: usize = self.by_status.values().sum();
         assert_eq!(answered, self.sent, "one answer a request: {self}");
-        assert!(self.by_status.keys().all(|status| statuses.contains(status)), "other statuses than {statuses:?}: {self}");
+        assert!(
+            self.by_status.keys().all(|status| statuses.contains(status)),
+            "other statuses than {statuses:?}: {self}"
+        );
     }
 
     /// The time within which so many hundredths of the answers with status 200 came.
@@ -198,7 +216,17 @@ impl Report {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { sent, by_status, foreign, unanswered, failures, .. } = self;
-        write!(f, "{sent} sent, {by_status:?}, {unanswered} unanswered, foreign {foreign:?}, failures {failures:?}")
+        let Self {
+            sent,
+            by_status,
+            foreign,
+            unanswered,
+            failures,
+            ..
+        } = self;
+        write!(
+            f,
+            "{sent} sent, {by_status:?}, {unanswered} unanswered, foreign {foreign:?}, failures {failures:?}"
+        )
     }
 }

@@ -23,7 +23,10 @@ impl Process {
     /// The process that has this number now.
     pub fn with_pid(pid: u32) -> Option<Self> {
         let stat = stat(pid)?;
-        (!stat.zombie).then_some(Self { pid, started: stat.started })
+        (!stat.zombie).then_some(Self {
+            pid,
+            started: stat.started,
+        })
     }
 
     /// The living children of a process, oldest first.
@@ -33,7 +36,10 @@ impl Process {
             .filter_map(|entry| {
                 let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
                 let stat = stat(pid)?;
-                (stat.parent == parent && !stat.zombie).then_some(Self { pid, started: stat.started })
+                (stat.parent == parent && !stat.zombie).then_some(Self {
+                    pid,
+                    started: stat.started,
+                })
             })
             .collect();
         children.sort_by_key(|child| (child.started, child.pid));
@@ -73,5 +79,9 @@ fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; state, the third field, comes after the last of them.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
-    Some(Stat { zombie: matches!(fields[0], "Z" | "X"), parent: fields[1].parse().ok()?, started: fields[19].parse().ok()? })
+    Some(Stat {
+        zombie: matches!(fields[0], "Z" | "X"),
+        parent: fields[1].parse().ok()?,
+        started: fields[19].parse().ok()?,
+    })
 }

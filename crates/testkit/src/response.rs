@@ -27,24 +27,39 @@ impl Response {
         let text = std::str::from_utf8(text).expect("a head is text");
         let mut lines = text.split("\r\n");
         let line = lines.next().unwrap_or_default();
-        let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+        let status = line
+            .strip_prefix("HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3)?.parse().ok());
         let status = status.unwrap_or_else(|| panic!("not a status line: {line:?}"));
         let headers = lines
             .map(|line| {
-                let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("not a field: {line:?}"));
+                let (name, value) = line
+                    .split_once(':')
+                    .unwrap_or_else(|| panic!("not a field: {line:?}"));
                 (name.to_ascii_lowercase(), value.trim().to_owned())
             })
             .collect();
-        Self { status, headers, body: Vec::new(), whole: false }
+        Self {
+            status,
+            headers,
+            body: Vec::new(),
+            whole: false,
+        }
     }
 
     /// How its body is delimited when it answers a request with this method.
     pub(crate) fn delimiting(&self, method: &str) -> Delimiting {
         let bodiless = method == "HEAD" || matches!(self.status, 100..=199 | 204 | 304);
-        match (bodiless, self.header("transfer-encoding"), self.header("content-length")) {
+        match (
+            bodiless,
+            self.header("transfer-encoding"),
+            self.header("content-length"),
+        ) {
             (true, ..) => Delimiting::Length(0),
             (_, Some("chunked"), None) => Delimiting::Chunked,
-            (_, None, Some(length)) => Delimiting::Length(length.parse().expect("content-length is a number")),
+            (_, None, Some(length)) => {
+                Delimiting::Length(length.parse().expect("content-length is a number"))
+            }
             (_, None, None) => Delimiting::UntilClose,
             (_, coding, length) => panic!("transfer-encoding {coding:?} with content-length {length:?}"),
         }
@@ -54,7 +69,11 @@ impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(field, _)| field == name);
         let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "{name} is given twice: {:?}", self.headers);
+        assert!(
+            found.next().is_none(),
+            "{name} is given twice: {:?}",
+            self.headers
+        );
         value
     }
 
@@ -70,7 +89,14 @@ impl Response {
 
     /// The `detail` of a problem body, for answers that the server itself makes.
     pub fn detail(&self) -> String {
-        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
-        self.json()["detail"].as_str().expect("a problem has a detail").to_owned()
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
+        self.json()["detail"]
+            .as_str()
+            .expect("a problem has a detail")
+            .to_owned()
     }
 }

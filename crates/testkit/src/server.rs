@@ -67,7 +67,13 @@ impl Setup {
 
     /// Starts the server and waits for its ready line.
     pub fn start(self) -> Server {
-        let Self { folder, config, listen, server_keys, threads } = self;
+        let Self {
+            folder,
+            config,
+            listen,
+            server_keys,
+            threads,
+        } = self;
         let whole = format!(
             "[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\nlisten = \"off\"\nsocket = \"off\"\n{config}"
         );
@@ -90,9 +96,19 @@ impl Setup {
             }
             printed.first()
         });
-        let urls = ready.split_once("listening on ").expect("the ready line names the addresses").1;
+        let urls = ready
+            .split_once("listening on ")
+            .expect("the ready line names the addresses")
+            .1;
         let urls = urls.split(", ").map(str::to_owned).collect();
-        Server { child, process, urls, ready, log, folder }
+        Server {
+            child,
+            process,
+            urls,
+            ready,
+            log,
+            folder,
+        }
     }
 }
 
@@ -117,11 +133,18 @@ impl Lines {
     }
 
     fn first(&self) -> Option<String> {
-        self.lines.lock().expect("nobody panics with the lines").first().cloned()
+        self.lines
+            .lock()
+            .expect("nobody panics with the lines")
+            .first()
+            .cloned()
     }
 
     fn text(&self) -> String {
-        self.lines.lock().expect("nobody panics with the lines").join("\n")
+        self.lines
+            .lock()
+            .expect("nobody panics with the lines")
+            .join("\n")
     }
 }
 
@@ -165,7 +188,9 @@ impl Server {
     /// The first TCP address it listens on.
     pub fn address(&self) -> SocketAddr {
         let tcp = self.urls.iter().find_map(|url| url.strip_prefix("http://"));
-        tcp.expect("it listens on TCP").parse().expect("the ready line has an IP address and a port")
+        tcp.expect("it listens on TCP")
+            .parse()
+            .expect("the ready line has an IP address and a port")
     }
 
     /// A new connection to [`Server::address`].
@@ -192,14 +217,18 @@ impl Server {
 
     /// Waits until it has so many workers, and returns them.
     pub fn wait_for_workers(&self, count: usize) -> Vec<Process> {
-        wait_for(&format!("{count} workers"), || Some(self.workers()).filter(|workers| workers.len() == count))
+        wait_for(&format!("{count} workers"), || {
+            Some(self.workers()).filter(|workers| workers.len() == count)
+        })
     }
 
     /// Waits until its log has a line that holds all of `parts`, and returns the line.
     pub fn wait_for_log(&self, parts: &[&str]) -> String {
         wait_for(&format!("a log line with {parts:?}"), || {
             let log = self.log();
-            log.lines().find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned)
+            log.lines()
+                .find(|line| parts.iter().all(|part| line.contains(part)))
+                .map(str::to_owned)
         })
     }
 
@@ -215,7 +244,9 @@ impl Server {
 
     /// Waits until it has ended by itself; its workers must be gone by then.
     pub fn wait(&mut self) -> ExitStatus {
-        let status = wait_for("the server to end", || self.child.try_wait().expect("a child can be waited for"));
+        let status = wait_for("the server to end", || {
+            self.child.try_wait().expect("a child can be waited for")
+        });
         let left = self.workers();
         assert!(left.is_empty(), "workers outlive the server: {left:?}");
         status
@@ -227,7 +258,9 @@ impl Server {
         self.process.kill();
         let killed = Instant::now();
         self.child.wait().expect("a child can be waited for");
-        wait_until("the workers of a killed server to end", || workers.iter().all(|worker| !worker.is_alive()));
+        wait_until("the workers of a killed server to end", || {
+            workers.iter().all(|worker| !worker.is_alive())
+        });
         killed.elapsed()
     }
 }

@@ -10,14 +10,21 @@ use std::{
 
 use forebay_testkit::sys;
 use forebay_wire::{
-    ContentKind, FrameType, HEADER_BYTES, Header, RequestView, ResponseHead, Split, flag, put_frame, split_frame,
+    ContentKind, FrameType, HEADER_BYTES, Header, RequestView, ResponseHead, Split, flag, put_frame,
+    split_frame,
 };
 
 fn main() {
     let start = std::env::args().nth(1).unwrap_or_else(|| "well".to_owned());
-    let generation = std::env::var("FOREBAY_GENERATION").ok().and_then(|text| text.parse().ok());
+    let generation = std::env::var("FOREBAY_GENERATION")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let generation = generation.expect("a worker is started with FOREBAY_GENERATION");
-    let mut worker = Worker { link: sys::take_link(), generation, received: Vec::new() };
+    let mut worker = Worker {
+        link: sys::take_link(),
+        generation,
+        received: Vec::new(),
+    };
     if worker.start(&start) {
         worker.serve();
     }
@@ -65,10 +72,16 @@ impl Worker {
             other => panic!("unknown way to start: {other}"),
         }
         // A page that was never handed out cannot be claimed on, whatever a worker says.
-        self.control(FrameType::Hello, br#"{"protocol":1,"page":true,"unheard":["of"]}"#);
+        self.control(
+            FrameType::Hello,
+            br#"{"protocol":1,"page":true,"unheard":["of"]}"#,
+        );
         let init = self.next().expect("INIT follows HELLO");
         assert_eq!(init.header.kind, FrameType::Init, "INIT follows HELLO");
-        self.control(FrameType::Unknown(0x7e), b"frames of unknown types are passed over");
+        self.control(
+            FrameType::Unknown(0x7e),
+            b"frames of unknown types are passed over",
+        );
         self.control(FrameType::Ready, &[]);
         true
     }
@@ -83,7 +96,10 @@ impl Worker {
             match frame.header.kind {
                 FrameType::Request => self.request(frame.header, &frame.payload),
                 FrameType::Abort => {
-                    eprintln!("aborted job {} with reason {}", frame.header.job, frame.payload[0]);
+                    eprintln!(
+                        "aborted job {} with reason {}",
+                        frame.header.job, frame.payload[0]
+                    );
                     self.answer(frame.header, b"too late");
                 }
                 FrameType::Drain => return,
@@ -99,7 +115,13 @@ impl Worker {
         match path {
             "/echo" => self.answer(job, body),
             "/generation" => {
-                self.answer(Header { generation: self.generation.wrapping_add(1), ..job }, b"from another life");
+                self.answer(
+                    Header {
+                        generation: self.generation.wrapping_add(1),
+                        ..job
+                    },
+                    b"from another life",
+                );
                 self.answer(job, body);
             }
             "/twice" => {
@@ -110,12 +132,30 @@ impl Worker {
                 for number in [0, job.job.wrapping_add(1), job.job.wrapping_add(1000), u32::MAX] {
                     self.answer(Header { job: number, ..job }, b"meant for another job");
                 }
-                self.answer(Header { slot: job.slot + 1, ..job }, b"meant for another slot");
-                self.answer(Header { slot: forebay_wire::SLOTS_MAX - 1, ..job }, b"meant for the last slot");
+                self.answer(
+                    Header {
+                        slot: job.slot + 1,
+                        ..job
+                    },
+                    b"meant for another slot",
+                );
+                self.answer(
+                    Header {
+                        slot: forebay_wire::SLOTS_MAX - 1,
+                        ..job
+                    },
+                    b"meant for the last slot",
+                );
                 self.answer(job, body);
             }
             "/unknown" => {
-                self.frame(Header { kind: FrameType::Unknown(0x55), ..job }, b"what is this?");
+                self.frame(
+                    Header {
+                        kind: FrameType::Unknown(0x55),
+                        ..job
+                    },
+                    b"what is this?",
+                );
                 self.answer(job, body);
             }
             "/garbage" => self.send(&[0xfe; 4 * HEADER_BYTES]),
@@ -124,19 +164,37 @@ impl Worker {
                 bytes[4] = FrameType::Response.code();
                 self.send(&bytes);
             }
-            "/slot" => self.answer(Header { slot: u32::MAX, ..job }, body),
+            "/slot" => self.answer(
+                Header {
+                    slot: u32::MAX,
+                    ..job
+                },
+                body,
+            ),
             "/status" => self.response(job, flag::END, 99, &[], body),
             "/cut" => {
                 let frame = self.response_frame(job, flag::END, 200, &[], body);
                 self.send(&frame[..frame.len() - 1]);
                 std::process::exit(1);
             }
-            "/short" => self.frame(Header { kind: FrameType::Response, flags: flag::END, ..job }, &[200, 0, 1]),
+            "/short" => self.frame(
+                Header {
+                    kind: FrameType::Response,
+                    flags: flag::END,
+                    ..job
+                },
+                &[200, 0, 1],
+            ),
             "/header" => self.response(job, flag::END, 200, &pairs(&[("x-a", "1\r\nx-b: 2")]), body),
             "/name" => self.response(job, flag::END, 200, &pairs(&[("x a", "1")]), body),
             "/pairs" => self.response(job, flag::END, 200, &[9, 0, 0, 0, 9, 0, 0, 0, b'x'], body),
             "/hops" => {
-                let hops = [("connection", "close"), ("transfer-encoding", "chunked"), ("keep-alive", "9"), ("date", "never")];
+                let hops = [
+                    ("connection", "close"),
+                    ("transfer-encoding", "chunked"),
+                    ("keep-alive", "9"),
+                    ("date", "never"),
+                ];
                 self.response(job, flag::END, 200, &pairs(&hops), body);
             }
             "/bytewise" => {
@@ -150,7 +208,13 @@ impl Worker {
             }
             "/resets" => {
                 self.response(job, 0, 200, &[], b"the beginning, ");
-                self.frame(Header { kind: FrameType::Reset, ..job }, &[]);
+                self.frame(
+                    Header {
+                        kind: FrameType::Reset,
+                        ..job
+                    },
+                    &[],
+                );
             }
             "/long" => {
                 self.response(job, 0, 200, &pairs(&[("content-length", "3")]), b"four");
@@ -170,16 +234,34 @@ impl Worker {
             "/window" => {
                 // A body of any length may come now; the answer must not wait for it.
                 for _ in 0..3 {
-                    self.frame(Header { kind: FrameType::Window, ..job }, &u32::MAX.to_le_bytes());
+                    self.frame(
+                        Header {
+                            kind: FrameType::Window,
+                            ..job
+                        },
+                        &u32::MAX.to_le_bytes(),
+                    );
                 }
                 self.answer(job, body);
             }
             "/empty-window" => {
-                self.frame(Header { kind: FrameType::Window, ..job }, &[]);
+                self.frame(
+                    Header {
+                        kind: FrameType::Window,
+                        ..job
+                    },
+                    &[],
+                );
                 self.answer(job, body);
             }
             "/log" => {
-                self.frame(Header { kind: FrameType::Log, ..job }, b"not even JSON \xff");
+                self.frame(
+                    Header {
+                        kind: FrameType::Log,
+                        ..job
+                    },
+                    b"not even JSON \xff",
+                );
                 self.answer(job, body);
             }
             "/flood" => {
@@ -191,7 +273,10 @@ impl Worker {
             }
             "/slow" => {
                 let query = std::str::from_utf8(view.query).unwrap_or_default();
-                let ms = query.strip_prefix("ms=").and_then(|ms| ms.parse().ok()).unwrap_or(100);
+                let ms = query
+                    .strip_prefix("ms=")
+                    .and_then(|ms| ms.parse().ok())
+                    .unwrap_or(100);
                 thread::sleep(Duration::from_millis(ms));
                 self.answer(job, body);
             }
@@ -215,14 +300,34 @@ impl Worker {
 
     fn response_frame(&self, job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) -> Vec<u8> {
         let mut payload = Vec::new();
-        ResponseHead { status, content: ContentKind::Bytes, run_us: 1 }.put(&mut payload, headers, body);
+        ResponseHead {
+            status,
+            content: ContentKind::Bytes,
+            run_us: 1,
+        }
+        .put(&mut payload, headers, body);
         let mut frame = Vec::new();
-        put_frame(&mut frame, &Header { kind: FrameType::Response, flags, ..job }, &payload);
+        put_frame(
+            &mut frame,
+            &Header {
+                kind: FrameType::Response,
+                flags,
+                ..job
+            },
+            &payload,
+        );
         frame
     }
 
     fn body(&mut self, job: Header, flags: u8, bytes: &[u8]) {
-        self.frame(Header { kind: FrameType::Body, flags, ..job }, bytes);
+        self.frame(
+            Header {
+                kind: FrameType::Body,
+                flags,
+                ..job
+            },
+            bytes,
+        );
     }
 
     fn control(&mut self, kind: FrameType, payload: &[u8]) {
@@ -245,8 +350,13 @@ impl Worker {
     /// The next frame; none at the link's end.
     fn next(&mut self) -> Option<Frame> {
         loop {
-            if let Split::Whole { frame, used } = split_frame(&self.received).expect("the server sends valid frames") {
-                let frame = Frame { header: frame.header, payload: frame.payload.to_vec() };
+            if let Split::Whole { frame, used } =
+                split_frame(&self.received).expect("the server sends valid frames")
+            {
+                let frame = Frame {
+                    header: frame.header,
+                    payload: frame.payload.to_vec(),
+                };
                 self.received.drain(..used);
                 return Some(frame);
             }

@@ -16,17 +16,30 @@ const ARROWS: [(&str, &str); 4] = [
 fn crates_depend_on_each_other_only_along_the_documented_arrows() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+            "--manifest-path",
+        ])
         .arg(manifest)
         .output()
         .unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let names: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let names: BTreeSet<&str> = packages
+        .iter()
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
     let mut found = BTreeSet::new();
     for package in packages {
         let dependencies = package["dependencies"].as_array().unwrap();
-        for dependency in dependencies.iter().filter(|dependency| dependency["kind"].is_null()) {
+        for dependency in dependencies
+            .iter()
+            .filter(|dependency| dependency["kind"].is_null())
+        {
             let to = dependency["name"].as_str().unwrap();
             if names.contains(to) {
                 found.insert((package["name"].as_str().unwrap(), to));

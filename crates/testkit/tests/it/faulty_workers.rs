@@ -29,12 +29,26 @@ fn frames_of_another_generation_another_job_or_an_unknown_type_change_nothing() 
     let server = one();
     let worker = server.wait_for_workers(1);
     let mut client = server.connect();
-    for path in ["/generation", "/twice", "/others", "/unknown", "/after", "/log", "/window", "/bytewise", "/echo"] {
+    for path in [
+        "/generation",
+        "/twice",
+        "/others",
+        "/unknown",
+        "/after",
+        "/log",
+        "/window",
+        "/bytewise",
+        "/echo",
+    ] {
         for round in 0..20 {
             let body = format!("{path} {round}");
             client.post(path, body.as_bytes());
             let answer = client.response();
-            let expected = if path == "/after" { "the beginning, the end" } else { &body };
+            let expected = if path == "/after" {
+                "the beginning, the end"
+            } else {
+                &body
+            };
             assert_eq!((answer.status, answer.text()), (200, expected));
         }
     }
@@ -45,7 +59,10 @@ fn frames_of_another_generation_another_job_or_an_unknown_type_change_nothing() 
 fn many_callers_each_get_their_own_answer_from_workers_that_answer_twice_and_for_others() {
     let server = fake("well", "workers = { min = 2, max = 2 }").start();
     for path in ["/twice", "/others"] {
-        let report = forebay_testkit::Load::on(&server, path).connections(8).requests(2000).run();
+        let report = forebay_testkit::Load::on(&server, path)
+            .connections(8)
+            .requests(2000)
+            .run();
         report.assert_each_answered(&[200]);
     }
 }
@@ -53,7 +70,16 @@ fn many_callers_each_get_their_own_answer_from_workers_that_answer_twice_and_for
 #[test]
 fn bytes_that_are_not_frames_cost_only_the_worker_that_sent_them() {
     let server = one();
-    for path in ["/garbage", "/length", "/slot", "/status", "/short", "/cut", "/ends", "/body-first"] {
+    for path in [
+        "/garbage",
+        "/length",
+        "/slot",
+        "/status",
+        "/short",
+        "/cut",
+        "/ends",
+        "/body-first",
+    ] {
         let before = server.wait_for_workers(1)[0];
         let answer = server.post(path, b"x");
         assert_eq!(answer.status, 502, "{path}: {answer:?}");
@@ -70,7 +96,11 @@ fn headers_that_http_does_not_allow_become_a_500_for_that_request_alone() {
     for path in ["/header", "/name", "/pairs"] {
         let answer = client.get(path);
         assert_eq!(answer.status, 500, "{path}: {answer:?}");
-        assert!(answer.detail().starts_with("handler's answer is not valid HTTP"), "{}", answer.detail());
+        assert!(
+            answer.detail().starts_with("handler's answer is not valid HTTP"),
+            "{}",
+            answer.detail()
+        );
     }
     assert_eq!(client.get("/echo").status, 200);
     assert_eq!(server.workers(), worker);
@@ -96,7 +126,9 @@ fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
     for path in ["/stops", "/resets", "/long"] {
         let mut client = server.connect();
         client.request("GET", path);
-        let cut = client.try_response("GET").map_or(true, |answer| !answer.whole || answer.status >= 500);
+        let cut = client
+            .try_response("GET")
+            .map_or(true, |answer| !answer.whole || answer.status >= 500);
         assert!(cut, "{path}");
         assert_still_works(&server);
     }
@@ -130,17 +162,31 @@ fn a_worker_that_sends_more_than_it_may_does_not_fill_the_servers_memory() {
 #[test]
 fn a_worker_that_never_answers_is_given_up_at_the_run_timeout() {
     for path in ["/never", "/deaf"] {
-        let server = fake("well", "workers = { min = 1, max = 1 }\nrun_timeout = \"200ms\"\nkill_grace = \"100ms\"").start();
+        let server = fake(
+            "well",
+            "workers = { min = 1, max = 1 }\nrun_timeout = \"200ms\"\nkill_grace = \"100ms\"",
+        )
+        .start();
         let deaf = server.wait_for_workers(1)[0];
         let begun = Instant::now();
         let answer = server.get(path);
         assert_eq!(answer.status, 504, "{path}");
-        assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() >= Duration::from_millis(200),
+            "{:?}",
+            begun.elapsed()
+        );
         assert_still_works(&server);
         if path == "/deaf" {
-            assert!(!deaf.is_alive(), "a worker that does not react to its abort is replaced");
+            assert!(
+                !deaf.is_alive(),
+                "a worker that does not react to its abort is replaced"
+            );
         } else {
-            assert!(deaf.is_alive(), "a worker that answers its abort has its slot free again");
+            assert!(
+                deaf.is_alive(),
+                "a worker that answers its abort has its slot free again"
+            );
         }
     }
 }

@@ -2,5 +2,7 @@
 
 mod architecture;
 mod faulty_workers;
+mod framing;
 mod front;
+mod limits;
 mod support;

@@ -4,7 +4,8 @@ use forebay_testkit::Setup;
 
 /// One pool `api` of a module, and a route for every path that leads to it. `keys` are further keys of the pool.
 pub(crate) fn pool_of(module: &str, source: &str, keys: &str) -> Setup {
-    let config = format!("[pool.api]\nhandler = \"{module}\"\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n");
+    let config =
+        format!("[pool.api]\nhandler = \"{module}\"\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n");
     Setup::new(&config).file(module, source)
 }
 
