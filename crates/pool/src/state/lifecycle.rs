@@ -350,7 +350,9 @@ impl<L: LinkPort> State<L> {
         let job = &mut self.jobs[key];
         let Place::Sent(sent) = &mut job.place else { return };
         let since = if job.answered { sent.aborted } else { sent.started };
-        let Some(since) = since.filter(|_| sent.overran.is_none()) else { return };
+        let Some(since) = since.filter(|_| sent.overran.is_none()) else {
+            return;
+        };
         let run_timeout = job.limits.run_timeout;
         let failure = if now >= job.deadline && !job.answered {
             Failure::DeadlinePassed
@@ -368,7 +370,11 @@ impl<L: LinkPort> State<L> {
     /// much as others have room for. Without that room it stays, or the same jobs would be sent to the same worker every tick.
     fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         let Self {
-            workers, jobs, queue, options, ..
+            workers,
+            jobs,
+            queue,
+            options,
+            ..
         } = self;
         let mut room = 0;
         for (_, worker) in workers.iter_mut().filter(|(_, w)| w.phase == Phase::Ready) {
@@ -552,7 +558,10 @@ impl<L: LinkPort> State<L> {
             start_failures,
             ..
         } = self.lifecycle;
-        let recycling = self.workers.iter().any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
+        let recycling = self
+            .workers
+            .iter()
+            .any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
         // Without demand too, one worker must show that starts work again, or take over from the one to be recycled.
         let floor = min.max(usize::from(start_failures > 0 || recycling));
         let missing = floor.saturating_sub(alive);
