@@ -171,9 +171,16 @@ impl<'a> Session<'a> {
         state.answer(from, job, flags, payload, now, outputs)
     }
 
-    pub(crate) fn chunk(&mut self, from: usize, job: (u32, u32), flags: u8, bytes: Bytes, now: Instant) {
+    pub(crate) fn chunk(
+        &mut self,
+        from: usize,
+        job: (u32, u32),
+        flags: u8,
+        bytes: Bytes,
+        now: Instant,
+    ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
-        state.chunk(from, job, flags, bytes, now, outputs);
+        state.chunk(from, job, flags, bytes, now, outputs)
     }
 
     pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
@@ -256,7 +263,7 @@ impl Pool {
         }
     }
 
-    /// Changes the range of workers at run time.
+    /// Changes the range of workers at run time. A `max` below `min`, or of 0, counts as the least that makes sense.
     pub fn resize(&self, min: usize, max: usize) {
         self.shared.state.lock().resize(min, max);
         self.shared.wake.notify_one();

@@ -81,6 +81,8 @@ impl Reader {
             None => None,
         };
         let mut batch = Vec::new();
+        // While the socket takes no more, reading goes on: a worker that blocks on its own writes reads nothing until then.
+        let mut full = false;
         self.take_frames(mailbox)?;
         loop {
             self.empty_outbox(&mut batch, mailbox)?;
@@ -109,9 +111,10 @@ impl Reader {
                         Err(_) => return Ok(()),
                     }
                 }
-                () = self.link.blocked.notified() => {
-                    let mut ready = socket.writable().await?;
-                    ready.clear_ready();
+                () = self.link.blocked.notified() => full = true,
+                ready = socket.writable(), if full => {
+                    ready?.clear_ready();
+                    full = false;
                     self.link.unblock();
                 }
             }
@@ -128,20 +131,24 @@ impl Reader {
         Ok(taken)
     }
 
-    /// Takes every whole frame from what was read.
+    /// Takes every whole frame from what was read, those before a broken one too.
     fn take_frames(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let mut whole = 0;
-        while let Split::Whole { used, .. } = split_frame(&self.rest[whole..])? {
-            whole += used;
+        let broken = loop {
+            match split_frame(&self.rest[whole..]) {
+                Ok(Split::Whole { used, .. }) => whole += used,
+                Ok(Split::Partial { .. }) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if whole > 0 {
+            let frames = self.rest.split_to(whole).freeze();
+            if self.rest.is_empty() {
+                self.rest = BytesMut::new();
+            }
+            self.handle(&frames, 1, mailbox)?;
         }
-        if whole == 0 {
-            return Ok(());
-        }
-        let frames = self.rest.split_to(whole).freeze();
-        if self.rest.is_empty() {
-            self.rest = BytesMut::new();
-        }
-        self.handle(&frames, 1, mailbox)
+        Ok(broken?)
     }
 
     /// Takes what is in the outbox, and leaves the bell armed.
@@ -210,7 +217,7 @@ impl Reader {
         let (worker, job) = (self.worker, (header.slot, header.job));
         match header.kind {
             FrameType::Response => session.answer(worker, job, header.flags, payload(), now)?,
-            FrameType::Body => session.chunk(worker, job, header.flags, payload(), now),
+            FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {
                 let Ok(bytes) = <[u8; 4]>::try_from(frame.payload) else {

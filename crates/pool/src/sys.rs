@@ -15,7 +15,7 @@ use std::{
 
 use forebay_wire::PAGE_BYTES;
 use rustix::{
-    fs::{MemfdFlags, ftruncate, memfd_create},
+    fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create},
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 use tokio::io::{Interest, unix::AsyncFd};
@@ -37,8 +37,10 @@ unsafe impl Sync for SharedPage {}
 impl SharedPage {
     /// Makes a zeroed page.
     pub(crate) fn new() -> io::Result<Self> {
-        let file = memfd_create("forebay-page", MemfdFlags::CLOEXEC)?;
+        let file = memfd_create("forebay-page", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, PAGE_BYTES as u64)?;
+        // A worker that could shrink the file would take this process down with SIGBUS.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         // SAFETY: a fresh shared mapping of a file of that size; the kernel chooses the address, so no other memory is touched.
         let base = unsafe {
             mmap(

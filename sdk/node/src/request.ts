@@ -1,4 +1,4 @@
-import type { UploadedForm } from './form.js';
+import { readForm, type UploadedForm } from './form.js';
 import { RequestHeaders } from './headers.js';
 import { HttpError } from './reply.js';
 import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
@@ -176,7 +176,6 @@ export class WireRequest implements HttpRequest {
   }
 
   async form(): Promise<UploadedForm> {
-    const { readForm } = await import('./form.js');
     return readForm(this.headers.get('content-type') ?? '', await this.bytes());
   }
 
@@ -202,6 +201,12 @@ export class WireRequest implements HttpRequest {
   /** Whether `stream()` would give anything. */
   get hasBody(): boolean {
     return this.#more !== null || this.#partAt(7) < this.#end;
+  }
+
+  /** What `console.log(request)` shows in Node and Bun. */
+  [Symbol.for('nodejs.util.inspect.custom')](): object {
+    const { method, url, params, ip, id } = this;
+    return { method, url, params, headers: this.headers.toJSON(), ip, id };
   }
 
   #takeBody(): void {

@@ -7,6 +7,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Peer, RUNTIMES, TYPES, u32, until } from './peer.mjs';
 
+const BLOCKING = fileURLToPath(new URL('handlers/blocking.mjs', import.meta.url));
 const KINDS = fileURLToPath(new URL('handlers/kinds.mjs', import.meta.url));
 const TIMING = fileURLToPath(new URL('handlers/timing.mjs', import.meta.url));
 
@@ -87,6 +88,24 @@ for (const runtime of RUNTIMES) {
       assert.deepEqual((await late.answer).json(), { aborted: true });
     });
 
+    it('take no orders meant for an earlier job of their slot', async (test) => {
+      const peer = await worker(test);
+      const job = peer.request({ path: '/signal' });
+      await until(() => peer.isClaimed(job));
+      peer.send(TYPES.ABORT, 0, job.number + 4096, job.slot, Buffer.from([1]));
+      await peer.settled();
+      assert.equal(job.head, undefined);
+      peer.send(TYPES.ABORT, 0, job.number, job.slot, Buffer.from([1]));
+      assert.equal((await job.answer).status, 200);
+    });
+
+    it('fail to read a body after their answer', async (test) => {
+      const peer = await worker(test);
+      const job = peer.request({ method: 'POST', path: '/leaves-reading' }, { end: false });
+      assert.equal((await job.answer).text, 'left');
+      await until(() => peer.logs.some(({ message }) => message === 'the request was answered before all of its body was read'));
+    });
+
     it('fail to read a body that the client gave up', async (test) => {
       const peer = await worker(test);
       for (const [type, payload] of [[TYPES.ABORT, Buffer.from([1])], [TYPES.RESET, Buffer.alloc(0)]]) {
@@ -128,10 +147,12 @@ for (const runtime of RUNTIMES) {
       const big = peer.request({ path: '/big' });
       await until(() => peer.isClaimed(big));
       const next = peer.request({ path: '/state' });
+      const beats = peer.stdout.length + 5;
+      await until(() => peer.stdout.length >= beats);
       // The kernel's buffers are far smaller than the answer, so it cannot have left before the link is read again.
       assert.equal(peer.isClaimed(next), false);
       peer.link.resume();
-      assert.equal((await big.answer).body.length, 4_000_000);
+      assert.equal((await big.answer).body.length, 1_000_000);
       assert.equal((await next.answer).status, 200);
     });
 
@@ -151,6 +172,17 @@ for (const runtime of RUNTIMES) {
       assert.equal(peer.hello.page, false);
       assert.deepEqual((await peer.fetch({ path: '/state' })).json(), { started: 1 });
       assert.equal(peer.outboxFrames, 0);
+    });
+
+    it('are announced before another handler starts, once they have waited for long', async (test) => {
+      const peer = await worker(test, { handler: BLOCKING });
+      // Three in one read: the first takes longer than an answer may wait, so it is announced before the third starts.
+      peer.link.cork();
+      const [first, , last] = ['/0', '/1', '/300'].map((path) => peer.request({ path }));
+      peer.link.uncork();
+      await first.answer;
+      assert.equal(last.head, undefined);
+      assert.equal((await last.answer).text, '/300');
     });
 
     it('are announced by the doorbell only when the server sleeps', async (test) => {

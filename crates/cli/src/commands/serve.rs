@@ -1,7 +1,6 @@
 use std::{io, time::Instant};
 
-use forebay_server::{Server, config::Config};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use forebay_server::{Reload, Server, config::Config, logging};
 
 use crate::{arguments::ConfigFile, output, overrides::Overrides};
 
@@ -17,11 +16,6 @@ pub(crate) struct Arguments {
     overrides: Overrides,
 }
 
-/// A second signal came while the server was stopping.
-#[derive(Debug, thiserror::Error)]
-#[error("ended by a second signal, before everything was answered")]
-struct CutShort;
-
 pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> {
     let Arguments {
         config: ConfigFile { config: file },
@@ -36,15 +30,15 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut stops = Stops::new()?;
-        let server = Server::start(load()?)?;
+        let config = load()?;
+        let logging = logging::init(&config.log)?;
+        let reload = Reload {
+            load: Box::new(move || load().map_err(Into::into)),
+            watch: false,
+        };
+        let server = Server::start(config, reload, logging.handle())?;
         announce(&server, started)?;
-        stops.next().await;
-        tokio::select! {
-            biased;
-            () = server.stop() => Ok(()),
-            () = stops.next() => Err(CutShort.into()),
-        }
+        Ok(server.run().await?)
     })
 }
 
@@ -56,26 +50,4 @@ fn announce(server: &Server, started: Instant) -> io::Result<()> {
         "forebay {version} started in {took} ms, listening on {}",
         server.urls().join(", ")
     ))
-}
-
-/// The signals that end a server.
-struct Stops {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Stops {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }

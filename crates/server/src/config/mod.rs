@@ -23,6 +23,7 @@ mod units;
 use std::io::Read;
 use std::path::Path;
 
+pub(crate) use build::is_level_list;
 pub use error::{ConfigError, Problem};
 pub use listen::{Listen, ListenError};
 pub use reference::{reference, schema};

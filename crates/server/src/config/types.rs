@@ -62,7 +62,7 @@ pub struct Admin {
 /// `[log]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
-    /// A level, or a comma-separated list of `level` and `target=level`, as `tracing_subscriber::EnvFilter` reads it.
+    /// A level, or a comma-separated list of `level` and `target=level`, as `tracing_subscriber::filter::Targets` reads it.
     pub level: String,
     /// How a line looks.
     pub format: LogFormat,

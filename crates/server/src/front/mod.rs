@@ -104,14 +104,15 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Front {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: usize,
+    running: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Front {
-    /// Starts the threads; each gets its own share of the bound listeners.
+    /// Starts the threads; each takes its own share of the bound listeners.
     pub(crate) fn start(
         app: Arc<App>,
-        bound: &[Bound],
+        bound: &mut [Bound],
         mailboxes: &Arc<Mailboxes>,
         threads: usize,
     ) -> io::Result<Self> {
@@ -124,15 +125,9 @@ impl Front {
             phase: watch::Sender::new(Phase::Serving),
             drained: watch::Sender::new(0),
         });
-        let mut front = Self {
-            shared: shared.clone(),
-            threads: Vec::new(),
-        };
+        let mut running = Vec::new();
         for index in 0..threads {
-            let listeners = bound
-                .iter()
-                .map(|bound| bound.for_thread(index))
-                .collect::<io::Result<Vec<_>>>()?;
+            let listeners = bound.iter_mut().map(Bound::take).collect();
             let (shared, mailboxes) = (shared.clone(), mailboxes.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -141,13 +136,17 @@ impl Front {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, run_thread(index, shared, listeners, mailboxes));
             };
-            front.threads.push(
+            running.push(
                 std::thread::Builder::new()
                     .name(format!("io-{index}"))
                     .spawn(run)?,
             );
         }
-        Ok(front)
+        Ok(Self {
+            shared,
+            threads,
+            running: Mutex::new(running),
+        })
     }
 
     /// Puts other routes and pools in force. Requests under way keep those they began with.
@@ -176,13 +175,13 @@ impl Front {
         self.shared.phase.send_replace(Phase::Draining);
         let mut drained = self.shared.drained.subscribe();
         // The sender lives in `shared`.
-        let _ = drained.wait_for(|drained| *drained == self.threads.len()).await;
+        let _ = drained.wait_for(|drained| *drained == self.threads).await;
     }
 
     /// Ends the threads with whatever is left on them.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(&self) {
         self.shared.phase.send_replace(Phase::Ended);
-        for thread in self.threads {
+        for thread in self.running.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("an I/O thread had panicked");
             }

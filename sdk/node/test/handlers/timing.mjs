@@ -58,7 +58,15 @@ app.get('/endless', async function* (_request, ctx) {
 let count = 0;
 app.get('/count', () => ++count);
 app.get('/state', (_request, ctx) => ({ ...ctx.state }));
-app.get('/big', () => 'x'.repeat(4_000_000));
+// Beats on standard output go on while the link is stuck.
+app.get('/big', () => {
+  setInterval(() => process.stdout.write('.'), 2).unref();
+  return 'x'.repeat(1_000_000);
+});
+app.post('/leaves-reading', (request, ctx) => {
+  request.bytes().catch((error) => ctx.log.info(error.message));
+  return 'left';
+});
 app.get('/throw-later', () => {
   setTimeout(() => {
     throw new Error('thrown outside');

@@ -6,6 +6,7 @@ mod pool;
 mod route;
 mod server;
 
+pub(crate) use self::server::is_level_list;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -130,7 +130,8 @@ fn is_taken(listen: &Listen, others: &[Listen]) -> bool {
     !matches!(listen, Listen::Tcp { port: 0, .. }) && others.contains(listen)
 }
 
-fn is_level_list(text: &str) -> bool {
+/// Whether a text is what `log.level` takes.
+pub(crate) fn is_level_list(text: &str) -> bool {
     text.split(',').all(|part| {
         let (target, level) = part.split_once('=').unwrap_or(("forebay", part));
         let is_target = !target.is_empty()
