@@ -504,40 +504,44 @@ impl<L: LinkPort> State<L> {
         let Lifecycle {
             min, max, stopping, ..
         } = self.lifecycle;
-        let fresh = self
-            .workers
-            .iter()
-            .filter(|(_, w)| w.phase == Phase::Ready && !w.to_recycle)
-            .count();
         let idle_done = stopping && self.jobs.is_empty();
-        let keys: Vec<_> = self.workers.iter().map(|(key, _)| key).collect();
         let mut alive = self.alive();
-        for key in keys {
-            let worker = &self.workers[key];
-            if worker.phase == Phase::Starting && idle_done {
-                let worker = &mut self.workers[key];
+        for (_, worker) in self
+            .workers
+            .iter_mut()
+            .filter(|(_, w)| w.phase == Phase::Starting)
+        {
+            if idle_done || alive > max {
+                alive -= 1;
                 worker.cause.get_or_insert(EndCause::Stopped);
                 worker.move_to(Phase::Killed, now);
                 commands.push(Command::Signal(worker.id, Signal::Kill));
-                continue;
             }
-            if worker.phase != Phase::Ready {
-                continue;
-            }
+        }
+        let ready = self.workers.iter().filter(|(_, w)| w.phase == Phase::Ready);
+        let (old, fresh): (Vec<_>, Vec<_>) = ready
+            .map(|(key, w)| (key, w.to_recycle))
+            .partition(|&(_, old)| old);
+        let mut staying = fresh.len();
+        for (key, _) in fresh {
+            let worker = &self.workers[key];
             let idle_for = now.saturating_duration_since(worker.last_answer);
             let idle = worker.in_flight() == 0 && idle_for >= self.options.idle_retire;
+            let cause = if idle_done || alive > max {
+                EndCause::Stopped
+            } else if idle && staying > min {
+                EndCause::Idle
+            } else {
+                continue;
+            };
+            (alive, staying) = (alive - 1, staying - 1);
+            self.drain(key, cause, now, commands);
+        }
+        for (key, _) in old {
             if idle_done {
                 self.drain(key, EndCause::Stopped, now, commands);
-            } else if worker.to_recycle {
-                if fresh >= min.max(1) {
-                    self.drain(key, EndCause::Recycled, now, commands);
-                }
-            } else if alive > max {
-                alive -= 1;
-                self.drain(key, EndCause::Stopped, now, commands);
-            } else if idle && alive > min {
-                alive -= 1;
-                self.drain(key, EndCause::Idle, now, commands);
+            } else if staying >= min.max(1) {
+                self.drain(key, EndCause::Recycled, now, commands);
             }
         }
     }
