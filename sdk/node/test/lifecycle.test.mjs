@@ -7,6 +7,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Peer, RUNTIMES, TYPES, u32, until } from './peer.mjs';
 
+const BLOCKING = fileURLToPath(new URL('handlers/blocking.mjs', import.meta.url));
 const KINDS = fileURLToPath(new URL('handlers/kinds.mjs', import.meta.url));
 const TIMING = fileURLToPath(new URL('handlers/timing.mjs', import.meta.url));
 
@@ -151,7 +152,7 @@ for (const runtime of RUNTIMES) {
       // The kernel's buffers are far smaller than the answer, so it cannot have left before the link is read again.
       assert.equal(peer.isClaimed(next), false);
       peer.link.resume();
-      assert.equal((await big.answer).body.length, 4_000_000);
+      assert.equal((await big.answer).body.length, 1_000_000);
       assert.equal((await next.answer).status, 200);
     });
 
@@ -171,6 +172,17 @@ for (const runtime of RUNTIMES) {
       assert.equal(peer.hello.page, false);
       assert.deepEqual((await peer.fetch({ path: '/state' })).json(), { started: 1 });
       assert.equal(peer.outboxFrames, 0);
+    });
+
+    it('are announced before another handler starts, once they have waited for long', async (test) => {
+      const peer = await worker(test, { handler: BLOCKING });
+      // Three in one read: the first takes longer than an answer may wait, so it is announced before the third starts.
+      peer.link.cork();
+      const [first, , last] = ['/0', '/1', '/300'].map((path) => peer.request({ path }));
+      peer.link.uncork();
+      await first.answer;
+      assert.equal(last.head, undefined);
+      assert.equal((await last.answer).text, '/300');
     });
 
     it('are announced by the doorbell only when the server sleeps', async (test) => {

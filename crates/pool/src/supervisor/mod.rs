@@ -41,6 +41,7 @@ impl Supervisor {
             .enable_all()
             .build()?;
         thread::Builder::new().name("supervisor".into()).spawn(move || {
+            let _fatal = AbortOnPanic;
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
@@ -57,6 +58,18 @@ impl Supervisor {
         self.pools
             .send(pool)
             .expect("the supervisor thread lives as long as its handle");
+    }
+}
+
+/// Without its supervisor a server has no workers and does not know it: then it must not live on.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!(target: "forebay::pool", "the supervisor has panicked: the server ends");
+            std::process::abort();
+        }
     }
 }
 

@@ -73,6 +73,11 @@ impl RequestBody {
         self.decoder.ended()
     }
 
+    /// Whether the client still waits to be told to send it. Unless it is told, nobody knows whether it will.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.continue_due
+    }
+
     async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
         if std::mem::take(&mut self.continue_due) {
             wire.write_all(CONTINUE, self.limits.body_timeout)
@@ -161,9 +166,6 @@ impl RequestBody {
 
     /// Reads and drops what is left, if that is little. False: the connection cannot go on.
     pub(crate) async fn discard<S: Stream>(&mut self, wire: &mut Wire<S>) -> bool {
-        if self.continue_due {
-            return false;
-        }
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {
             let read =

@@ -61,7 +61,7 @@ app.get('/state', (_request, ctx) => ({ ...ctx.state }));
 // Beats on standard output go on while the link is stuck.
 app.get('/big', () => {
   setInterval(() => process.stdout.write('.'), 2).unref();
-  return 'x'.repeat(4_000_000);
+  return 'x'.repeat(1_000_000);
 });
 app.post('/leaves-reading', (request, ctx) => {
   request.bytes().catch((error) => ctx.log.info(error.message));
