@@ -1,7 +1,9 @@
 //! Embeds the JavaScript SDK, as `make sdk` has built it, into the binary.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Write as _,
+    fs,
     hash::{DefaultHasher, Hash, Hasher},
     io::Write as _,
     path::{Path, PathBuf},
@@ -10,7 +12,10 @@ use std::{
 fn main() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node");
     println!("cargo::rerun-if-changed={}", package.join("dist").display());
-    println!("cargo::rerun-if-changed={}", package.join("package.json").display());
+    println!(
+        "cargo::rerun-if-changed={}",
+        package.join("package.json").display()
+    );
     let mut files = vec![package.join("package.json")];
     collect(&package.join("dist"), &mut files);
     files.sort();
@@ -23,15 +28,22 @@ fn main() {
     let mut table = String::from("&[\n");
     for file in &files {
         let bytes = fs::read(file).expect("a file that was listed can be read");
-        let name = file.strip_prefix(&package).expect("files lie inside of the package");
+        let name = file
+            .strip_prefix(&package)
+            .expect("files lie inside of the package");
         (name, &bytes).hash(&mut hasher);
-        table.push_str(&format!("({name:?}, include_bytes!({file:?})),\n"));
+        let (name, file) = (name.display().to_string(), file.display().to_string());
+        writeln!(table, "({name:?}, include_bytes!({file:?})),").expect("a String takes everything");
     }
     table.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder for output"));
     let mut generated = fs::File::create(out.join("sdk.rs")).expect("the output folder can be written");
-    write!(generated, "Embedded {{ hash: {:?}, files: {table} }}", format!("{:016x}", hasher.finish()))
-        .expect("the output folder can be written");
+    write!(
+        generated,
+        "Embedded {{ hash: {:?}, files: {table} }}",
+        format!("{:016x}", hasher.finish())
+    )
+    .expect("the output folder can be written");
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -40,7 +52,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|ending| ending == "js" || ending == "node") {
+        } else if path
+            .extension()
+            .is_some_and(|ending| ending == "js" || ending == "node")
+        {
             files.push(path);
         }
     }

@@ -1,20 +1,22 @@
 //! The `forebay` command.
-use std::path::Path;
-use forebay_server::{Server, config::Config};
 
-fn main() -> anyhow::Result<()> {
-    let started = std::time::Instant::now();
-    let file = std::env::args().nth(1).unwrap_or_else(|| "forebay.toml".into());
-    let config = Config::load(Path::new(&file))?;
-    let server = Server::start(config)?;
-    #[allow(clippy::print_stdout)]
-    {
-        println!("forebay 0.1.0 started in {} ms, listening on {}", started.elapsed().as_millis(), server.urls().join(", "));
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod control;
+mod failure;
+mod output;
+mod overrides;
+
+use std::{process::ExitCode, time::Instant};
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    match arguments::Arguments::parse().command.run(started) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        tokio::signal::ctrl_c().await?;
-        server.stop().await;
-        Ok(())
-    })
 }

@@ -159,6 +159,11 @@ impl LocalMailbox {
         unwritten.push(link);
     }
 
+    /// Whether this link is due to be written by this thread already.
+    pub(crate) fn will_write(&self, link: &Arc<Link>) -> bool {
+        self.unwritten.borrow().iter().any(|due| Arc::ptr_eq(due, link))
+    }
+
     pub(crate) fn all(&self) -> &Arc<Mailboxes> {
         &self.all
     }

@@ -104,7 +104,8 @@ impl Outlet<Arc<Link>> for Outputs<'_> {
     }
 
     fn written(&mut self, link: &Arc<Link>) {
-        if !self.links.iter().any(|known| Arc::ptr_eq(known, link)) {
+        let known = self.links.iter().any(|known| Arc::ptr_eq(known, link));
+        if !known && !self.mailbox.is_some_and(|mailbox| mailbox.will_write(link)) {
             self.links.push(link.clone());
         }
     }
@@ -170,9 +171,16 @@ impl<'a> Session<'a> {
         state.answer(from, job, flags, payload, now, outputs)
     }
 
-    pub(crate) fn chunk(&mut self, from: usize, job: (u32, u32), flags: u8, bytes: Bytes, now: Instant) {
+    pub(crate) fn chunk(
+        &mut self,
+        from: usize,
+        job: (u32, u32),
+        flags: u8,
+        bytes: Bytes,
+        now: Instant,
+    ) -> Result<(), WireError> {
         let (state, outputs) = self.parts();
-        state.chunk(from, job, flags, bytes, now, outputs);
+        state.chunk(from, job, flags, bytes, now, outputs)
     }
 
     pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
@@ -226,7 +234,7 @@ impl Pool {
     }
 
     /// Takes a job, or says at once why not. Dropping the result before its end cancels the job.
-    pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending, Failure> {
+    pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending<'_>, Failure> {
         let place = mailbox.wait();
         let new = NewJob {
             payload: job.payload,
@@ -242,7 +250,7 @@ impl Pool {
         };
         match submitted {
             Ok(handle) => Ok(Pending {
-                shared: self.shared.clone(),
+                shared: &self.shared,
                 mailbox: mailbox.clone(),
                 place,
                 handle,
@@ -307,15 +315,15 @@ impl Pool {
 
 /// A submitted job, as its owner waits for it.
 #[derive(Debug)]
-pub struct Pending {
-    shared: Arc<Shared>,
+pub struct Pending<'p> {
+    shared: &'p Shared,
     mailbox: Rc<LocalMailbox>,
     place: ReplyTo,
     handle: JobHandle,
     over: bool,
 }
 
-impl Pending {
+impl Pending<'_> {
     /// The next thing that comes back.
     ///
     /// # Panics
@@ -354,7 +362,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.mailbox.forget(self.place);
         if !self.over {

@@ -146,7 +146,7 @@ impl Reader {
             if self.rest.is_empty() {
                 self.rest = BytesMut::new();
             }
-            self.handle(frames, 1, mailbox)?;
+            self.handle(&frames, 1, mailbox)?;
         }
         Ok(broken?)
     }
@@ -171,7 +171,7 @@ impl Reader {
             return Ok(false);
         }
         self.handle(
-            Bytes::copy_from_slice(batch),
+            &Bytes::copy_from_slice(batch),
             OUTBOX_FRAME_ALIGN as usize,
             mailbox,
         )?;
@@ -179,7 +179,7 @@ impl Reader {
     }
 
     /// Gives whole frames to the pool; each starts at a multiple of `align`.
-    fn handle(&self, frames: Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+    fn handle(&self, frames: &Bytes, align: usize, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
         let now = Instant::now();
         let mut session = self.pool.session(Some(mailbox));
         let mut at = 0;
@@ -217,7 +217,7 @@ impl Reader {
         let (worker, job) = (self.worker, (header.slot, header.job));
         match header.kind {
             FrameType::Response => session.answer(worker, job, header.flags, payload(), now)?,
-            FrameType::Body => session.chunk(worker, job, header.flags, payload(), now),
+            FrameType::Body => session.chunk(worker, job, header.flags, payload(), now)?,
             FrameType::Reset => session.reset(worker, job, now),
             FrameType::Window => {
                 let Ok(bytes) = <[u8; 4]>::try_from(frame.payload) else {

@@ -29,11 +29,11 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
     let fields = fields.as_deref();
     match entry.get("level").and_then(Value::as_str) {
         Some("error") => {
-            tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}")
+            tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}");
         }
         Some("warn") => tracing::warn!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
         Some("debug") => {
-            tracing::debug!(target: "forebay::worker", pool, worker, request, fields, "{message}")
+            tracing::debug!(target: "forebay::worker", pool, worker, request, fields, "{message}");
         }
         _ => tracing::info!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
     }
@@ -42,8 +42,7 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
 /// Calls `take` with every line until the output ends. Bytes that are not UTF-8 are replaced.
 pub(crate) async fn each_line(mut output: impl AsyncBufRead + Unpin, mut take: impl FnMut(&str)) {
     let mut line = Vec::new();
-    loop {
-        let Ok(chunk) = output.fill_buf().await else { break };
+    while let Ok(chunk) = output.fill_buf().await {
         if chunk.is_empty() {
             break;
         }

@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Recycle, Supervisor};
+use tokio::sync::watch;
 
 use crate::{
     config::{self, Config},
-    metrics::RouteCounts,
+    logging::{self, AccessLog},
+    metrics::{RouteBook, RouteCounts},
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
     runtime::{self, Sdk},
@@ -18,12 +20,26 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a worker gets of the server's environment without being told.
 const ENV_PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Routes and pools in force.
+/// What outlives every app of a server.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) routes: RouteBook,
+    pub(crate) log: logging::Handle,
+}
+
+/// Routes and pools in force. Requests hold the app that they began with.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// Counts requests that no route takes.
+    pub(crate) unrouted: Arc<RouteCounts>,
+    pub(crate) access_log: Option<AccessLog>,
+    /// Closed with the app.
+    held: watch::Sender<()>,
 }
 
 /// A route: its limits, and who answers it.
@@ -58,37 +74,66 @@ pub enum BuildError {
 
 impl App {
     /// Starts the pools and compiles the routes.
-    pub(crate) fn build(
-        config: Config,
-        threads: usize,
-        supervisor: &Supervisor,
-        mailboxes: &Arc<Mailboxes>,
-    ) -> Result<Self, BuildError> {
-        let sdk = if config.pools.is_empty() { None } else { Some(Sdk::unpack()?) };
-        let mut pools = BTreeMap::new();
-        for (name, pool) in &config.pools {
+    pub(crate) fn build(config: Config, ground: &Ground) -> Result<Self, BuildError> {
+        let sdk = if config.pools.is_empty() {
+            None
+        } else {
+            Some(Sdk::unpack()?)
+        };
+        let start = |pool: &config::Pool| {
             let options = options(pool, sdk.as_ref());
-            pools.insert(name.clone(), Pool::start(options, supervisor, mailboxes.clone()));
+            Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
+        };
+        let pools: BTreeMap<_, _> = config
+            .pools
+            .iter()
+            .map(|(name, pool)| (name.clone(), start(pool)))
+            .collect();
+        let rules = config
+            .routes
+            .iter()
+            .map(|route| rule(route, &pools, &ground.routes));
+        let router = rules
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|rules| Ok(Router::compile(rules)?))
+            .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
+        Ok(Self {
+            router,
+            pools,
+            unrouted: ground.routes.unrouted(),
+            access_log: config.log.access.then(|| ground.log.access_log()),
+            config,
+            held: watch::Sender::new(()),
+        })
+    }
+
+    /// Waits until nobody holds this app any more.
+    pub(crate) fn released(&self) -> impl Future<Output = ()> + use<> {
+        let mut held = self.held.subscribe();
+        async move {
+            // Nothing is ever sent, so this ends with the sender.
+            let _ = held.changed().await;
         }
-        let mut rules = Vec::with_capacity(config.routes.len());
-        for route in &config.routes {
-            rules.push(rule(route, &pools, threads)?);
-        }
-        Ok(Self { router: Router::compile(rules)?, pools, config })
     }
 }
 
-fn rule(route: &config::Route, pools: &BTreeMap<String, Pool>, threads: usize) -> Result<Rule<Route>, BuildError> {
+fn rule(
+    route: &config::Route,
+    pools: &BTreeMap<String, Pool>,
+    counts: &RouteBook,
+) -> Result<Rule<Route>, BuildError> {
     let mut headers = HeaderLines::default();
     for (name, value) in &route.headers {
         headers.push_known(name, value);
     }
     let target = match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
-        config::Target::Files(files) => Target::Files(
-            FilesTarget::open(&files.folder)
-                .map_err(|source| BuildError::Folder { route: route.path.clone(), source })?,
-        ),
+        config::Target::Files(files) => Target::Files(FilesTarget::open(&files.folder).map_err(
+            |source| BuildError::Folder {
+                route: route.path.clone(),
+                source,
+            },
+        )?),
         config::Target::Pool(way) => {
             let pool = pools.get(&way.pool).expect("the configuration was checked");
             Target::Pool(PoolTarget::new(pool.clone(), way))
@@ -103,7 +148,7 @@ fn rule(route: &config::Route, pools: &BTreeMap<String, Pool>, threads: usize) -
             body_bytes_max: route.body_bytes_max,
             headers,
             target,
-            counts: Arc::new(RouteCounts::new(threads)),
+            counts: counts.of(route),
         },
     })
 }
@@ -119,7 +164,11 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>) -> Options {
         queue_bytes_max: usize::try_from(pool.queue_bytes_max).unwrap_or(usize::MAX),
         start_timeout: START_TIMEOUT,
         kill_grace: pool.kill_grace,
-        idle_retire: if pool.idle_retire.is_zero() { Duration::MAX } else { pool.idle_retire },
+        idle_retire: if pool.idle_retire.is_zero() {
+            Duration::MAX
+        } else {
+            pool.idle_retire
+        },
         recycle: Recycle {
             jobs: pool.recycle.jobs,
             age: pool.recycle.age,
@@ -136,9 +185,15 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     match &pool.worker {
-        config::Worker::Script { runtime, program, handler, start } => {
+        config::Worker::Script {
+            runtime,
+            program,
+            handler,
+            start,
+            runtime_flags,
+        } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
-            let launch = sdk.launch(*runtime, program);
+            let launch = sdk.launch(*runtime, program, runtime_flags);
             env.extend(launch.env);
             Program {
                 argv: launch.argv,
@@ -152,7 +207,14 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
         config::Worker::Command { program, command } => {
             let mut argv: Vec<OsString> = command.iter().map(OsString::from).collect();
             argv[0] = program.into();
-            Program { argv, env, cwd: pool.cwd.clone(), page: false, handler: None, start: None }
+            Program {
+                argv,
+                env,
+                cwd: pool.cwd.clone(),
+                page: false,
+                handler: None,
+                start: None,
+            }
         }
     }
 }

@@ -108,7 +108,7 @@ impl Refusal {
     }
 
     /// The answer that the client gets: problem details (RFC 9457).
-    pub(crate) fn reply(&self, request_id: &str) -> Reply {
+    pub(crate) fn reply(&self, request_id: &str) -> Reply<'static> {
         let class = self.class();
         let status = class.status();
         let problem = serde_json::json!({
@@ -119,12 +119,13 @@ impl Refusal {
             "request_id": request_id,
         });
         let mut reply = Reply::new(status);
-        reply.headers.push_known("content-type", "application/problem+json");
+        let headers = reply.headers.to_mut();
+        headers.push_known("content-type", "application/problem+json");
         if let Self::MethodNotAllowed { allow } = self {
-            reply.headers.push_known("allow", allow);
+            headers.push_known("allow", allow);
         }
         if class == Class::Overload {
-            reply.headers.push_known("retry-after", RETRY_AFTER_S);
+            headers.push_known("retry-after", RETRY_AFTER_S);
         }
         reply.body = crate::reply::Body::Bytes(problem.to_string().into());
         reply

@@ -6,7 +6,9 @@ mod app;
 pub mod config;
 mod failure;
 mod front;
+pub mod logging;
 mod metrics;
+mod reload;
 mod reply;
 pub mod router;
 mod runtime;
@@ -14,5 +16,7 @@ mod server;
 mod target;
 
 pub use app::BuildError;
+pub use reload::{LoadError, Reload};
 pub use runtime::SdkError;
-pub use server::{Server, StartError};
+pub use server::{RunError, Server, StartError};
+pub use target::files;

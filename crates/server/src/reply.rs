@@ -1,6 +1,6 @@
 //! A target's answer, before the connection adds what belongs to it: date, lengths, request id.
 
-use std::{fs::File, io::Write};
+use std::{borrow::Cow, fs::File, io::Write};
 
 use bytes::Bytes;
 
@@ -8,27 +8,37 @@ use crate::target::pool::PoolStream;
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
-    pub(crate) headers: HeaderLines,
-    pub(crate) body: Body,
+    pub(crate) headers: Cow<'a, HeaderLines>,
+    pub(crate) body: Body<'a>,
     /// The length to announce when it is not that of `body`: for HEAD.
     pub(crate) length: Option<u64>,
 }
 
 /// An answer's body.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum Body<'a> {
     Empty,
     Bytes(Bytes),
-    File { file: File, offset: u64, length: u64 },
+    Borrowed(&'a [u8]),
+    File {
+        file: File,
+        offset: u64,
+        length: u64,
+    },
     /// Comes from a worker piece by piece; its length is in the headers or unknown.
-    Stream(Box<PoolStream>),
+    Stream(Box<PoolStream<'a>>),
 }
 
-impl Reply {
+impl Reply<'_> {
     pub(crate) fn new(status: u16) -> Self {
-        Self { status, headers: HeaderLines::default(), body: Body::Empty, length: None }
+        Self {
+            status,
+            headers: Cow::Owned(HeaderLines::default()),
+            body: Body::Empty,
+            length: None,
+        }
     }
 }
 
@@ -41,7 +51,10 @@ pub(crate) struct HeaderLines {
 impl HeaderLines {
     /// Adds a field that the program itself has made.
     pub(crate) fn push_known(&mut self, name: &str, value: &str) {
-        debug_assert!(is_name(name.as_bytes()) && is_value(value.as_bytes()), "{name}: {value}");
+        debug_assert!(
+            is_name(name.as_bytes()) && is_value(value.as_bytes()),
+            "{name}: {value}"
+        );
         self.put(name.as_bytes(), value.as_bytes());
     }
 
@@ -65,10 +78,6 @@ impl HeaderLines {
         self.lines.extend_from_slice(b"\r\n");
     }
 
-    pub(crate) fn extend(&mut self, other: &Self) {
-        self.lines.extend_from_slice(&other.lines);
-    }
-
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.lines
     }
@@ -76,12 +85,17 @@ impl HeaderLines {
 
 /// A token (RFC 9110, 5.6.2).
 fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// Field content (RFC 9110, 5.5): anything but control characters, tab excepted.
 fn is_value(value: &[u8]) -> bool {
-    value.iter().all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
+    value
+        .iter()
+        .all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
 }
 
 /// What the connection adds to a reply's head.
@@ -113,7 +127,11 @@ pub(crate) enum Delimiting {
 /// Writes a status line and all header fields, the empty line included.
 pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, frame: Frame<'_>) {
     out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(&[b'0' + (status / 100) as u8, b'0' + (status / 10 % 10) as u8, b'0' + (status % 10) as u8]);
+    out.extend_from_slice(&[
+        b'0' + (status / 100) as u8,
+        b'0' + (status / 10 % 10) as u8,
+        b'0' + (status % 10) as u8,
+    ]);
     out.push(b' ');
     out.extend_from_slice(reason(status).as_bytes());
     out.extend_from_slice(b"\r\ndate: ");

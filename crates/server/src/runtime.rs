@@ -58,8 +58,15 @@ impl Sdk {
     }
 
     fn unpack_to(cache: PathBuf) -> Result<Self, SdkError> {
-        let error = |source| SdkError::Write { folder: cache.clone(), source };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&cache).map_err(error)?;
+        let error = |source| SdkError::Write {
+            folder: cache.clone(),
+            source,
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&cache)
+            .map_err(error)?;
         if fs::metadata(&cache).map_err(error)?.uid() != rustix::process::geteuid().as_raw() {
             return Err(SdkError::ForeignFolder { folder: cache });
         }
@@ -70,12 +77,15 @@ impl Sdk {
         Ok(Self { package, cache })
     }
 
-    /// How a worker is started.
-    pub(crate) fn launch(&self, runtime: Runtime, program: &Path) -> Launch {
+    /// How a worker is started; `flags` are options of the runtime itself.
+    pub(crate) fn launch(&self, runtime: Runtime, program: &Path, flags: &[String]) -> Launch {
         let mut argv = vec![program.into()];
+        argv.extend(flags.iter().map(OsString::from));
         if runtime == Runtime::Bun {
             // Otherwise Bun asks a registry for packages that it does not find.
             argv.push("--no-install".into());
+            // Otherwise it reads `.env` of its folder: only what the pool is told to pass on reaches a worker.
+            argv.push("--no-env-file".into());
         }
         argv.push(self.package.join("dist/worker.js").into());
         let mut env = vec![("FOREBAY_CACHE_DIR".into(), self.cache.clone().into())];
@@ -88,7 +98,11 @@ impl Sdk {
 
 /// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else one of the user's own in the folder for temporary files.
 fn cache_folder() -> PathBuf {
-    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let named = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(folder) = named("FOREBAY_CACHE_DIR") {
         return folder;
     }
@@ -102,7 +116,10 @@ fn cache_folder() -> PathBuf {
 }
 
 fn is_complete(package: &Path) -> bool {
-    EMBEDDED.files.iter().all(|(name, bytes)| fs::read(package.join(name)).is_ok_and(|found| found == *bytes))
+    EMBEDDED
+        .files
+        .iter()
+        .all(|(name, bytes)| fs::read(package.join(name)).is_ok_and(|found| found == *bytes))
 }
 
 /// Writes beside the final place and renames, so that nobody ever sees half a package.

@@ -1,14 +1,28 @@
 //! A server from its start to its end.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
-use forebay_pool::{Mailboxes, Supervisor};
+use forebay_pool::{Mailboxes, Pool, Supervisor};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+};
 
 use crate::{
-    app::{App, BuildError},
+    app::{App, BuildError, Ground},
     config::{Config, Listen},
     front::{Bound, Front},
+    logging,
+    metrics::{PoolBook, RouteBook},
+    reload::{FIRST_GENERATION, Reload, Reloading},
 };
+
+/// How long workers that were killed are waited for.
+const KILL_MAX: Duration = Duration::from_secs(2);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -25,37 +39,121 @@ pub enum StartError {
     /// Threads cannot be started.
     #[error("cannot start the server's threads")]
     Threads(#[from] io::Error),
+    /// Signals cannot be received.
+    #[error("cannot receive signals")]
+    Signals(#[source] io::Error),
     /// The configuration does not become routes and pools.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
+/// How a server ended other than in peace.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A second signal came while requests were still being answered.
+    #[error("a second signal has ended the server before every request was answered")]
+    CutShort,
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    front: Front,
     bound: Vec<Bound>,
-    supervisor: Supervisor,
-    mailboxes: Arc<Mailboxes>,
-    started: Instant,
+    signals: Signals,
+    shared: Arc<Shared>,
+}
+
+/// What everything that looks after a running server shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) front: Front,
+    pub(crate) ground: Ground,
+    pub(crate) pools: PoolBook,
+    pub(crate) reloading: Reloading,
+    pub(crate) started: Instant,
+    pub(crate) started_at: SystemTime,
+    pub(crate) listen: Vec<String>,
+    /// True once the server shall end.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+/// The signals that a server obeys.
+#[derive(Debug)]
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Stop,
+    Reload,
+}
+
+impl Signals {
+    fn register() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Order {
+        tokio::select! {
+            _ = self.interrupt.recv() => Order::Stop,
+            _ = self.terminate.recv() => Order::Stop,
+            _ = self.hang_up.recv() => Order::Reload,
+        }
+    }
 }
 
 impl Server {
-    /// Listens and starts the pools. Requests are taken at once; those for a pool wait until it is ready.
-    pub fn start(config: Config) -> Result<Self, StartError> {
+    /// Listens, starts the pools, and from then on notices signals, which [`Server::run`] obeys. Requests are taken at once; those for
+    /// a pool wait until it is ready.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O and time.
+    pub fn start(config: Config, reload: Reload, log: logging::Handle) -> Result<Self, StartError> {
         let started = Instant::now();
+        let signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
         let mut bound = Vec::new();
         for listen in &config.server.listen {
-            let one = Bound::bind(listen, threads)
-                .map_err(|source| StartError::Listen { listen: listen.clone(), source })?;
+            let one = Bound::bind(listen, threads).map_err(|source| StartError::Listen {
+                listen: listen.clone(),
+                source,
+            })?;
             bound.push(one);
         }
         let supervisor = Supervisor::start()?;
-        let mailboxes = Mailboxes::new(threads);
-        let app = Arc::new(App::build(config, threads, &supervisor, &mailboxes)?);
-        let front = Front::start(app, &bound, &mailboxes, threads)?;
-        Ok(Self { front, bound, supervisor, mailboxes, started })
+        let ground = Ground {
+            supervisor,
+            mailboxes: Mailboxes::new(threads),
+            routes: RouteBook::new(threads),
+            log,
+        };
+        let app = Arc::new(App::build(config, &ground)?);
+        let pools = PoolBook::default();
+        pools.add(FIRST_GENERATION, app.pools.values().cloned());
+        let front = Front::start(app, &mut bound, &ground.mailboxes, threads)?;
+        let shared = Arc::new(Shared {
+            front,
+            ground,
+            pools,
+            reloading: Reloading::new(reload),
+            started,
+            started_at: SystemTime::now(),
+            listen: bound.iter().map(Bound::url).collect(),
+            stopping: watch::Sender::new(false),
+        });
+        Ok(Self {
+            bound,
+            signals,
+            shared,
+        })
     }
 
     /// The addresses it listens on, as URLs or `unix:path`.
@@ -63,22 +161,80 @@ impl Server {
         self.bound.iter().map(Bound::url).collect()
     }
 
-    /// Answers what was read, ends connections and workers, waits for that at most `drain_max`.
-    pub async fn stop(self) {
-        let app = self.front.app();
-        let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
-        if tokio::time::timeout_at(deadline, self.front.drain()).await.is_err() {
-            tracing::warn!("connections are left after drain_max and are cut off");
+    /// Where it reports on itself, as a URL or `unix:path`; `None` when that is switched off.
+    pub fn admin_url(&self) -> Option<String> {
+        None
+    }
+
+    /// Serves until SIGINT, SIGTERM or an order over the control socket. Then it answers every request that it has read, ends
+    /// connections and workers, and returns; what is not done after `drain_max` is cut off. A second signal cuts off at once.
+    /// SIGHUP reloads.
+    pub async fn run(mut self) -> Result<(), RunError> {
+        let mut stopping = self.shared.stopping.subscribe();
+        loop {
+            tokio::select! {
+                order = self.signals.next() => match order {
+                    Order::Stop => break,
+                    Order::Reload => {
+                        let shared = self.shared.clone();
+                        tokio::spawn(async move { drop(shared.reload("SIGHUP").await) });
+                    }
+                },
+                _ = stopping.wait_for(|stopping| *stopping) => break,
+            }
         }
-        for pool in app.pools.values() {
-            pool.stop();
+        self.shared.stopping.send_replace(true);
+        let result = self.stop().await;
+        self.shared.front.end();
+        result
+    }
+
+    async fn stop(&mut self) -> Result<(), RunError> {
+        tracing::info!(target: "forebay::server", "stopping: requests under way are answered, a second signal ends them now");
+        let drained = self.shared.drain();
+        tokio::pin!(drained);
+        loop {
+            tokio::select! {
+                () = &mut drained => return Ok(()),
+                order = self.signals.next() => if order == Order::Stop { break },
+            }
         }
-        for pool in app.pools.values() {
+        self.shared.cut_off().await;
+        Err(RunError::CutShort)
+    }
+}
+
+impl Shared {
+    /// Answers what was read, then ends the workers; cuts off what is left after `drain_max`.
+    async fn drain(&self) {
+        let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;
+        if tokio::time::timeout_at(deadline, self.front.drain())
+            .await
+            .is_err()
+        {
+            tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
+        }
+        let pools = self.pools.living();
+        pools.iter().for_each(Pool::stop);
+        for pool in pools {
             if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {
+                tracing::warn!(target: "forebay::server", pool = pool.name(), "workers are left after drain_max and are killed");
                 pool.stop_now();
                 pool.stopped().await;
             }
         }
-        self.front.end();
+    }
+
+    async fn cut_off(&self) {
+        let pools = self.pools.living();
+        pools.iter().for_each(Pool::stop_now);
+        let all = async {
+            for pool in pools {
+                pool.stopped().await;
+            }
+        };
+        if tokio::time::timeout(KILL_MAX, all).await.is_err() {
+            tracing::error!(target: "forebay::server", "workers were killed and have not ended");
+        }
     }
 }

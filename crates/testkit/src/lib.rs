@@ -1,1 +1,23 @@
-//! testkit
+//! For black-box tests: starts the built `forebay` in a folder of its own, speaks to it byte by byte, puts load on it, looks at its
+//! processes. Nothing here knows the server's code; it sees what a user sees. Every wait is for a condition, with a generous limit, and a
+//! limit that passes is a panic that says what was waited for.
+
+mod binary;
+mod client;
+mod folder;
+mod load;
+mod process;
+mod response;
+mod server;
+pub mod sys;
+mod wait;
+
+pub use self::{
+    client::Client,
+    folder::Folder,
+    load::{Load, Report},
+    process::Process,
+    response::Response,
+    server::{Server, Setup},
+    wait::{PATIENCE, wait_for, wait_until},
+};

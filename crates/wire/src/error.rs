@@ -37,6 +37,17 @@ pub enum WireError {
         /// Length of the block.
         length: usize,
     },
+    /// A BODY frame of a response before its RESPONSE.
+    #[error("BODY came before RESPONSE")]
+    BodyFirst,
+    /// More of a response's body than its receiver has granted.
+    #[error("BODY of {sent} bytes is more than the window of {window} bytes")]
+    WindowExceeded {
+        /// Bytes of the frame.
+        sent: u64,
+        /// Bytes that were still granted.
+        window: u64,
+    },
     /// A response status outside of 200 to 599.
     #[error("status {status} is outside of 200 to 599")]
     Status {

@@ -1,4 +1,4 @@
-import type { UploadedForm } from './form.js';
+import { readForm, type UploadedForm } from './form.js';
 import { RequestHeaders } from './headers.js';
 import { HttpError } from './reply.js';
 import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
@@ -90,13 +90,12 @@ export class WireRequest implements HttpRequest {
 
   get path(): string {
     if (this.#path === undefined) {
-      const at = this.#partAt(1);
-      this.#path = this.#bytes.latin1Slice(at, at + readU32(this.#bytes, this.#at + 8));
+      this.#path = this.#part(1);
     }
     return this.#path;
   }
 
-  /** Method and path in one piece, such as `GET/users`: the key of static routes. */
+  /** Method and path in one piece and read as Latin-1, such as `GET/users`: the key of static routes. */
   get methodAndPath(): string {
     const at = this.#at + REQUEST_TABLE_BYTES;
     return this.#bytes.latin1Slice(
@@ -115,8 +114,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get route(): string {
-    const at = this.#partAt(3);
-    return this.#bytes.utf8Slice(at, this.#partAt(4));
+    return this.#part(3);
   }
 
   get params(): Readonly<Record<string, string>> {
@@ -178,7 +176,6 @@ export class WireRequest implements HttpRequest {
   }
 
   async form(): Promise<UploadedForm> {
-    const { readForm } = await import('./form.js');
     return readForm(this.headers.get('content-type') ?? '', await this.bytes());
   }
 
@@ -206,6 +203,12 @@ export class WireRequest implements HttpRequest {
     return this.#more !== null || this.#partAt(7) < this.#end;
   }
 
+  /** What `console.log(request)` shows in Node and Bun. */
+  [Symbol.for('nodejs.util.inspect.custom')](): object {
+    const { method, url, params, ip, id } = this;
+    return { method, url, params, headers: this.headers.toJSON(), ip, id };
+  }
+
   #takeBody(): void {
     if (this.#bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
     this.#bodyTaken = true;
@@ -220,7 +223,7 @@ export class WireRequest implements HttpRequest {
 
   #part(index: number): string {
     const at = this.#partAt(index);
-    return this.#bytes.latin1Slice(at, at + readU32(this.#bytes, this.#at + 4 + index * 4));
+    return this.#bytes.utf8Slice(at, at + readU32(this.#bytes, this.#at + 4 + index * 4));
   }
 }
 

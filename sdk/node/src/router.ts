@@ -48,9 +48,13 @@ interface Route {
 }
 
 /**
- * Chooses a handler by method and path. Patterns are compared segment by segment, and for each segment a literal goes
- * before `:name`, which goes before `*rest`: the order of registration does not matter. `HEAD` falls back to `GET`. A path
- * that no pattern matches gets 404, one that only lacks the method 405 with `Allow`.
+ * Chooses a handler by method and path, by the same rules as the server's routes. It sees the whole path of the request,
+ * whatever route led to the pool.
+ *
+ * `:name` takes one segment that is not empty; a final `*` or `*name` takes all that is left, at least a slash:
+ * `/static/*` answers `/static/` and everything below. Segments are compared percent-decoded. Literals go before `:name`,
+ * which goes before `*`, segment by segment from the left: the order of registration does not matter. `HEAD` falls back to
+ * `GET`. A path that no pattern matches gets 404, one that only lacks the method 405 with `Allow`.
  */
 export class Router {
   readonly #root: Node = node();
@@ -117,28 +121,21 @@ export class Router {
 
   #add(method: string, pattern: string, handler: Handler): this {
     if (typeof handler !== 'function') throw new TypeError(`the handler of ${pattern} is ${typeof handler}, not a function`);
-    if (!pattern.startsWith('/')) throw new TypeError(`the pattern ${JSON.stringify(pattern)} must start with /`);
-    const segments = pattern.slice(1).split('/');
     const names: string[] = [];
     let place = this.#root;
     let routes: Map<string, Route> | undefined;
-    for (const [index, segment] of segments.entries()) {
-      const mark = segment[0];
-      if (mark === '*') {
-        if (index !== segments.length - 1) throw new TypeError(`in ${pattern}, ${segment} must be the last segment`);
-        names.push(segment.slice(1) || '*');
-        routes = place.rest ??= new Map();
-      } else if (mark === ':') {
-        if (segment.length === 1) throw new TypeError(`in ${pattern}, a parameter has no name`);
-        names.push(segment.slice(1));
-        place = place.param ??= node();
-      } else {
-        let next = place.statics.get(segment);
-        if (next === undefined) place.statics.set(segment, (next = node()));
+    for (const { kind, text } of parsePattern(pattern)) {
+      if (kind === 'static') {
+        let next = place.statics.get(text);
+        if (next === undefined) place.statics.set(text, (next = node()));
         place = next;
+        continue;
       }
+      if (names.includes(text)) throw new TypeError(`in the pattern ${pattern}, parameter ${text} appears twice`);
+      names.push(text);
+      if (kind === 'param') place = place.param ??= node();
+      else routes = place.rest ??= new Map();
     }
-    if (new Set(names).size !== names.length) throw new TypeError(`in ${pattern}, two parameters have one name`);
     routes ??= place.routes;
     const other = routes.get(method);
     if (other !== undefined) {
@@ -152,6 +149,8 @@ export class Router {
 
   /** Static routes are found by one look-up; the key is method and path in one piece. */
   #enterStatic(path: string, routes: Map<string, Route>): void {
+    // The key is read as Latin-1: other characters are compared decoded, in the tree.
+    if (!/^[\x21-\x7e]+$/.test(path)) return;
     for (const method of new Set([...COMMON_METHODS, ...routes.keys()])) {
       const route = methodOf(routes, method);
       if (route !== undefined && method !== ANY) this.#static.set(method + path, route.handler);
@@ -180,6 +179,40 @@ export class Router {
 /** A new, empty {@link Router}. */
 export function router(): Router {
   return new Router();
+}
+
+interface Segment {
+  readonly kind: 'static' | 'param' | 'rest';
+  /** The literal text, or the parameter's name. */
+  readonly text: string;
+}
+
+/** Reads a pattern, by the same rules as the server reads the `path` of a route. */
+function parsePattern(pattern: string): Segment[] {
+  const refuse = (why: string): never => {
+    throw new TypeError(`the pattern ${JSON.stringify(pattern)} cannot match: ${why}`);
+  };
+  if (!pattern.startsWith('/')) refuse('it must start with /');
+  if (/[%?#\x00-\x1f\x7f]/.test(pattern)) refuse('write it decoded, without %, query or control characters');
+  const texts = pattern.slice(1).split('/');
+  return texts.map((text, index) => {
+    const last = index === texts.length - 1;
+    const name = text.slice(1);
+    const isWord = /^[A-Za-z_][A-Za-z0-9_]*$/.test(name);
+    if (text.startsWith(':')) {
+      if (!isWord) refuse(`${text} needs a name of letters, digits and _ that does not start with a digit`);
+      return { kind: 'param', text: name };
+    }
+    if (text === '*' && last) return { kind: 'rest', text: '*' };
+    if (text.startsWith('*') && last) {
+      if (!isWord) refuse(`${text} needs a name of letters, digits and _ that does not start with a digit`);
+      return { kind: 'rest', text: name };
+    }
+    if (text.includes('*')) refuse('* may stand only at the start of the last segment');
+    if (text === '' && !last) refuse('it has an empty segment');
+    if (text === '.' || text === '..') refuse(`paths with the segment ${text} are refused by the server`);
+    return { kind: 'static', text };
+  });
 }
 
 function node(): Node {

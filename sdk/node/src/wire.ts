@@ -139,3 +139,67 @@ export function writePairs(bytes: Bytes, at: number, pairs: readonly string[]): 
   }
   return at;
 }
+
+/** A RESPONSE frame in memory of its own; `micros` is the handler's run time so far. */
+export function responseFrame(
+  flags: number,
+  generation: number,
+  job: number,
+  slot: number,
+  status: number,
+  kind: number,
+  micros: number,
+  headers: readonly string[],
+  body: Uint8Array,
+): Bytes {
+  const block = pairsBytes(headers);
+  const length = RESPONSE_TABLE_BYTES + block + body.length;
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + length) as Bytes;
+  writeHeader(bytes, 0, length, RESPONSE, flags, generation, job, slot);
+  writeU32(bytes, HEADER_BYTES, status | (kind << 16));
+  writeU32(bytes, HEADER_BYTES + 4, micros);
+  writeU32(bytes, HEADER_BYTES + 8, block);
+  bytes.set(body, writePairs(bytes, HEADER_BYTES + RESPONSE_TABLE_BYTES, headers));
+  return bytes;
+}
+
+/** The parts of a REQUEST payload, in their order; text as it goes over the wire. */
+export interface RequestParts {
+  /** Milliseconds until the deadline; 0: none. */
+  remainingMs: number;
+  method: string;
+  path: string;
+  query: string;
+  route: string;
+  /** `[name, value, ...]`, percent-decoded. */
+  params: readonly string[];
+  /** `[name, value, ...]`, names in lower case, values of Latin-1 characters. */
+  headers: readonly string[];
+  peer: string;
+  body: Uint8Array;
+}
+
+/** The payload of a REQUEST frame, as the server writes it. */
+export function requestPayload(request: RequestParts): Bytes {
+  // UTF-8 bytes, one Latin-1 character each, pass through a pair block unchanged.
+  const params = request.params.map((text) => Buffer.from(text).toString('latin1'));
+  const parts = [
+    Buffer.from(request.method),
+    Buffer.from(request.path),
+    Buffer.from(request.query),
+    Buffer.from(request.route),
+    pairBlock(params),
+    pairBlock(request.headers),
+    Buffer.from(request.peer),
+  ];
+  const table = Buffer.alloc(REQUEST_TABLE_BYTES);
+  writeU32(table, 0, request.remainingMs);
+  for (const [index, part] of parts.entries()) writeU32(table, 4 + index * 4, part.length);
+  return Buffer.concat([table, ...parts, request.body]) as Bytes;
+}
+
+function pairBlock(pairs: readonly string[]): Bytes {
+  const bytes = Buffer.alloc(pairsBytes(pairs)) as Bytes;
+  writePairs(bytes, 0, pairs);
+  return bytes;
+}

@@ -11,6 +11,8 @@ import { Engine, report, type Init } from './worker/engine.js';
 import { openLink } from './worker/link.js';
 import { Page } from './worker/page.js';
 
+/** INIT may arrive before this is done; the handler is imported after it. */
+const resolver = installResolver();
 const generation = Number(environment('FOREBAY_GENERATION'));
 const page = Page.open(process.env['FOREBAY_PAGE_FD'], process.env['FOREBAY_BELL_FD'], generation);
 const engine = new Engine(generation, page, (init) => void start(init), (status) => process.exit(status));
@@ -25,7 +27,6 @@ for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.exit(1);
   });
 }
-await installResolver();
 
 function environment(name: string): string {
   const value = process.env[name];
@@ -44,6 +45,7 @@ async function start(init: Init): Promise<void> {
   const worker = { id: init.worker, pool: init.pool, pid: process.pid };
   const context: WorkerContext = { state: Object.create(null), worker, log: engine.logOf(null) };
   try {
+    await resolver;
     const first = init.start === null ? null : startHooks(await import(pathToFileURL(init.start).href));
     const handler = await load(init.handler);
     for (const hook of [...(first?.start ?? []), ...handler.start]) await hook(context);

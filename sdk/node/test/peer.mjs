@@ -12,6 +12,8 @@ export const TYPES = {
   PAD: 0, HELLO: 1, INIT: 2, READY: 3, FAILED: 4, DRAIN: 5, LOG: 6,
   REQUEST: 0x10, BODY: 0x11, WINDOW: 0x12, ABORT: 0x13, RESET: 0x14, RESPONSE: 0x20,
 };
+/** The runtimes to test; FOREBAY_TEST_RUNTIMES=node leaves Bun out. */
+export const RUNTIMES = (process.env.FOREBAY_TEST_RUNTIMES ?? 'node,bun').split(',');
 export const END = 1;
 export const FAULT = 2;
 const KINDS = [undefined, 'application/json', 'text/plain; charset=utf-8', 'application/octet-stream', 'text/html; charset=utf-8'];
@@ -37,6 +39,12 @@ export function pairs(list) {
     parts.push(sizes, ...bytes);
   }
   return Buffer.concat(parts);
+}
+
+export function u32(value) {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
 }
 
 export function readPairs(bytes) {
@@ -71,10 +79,22 @@ export function requestPayload(request) {
   return Buffer.concat([table, ...parts, Buffer.from(body)]);
 }
 
+/** Resolves once the condition holds; fails after ten seconds. */
+export async function until(condition) {
+  const end = Date.now() + 10_000;
+  while (!condition()) {
+    if (Date.now() > end) throw new Error(`not within ten seconds: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
 export class Peer {
   generation = 7;
   hello = null;
   logs = [];
+  beats = 0;
+  /** Whether the doorbell makes it empty the outbox. */
+  takes = true;
   stderr = '';
   stdout = '';
   /** What was received outside of answers, for `expect`. */
@@ -134,7 +154,7 @@ export class Peer {
       this.bell = this.child.stdio[5];
       this.bell.on('data', () => {
         this.rings++;
-        this.takeOutbox();
+        if (this.takes) this.takeOutbox();
       });
       this.bell.on('error', () => {});
       Atomics.store(this.words, BELL, 1);
@@ -160,19 +180,49 @@ export class Peer {
   }
 
   /** Offers a request and returns its job; `job.answer` resolves with status, headers, body, fault. */
-  request(request, { slot, end = true, offer = true } = {}) {
+  request(request, { slot, end = true, offer = true, split = false } = {}) {
     const number = this.#nextJob++;
     const job = { number, slot: slot ?? number % 4096, chunks: [] };
     job.answer = new Promise((resolve, reject) => Object.assign(job, { resolve, reject }));
     job.answer.catch(() => {});
     this.#jobs.set(number, job);
     if (this.bell !== undefined && offer) this.offer(job);
-    this.send(TYPES.REQUEST, end ? END : 0, number, job.slot, requestPayload(request));
+    const bytes = frame(TYPES.REQUEST, end ? END : 0, this.generation, number, job.slot, requestPayload(request));
+    if (split) void this.#writeByBytes(bytes);
+    else this.link.write(bytes);
     return job;
+  }
+
+  async #writeByBytes(bytes) {
+    for (const byte of bytes) await new Promise((resolve) => this.link.write(Buffer.from([byte]), () => setImmediate(resolve)));
+  }
+
+  /** Whether such a frame has arrived that no `expect` took. */
+  seen(type, test) {
+    return this.#frames.some((each) => each.type === type && test(each));
   }
 
   offer(job) {
     Atomics.store(this.words, CLAIMS + job.slot, (job.number << 2) | 1);
+  }
+
+  isClaimed(job) {
+    return Atomics.load(this.words, CLAIMS + job.slot) === ((job.number << 2) | 2);
+  }
+
+  /**
+   * Resolves once the worker has handled all that was sent so far. Its handlers log `beat` from a timer: between two beats
+   * the worker's event loop has read what was there, and the first of three may have been on its way already.
+   */
+  async settled() {
+    await new Promise((resolve) => this.link.write(Buffer.alloc(0), resolve));
+    const beats = this.beats + 3;
+    await until(() => this.beats >= beats);
+  }
+
+  /** Whether the server is asleep, so that the worker must ring. */
+  sleeps(asleep) {
+    Atomics.store(this.words, BELL, asleep ? 1 : 0);
   }
 
   /** Takes an offered job back; false when the worker was first. */
@@ -228,7 +278,12 @@ export class Peer {
       type: bytes[4], flags: bytes[5], generation: bytes.readUInt16LE(6),
       job: bytes.readUInt32LE(8), slot: bytes.readUInt32LE(12), payload: bytes.subarray(16),
     };
-    if (frame.type === TYPES.LOG) this.logs.push({ job: frame.job, ...JSON.parse(frame.payload) });
+    if (frame.type === TYPES.LOG) {
+      const line = { job: frame.job, ...JSON.parse(frame.payload) };
+      if (line.message === 'beat') this.beats++;
+      else this.logs.push(line);
+      return;
+    }
     const job = this.#jobs.get(frame.job);
     if (job !== undefined) this.#answer(job, frame);
     const index = this.#watchers.findIndex(({ type, test }) => type === frame.type && test(frame));

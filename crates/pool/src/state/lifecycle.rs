@@ -268,6 +268,7 @@ impl<L: LinkPort> State<L> {
     ) -> (Vec<Command>, Option<Duration>) {
         let mut commands = Vec::new();
         self.expire_jobs(now, out);
+        self.refuse_waiting(now, out);
         self.unstall(now, out);
         self.escalate(now, &mut commands);
         self.mark_for_recycling(now);
@@ -324,6 +325,22 @@ impl<L: LinkPort> State<L> {
             } else {
                 self.expire_running(key, now, out);
             }
+        }
+    }
+
+    /// What waits for workers that do not start is refused, as new jobs are.
+    fn refuse_waiting(&mut self, now: Instant, out: &mut impl Outlet<L>) {
+        if !self.cannot_start() {
+            return;
+        }
+        let waiting = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| matches!(job.place, Place::Queued));
+        for key in waiting.map(|(key, _)| key).collect::<Vec<_>>() {
+            let pool = self.options.name.clone();
+            self.fail(key, Failure::NotStarting { pool }, out);
+            self.abandon(key, AbortReason::ServerEnds, now, out);
         }
     }
 
@@ -407,7 +424,6 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Starting => {}
                 Phase::Ready | Phase::Draining if lost => {
                     let silent = now >= worker.last_answer + grace;
                     let alone = worker.in_flight() == overrun.len();
@@ -431,7 +447,7 @@ impl<L: LinkPort> State<L> {
                     worker.move_to(Phase::Killed, now);
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
-                Phase::Ready | Phase::Draining | Phase::Terminating => {}
+                Phase::Starting | Phase::Ready | Phase::Draining | Phase::Terminating => {}
             }
         }
         self.take_back_from_ending();

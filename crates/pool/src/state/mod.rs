@@ -28,6 +28,7 @@ use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry,
     delivery::ReplyTo,
     stats::{Counters, Timings},
+    supervisor::WINDOW_BYTES,
 };
 
 /// Sends to one worker and knows its claim words. Nothing here blocks.
@@ -88,6 +89,8 @@ struct Job {
     reply_to: Option<ReplyTo>,
     /// Whether a first answer was delivered.
     answered: bool,
+    /// Bytes of the response's body that the worker may still send in BODY frames.
+    window: u64,
     ran_before: bool,
     place: Place,
 }
@@ -194,6 +197,7 @@ impl<L: LinkPort> State<L> {
             deadline: new.deadline,
             reply_to: Some(new.reply_to),
             answered: false,
+            window: u64::from(WINDOW_BYTES),
             ran_before: false,
             place: Place::Queued,
         });
@@ -212,13 +216,16 @@ impl<L: LinkPort> State<L> {
         let pool = || self.options.name.clone();
         if self.lifecycle.stopping() {
             Some(Failure::Stopping { pool: pool() })
-        } else if self.lifecycle.start_failures() > 0
-            && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
-        {
+        } else if self.cannot_start() {
             Some(Failure::NotStarting { pool: pool() })
         } else {
             None
         }
+    }
+
+    /// Whether starts fail and no worker is left: nobody knows when the next job could run.
+    fn cannot_start(&self) -> bool {
+        self.lifecycle.start_failures() > 0 && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
     }
 
     fn full(&self, full: &Full, bytes: usize) -> Failure {
@@ -343,7 +350,7 @@ impl<L: LinkPort> State<L> {
         Ok(())
     }
 
-    /// Takes a BODY frame of a response; before the response it is a stray one.
+    /// Takes a BODY frame of a response. An error means that the worker has broken the protocol.
     pub(crate) fn chunk(
         &mut self,
         from: usize,
@@ -352,23 +359,28 @@ impl<L: LinkPort> State<L> {
         bytes: Bytes,
         now: Instant,
         out: &mut impl Outlet<L>,
-    ) {
+    ) -> Result<(), WireError> {
         let Some(key) = self.job_of(from, slot, number) else {
-            return;
+            return Ok(());
         };
-        if !self.jobs[key].answered {
-            self.counters.stray_frames += 1;
-            return;
+        let job = &mut self.jobs[key];
+        if !job.answered {
+            return Err(WireError::BodyFirst);
         }
+        let (sent, window) = (bytes.len() as u64, job.window);
+        job.window = window
+            .checked_sub(sent)
+            .ok_or(WireError::WindowExceeded { sent, window })?;
         self.workers[from].last_answer = now;
         let end = flags & flag::END != 0;
-        if let Some(to) = self.jobs[key].reply_to {
+        if let Some(to) = job.reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });
         }
         if end {
             self.finish(key, out);
             self.dispatch(now, out);
         }
+        Ok(())
     }
 
     /// Takes a RESET: the handler gives the response up.
@@ -426,6 +438,7 @@ impl<L: LinkPort> State<L> {
         let Some(Place::Sent(sent)) = self.place_of(handle) else {
             return;
         };
+        self.jobs[handle.job].window += u64::from(bytes);
         let link = &self.workers[sent.worker].link;
         link.window(sent.slot, sent.number, bytes);
         out.written(link);

@@ -1,5 +1,5 @@
 //! Starts, watches and ends worker processes. One permanent thread does this for all pools: a worker dies with the thread that
-//! spawned it (PR_SET_PDEATHSIG), so that thread must live as long as the server.
+//! spawned it (`PR_SET_PDEATHSIG`), so that thread must live as long as the server.
 
 mod handshake;
 mod process;
@@ -16,6 +16,7 @@ use std::{
 use tokio::sync::mpsc;
 
 pub use self::handshake::INLINE_BODY_BYTES;
+pub(crate) use self::handshake::WINDOW_BYTES;
 use self::process::Process;
 use crate::{
     pool::Shared,
@@ -40,6 +41,7 @@ impl Supervisor {
             .enable_all()
             .build()?;
         thread::Builder::new().name("supervisor".into()).spawn(move || {
+            let _fatal = AbortOnPanic;
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
@@ -59,6 +61,18 @@ impl Supervisor {
     }
 }
 
+/// Without its supervisor a server has no workers and does not know it: then it must not live on.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!(target: "forebay::pool", "the supervisor has panicked: the server ends");
+            std::process::abort();
+        }
+    }
+}
+
 /// The living processes of a pool, by worker number.
 type Processes = Rc<RefCell<HashMap<u64, Rc<Process>>>>;
 
@@ -75,6 +89,7 @@ async fn supervise(pool: Arc<Shared>) {
             let mut session = pool.session(None);
             let (state, out) = session.parts();
             let (commands, again) = state.housekeep(now, out);
+            state.workers().for_each(|(_, worker)| worker.link.announce());
             let ready = state.is_ready();
             let failing = state.start_failures() > 0;
             let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();

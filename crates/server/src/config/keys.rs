@@ -148,7 +148,7 @@ static SERVER: &[Key] = &[
         name: "threads",
         kind: Kind::Integer { min: 0, max: 256 },
         default: Default::Is("0"),
-        meaning: "I/O threads; 0: one per core.",
+        meaning: "I/O threads; 0: one per core, with pools one per two cores.",
         exceeded: "",
     },
     Key {
@@ -179,7 +179,7 @@ static SERVER: &[Key] = &[
         name: "body_timeout",
         kind: TIMEOUT,
         default: Default::Is("30s"),
-        meaning: "From the end of the headers to the end of the body.",
+        meaning: "How long the server waits for the bytes of a body, all waits together.",
         exceeded: "408",
     },
     Key {

@@ -23,6 +23,7 @@ mod units;
 use std::io::Read;
 use std::path::Path;
 
+pub(crate) use build::is_level_list;
 pub use error::{ConfigError, Problem};
 pub use listen::{Listen, ListenError};
 pub use reference::{reference, schema};
@@ -38,13 +39,18 @@ const CONFIG_BYTES_MAX: u64 = 4 << 20;
 impl Config {
     /// Reads and checks a file in this process's surroundings.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        Self::load_in(file, &Surroundings::real())
+    }
+
+    /// Reads and checks a file in the given surroundings.
+    pub fn load_in(file: &Path, surroundings: &Surroundings<'_>) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable {
             file: file.to_owned(),
             source,
         };
         let text = read_bounded(file).map_err(unreadable)?;
         let absolute = std::path::absolute(file).map_err(unreadable)?;
-        Self::parse(&text, &absolute, &Surroundings::real())
+        Self::parse(&text, &absolute, surroundings)
     }
 
     /// Checks a text as if it stood in `file`, an absolute path; relative paths in it start at that file's folder.

@@ -62,7 +62,7 @@ pub struct Admin {
 /// `[log]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
-    /// A level, or a comma-separated list of `level` and `target=level`, as `tracing_subscriber::EnvFilter` reads it.
+    /// A level, or a comma-separated list of `level` and `target=level`, as `tracing_subscriber::filter::Targets` reads it.
     pub level: String,
     /// How a line looks.
     pub format: LogFormat,
@@ -142,6 +142,8 @@ pub enum Worker {
         handler: PathBuf,
         /// A module run in each worker before the handler's, absolute.
         start: Option<PathBuf>,
+        /// Options of the runtime itself. A file cannot say them; `forebay serve --inspect` does.
+        runtime_flags: Vec<String>,
     },
     /// A program that speaks the worker protocol itself.
     Command {

@@ -42,7 +42,9 @@ impl Decoder {
     pub(crate) fn new(framing: Framing, max: u64) -> Result<Self, Refusal> {
         let state = match framing {
             Framing::None => State::Done,
-            Framing::Length(length) if length > max => return Err(Refusal::BodyTooLarge { body_bytes_max: max }),
+            Framing::Length(length) if length > max => {
+                return Err(Refusal::BodyTooLarge { body_bytes_max: max });
+            }
             Framing::Length(length) => State::Length(length),
             Framing::Chunked => State::ChunkSize,
         };
@@ -61,14 +63,28 @@ impl Decoder {
             State::Length(left) => {
                 let bytes = take(input, left);
                 let left = left - bytes.len() as u64;
-                self.state = if left == 0 { State::Done } else { State::Length(left) };
-                Ok(Step::Data { bytes, used: bytes.len() })
+                self.state = if left == 0 {
+                    State::Done
+                } else {
+                    State::Length(left)
+                };
+                Ok(Step::Data {
+                    bytes,
+                    used: bytes.len(),
+                })
             }
             State::ChunkData(left) => {
                 let bytes = take(input, left);
                 let left = left - bytes.len() as u64;
-                self.state = if left == 0 { State::ChunkEnd } else { State::ChunkData(left) };
-                Ok(Step::Data { bytes, used: bytes.len() })
+                self.state = if left == 0 {
+                    State::ChunkEnd
+                } else {
+                    State::ChunkData(left)
+                };
+                Ok(Step::Data {
+                    bytes,
+                    used: bytes.len(),
+                })
             }
             State::ChunkEnd => match input {
                 [b'\r', b'\n', ..] => {
@@ -104,7 +120,11 @@ impl Decoder {
     }
 
     fn start_chunk(&mut self, line: &[u8]) -> Result<(), Refusal> {
-        let size = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii_end();
+        let size = line
+            .split(|&byte| byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii_end();
         let valid = !size.is_empty() && size.len() <= 16 && size.iter().all(u8::is_ascii_hexdigit);
         let size = std::str::from_utf8(size)
             .ok()
@@ -113,9 +133,15 @@ impl Decoder {
             .ok_or(malformed("a chunk's size is not a hexadecimal number"))?;
         self.taken = self.taken.saturating_add(size);
         if self.taken > self.max {
-            return Err(Refusal::BodyTooLarge { body_bytes_max: self.max });
+            return Err(Refusal::BodyTooLarge {
+                body_bytes_max: self.max,
+            });
         }
-        self.state = if size == 0 { State::Trailer { taken: 0 } } else { State::ChunkData(size) };
+        self.state = if size == 0 {
+            State::Trailer { taken: 0 }
+        } else {
+            State::ChunkData(size)
+        };
         Ok(())
     }
 }
@@ -173,7 +199,11 @@ mod tests {
         let chunked = b"5\r\nhello\r\n00B;name=\"v\"\r\n world, all\r\n0\r\nTrailer: x\r\n\r\nGET /";
         for piece in 1..chunked.len() {
             let decoded = decode(Framing::Chunked, 100, chunked, piece).unwrap();
-            assert_eq!(decoded, (b"hello world, all".to_vec(), b"GET /".to_vec()), "pieces of {piece}");
+            assert_eq!(
+                decoded,
+                (b"hello world, all".to_vec(), b"GET /".to_vec()),
+                "pieces of {piece}"
+            );
             let decoded = decode(Framing::Length(7), 100, b"1234567GET", piece).unwrap();
             assert_eq!(decoded, (b"1234567".to_vec(), b"GET".to_vec()));
         }
@@ -182,24 +212,43 @@ mod tests {
     #[test]
     fn framing_that_is_not_exact_is_refused() {
         for (input, what) in [
-            (&b"5\nhello\r\n0\r\n\r\n"[..], "a line ends without carriage return"),
+            (
+                &b"5\nhello\r\n0\r\n\r\n"[..],
+                "a line ends without carriage return",
+            ),
             (b"5\r\nhello!\r\n", "a chunk is longer than its size"),
             (b"0x5\r\nhello\r\n", "a chunk's size is not a hexadecimal number"),
             (b"-1\r\n", "a chunk's size is not a hexadecimal number"),
             (b"\r\n", "a chunk's size is not a hexadecimal number"),
-            (b"11111111111111111\r\n", "a chunk's size is not a hexadecimal number"),
+            (
+                b"11111111111111111\r\n",
+                "a chunk's size is not a hexadecimal number",
+            ),
         ] {
-            assert_eq!(decode(Framing::Chunked, 100, input, 64), Err(malformed(what)), "{input:?}");
+            assert_eq!(
+                decode(Framing::Chunked, 100, input, 64),
+                Err(malformed(what)),
+                "{input:?}"
+            );
         }
         let endless = [b'1'; LINE_BYTES_MAX];
-        assert_eq!(decode(Framing::Chunked, 100, &endless, 64), Err(malformed("a line of the chunked body is too long")));
+        assert_eq!(
+            decode(Framing::Chunked, 100, &endless, 64),
+            Err(malformed("a line of the chunked body is too long"))
+        );
     }
 
     #[test]
     fn a_body_over_its_limit_is_refused_before_it_is_read() {
         let refusal = Refusal::BodyTooLarge { body_bytes_max: 10 };
         assert_eq!(decode(Framing::Length(11), 10, b"", 1), Err(refusal.clone()));
-        assert_eq!(decode(Framing::Chunked, 10, b"6\r\nabcdef\r\n5\r\n", 99), Err(refusal.clone()));
-        assert_eq!(decode(Framing::Chunked, 10, b"ffffffffffffffff\r\n", 99), Err(refusal));
+        assert_eq!(
+            decode(Framing::Chunked, 10, b"6\r\nabcdef\r\n5\r\n", 99),
+            Err(refusal.clone())
+        );
+        assert_eq!(
+            decode(Framing::Chunked, 10, b"ffffffffffffffff\r\n", 99),
+            Err(refusal)
+        );
     }
 }

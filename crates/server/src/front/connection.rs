@@ -16,8 +16,9 @@ use super::{
     wire::{Filled, Stream, Wire},
 };
 use crate::{
-    app::Route,
+    app::{App, Route},
     failure::Refusal,
+    logging::Access,
     reply::{self, Body, Delimiting, Reply},
     router::Outcome,
     target::{PoolStream, Request, Target},
@@ -36,16 +37,31 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// How long a connection that the server ends still reads, so that the client gets the answer.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A connection and the buffers it uses again and again.
+/// A connection: the head it reads again and again, and everything else.
 pub(crate) struct Connection<S> {
+    head: Head,
+    exchange: Exchange<S>,
+}
+
+/// What answering a request works with, while its head is borrowed.
+struct Exchange<S> {
     wire: Wire<S>,
     thread: Rc<Thread>,
     limits: Limits,
-    head: Head,
     output: Vec<u8>,
     peer: Box<str>,
-    /// When the last thing happened, for the limits of what comes next.
+    /// When this side last had to wait: the time of whatever is done now.
     now: Instant,
+    sent: Sent,
+}
+
+/// How far the answer to the current request has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    /// 0 before its head.
+    status: u16,
+    /// Of its body.
+    bytes: u64,
 }
 
 /// What becomes of a connection.
@@ -62,26 +78,42 @@ impl<S: Stream> Connection<S> {
         let now = Instant::now();
         let limits = thread.limits();
         let wire = Wire::new(socket, thread.clone(), now);
-        Self { wire, thread, limits, head: Head::default(), output: Vec::new(), peer, now }
+        let exchange = Exchange {
+            wire,
+            thread,
+            limits,
+            output: Vec::new(),
+            peer,
+            now,
+            sent: Sent::default(),
+        };
+        Self {
+            head: Head::default(),
+            exchange,
+        }
     }
 
     /// Serves until one side ends the connection.
     pub(crate) async fn serve(mut self) {
         loop {
-            let next = match self.read_head().await {
-                Ok(true) => self.answer().await,
+            let next = match self.exchange.read_head(&mut self.head).await {
+                Ok(true) => self.exchange.answer(&self.head).await,
                 Ok(false) => Next::Close,
                 Err(refusal) => {
-                    let id = self.thread.request_id();
+                    let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
-                    self.refuse(&refusal, id, None).await
+                    let next = self.exchange.refuse(&refusal, id, None).await;
+                    // What was read of the head means nothing.
+                    let (app, head) = (self.exchange.thread.app(), Head::default());
+                    self.exchange.account(&app, None, &head, id, self.exchange.now);
+                    next
                 }
             };
             match next {
                 Next::KeepAlive => {}
                 Next::Close => {
-                    if self.flush().await.is_ok() {
-                        self.wire.close(LINGER).await;
+                    if self.exchange.flush().await.is_ok() {
+                        self.exchange.wire.close(LINGER).await;
                     }
                     return;
                 }
@@ -89,54 +121,59 @@ impl<S: Stream> Connection<S> {
             }
         }
     }
+}
 
+impl<S: Stream> Exchange<S> {
     /// Reads the next head. False: none comes.
-    async fn read_head(&mut self) -> Result<bool, Refusal> {
-        let mut first = true;
+    async fn read_head(&mut self, head: &mut Head) -> Result<bool, Refusal> {
         let mut header_until = None;
+        let mut seen = 0;
         loop {
-            skip_empty_lines(&mut self.wire);
-            if !self.wire.input().is_empty() {
-                match self.head.parse(self.wire.input(), self.limits.header_bytes_max)? {
+            if header_until.is_none() {
+                skip_empty_lines(&mut self.wire);
+            }
+            let input = self.wire.input();
+            let length = input.len();
+            // A head that comes in many pieces is parsed again only when another line has ended.
+            let line_ended = memchr::memchr(b'\n', &input[seen..]).is_some();
+            if length > 0 && (seen == 0 || line_ended || length >= self.limits.header_bytes_max) {
+                match head.parse(input, self.limits.header_bytes_max)? {
                     Parsed::Whole(length) => {
                         self.wire.take(length);
-                        if !first {
-                            self.now = Instant::now();
-                        }
                         return Ok(true);
                     }
                     Parsed::Partial => {
-                        let now = self.now;
-                        header_until.get_or_insert_with(|| now + self.limits.header_timeout);
+                        header_until.get_or_insert(self.now + self.limits.header_timeout);
                     }
                 }
             }
+            seen = length;
             if self.flush().await.is_err() {
                 return Ok(false);
             }
             let filled = match header_until {
                 Some(until) => self.wire.fill(until).await,
                 None => {
-                    self.shrink();
-                    let filled = self.wire.fill_idle(self.now + self.limits.idle_timeout).await;
-                    self.now = Instant::now();
-                    filled
+                    self.shrink(head);
+                    self.wire.fill_idle(self.now + self.limits.idle_timeout).await
                 }
             };
-            first = header_until.is_none();
+            self.now = Instant::now();
             match (filled, header_until) {
                 (Filled::Bytes, _) => {}
                 (Filled::TimedOut, Some(_)) => {
-                    return Err(Refusal::HeadTimeout { header_timeout: self.limits.header_timeout });
+                    return Err(Refusal::HeadTimeout {
+                        header_timeout: self.limits.header_timeout,
+                    });
                 }
                 (Filled::End | Filled::TimedOut, _) => return Ok(false),
             }
         }
     }
 
-    fn shrink(&mut self) {
+    fn shrink(&mut self, head: &mut Head) {
         self.wire.shrink();
-        self.head.shrink(KEPT_BYTES);
+        head.shrink(KEPT_BYTES);
         self.output.shrink_to(KEPT_BYTES);
     }
 
@@ -149,29 +186,53 @@ impl<S: Stream> Connection<S> {
         written
     }
 
-    async fn answer(&mut self) -> Next {
+    async fn answer(&mut self, head: &Head) -> Next {
         let arrived = self.now;
         let app = self.thread.app();
-        let head = std::mem::take(&mut self.head);
         let generated = self.thread.request_id();
-        let id = request_id(&head, &generated);
-        let next = match app.router.find(head.method(), head.host(), head.path()) {
+        let id = request_id(head, &generated);
+        let (next, route) = match app.router.find(head.method(), head.host(), head.path()) {
             Outcome::Found(found) => {
                 let route = found.target;
                 let request = Request {
-                    head: &head,
+                    head,
                     id,
                     pattern: found.pattern,
                     params: &found.params[..],
                     rest: found.rest,
                     deadline: arrived + route.deadline,
                 };
-                self.answer_route(&request, route).await
+                (self.answer_route(&request, route).await, Some(route))
             }
-            outcome => self.answer_unrouted(&head, id, outcome).await,
+            outcome => (self.answer_unrouted(head, id, outcome).await, None),
         };
-        self.head = head;
+        self.account(&app, route, head, id, arrived);
         next
+    }
+
+    /// Counts a request that is over, and logs it if asked to.
+    fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
+        let Sent { status, bytes } = std::mem::take(&mut self.sent);
+        let duration = arrived.elapsed();
+        let counts = route.map_or(&app.unrouted, |route| &route.counts);
+        counts.of_thread(self.thread.index).count(status, duration);
+        if let Some(log) = &app.access_log {
+            log.write(&Access {
+                peer: &self.peer,
+                method: head.method(),
+                path: head.path(),
+                query: head.query(),
+                http10: head.is_http10,
+                referer: head.field("referer").unwrap_or_default(),
+                user_agent: head.field("user-agent").unwrap_or_default(),
+                status,
+                bytes,
+                duration,
+                request_id: id,
+                route: route.map(|route| route.counts.name()),
+                pool: route.and_then(|route| route.target.pool_name()),
+            });
+        }
     }
 
     async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
@@ -186,16 +247,31 @@ impl<S: Stream> Connection<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                pool.answer(request, &self.peer, &self.thread.mailbox, &mut body, &mut self.wire).await
+                let mailbox = &self.thread.mailbox;
+                let answer = pool
+                    .answer(request, &self.peer, mailbox, &mut body, &mut self.wire)
+                    .await;
+                self.now = Instant::now();
+                answer
             }
         };
         match reply {
-            Ok(reply) => self.send(reply, request.head, request.id, Some(route), body).await,
+            Ok(reply) => {
+                self.send(reply, request.head, request.id, Some(route), body)
+                    .await
+            }
             Err(End::Refused(refusal)) if refusal.ends_connection() => {
                 self.refuse(&refusal, request.id, Some(route)).await
             }
             Err(End::Refused(refusal)) => {
-                self.send(refusal.reply(request.id), request.head, request.id, Some(route), body).await
+                self.send(
+                    refusal.reply(request.id),
+                    request.head,
+                    request.id,
+                    Some(route),
+                    body,
+                )
+                .await
             }
             Err(End::Gone) => Next::Abort,
         }
@@ -205,18 +281,22 @@ impl<S: Stream> Connection<S> {
         let refusal = match outcome {
             Outcome::Options { allow } => {
                 let mut reply = Reply::new(204);
-                reply.headers.push_known("allow", &allow);
+                reply.headers.to_mut().push_known("allow", &allow);
                 return match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
                     Ok(body) => self.send(reply, head, id, None, body).await,
                     Err(refusal) => self.refuse(&refusal, id, None).await,
                 };
             }
             Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
-            Outcome::BadPath => Refusal::Malformed { what: "the path is not percent-encoded UTF-8 without `..`" },
+            Outcome::BadPath => Refusal::Malformed {
+                what: "the path is not percent-encoded UTF-8 without `..`",
+            },
             Outcome::NotFound | Outcome::Found(_) => Refusal::NotFound,
         };
         match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
-            Ok(body) if !refusal.ends_connection() => self.send(refusal.reply(id), head, id, None, body).await,
+            Ok(body) if !refusal.ends_connection() => {
+                self.send(refusal.reply(id), head, id, None, body).await
+            }
             _ => self.refuse(&refusal, id, None).await,
         }
     }
@@ -224,17 +304,20 @@ impl<S: Stream> Connection<S> {
     /// Answers with a refusal and ends the connection: what follows on it may not be a request.
     async fn refuse(&mut self, refusal: &Refusal, id: &str, route: Option<&Route>) -> Next {
         let reply = refusal.reply(id);
-        let Body::Bytes(body) = &reply.body else { unreachable!("refusals have a body in memory") };
+        let Body::Bytes(body) = &reply.body else {
+            unreachable!("refusals have a body in memory")
+        };
         let length = Delimiting::Length(body.len() as u64);
         self.put_head(&reply, length, id, route, Last::Yes, false);
         self.output.extend_from_slice(body);
+        self.sent.bytes = body.len() as u64;
         Next::Close
     }
 
     /// Writes an answer. The connection goes on if nothing of the request is left on it.
     async fn send(
         &mut self,
-        mut reply: Reply,
+        mut reply: Reply<'_>,
         head: &Head,
         id: &str,
         route: Option<&Route>,
@@ -248,10 +331,10 @@ impl<S: Stream> Connection<S> {
             content => content,
         };
         reply.body = Body::Empty;
-        let reusable = body.ended() || body.discard(&mut self.wire).await;
-        let last = Last::from(!(head.keep_alive && reusable) || self.thread.is_draining());
+        let last = Last::from(!head.keep_alive || body.is_withheld() || self.thread.is_draining());
         let length = match &content {
             Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
             Body::Empty | Body::Stream(_) => 0,
         };
@@ -263,19 +346,33 @@ impl<S: Stream> Connection<S> {
         let written = match content {
             _ if head.method() == "HEAD" || delimiting == Delimiting::Nothing => Ok(()),
             Body::Bytes(bytes) => self.write_body(&bytes).await,
+            Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
             Body::Empty | Body::Stream(_) => Ok(()),
         };
         match (written, last) {
             (Err(_), _) => Next::Abort,
             (Ok(()), Last::Yes) => Next::Close,
-            (Ok(()), Last::No) => Next::KeepAlive,
+            (Ok(()), Last::No) => self.after(&mut body).await,
         }
+    }
+
+    /// Takes what is left of an answered request off the connection.
+    async fn after(&mut self, body: &mut RequestBody) -> Next {
+        if body.ended() {
+            return Next::KeepAlive;
+        }
+        if self.flush().await.is_err() {
+            return Next::Abort;
+        }
+        let discarded = body.discard(&mut self.wire).await;
+        self.now = Instant::now();
+        if discarded { Next::KeepAlive } else { Next::Close }
     }
 
     fn put_head(
         &mut self,
-        reply: &Reply,
+        reply: &Reply<'_>,
         delimiting: Delimiting,
         id: &str,
         route: Option<&Route>,
@@ -291,12 +388,11 @@ impl<S: Stream> Connection<S> {
             http10,
         };
         reply::put_head(&mut self.output, reply.status, &reply.headers, frame);
-        if let Some(route) = route {
-            route.counts.of_thread(self.thread.index).count(reply.status);
-        }
+        self.sent.status = reply.status;
     }
 
     async fn write_body(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sent.bytes = bytes.len() as u64;
         if bytes.len() <= JOINED_BODY_BYTES {
             self.output.extend_from_slice(bytes);
             if self.output.len() < COLLECTED_BYTES {
@@ -305,7 +401,9 @@ impl<S: Stream> Connection<S> {
             return self.flush().await;
         }
         self.flush().await?;
-        self.wire.write_all(bytes, self.limits.idle_timeout).await
+        self.wire.write_all(bytes, self.limits.idle_timeout).await?;
+        self.now = Instant::now();
+        Ok(())
     }
 
     async fn write_file(&mut self, file: &std::fs::File, mut offset: u64, length: u64) -> io::Result<()> {
@@ -317,41 +415,55 @@ impl<S: Stream> Connection<S> {
             // A file that became shorter meanwhile cannot be sent as announced.
             file.read_exact_at(&mut self.output[start..], offset)?;
             offset += piece as u64;
+            self.sent.bytes += piece as u64;
             self.flush().await?;
         }
+        self.now = Instant::now();
         Ok(())
     }
 
     /// Writes an answer that comes from a worker piece by piece.
     async fn send_stream(
         &mut self,
-        reply: &Reply,
-        mut stream: PoolStream,
+        reply: &Reply<'_>,
+        mut stream: PoolStream<'_>,
         head: &Head,
         id: &str,
         route: Option<&Route>,
         mut body: RequestBody,
     ) -> Next {
         let delimiting = match (stream.announced(), head.is_http10) {
+            _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
             (Some(_), _) => Delimiting::Given,
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on = head.keep_alive && delimiting != Delimiting::Close && !self.thread.is_draining();
+        let goes_on = head.keep_alive
+            && delimiting != Delimiting::Close
+            && !body.is_withheld()
+            && !self.thread.is_draining();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
-        if head.method() == "HEAD" {
-            return if goes_on && body.ended() { Next::KeepAlive } else { Next::Close };
+        if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
+            return if goes_on {
+                self.after(&mut body).await
+            } else {
+                Next::Close
+            };
+        }
+        // The client learns at once that an answer has begun, however long its first piece takes.
+        if !stream.has_piece() && self.flush().await.is_err() {
+            return Next::Abort;
         }
         loop {
-            let piece = match stream.next(&mut body, &mut self.wire).await {
-                Ok(piece) => piece,
-                // The client must not take a part for the whole: it sees the connection end too early.
-                Err(_) => return Next::Abort,
+            // After an error the client must not take a part for the whole: it sees the connection end too early.
+            let Ok(piece) = stream.next(&mut body, &mut self.wire).await else {
+                return Next::Abort;
             };
             match delimiting {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
                 _ => self.output.extend_from_slice(&piece.bytes),
             }
+            self.sent.bytes += piece.bytes.len() as u64;
             if piece.end && delimiting == Delimiting::Chunked {
                 self.output.extend_from_slice(reply::LAST_CHUNK);
             }
@@ -361,10 +473,14 @@ impl<S: Stream> Connection<S> {
             if piece.end {
                 break;
             }
-            stream.grant(piece.bytes.len());
+            stream.grant(&piece);
         }
         self.now = Instant::now();
-        if goes_on && (body.ended() || body.discard(&mut self.wire).await) { Next::KeepAlive } else { Next::Close }
+        if goes_on {
+            self.after(&mut body).await
+        } else {
+            Next::Close
+        }
     }
 }
 
@@ -383,7 +499,8 @@ impl From<bool> for Last {
 
 /// The id that the client gave, if it can stand in a header and a log line; else a new one.
 fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
-    let usable = |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let usable =
+        |id: &&[u8]| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
     let id = head.field("x-request-id").filter(usable).unwrap_or(generated);
     std::str::from_utf8(id).expect("graphic ASCII is UTF-8")
 }

@@ -1,6 +1,8 @@
 //! The head of an HTTP/1.1 request: parsed by `httparse`, then held to what RFC 9112 lets a server refuse. Whatever could be read in
 //! two ways by two programs is refused: both lengths, repeated lengths, folded lines, bare line feeds.
 
+use std::mem::MaybeUninit;
+
 use smallvec::SmallVec;
 
 use crate::failure::Refusal;
@@ -55,18 +57,28 @@ pub(crate) enum Parsed {
 impl Head {
     /// Reads a head from the start of `bytes`, at most `bytes_max` long.
     pub(crate) fn parse(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Parsed, Refusal> {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut request = httparse::Request::new(&mut fields);
-        let length = match request.parse(bytes) {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
             Ok(httparse::Status::Complete(length)) if length <= bytes_max => length,
             Ok(httparse::Status::Partial) if bytes.len() < bytes_max => return Ok(Parsed::Partial),
-            Ok(_) => return Err(Refusal::HeadTooLarge { header_bytes_max: bytes_max }),
+            Ok(_) => {
+                return Err(Refusal::HeadTooLarge {
+                    header_bytes_max: bytes_max,
+                });
+            }
             Err(httparse::Error::TooManyHeaders) => return Err(Refusal::TooManyFields { max: FIELDS_MAX }),
             Err(httparse::Error::Version) => return Err(Refusal::Version),
-            Err(error) => return Err(Refusal::Malformed { what: describe(error) }),
+            Err(error) => {
+                return Err(Refusal::Malformed {
+                    what: describe(error),
+                });
+            }
         };
         if has_bare_line_feed(&bytes[..length]) {
-            return Err(Refusal::Malformed { what: "a line ends without carriage return" });
+            return Err(Refusal::Malformed {
+                what: "a line ends without carriage return",
+            });
         }
         self.bytes.clear();
         self.bytes.extend_from_slice(&bytes[..length]);
@@ -74,7 +86,10 @@ impl Head {
         let base = bytes.as_ptr() as usize;
         let span = |part: &[u8]| {
             let start = (part.as_ptr() as usize - base) as u32;
-            Span { start, end: start + part.len() as u32 }
+            Span {
+                start,
+                end: start + part.len() as u32,
+            }
         };
         self.method = span(request.method.expect("a whole head has a method").as_bytes());
         let target = request.path.expect("a whole head has a target");
@@ -98,25 +113,45 @@ impl Head {
         if target != "*" && !target.starts_with('/') {
             let scheme = ["http://", "https://"]
                 .into_iter()
-                .find(|scheme| target.get(..scheme.len()).is_some_and(|t| t.eq_ignore_ascii_case(scheme)))
-                .ok_or(Refusal::Malformed { what: "the request target is neither a path nor an http URL" })?;
+                .find(|scheme| {
+                    target
+                        .get(..scheme.len())
+                        .is_some_and(|t| t.eq_ignore_ascii_case(scheme))
+                })
+                .ok_or(Refusal::Malformed {
+                    what: "the request target is neither a path nor an http URL",
+                })?;
             let authority = &target[scheme.len()..];
             let length = authority.find(['/', '?']).unwrap_or(authority.len());
-            self.host = Span { start: span.start + scheme.len() as u32, end: span.start + (scheme.len() + length) as u32 };
+            self.host = Span {
+                start: span.start + scheme.len() as u32,
+                end: span.start + (scheme.len() + length) as u32,
+            };
             start = self.host.end;
         }
         let rest = &self.bytes[start as usize..span.end as usize];
         if rest.contains(&b'#') {
-            return Err(Refusal::Malformed { what: "the request target has a fragment" });
+            return Err(Refusal::Malformed {
+                what: "the request target has a fragment",
+            });
         }
         match memchr::memchr(b'?', rest) {
             Some(at) => {
-                self.path = Span { start, end: start + at as u32 };
-                self.query = Span { start: start + at as u32 + 1, end: span.end };
+                self.path = Span {
+                    start,
+                    end: start + at as u32,
+                };
+                self.query = Span {
+                    start: start + at as u32 + 1,
+                    end: span.end,
+                };
             }
             None => {
                 self.path = Span { start, end: span.end };
-                self.query = Span { start: span.end, end: span.end };
+                self.query = Span {
+                    start: span.end,
+                    end: span.end,
+                };
             }
         }
         Ok(())
@@ -195,7 +230,12 @@ impl Head {
 
     /// The method, as received.
     pub(crate) fn method(&self) -> &str {
-        self.text(self.method)
+        match self.slice(self.method) {
+            b"GET" => "GET",
+            b"POST" => "POST",
+            b"HEAD" => "HEAD",
+            _ => self.text(self.method),
+        }
     }
 
     /// The path, percent-encoded as received; `/` when the target has none.
@@ -218,12 +258,16 @@ impl Head {
 
     /// All fields in order, names in lower case.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.fields.iter().map(|&(name, value)| (self.slice(name), self.slice(value)))
+        self.fields
+            .iter()
+            .map(|&(name, value)| (self.slice(name), self.slice(value)))
     }
 
     /// The first value of a field, whose name is given in lower case.
     pub(crate) fn field(&self, name: &str) -> Option<&[u8]> {
-        self.fields().find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
+        self.fields()
+            .find(|(found, _)| *found == name.as_bytes())
+            .map(|(_, value)| value)
     }
 
     /// Gives memory back that an unusually large head took.
@@ -279,7 +323,10 @@ mod tests {
         let bytes = b"GET /a%20b?x=1&y HTTP/1.1\r\nHost: Example.com:80\r\nX-A: 1\r\nx-a: 2\r\n\r\nrest";
         let (parsed, head) = parse(bytes).unwrap();
         assert_eq!(parsed, Parsed::Whole(bytes.len() - 4));
-        assert_eq!((head.method(), head.path(), head.query()), ("GET", "/a%20b", &b"x=1&y"[..]));
+        assert_eq!(
+            (head.method(), head.path(), head.query()),
+            ("GET", "/a%20b", &b"x=1&y"[..])
+        );
         assert_eq!(head.host(), "Example.com:80");
         let fields: Vec<_> = head.fields().collect();
         assert_eq!(fields[1..], [(&b"x-a"[..], &b"1"[..]), (b"x-a", b"2")]);
@@ -290,32 +337,80 @@ mod tests {
     #[test]
     fn an_absolute_target_overrides_the_host() {
         let (_, head) = parse(b"GET http://a.example/p?q HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
-        assert_eq!((head.host(), head.path(), head.query()), ("a.example", "/p", &b"q"[..]));
+        assert_eq!(
+            (head.host(), head.path(), head.query()),
+            ("a.example", "/p", &b"q"[..])
+        );
         let (_, head) = parse(b"GET http://a.example?q HTTP/1.1\r\nHost: b\r\n\r\n").unwrap();
-        assert_eq!((head.host(), head.path(), head.query()), ("a.example", "/", &b"q"[..]));
+        assert_eq!(
+            (head.host(), head.path(), head.query()),
+            ("a.example", "/", &b"q"[..])
+        );
     }
 
     #[test]
     fn what_could_be_read_in_two_ways_is_refused() {
         let with = |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         for (fields, what) in [
-            ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "malformed request: the body's length is given in two ways"),
-            ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n", "malformed request: the body's length is given in two ways"),
-            ("Content-Length: 3\r\nContent-Length: 3\r\n", "malformed request: content-length is given twice"),
-            ("Content-Length: 3, 3\r\n", "malformed request: content-length is not a decimal number"),
-            ("Content-Length: +3\r\n", "malformed request: content-length is not a decimal number"),
-            ("Transfer-Encoding: gzip, chunked\r\n", "only the transfer coding `chunked` is understood"),
-            ("X: a\r\n b\r\n", "malformed request: a header name has a byte that is not allowed"),
-            ("X : a\r\n", "malformed request: a header name has a byte that is not allowed"),
-            ("X: a\nY: b\r\n", "malformed request: a line ends without carriage return"),
-            ("Host: b\r\n", "malformed request: HTTP/1.1 needs exactly one host field"),
-            ("Expect: tea\r\n", "only the expectation `100-continue` is understood"),
+            (
+                "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+                "malformed request: the body's length is given in two ways",
+            ),
+            (
+                "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
+                "malformed request: the body's length is given in two ways",
+            ),
+            (
+                "Content-Length: 3\r\nContent-Length: 3\r\n",
+                "malformed request: content-length is given twice",
+            ),
+            (
+                "Content-Length: 3, 3\r\n",
+                "malformed request: content-length is not a decimal number",
+            ),
+            (
+                "Content-Length: +3\r\n",
+                "malformed request: content-length is not a decimal number",
+            ),
+            (
+                "Transfer-Encoding: gzip, chunked\r\n",
+                "only the transfer coding `chunked` is understood",
+            ),
+            (
+                "X: a\r\n b\r\n",
+                "malformed request: a header name has a byte that is not allowed",
+            ),
+            (
+                "X : a\r\n",
+                "malformed request: a header name has a byte that is not allowed",
+            ),
+            (
+                "X: a\nY: b\r\n",
+                "malformed request: a line ends without carriage return",
+            ),
+            (
+                "Host: b\r\n",
+                "malformed request: HTTP/1.1 needs exactly one host field",
+            ),
+            (
+                "Expect: tea\r\n",
+                "only the expectation `100-continue` is understood",
+            ),
         ] {
             assert_eq!(refused(with(fields).as_bytes()), what, "{fields:?}");
         }
-        assert_eq!(refused(b"GET / HTTP/1.1\r\n\r\n"), "malformed request: HTTP/1.1 needs exactly one host field");
-        assert_eq!(refused(b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"), "only HTTP/1.0 and HTTP/1.1 are understood");
-        assert_eq!(refused(b"GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"), "malformed request: the request target has a fragment");
+        assert_eq!(
+            refused(b"GET / HTTP/1.1\r\n\r\n"),
+            "malformed request: HTTP/1.1 needs exactly one host field"
+        );
+        assert_eq!(
+            refused(b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
+            "only HTTP/1.0 and HTTP/1.1 are understood"
+        );
+        assert_eq!(
+            refused(b"GET /#a HTTP/1.1\r\nHost: a\r\n\r\n"),
+            "malformed request: the request target has a fragment"
+        );
     }
 
     #[test]
@@ -334,7 +429,9 @@ mod tests {
     fn connection_options_follow_the_version() {
         let keeps = |head: &str| parse(head.as_bytes()).unwrap().1.keep_alive;
         assert!(keeps("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
-        assert!(!keeps("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"));
+        assert!(!keeps(
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"
+        ));
         assert!(!keeps("GET / HTTP/1.0\r\n\r\n"));
         assert!(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
     }

@@ -15,7 +15,7 @@ use crate::config::Listen;
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A bound address with a listening socket for each I/O thread.
+/// A bound address, and the listening sockets of it that no thread has taken yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
     sockets: Vec<Socket>,
@@ -45,7 +45,10 @@ impl Bound {
         // With SO_REUSEPORT a second server could share the port unnoticed. Without it, binding fails if anyone listens there.
         drop(tcp_socket(address, false)?);
         let first = tcp_socket(address, true)?;
-        let address = first.local_addr()?.as_socket().expect("a TCP socket has an IP address");
+        let address = first
+            .local_addr()?
+            .as_socket()
+            .expect("a TCP socket has an IP address");
         let mut sockets = vec![first];
         for _ in 1..threads {
             sockets.push(tcp_socket(address, true)?);
@@ -53,13 +56,21 @@ impl Bound {
         for socket in &sockets {
             socket.listen(BACKLOG)?;
         }
-        Ok(Self { sockets, at: At::Tcp(address) })
+        Ok(Self {
+            sockets,
+            at: At::Tcp(address),
+        })
     }
 
     fn bind_unix(path: &Path, threads: usize) -> io::Result<Self> {
         let socket = unix_socket(path)?;
-        let sockets = (0..threads).map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
-        Ok(Self { sockets, at: At::Unix(path.to_owned()) })
+        let sockets = (0..threads)
+            .map(|_| socket.try_clone())
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            sockets,
+            at: At::Unix(path.to_owned()),
+        })
     }
 
     /// The address as a URL, or as `unix:path`.
@@ -70,13 +81,16 @@ impl Bound {
         }
     }
 
-    /// The socket of one thread.
-    pub(super) fn for_thread(&self, thread: usize) -> io::Result<Accepting> {
-        let socket = self.sockets[thread].try_clone()?;
-        Ok(match self.at {
+    /// A socket for a thread of its own.
+    ///
+    /// # Panics
+    /// When more are taken than were bound.
+    pub(crate) fn take(&mut self) -> Accepting {
+        let socket = self.sockets.pop().expect("a socket is bound for each thread");
+        match self.at {
             At::Tcp(_) => Accepting::Tcp(socket.into()),
             At::Unix(_) => Accepting::Unix(socket.into()),
-        })
+        }
     }
 }
 
@@ -120,27 +134,27 @@ pub(crate) fn unix_socket(path: &Path) -> io::Result<Socket> {
 
 /// A listening socket on its way to its thread.
 #[derive(Debug)]
-pub(super) enum Accepting {
+pub(crate) enum Accepting {
     Tcp(std::net::TcpListener),
     Unix(std::os::unix::net::UnixListener),
 }
 
 /// A listening socket, watched by its thread.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 /// A new connection.
 #[derive(Debug)]
-pub(super) enum Accepted {
+pub(crate) enum Accepted {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),
 }
 
 impl Accepting {
-    pub(super) fn register(self) -> io::Result<Listener> {
+    pub(crate) fn register(self) -> io::Result<Listener> {
         Ok(match self {
             Self::Tcp(socket) => Listener::Tcp(TcpListener::from_std(socket)?),
             Self::Unix(socket) => Listener::Unix(UnixListener::from_std(socket)?),
@@ -149,7 +163,7 @@ impl Accepting {
 }
 
 impl Listener {
-    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+    pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Self::Tcp(listener) => {
                 let (socket, peer) = listener.accept().await?;

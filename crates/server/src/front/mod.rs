@@ -25,12 +25,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub(crate) use self::{
-    head::Head,
-    listener::Bound,
+    body::{Decoder, Step},
+    head::{Head, Parsed},
+    listener::{Accepted, Accepting, Bound, Listener},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
 };
-use self::{connection::Connection, listener::Accepting, thread::Thread};
+use self::{connection::Connection, thread::Thread};
 use crate::{app::App, config::Server};
 
 /// What bounds a connection.
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     app: Mutex<(u64, Arc<App>)>,
     /// Changes with the app, so that threads look at the lock only then.
     version: AtomicU64,
+    /// Tells threads without requests that the app has changed.
+    replaced: watch::Sender<()>,
     open: AtomicUsize,
     accepted: AtomicU64,
     turned_away: AtomicU64,
@@ -104,41 +107,60 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Front {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: usize,
+    running: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Front {
-    /// Starts the threads; each gets its own share of the bound listeners.
-    pub(crate) fn start(app: Arc<App>, bound: &[Bound], mailboxes: &Arc<Mailboxes>, threads: usize) -> io::Result<Self> {
+    /// Starts the threads; each takes its own share of the bound listeners.
+    pub(crate) fn start(
+        app: Arc<App>,
+        bound: &mut [Bound],
+        mailboxes: &Arc<Mailboxes>,
+        threads: usize,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             app: Mutex::new((1, app)),
             version: AtomicU64::new(1),
+            replaced: watch::Sender::new(()),
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             phase: watch::Sender::new(Phase::Serving),
             drained: watch::Sender::new(0),
         });
-        let mut front = Self { shared: shared.clone(), threads: Vec::new() };
+        let mut running = Vec::new();
         for index in 0..threads {
-            let listeners = bound.iter().map(|bound| bound.for_thread(index)).collect::<io::Result<Vec<_>>>()?;
+            let listeners = bound.iter_mut().map(Bound::take).collect();
             let (shared, mailboxes) = (shared.clone(), mailboxes.clone());
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             let run = move || {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, run_thread(index, shared, listeners, mailboxes));
             };
-            front.threads.push(std::thread::Builder::new().name(format!("io-{index}")).spawn(run)?);
+            running.push(
+                std::thread::Builder::new()
+                    .name(format!("io-{index}"))
+                    .spawn(run)?,
+            );
         }
-        Ok(front)
+        Ok(Self {
+            shared,
+            threads,
+            running: Mutex::new(running),
+        })
     }
 
-    /// Puts other routes and pools in force. Requests under way keep those they began with.
+    /// Puts other routes and pools in force, and gives back those of before. Requests under way keep what they began with; the
+    /// threads let go of it at once.
     pub(crate) fn replace_app(&self, app: Arc<App>) -> Arc<App> {
         let mut current = self.shared.app.lock();
         let version = current.0 + 1;
         let (_, before) = std::mem::replace(&mut *current, (version, app));
         self.shared.version.store(version, Ordering::Release);
+        self.shared.replaced.send_replace(());
         before
     }
 
@@ -159,15 +181,15 @@ impl Front {
         self.shared.phase.send_replace(Phase::Draining);
         let mut drained = self.shared.drained.subscribe();
         // The sender lives in `shared`.
-        let _ = drained.wait_for(|drained| *drained == self.threads.len()).await;
+        let _ = drained.wait_for(|drained| *drained == self.threads).await;
     }
 
     /// Ends the threads with whatever is left on them.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(&self) {
         self.shared.phase.send_replace(Phase::Ended);
-        for thread in self.threads {
+        for thread in self.running.lock().drain(..) {
             if thread.join().is_err() {
-                tracing::error!("an I/O thread had panicked");
+                tracing::error!(target: "forebay::front", "an I/O thread had panicked");
             }
         }
     }
@@ -181,6 +203,7 @@ async fn run_thread(index: usize, shared: Arc<Shared>, listeners: Vec<Accepting>
     for listener in listeners {
         accepting.spawn_local(accept(listener, thread.clone()));
     }
+    tokio::task::spawn_local(follow_app(thread.clone()));
     // The sender lives in `shared`.
     let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
     // The listeners end when nothing waits in their queues any more: closing a socket resets what does.
@@ -194,12 +217,22 @@ async fn run_thread(index: usize, shared: Arc<Shared>, listeners: Vec<Accepting>
     let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
 }
 
+/// Lets go of an app that was replaced, also on a thread that has no requests.
+async fn follow_app(thread: Rc<Thread>) {
+    let mut replaced = thread.shared.replaced.subscribe();
+    loop {
+        thread.app();
+        // The sender lives in `shared`.
+        let _ = replaced.changed().await;
+    }
+}
+
 async fn accept(listener: Accepting, thread: Rc<Thread>) {
     let mut phase = thread.shared.phase.subscribe();
     let listener = match listener.register() {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(cause = %error, "cannot accept connections");
+            tracing::error!(target: "forebay::front", cause = %error, "cannot accept connections");
             return;
         }
     };
@@ -214,7 +247,7 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
         match accepted {
             Ok(accepted) => enter(accepted, &thread),
             Err(error) => {
-                tracing::warn!(cause = %error, "cannot accept a connection");
+                tracing::warn!(target: "forebay::front", cause = %error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -234,7 +267,9 @@ fn enter(accepted: listener::Accepted, thread: &Rc<Thread>) {
     match accepted {
         listener::Accepted::Tcp(socket, peer) => drop(tokio::task::spawn_local(async move {
             let _open = Open::new(&thread).await;
-            Connection::new(socket, thread.clone(), peer.ip().to_string().into()).serve().await;
+            Connection::new(socket, thread.clone(), peer.ip().to_string().into())
+                .serve()
+                .await;
         })),
         listener::Accepted::Unix(socket) => drop(tokio::task::spawn_local(async move {
             let _open = Open::new(&thread).await;
@@ -252,7 +287,10 @@ struct Open {
 impl Open {
     async fn new(thread: &Rc<Thread>) -> Self {
         let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
-        Self { thread: thread.clone(), key: thread.enter(waker) }
+        Self {
+            thread: thread.clone(),
+            key: thread.enter(waker),
+        }
     }
 }
 

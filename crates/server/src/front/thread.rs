@@ -25,7 +25,12 @@ pub(crate) struct Thread {
     pub(crate) mailbox: Rc<LocalMailbox>,
     /// The buffer of every read, so that idle connections hold none.
     pub(crate) scratch: RefCell<Box<[u8]>>,
-    app: RefCell<Arc<App>>,
+    /// Counted by this thread alone: the counter of the shared one would travel between the cores with every request.
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the two counters are counted by different threads"
+    )]
+    app: RefCell<Rc<Arc<App>>>,
     app_version: Cell<u64>,
     date: RefCell<Date>,
     ids: RequestIds,
@@ -37,7 +42,9 @@ pub(crate) struct Thread {
 
 impl std::fmt::Debug for Thread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread").field("index", &self.index).finish_non_exhaustive()
+        f.debug_struct("Thread")
+            .field("index", &self.index)
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,9 +64,12 @@ impl Thread {
             index,
             mailbox,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
-            app: RefCell::new(app),
+            app: RefCell::new(Rc::new(app)),
             app_version: Cell::new(version),
-            date: RefCell::new(Date { text: [b' '; DATE_BYTES], until: None }),
+            date: RefCell::new(Date {
+                text: [b' '; DATE_BYTES],
+                until: None,
+            }),
             ids: RequestIds::new(index),
             draining: Cell::new(false),
             connections: RefCell::default(),
@@ -69,11 +79,15 @@ impl Thread {
     }
 
     /// The routes and pools in force.
-    pub(crate) fn app(&self) -> Arc<App> {
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "the two counters are counted by different threads"
+    )]
+    pub(crate) fn app(&self) -> Rc<Arc<App>> {
         if self.shared.app_version() != self.app_version.get() {
             let (version, app) = self.shared.current_app();
             self.app_version.set(version);
-            self.app.replace(app);
+            self.app.replace(Rc::new(app));
         }
         self.app.borrow().clone()
     }
@@ -84,9 +98,11 @@ impl Thread {
         if date.until.is_none_or(|until| now >= until) {
             let time = SystemTime::now();
             let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let to_next_second = std::time::Duration::from_nanos(u64::from(1_000_000_000 - since_epoch.subsec_nanos()));
+            let to_next_second =
+                std::time::Duration::from_nanos(u64::from(1_000_000_000 - since_epoch.subsec_nanos()));
             date.until = Some(now + to_next_second);
-            date.text.copy_from_slice(httpdate::fmt_http_date(time).as_bytes());
+            date.text
+                .copy_from_slice(httpdate::fmt_http_date(time).as_bytes());
         }
         date.text
     }
@@ -144,7 +160,9 @@ impl RequestIds {
         // The standard library seeds each RandomState from the system's randomness.
         let mut hasher = std::hash::RandomState::new().build_hasher();
         hasher.write_usize(thread);
-        Self { next: Cell::new(hasher.finish()) }
+        Self {
+            next: Cell::new(hasher.finish()),
+        }
     }
 
     fn next(&self) -> [u8; 16] {

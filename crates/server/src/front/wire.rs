@@ -49,7 +49,14 @@ pub(crate) enum Filled {
 impl<S: Stream> Wire<S> {
     pub(crate) fn new(socket: S, thread: Rc<Thread>, now: Instant) -> Self {
         let timer = Box::pin(tokio::time::sleep_until(now.into()));
-        Self { socket, thread, input: Vec::new(), taken: 0, ended: false, timer }
+        Self {
+            socket,
+            thread,
+            input: Vec::new(),
+            taken: 0,
+            ended: false,
+            timer,
+        }
     }
 
     /// What was received and not yet taken.
@@ -145,7 +152,10 @@ impl<S: Stream> Wire<S> {
                     armed = true;
                     self.timer.as_mut().reset((Instant::now() + stall_max).into());
                 }
-                self.timer.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+                self.timer
+                    .as_mut()
+                    .poll(cx)
+                    .map(|()| Err(io::ErrorKind::TimedOut.into()))
             })
             .await?;
             if written == 0 {
@@ -159,7 +169,10 @@ impl<S: Stream> Wire<S> {
     /// Ends the sending direction, then reads what still comes for a short while: closing a socket with unread input would
     /// reset the connection, and the client would lose the answer (RFC 9112, 9.6).
     pub(crate) async fn close(&mut self, linger: Duration) {
-        if poll_fn(|cx| Pin::new(&mut self.socket).poll_shutdown(cx)).await.is_err() {
+        if poll_fn(|cx| Pin::new(&mut self.socket).poll_shutdown(cx))
+            .await
+            .is_err()
+        {
             return;
         }
         let until = Instant::now() + linger;

@@ -1,6 +1,6 @@
 //! What answers a route: one module for each target.
 
-pub(crate) mod files;
+pub mod files;
 pub(crate) mod pool;
 pub(crate) mod respond;
 
@@ -19,6 +19,16 @@ pub(crate) enum Target {
     Respond(RespondTarget),
     Files(FilesTarget),
     Pool(PoolTarget),
+}
+
+impl Target {
+    /// The pool whose worker answers.
+    pub(crate) fn pool_name(&self) -> Option<&str> {
+        match self {
+            Self::Respond(_) | Self::Files(_) => None,
+            Self::Pool(target) => Some(target.pool().name()),
+        }
+    }
 }
 
 /// A request as its target sees it.

@@ -1,6 +1,7 @@
 //! Has a pool's worker answer: HTTP request to job, what comes back to HTTP answer.
 
 use std::{
+    borrow::Cow,
     future::poll_fn,
     rc::Rc,
     task::{Context, Poll},
@@ -39,27 +40,47 @@ impl PoolTarget {
         };
         Self {
             pool,
-            limits: Limits { queue_timeout: route.queue_timeout, run_timeout: route.run_timeout, retry },
+            limits: Limits {
+                queue_timeout: route.queue_timeout,
+                run_timeout: route.run_timeout,
+                retry,
+            },
         }
     }
 
-    pub(crate) async fn answer<S: Stream>(
-        &self,
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) async fn answer<'a, S: Stream>(
+        &'a self,
         request: &Request<'_>,
         peer: &str,
         mailbox: &Rc<LocalMailbox>,
         body: &mut RequestBody,
         wire: &mut Wire<S>,
-    ) -> Result<Reply, End> {
+    ) -> Result<Reply<'a>, End> {
         let first = body.read(wire, INLINE_BODY_BYTES).await?;
         let whole = body.ended();
         let mut limits = self.limits;
         if !is_idempotent(request.head.method()) {
             limits.retry = Retry::Never;
         }
-        let job = Job { payload: encode(request, peer, &first), whole, deadline: request.deadline, limits };
+        let job = Job {
+            payload: encode(request, peer, &first),
+            whole,
+            deadline: request.deadline,
+            limits,
+        };
         let pending = self.pool.submit(mailbox, job)?;
-        let mut stream = PoolStream { pending, granted: 0, sent: whole, announced: None, passed: 0, first: None };
+        let mut stream = PoolStream {
+            pending,
+            granted: 0,
+            sent: whole,
+            announced: None,
+            passed: 0,
+            first: None,
+        };
         let answer = match stream.next_delivery(body, wire).await? {
             Delivery::Answer(answer) => answer,
             Delivery::Failed(failure) => return Err(failure.into()),
@@ -87,7 +108,10 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
         path: head.path().as_bytes(),
         query: head.query(),
         route: request.pattern.as_bytes(),
-        params: request.params.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+        params: request
+            .params
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
         headers: head
             .fields()
             .filter(|(name, _)| !is_hop(name) && !named_hops.contains(name) && *name != b"x-request-id")
@@ -103,21 +127,32 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
 fn is_hop(name: &[u8]) -> bool {
     matches!(
         name,
-        b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer" | b"transfer-encoding" | b"upgrade" | b"expect"
+        b"connection"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"te"
+            | b"trailer"
+            | b"transfer-encoding"
+            | b"upgrade"
+            | b"expect"
     )
 }
 
 /// Further fields that the Connection field declares to be about this connection.
 fn named_hops(head: &Head) -> Vec<&[u8]> {
-    let Some(options) = head.field("connection") else { return Vec::new() };
+    let Some(options) = head.field("connection") else {
+        return Vec::new();
+    };
     let options = options.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
     // Fields that say what the body is cannot be declared away.
-    options.filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host")).collect()
+    options
+        .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
+        .collect()
 }
 
-fn reply(answer: &Answer, mut stream: PoolStream) -> Result<Reply, End> {
+fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
     let mut reply = Reply::new(answer.status());
-    reply.headers = headers(answer, &mut stream)?;
+    reply.headers = Cow::Owned(headers(answer, &mut stream)?);
     let announced = stream.announced;
     let body = answer.body();
     if answer.ended() {
@@ -130,7 +165,7 @@ fn reply(answer: &Answer, mut stream: PoolStream) -> Result<Reply, End> {
     Ok(reply)
 }
 
-fn headers(answer: &Answer, stream: &mut PoolStream) -> Result<HeaderLines, End> {
+fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, End> {
     let invalid = |what| End::from(Refusal::InvalidAnswer { what });
     let mut lines = HeaderLines::default();
     if let Some(media_type) = answer.content().media_type() {
@@ -140,8 +175,8 @@ fn headers(answer: &Answer, stream: &mut PoolStream) -> Result<HeaderLines, End>
         let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
         match name {
             // These belong to the server.
-            b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade" | b"date" | b"server"
-            | b"x-request-id" => {}
+            b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade"
+            | b"date" | b"server" | b"x-request-id" => {}
             b"content-length" => {
                 let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                 stream.announced = Some(length.ok_or(invalid("its content-length is not a number"))?);
@@ -157,8 +192,8 @@ fn headers(answer: &Answer, stream: &mut PoolStream) -> Result<HeaderLines, End>
 
 /// What still passes between client and worker for one request: its body, and the answer's.
 #[derive(Debug)]
-pub(crate) struct PoolStream {
-    pending: Pending,
+pub(crate) struct PoolStream<'a> {
+    pending: Pending<'a>,
     /// Bytes of the request's body that the worker takes.
     granted: usize,
     /// Whether the worker has all of the request's body.
@@ -175,9 +210,11 @@ pub(crate) struct PoolStream {
 pub(crate) struct Piece {
     pub(crate) bytes: Bytes,
     pub(crate) end: bool,
+    /// Whether it used up some of the worker's window; what came with the answer's head did not.
+    windowed: bool,
 }
 
-impl PoolStream {
+impl PoolStream<'_> {
     fn starting_with(mut self, first: Bytes) -> Self {
         self.first = Some(first).filter(|first| !first.is_empty());
         self
@@ -188,32 +225,51 @@ impl PoolStream {
         self.announced
     }
 
+    /// Whether a piece is there without waiting.
+    pub(crate) fn has_piece(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// The next piece of the answer's body.
     pub(crate) async fn next<S: Stream>(
         &mut self,
         body: &mut RequestBody,
         wire: &mut Wire<S>,
     ) -> Result<Piece, End> {
-        let (bytes, end) = match self.first.take() {
-            Some(first) => (first, false),
+        let piece = match self.first.take() {
+            Some(bytes) => Piece {
+                bytes,
+                end: false,
+                windowed: false,
+            },
             None => match self.next_delivery(body, wire).await? {
-                Delivery::Chunk { bytes, end } => (bytes, end),
+                Delivery::Chunk { bytes, end } => Piece {
+                    bytes,
+                    end,
+                    windowed: true,
+                },
                 Delivery::Failed(failure) => return Err(failure.into()),
                 Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
             },
         };
-        self.passed += bytes.len() as u64;
+        let end = piece.end;
+        self.passed += piece.bytes.len() as u64;
         match self.announced {
             Some(length) if self.passed > length || (end && self.passed < length) => {
-                Err(Refusal::InvalidAnswer { what: "its body is not as long as announced" }.into())
+                Err(Refusal::InvalidAnswer {
+                    what: "its body is not as long as announced",
+                }
+                .into())
             }
-            _ => Ok(Piece { bytes, end }),
+            _ => Ok(piece),
         }
     }
 
     /// The client has taken a piece: lets the worker send as much again.
-    pub(crate) fn grant(&self, bytes: usize) {
-        self.pending.grant(bytes as u32);
+    pub(crate) fn grant(&self, piece: &Piece) {
+        if piece.windowed {
+            self.pending.grant(piece.bytes.len() as u32);
+        }
     }
 
     /// Waits for what comes back, and meanwhile moves the request's body to the worker as it asks for it.

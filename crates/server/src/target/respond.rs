@@ -1,6 +1,6 @@
 //! Answers from memory.
 
-use bytes::Bytes;
+use std::borrow::Cow;
 
 use crate::{
     config::Respond,
@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct RespondTarget {
     status: u16,
     headers: HeaderLines,
-    body: Bytes,
+    body: Vec<u8>,
 }
 
 impl RespondTarget {
@@ -24,14 +24,18 @@ impl RespondTarget {
         for (name, value) in &respond.headers {
             headers.push_known(name, value);
         }
-        Self { status: respond.status, headers, body: respond.body.into() }
+        Self {
+            status: respond.status,
+            headers,
+            body: respond.body,
+        }
     }
 
-    pub(crate) fn reply(&self) -> Reply {
+    pub(crate) fn reply(&self) -> Reply<'_> {
         Reply {
             status: self.status,
-            headers: self.headers.clone(),
-            body: Body::Bytes(self.body.clone()),
+            headers: Cow::Borrowed(&self.headers),
+            body: Body::Borrowed(&self.body),
             length: None,
         }
     }

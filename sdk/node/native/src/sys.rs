@@ -69,7 +69,10 @@ unsafe extern "C" fn napi_register_module_v1(env: Env, exports: Value) -> Value 
             }
         };
         if status != 0 {
-            throw(env, &format!("the forebay addon cannot register (Node-API status {status})"));
+            throw(
+                env,
+                &format!("the forebay addon cannot register (Node-API status {status})"),
+            );
             break;
         }
     }
@@ -78,7 +81,9 @@ unsafe extern "C" fn napi_register_module_v1(env: Env, exports: Value) -> Value 
 
 /// `mapPage(fd: number): ArrayBuffer`. The mapping lasts as long as the process.
 unsafe extern "C" fn map_page(env: Env, info: CallbackInfo) -> Value {
-    let Some(fd) = first_argument(env, info) else { return null_mut() };
+    let Some(fd) = first_argument(env, info) else {
+        return null_mut();
+    };
     // SAFETY: all-zero bytes are a valid `stat`, which `fstat` overwrites.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: `status` is a live out-parameter; a bad descriptor is an error value.
@@ -87,29 +92,43 @@ unsafe extern "C" fn map_page(env: Env, info: CallbackInfo) -> Value {
     }
     if usize::try_from(status.st_size).is_ok_and(|size| size < PAGE_BYTES) {
         let size = status.st_size;
-        return throw(env, &format!("mapPage: descriptor {fd} has {size} bytes, the page {PAGE_BYTES}"));
+        return throw(
+            env,
+            &format!("mapPage: descriptor {fd} has {size} bytes, the page {PAGE_BYTES}"),
+        );
     }
     // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
     let page = unsafe {
-        libc::mmap(null_mut(), PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0)
+        libc::mmap(
+            null_mut(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        )
     };
     if page == libc::MAP_FAILED {
         return throw_errno(env, &format!("mapPage: mapping descriptor {fd}"));
     }
     let mut buffer = null_mut();
     // SAFETY: the mapping is PAGE_BYTES long and never unmapped, so it outlives the ArrayBuffer.
-    let status = unsafe {
-        napi_create_external_arraybuffer(env, page, PAGE_BYTES, None, null_mut(), &raw mut buffer)
-    };
+    let status =
+        unsafe { napi_create_external_arraybuffer(env, page, PAGE_BYTES, None, null_mut(), &raw mut buffer) };
     if status != 0 {
-        return throw(env, &format!("mapPage: this runtime refuses external memory (status {status})"));
+        return throw(
+            env,
+            &format!("mapPage: this runtime refuses external memory (status {status})"),
+        );
     }
     buffer
 }
 
 /// `ring(fd: number): void`. A full counter (EAGAIN) means that the bell is ringing already.
 unsafe extern "C" fn ring(env: Env, info: CallbackInfo) -> Value {
-    let Some(fd) = first_argument(env, info) else { return null_mut() };
+    let Some(fd) = first_argument(env, info) else {
+        return null_mut();
+    };
     let one = 1_u64.to_ne_bytes();
     // SAFETY: `one` is eight readable bytes.
     if unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) } < 0 {
@@ -129,7 +148,14 @@ fn first_argument(env: Env, info: CallbackInfo) -> Option<i32> {
     // SAFETY: `env` and `info` are those of the running call; the out-parameters live; a missing argument
     // is filled in as `undefined`, which the second function refuses.
     let status = unsafe {
-        match napi_get_cb_info(env, info, &raw mut count, &raw mut argument, null_mut(), null_mut()) {
+        match napi_get_cb_info(
+            env,
+            info,
+            &raw mut count,
+            &raw mut argument,
+            null_mut(),
+            null_mut(),
+        ) {
             0 => napi_get_value_int32(env, argument, &raw mut number),
             failed => failed,
         }

@@ -22,21 +22,19 @@ import {
   LOG,
   REQUEST,
   RESET,
-  RESPONSE,
   RESPONSE_TABLE_BYTES,
   WINDOW,
   frame,
   pairsBytes,
   readU32,
-  writeHeader,
-  writePairs,
+  responseFrame,
   writeU32,
   type Bytes,
 } from '../wire.js';
 import { Job, type JobOwner } from './job.js';
 import type { Link, LinkEvents } from './link.js';
 import type { Page } from './page.js';
-import type { FrameSink } from './stream.js';
+import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while so many bytes wait to leave. */
 const LOG_BACKLOG_MAX = 1_048_576;
@@ -83,7 +81,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Those among them that outlast their frame, by slot. */
   readonly #jobs = new Map<number, Job>();
   #inbox: Waiting[] = [];
-  /** The clock as last read: at the start of a batch and after each job. */
+  /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
   #ringing = false;
   #draining = false;
@@ -189,6 +187,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   drained(): void {
     if (this.link.backlog > 0) return;
+    this.#now = performance.now();
     for (const resolve of this.#idle.splice(0)) resolve();
     if (this.#droppedLogs > 0) {
       const dropped = this.#droppedLogs;
@@ -239,6 +238,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #await(job: Job, promise: PromiseLike<unknown>): void {
     this.#jobs.set(job.slot, job);
+    this.#now = performance.now();
     promise.then(
       (value) => this.#answer(job, value),
       (error: unknown) => this.#fail(job, error),
@@ -291,9 +291,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#jobs.set(job.slot, job);
     const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
     const pieces = body[Symbol.asyncIterator]();
-    import('./stream.js')
-      .then(({ streamReply }) => streamReply(job, reply, pieces, this, (error) => report(label, error)))
-      .catch((error: unknown) => this.#fail(job, error));
+    streamReply(job, reply, pieces, this, (error) => report(label, error)).catch((error: unknown) => this.#fail(job, error));
   }
 
   /** Sends a whole answer, through the outbox where it fits, and ends the job. */
@@ -316,41 +314,22 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
         this.#stream(job, sized, once(bytes));
         return;
       }
-      this.#writeResponse(job, status, kind, headers, bytes, flags | END, micros);
+      const { number, slot } = job;
+      this.link.write(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));
     }
     this.#over(job);
-  }
-
-  #writeResponse(
-    job: Job,
-    status: number,
-    kind: number,
-    headers: readonly string[],
-    body: Uint8Array,
-    flags: number,
-    micros: number,
-  ): void {
-    const block = pairsBytes(headers);
-    const length = RESPONSE_TABLE_BYTES + block + body.length;
-    const bytes = Buffer.allocUnsafe(HEADER_BYTES + length) as Bytes;
-    writeHeader(bytes, 0, length, RESPONSE, flags, this.#generation, job.number, job.slot);
-    writeU32(bytes, HEADER_BYTES, status | (kind << 16));
-    writeU32(bytes, HEADER_BYTES + 4, micros);
-    writeU32(bytes, HEADER_BYTES + 8, block);
-    bytes.set(body, writePairs(bytes, HEADER_BYTES + RESPONSE_TABLE_BYTES, headers));
-    this.link.write(bytes);
   }
 
   /** The job's last frame has been written: its place is free. */
   #over(job: Job): void {
     this.#running--;
+    job.end();
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
       if (this.#draining && this.#running === 0) void this.#stop();
       return;
     }
     this.#jobs.delete(job.slot);
-    job.failBody(new Error('the request has been answered'));
     if (this.#draining && this.#running === 0) void this.#stop();
     else this.#pump();
   }
@@ -383,7 +362,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     const micros = microseconds(performance.now() - job.started);
-    this.#writeResponse(job, reply.status, reply.kind, reply.headers, body, 0, micros);
+    const { status, kind, headers } = reply;
+    this.link.write(responseFrame(0, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
   }
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {

@@ -38,6 +38,7 @@ export class Job implements Context, BodySource {
   #controller: AbortController | null = null;
   #gone = 0;
   #incoming: Incoming | null = null;
+  #answered = false;
 
   constructor(
     owner: JobOwner,
@@ -123,13 +124,19 @@ export class Job implements Context, BodySource {
     incoming.wake?.();
   }
 
+  /** The last frame of the answer was written: whoever still reads the request's body gets an error. */
+  end(): void {
+    this.#answered = true;
+    this.#incoming?.wake?.();
+  }
+
   async read(): Promise<Uint8Array | null> {
     const incoming = (this.#incoming ??= newIncoming());
     for (;;) {
       const part = incoming.parts.shift();
       if (part !== undefined) {
         incoming.used += part.length;
-        if (incoming.used * 2 >= READ_WINDOW_BYTES && !incoming.ended) {
+        if (incoming.used * 2 >= READ_WINDOW_BYTES && !incoming.ended && !this.#answered) {
           this.#owner.grant(this, incoming.used);
           incoming.used = 0;
         }
@@ -137,6 +144,7 @@ export class Job implements Context, BodySource {
       }
       if (incoming.ended) return null;
       if (incoming.failure !== null) throw incoming.failure;
+      if (this.#answered) throw new Error('the request was answered before all of its body was read');
       if (!incoming.granted) {
         incoming.granted = true;
         this.#owner.grant(this, READ_WINDOW_BYTES);

@@ -6,6 +6,7 @@ mod pool;
 mod route;
 mod server;
 
+pub(crate) use self::server::is_level_list;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub(super) fn build(
         surroundings,
         problems: Vec::new(),
     };
-    let server = builder.server(&sections.server);
+    let server = builder.server(&sections.server, !sections.pools.is_empty());
     let admin = builder.admin(&sections.admin, &server);
     let log = builder.log(&sections.log);
     let mut pools = BTreeMap::new();

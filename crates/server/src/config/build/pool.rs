@@ -90,6 +90,7 @@ impl Builder<'_> {
                 program,
                 handler,
                 start,
+                runtime_flags: Vec::new(),
             }),
             Err(error) => {
                 self.note(fields.problem("runtime", error.to_string()));

@@ -12,8 +12,10 @@ const SOCKET_PATH_MAX: usize = 107;
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 impl Builder<'_> {
-    pub(super) fn server(&mut self, fields: &Fields) -> Server {
+    pub(super) fn server(&mut self, fields: &Fields, has_pools: bool) -> Server {
         let threads = match fields.integer("threads") as usize {
+            // The workers of pools need cores too, and fewer threads make larger batches for them.
+            0 if has_pools => self.surroundings.cores.div_ceil(2).min(256),
             0 => self.surroundings.cores.min(256),
             threads => threads,
         };
@@ -128,7 +130,8 @@ fn is_taken(listen: &Listen, others: &[Listen]) -> bool {
     !matches!(listen, Listen::Tcp { port: 0, .. }) && others.contains(listen)
 }
 
-fn is_level_list(text: &str) -> bool {
+/// Whether a text is what `log.level` takes.
+pub(crate) fn is_level_list(text: &str) -> bool {
     text.split(',').all(|part| {
         let (target, level) = part.split_once('=').unwrap_or(("forebay", part));
         let is_target = !target.is_empty()

@@ -17,12 +17,14 @@ pub(crate) struct FilesTarget {
 
 impl FilesTarget {
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: Folder::open(folder)? })
+        Ok(Self {
+            folder: Folder::open(folder)?,
+        })
     }
 
     /// Opens and reads on the I/O thread: files that are asked for lie in the page cache, and handing them to another thread would
     /// cost more than it saves.
-    pub(crate) fn reply(&self, request: &Request<'_>) -> Result<Reply, Refusal> {
+    pub(crate) fn reply(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
         let head = request.head;
         let field = |name: &'static str| head.field(name).and_then(|value| std::str::from_utf8(value).ok());
         let answer = self
@@ -34,20 +36,28 @@ impl FilesTarget {
             })?;
         match answer.status {
             404 => return Err(Refusal::NoSuchFile),
-            405 => return Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, OPTIONS".into() }),
+            405 => {
+                return Err(Refusal::MethodNotAllowed {
+                    allow: "GET, HEAD, OPTIONS".into(),
+                });
+            }
             _ => {}
         }
         let mut reply = Reply::new(answer.status);
         for (name, value) in &answer.headers {
             match *name {
                 "content-length" => reply.length = value.parse().ok(),
-                name => reply.headers.push_known(name, value),
+                name => reply.headers.to_mut().push_known(name, value),
             }
         }
         reply.body = match answer.body {
             FileBody::Empty => Body::Empty,
             FileBody::Bytes(bytes) => Body::Bytes(bytes.into()),
-            FileBody::File { file, offset, len } => Body::File { file, offset, length: len },
+            FileBody::File { file, offset, len } => Body::File {
+                file,
+                offset,
+                length: len,
+            },
         };
         Ok(reply)
     }

@@ -1,7 +1,5 @@
 //! `docs/reference/` says what the program does.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first thing that fails")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

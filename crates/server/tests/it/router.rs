@@ -1,7 +1,5 @@
 //! The router through its public face: examples of each rule, and a slow model that it must agree with.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first thing that fails")]
-
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

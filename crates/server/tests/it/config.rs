@@ -1,7 +1,5 @@
 //! The configuration through its public face: what a good file becomes, and the whole text of each error.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first thing that fails")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -191,6 +189,12 @@ fn an_empty_file_has_every_default() {
         }]
     );
     assert_eq!(config.server.threads, 4);
+    let with_pool = "[pool.api]\nhandler = 'api.mjs'";
+    assert_eq!(
+        project.good(with_pool).server.threads,
+        2,
+        "workers need cores too"
+    );
     assert_eq!(config.server.header_bytes_max, 32 * 1024);
     assert_eq!(config.server.body_bytes_max, 1024 * 1024);
     assert_eq!(config.server.header_timeout, Duration::from_secs(10));
@@ -281,7 +285,8 @@ fn every_key_reaches_its_place() {
             runtime: Runtime::Node,
             program,
             handler,
-            start
+            start,
+            runtime_flags: Vec::new(),
         }
     );
     assert_eq!(api.env["GREETING"], "tab\there \"${x}\" \u{7f} é");

@@ -1,14 +1,12 @@
 //! A static folder through its public face.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at the first thing that fails")]
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use forebay_server::target::files::{FileAnswer, FileBody, Folder};
+use forebay_server::files::{FileAnswer, FileBody, Folder};
 
 /// `public` with files to serve, and a secret beside it; removed at the end.
 struct Site {

@@ -1,0 +1,70 @@
+# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node 20 or newer with npm, make and cc.
+
+.DELETE_ON_ERROR:
+.PHONY: help run test build sdk deps lint bench soak
+
+NPM_CI := npm ci --no-fund --no-audit --loglevel=error
+# npm writes this file last, so it stands for a finished `npm ci`.
+SDK_MODULES := sdk/node/node_modules/.package-lock.json
+SHOWCASE_MODULES := examples/showcase/node_modules/.package-lock.json
+PEER_MODULES := bench/peers/node_modules/.package-lock.json
+# The binary carries sdk/node/dist: these two are its last compiled parts.
+SDK_SCRIPTS := sdk/node/dist/worker.js
+SDK_ADDON := sdk/node/dist/forebay.node
+
+help:
+	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
+	@echo 'make test    fetch what the tests need, and run them all'
+	@echo 'make build   target/release/forebay, and what the examples need'
+	@echo 'make lint    formatting, clippy, types'
+	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
+	@echo 'make soak    the long runs under faults'
+
+run: build
+	@echo
+	@echo 'Once it listens, try in another terminal (or open http://127.0.0.1:8080):'
+	@echo '  curl http://127.0.0.1:8080/local                   answered from memory'
+	@echo '  curl http://127.0.0.1:8080/helloworld              by a Node worker'
+	@echo '  curl http://127.0.0.1:8080/bun/helloworld          the same file, by a Bun worker'
+	@echo '  curl http://127.0.0.1:8080/echo -d hello           the body again'
+	@echo '  curl http://127.0.0.1:8080/slow?ms=500             blocks its worker'
+	@echo '  curl -N http://127.0.0.1:8080/stream               chunk by chunk'
+	@echo '  curl http://127.0.0.1:8080/spin                    never returns: 504 after a second'
+	@echo '  curl http://127.0.0.1:8080/crash                   its process exits: 502'
+	@echo '  curl http://127.0.0.1:8080/static/style.css        a file'
+	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
+	@echo
+	@exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
+
+test: deps sdk
+	cargo test --workspace
+	cd sdk/node && npm run --silent test:built
+
+build: sdk $(SHOWCASE_MODULES)
+	cargo build --release --package forebay
+
+sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
+
+deps: $(SDK_MODULES) $(SHOWCASE_MODULES)
+
+lint: deps sdk
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- --deny warnings
+	cd sdk/node && npx tsc --noEmit
+
+bench: build $(PEER_MODULES)
+	node bench/run.mjs $(ARGS)
+
+$(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json $(shell find sdk/node/src -name '*.ts')
+	@mkdir -p sdk/node/dist
+	@find sdk/node/dist -name '*.js' -delete -o -name '*.d.ts' -delete
+	cd sdk/node && npm run --silent build
+
+# In release mode for tests too: one addon in one mode, so that the binary's sources are the same for all.
+$(SDK_ADDON): Cargo.lock $(shell find sdk/node/native -name '*.rs' -o -name Cargo.toml)
+	@mkdir -p sdk/node/dist
+	cd sdk/node && npm run --silent addon
+
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	$(NPM_CI) --prefix $*
+	@touch $@

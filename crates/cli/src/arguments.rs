@@ -1,0 +1,66 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Instant};
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{check, completions, new, reload, serve, strip, version};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed while running
+  2  the command line is wrong
+  3  the configuration cannot be read or is not valid
+  4  the server cannot be reached through its control socket
+
+Start with:
+  forebay new app && cd app && forebay serve";
+
+/// An application server in one binary: routes answered from memory, files and supervised worker processes.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Arguments),
+    Check(check::Arguments),
+    New(new::Arguments),
+    Reload(reload::Arguments),
+    Version(version::Arguments),
+    Completions(completions::Arguments),
+    #[command(hide = true)]
+    Strip(strip::Arguments),
+}
+
+impl Command {
+    /// `started` is when the process was.
+    pub(crate) fn run(self, started: Instant) -> anyhow::Result<()> {
+        match self {
+            Self::Serve(arguments) => serve::run(arguments, started),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::New(arguments) => new::run(&arguments),
+            Self::Reload(arguments) => reload::run(&arguments),
+            Self::Version(arguments) => version::run(&arguments),
+            Self::Completions(arguments) => completions::run(&arguments),
+            Self::Strip(arguments) => strip::run(&arguments),
+        }
+    }
+}
+
+/// Which configuration is meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration. Example: -c shop/forebay.toml
+    #[arg(
+        short = 'c',
+        long = "config",
+        value_name = "FILE",
+        default_value = "forebay.toml"
+    )]
+    pub(crate) config: PathBuf,
+}

@@ -1,0 +1,109 @@
+use std::{cell::RefCell, collections::BTreeMap};
+
+use forebay_server::config::{Config, Surroundings, Target, Worker};
+
+use crate::{arguments::ConfigFile, output};
+
+/// Values of the environment shorter than this are printed as they are: they are no secrets, and found everywhere.
+const SECRET_BYTES_MIN: usize = 4;
+/// Stand around a variable's name until the text is TOML. Unicode keeps these two out of texts (noncharacters).
+const OPEN: char = '\u{fdd0}';
+const CLOSE: char = '\u{fdd1}';
+
+/// Check the configuration and print the effective one: every key with its value
+///
+/// What it prints is a configuration again. In `env`, `command`, headers and bodies, a value that came out of the environment
+/// is printed as its ${NAME}, so that no secret is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let real = Surroundings::real();
+    let asked = RefCell::new(BTreeMap::new());
+    let env = |name: &str| {
+        let value = (real.env)(name)?;
+        asked.borrow_mut().insert(value.clone(), name.to_owned());
+        Some(value)
+    };
+    let mut config = Config::load_in(&arguments.config.config, &Surroundings { env: &env, ..real })?;
+    let secrets = Secrets(asked.into_inner());
+    secrets.mask(&mut config);
+    let printed = config.to_toml().replace(OPEN, "${").replace(CLOSE, "}");
+    Ok(output::whole(&printed)?)
+}
+
+/// Values of the environment that the configuration asked for, with their names.
+struct Secrets(BTreeMap<String, String>);
+
+impl Secrets {
+    /// Puts the names of variables in the place of their values, wherever text of the writer's choice may stand.
+    fn mask(&self, config: &mut Config) {
+        for pool in config.pools.values_mut() {
+            for value in pool.env.values_mut() {
+                *value = self.masked(value);
+            }
+            if let Worker::Command { command, .. } = &mut pool.worker {
+                for word in command {
+                    *word = self.masked(word);
+                }
+            }
+        }
+        for route in &mut config.routes {
+            self.mask_headers(&mut route.headers);
+            if let Target::Respond(respond) = &mut route.target {
+                self.mask_headers(&mut respond.headers);
+                if respond.file.is_none() {
+                    respond.body = self.masked(&String::from_utf8_lossy(&respond.body)).into_bytes();
+                }
+            }
+        }
+    }
+
+    fn mask_headers(&self, headers: &mut [(String, String)]) {
+        for (_, value) in headers {
+            *value = self.masked(value);
+        }
+    }
+
+    fn masked(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let found = self
+                .0
+                .iter()
+                .filter(|(value, _)| value.len() >= SECRET_BYTES_MIN && rest.starts_with(*value));
+            if let Some((value, name)) = found.max_by_key(|(value, _)| value.len()) {
+                out.push(OPEN);
+                out.push_str(name);
+                out.push(CLOSE);
+                rest = &rest[value.len()..];
+            } else {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_value_is_masked_and_short_ones_stay() {
+        let secrets = [("token", "A"), ("token-two", "B"), ("abc", "C")];
+        let secrets = Secrets(
+            secrets
+                .map(|(value, name)| (value.to_owned(), name.to_owned()))
+                .into(),
+        );
+        let shown = |text| secrets.masked(text).replace(OPEN, "<").replace(CLOSE, ">");
+        assert_eq!(shown("Bearer token-two, token-three"), "Bearer <B>, <A>-three");
+        assert_eq!(shown("abc é"), "abc é");
+    }
+}

@@ -1,0 +1,9 @@
+//! One module for each command: its arguments, and `run`.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod new;
+pub(crate) mod reload;
+pub(crate) mod serve;
+pub(crate) mod strip;
+pub(crate) mod version;

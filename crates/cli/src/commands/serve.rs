@@ -1,0 +1,53 @@
+use std::{io, time::Instant};
+
+use forebay_server::{Reload, Server, config::Config, logging};
+
+use crate::{arguments::ConfigFile, output, overrides::Overrides};
+
+/// Run the server until SIGINT or SIGTERM
+///
+/// Prints one line to standard output when it listens; everything else is log. SIGINT or SIGTERM ends it: what has been read
+/// is answered, within `server.drain_max`. A second one ends it at once.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    config: ConfigFile,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> {
+    let Arguments {
+        config: ConfigFile { config: file },
+        overrides,
+    } = arguments;
+    let load = move || -> anyhow::Result<Config> {
+        let mut config = Config::load(&file)?;
+        overrides.apply(&mut config)?;
+        Ok(config)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let config = load()?;
+        let logging = logging::init(&config.log)?;
+        let reload = Reload {
+            load: Box::new(move || load().map_err(Into::into)),
+            watch: false,
+        };
+        let server = Server::start(config, reload, logging.handle())?;
+        announce(&server, started)?;
+        Ok(server.run().await?)
+    })
+}
+
+/// The one line that says that requests are taken, for people and for programs that wait for it.
+fn announce(server: &Server, started: Instant) -> io::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let took = started.elapsed().as_millis();
+    output::line(&format!(
+        "forebay {version} started in {took} ms, listening on {}",
+        server.urls().join(", ")
+    ))
+}

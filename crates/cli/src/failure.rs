@@ -1,0 +1,60 @@
+//! What a failed command says, and the exit code it ends with.
+
+use std::{io, process::ExitCode};
+
+use forebay_server::{StartError, config::ConfigError};
+
+use crate::output;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const CONFIGURATION: u8 = 3;
+
+/// The command line asks for something that the configuration does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// Prints the whole chain of causes once, and the next step where there is one.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let (bold, dim, plain) = if output::complaints_in_colour() {
+        ("\x1b[1;31m", "\x1b[2m", "\x1b[0m")
+    } else {
+        ("", "", "")
+    };
+    output::complaint(&format!("{bold}error:{plain} {error}"));
+    for cause in error.chain().skip(1) {
+        output::complaint(&format!("  {dim}because:{plain} {cause}"));
+    }
+    if let Some(hint) = next_step(error) {
+        output::complaint(&format!("  {dim}try:{plain} {hint}"));
+    }
+    ExitCode::from(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    if error.is::<UsageError>() {
+        USAGE
+    } else if error.is::<ConfigError>() {
+        CONFIGURATION
+    } else {
+        FAILED
+    }
+}
+
+fn next_step(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(ConfigError::Unreadable { source, .. }) = error.downcast_ref() {
+        return (source.kind() == io::ErrorKind::NotFound)
+            .then_some("`forebay new DIR` writes one to start with; `-c FILE` names another");
+    }
+    if let Some(StartError::Listen { source, .. }) = error.downcast_ref() {
+        return match source.kind() {
+            io::ErrorKind::AddrInUse => {
+                Some("another address with `--listen HOST:PORT`; port 0 lets the system choose a free one")
+            }
+            io::ErrorKind::PermissionDenied => Some("a port above 1023 with `--listen HOST:PORT`"),
+            _ => None,
+        };
+    }
+    None
+}

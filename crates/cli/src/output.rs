@@ -1,0 +1,31 @@
+//! Standard output and standard error: the only place that writes to them.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Writes a line to standard output at once.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    whole(&format!("{text}\n"))
+}
+
+/// Writes a text to standard output as it is, at once. A reader that has gone, as in `forebay check | head -1`, is no failure.
+pub(crate) fn whole(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Writes a line to standard error. When nobody can read it, there is nobody to tell.
+pub(crate) fn complaint(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether standard error takes colour: it is a terminal, and `NO_COLOR` (no-color.org) is unset or empty.
+pub(crate) fn complaints_in_colour() -> bool {
+    io::stderr().is_terminal() && colour_is_wanted()
+}
+
+fn colour_is_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

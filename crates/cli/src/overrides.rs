@@ -1,0 +1,168 @@
+//! What options of `forebay serve` put in the place of what the configuration says, at the start and at every reload.
+
+use std::{path, str::FromStr, time::Duration};
+
+use clap::{ArgAction, ValueEnum};
+use forebay_server::config::{Config, Listen, ListenError, Recycle, Surroundings, Target, Worker, Workers};
+
+use crate::failure::UsageError;
+
+/// The time limits of a pool under a debugger. It stands for none: the longest that a configuration can say.
+const INSPECTED_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Options that override the configuration.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Overrides {
+    /// Listen here instead of `server.listen`; may be repeated. Example: --listen 127.0.0.1:9000 --listen unix:web.sock
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    listen: Vec<Listen>,
+
+    /// Report here instead of `admin.listen`; `off`: nowhere. Example: --admin 127.0.0.1:9001
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<AdminAddress>,
+
+    /// I/O threads, up to 256, instead of `server.threads`; 0: one per core. Example: --threads 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
+    threads: Option<u16>,
+
+    /// Worker processes of every pool, 1 to 1024: `workers.min` and `workers.max` at once. Example: --workers 4
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+
+    /// Log each request or not, instead of `log.access`. Example: --access-log on
+    #[arg(long, value_name = "on|off")]
+    access_log: Option<Switch>,
+
+    /// Debug a pool: one worker, started with --inspect, its time limits off. Without a name, the first route's pool of handlers.
+    /// Example: --inspect=api
+    #[arg(long, value_name = "POOL", num_args = 0..=1, require_equals = true, default_missing_value = "",
+          hide_default_value = true, action = ArgAction::Set)]
+    inspect: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// An address, or none.
+#[derive(Debug, Clone)]
+struct AdminAddress(Option<Listen>);
+
+impl FromStr for AdminAddress {
+    type Err = ListenError;
+
+    fn from_str(text: &str) -> Result<Self, ListenError> {
+        if text == "off" {
+            Ok(Self(None))
+        } else {
+            address(text).map(|listen| Self(Some(listen)))
+        }
+    }
+}
+
+/// An address; the path of a Unix socket starts at the working folder, as paths on a command line do.
+fn address(text: &str) -> Result<Listen, ListenError> {
+    Ok(match text.parse()? {
+        Listen::Unix(file) => Listen::Unix(path::absolute(&file).map_err(|_| ListenError {
+            text: text.to_owned(),
+        })?),
+        tcp @ Listen::Tcp { .. } => tcp,
+    })
+}
+
+impl Overrides {
+    /// Puts the options in force.
+    pub(crate) fn apply(&self, config: &mut Config) -> Result<(), UsageError> {
+        if !self.listen.is_empty() {
+            config.server.listen.clone_from(&self.listen);
+        }
+        if let Some(AdminAddress(listen)) = &self.admin {
+            config.admin.listen.clone_from(listen);
+        }
+        if let Some(threads) = self.threads {
+            config.server.threads = match threads {
+                0 => Surroundings::real().cores,
+                threads => threads.into(),
+            };
+        }
+        if let Some(workers) = self.workers {
+            for pool in config.pools.values_mut() {
+                pool.workers = Workers {
+                    min: workers.into(),
+                    max: workers.into(),
+                };
+            }
+        }
+        if let Some(switch) = self.access_log {
+            config.log.access = switch == Switch::On;
+        }
+        match &self.inspect {
+            Some(pool) => inspect(config, pool),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Has one worker of the pool started under its runtime's debugger, with no time limit left that a breakpoint would exceed.
+fn inspect(config: &mut Config, named: &str) -> Result<(), UsageError> {
+    let name = inspected_pool(config, named)?;
+    let pool = config.pools.get_mut(&name).expect("the pool was found");
+    if let Worker::Script { runtime_flags, .. } = &mut pool.worker {
+        runtime_flags.push("--inspect".to_owned());
+    }
+    pool.workers = Workers { min: 1, max: 1 };
+    pool.queue_timeout = INSPECTED_TIME;
+    pool.run_timeout = INSPECTED_TIME;
+    pool.recycle = Recycle {
+        jobs: 0,
+        age: Duration::ZERO,
+        rss_bytes: 0,
+    };
+    for route in &mut config.routes {
+        match &mut route.target {
+            Target::Pool(way) if way.pool == name => {
+                route.deadline = INSPECTED_TIME;
+                way.queue_timeout = INSPECTED_TIME;
+                way.run_timeout = INSPECTED_TIME;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The named pool, or the one of the first route that leads to a handler.
+fn inspected_pool(config: &Config, named: &str) -> Result<String, UsageError> {
+    let is_script = |name: &&str| {
+        matches!(
+            config.pools.get(*name).map(|pool| &pool.worker),
+            Some(Worker::Script { .. })
+        )
+    };
+    let mut ways = config.routes.iter().filter_map(|route| match &route.target {
+        Target::Pool(way) => Some(way.pool.as_str()),
+        _ => None,
+    });
+    let found = if named.is_empty() {
+        ways.find(is_script)
+    } else {
+        Some(named).filter(is_script)
+    };
+    found.map(ToOwned::to_owned).ok_or_else(|| {
+        let names: Vec<&str> = config
+            .pools
+            .keys()
+            .map(String::as_str)
+            .filter(is_script)
+            .collect();
+        UsageError(match names.as_slice() {
+            [] => "--inspect: the configuration has no pool with a handler".to_owned(),
+            names => format!(
+                "--inspect: found {named:?}, expected a pool with a handler: {}",
+                names.join(", ")
+            ),
+        })
+    })
+}

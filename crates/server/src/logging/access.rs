@@ -1,0 +1,220 @@
+//! The access log: a line for each request, in the log's form. These lines do not pass through `tracing`, whose events would cost
+//! more than a short request itself; they go to the same output.
+
+use std::{fmt::Write, time::Duration};
+
+use super::{
+    Handle,
+    line::{Form, timestamp},
+};
+
+/// Longest field of a request that is logged; the rest is cut off.
+const FIELD_BYTES_MAX: usize = 1024;
+
+/// Writes the access log.
+#[derive(Clone, Debug)]
+pub(crate) struct AccessLog {
+    handle: Handle,
+}
+
+/// One answered request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access<'a> {
+    /// Without port; empty for a Unix socket.
+    pub(crate) peer: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a [u8],
+    pub(crate) http10: bool,
+    pub(crate) referer: &'a [u8],
+    pub(crate) user_agent: &'a [u8],
+    /// 0: the client left before an answer.
+    pub(crate) status: u16,
+    /// Of the answer's body.
+    pub(crate) bytes: u64,
+    pub(crate) duration: Duration,
+    pub(crate) request_id: &'a str,
+    /// The route's name, if one was found.
+    pub(crate) route: Option<&'a str>,
+    /// Whose worker answered.
+    pub(crate) pool: Option<&'a str>,
+}
+
+impl AccessLog {
+    pub(super) const fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+
+    pub(crate) fn write(&self, access: &Access<'_>) {
+        let shared = &self.handle.shared;
+        let line = match shared.form {
+            Form::Json => access.json(&timestamp()),
+            Form::Text { .. } => access.text(&timestamp()),
+        };
+        shared.writer.push(line.as_bytes());
+    }
+}
+
+impl Access<'_> {
+    /// The combined format of Apache's and nginx's logs, followed by request id, route, pool and seconds.
+    fn text(&self, timestamp: &str) -> String {
+        let mut line = String::with_capacity(256);
+        line.push_str(if self.peer.is_empty() { "-" } else { self.peer });
+        line.push_str(" - - [");
+        put_clf_time(&mut line, timestamp);
+        line.push_str("] \"");
+        put_quoted(&mut line, self.method.as_bytes());
+        line.push(' ');
+        put_quoted(&mut line, self.path.as_bytes());
+        if !self.query.is_empty() {
+            line.push('?');
+            put_quoted(&mut line, self.query);
+        }
+        let version = if self.http10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        write!(line, " {version}\" {:03} {} \"", self.status, self.bytes).expect("a String takes everything");
+        put_quoted(&mut line, or_dash(self.referer));
+        line.push_str("\" \"");
+        put_quoted(&mut line, or_dash(self.user_agent));
+        line.push_str("\" ");
+        put_quoted(&mut line, self.request_id.as_bytes());
+        line.push_str(" \"");
+        put_quoted(&mut line, or_dash(self.route.unwrap_or_default().as_bytes()));
+        let (pool, seconds) = (self.pool.unwrap_or("-"), self.duration.as_secs_f64());
+        writeln!(line, "\" {pool} {seconds:.6}").expect("a String takes everything");
+        line
+    }
+
+    fn json(&self, timestamp: &str) -> String {
+        let mut line = String::with_capacity(320);
+        line.push_str("{\"timestamp\":\"");
+        line.push_str(timestamp);
+        line.push_str("\",\"level\":\"INFO\",\"target\":\"forebay::access\"");
+        for (name, value) in [
+            ("peer", self.peer.as_bytes()),
+            ("method", self.method.as_bytes()),
+            ("path", self.path.as_bytes()),
+            ("query", self.query),
+            ("referer", self.referer),
+            ("user_agent", self.user_agent),
+            ("request_id", self.request_id.as_bytes()),
+            ("route", self.route.unwrap_or_default().as_bytes()),
+            ("pool", self.pool.unwrap_or_default().as_bytes()),
+        ] {
+            if !value.is_empty() {
+                write!(line, ",\"{name}\":\"").expect("a String takes everything");
+                put_json(&mut line, value);
+                line.push('"');
+            }
+        }
+        let micros = self.duration.as_micros();
+        writeln!(
+            line,
+            ",\"status\":{},\"bytes\":{},\"duration_us\":{micros}}}",
+            self.status, self.bytes
+        )
+        .expect("a String takes everything");
+        line
+    }
+}
+
+fn or_dash(text: &[u8]) -> &[u8] {
+    if text.is_empty() { b"-" } else { text }
+}
+
+fn cut(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(FIELD_BYTES_MAX)]
+}
+
+/// `02/Jan/2025:03:04:05 +0000` from `2025-01-02T03:04:05.000006Z`.
+fn put_clf_time(line: &mut String, timestamp: &str) {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let month = timestamp[5..7].parse::<usize>().unwrap_or(1).clamp(1, 12);
+    for part in [
+        &timestamp[8..10],
+        "/",
+        MONTHS[month - 1],
+        "/",
+        &timestamp[..4],
+        ":",
+        &timestamp[11..19],
+        " +0000",
+    ] {
+        line.push_str(part);
+    }
+}
+
+/// What stands between quotes: bytes that could end them or the line are written as `\xHH`, as nginx does.
+fn put_quoted(line: &mut String, text: &[u8]) {
+    for &byte in cut(text) {
+        match byte {
+            b'"' | b'\\' | ..0x20 | 0x7f.. => {
+                write!(line, "\\x{byte:02X}").expect("a String takes everything");
+            }
+            plain => line.push(char::from(plain)),
+        }
+    }
+}
+
+fn put_json(line: &mut String, text: &[u8]) {
+    for character in String::from_utf8_lossy(cut(text)).chars() {
+        match character {
+            '"' => line.push_str("\\\""),
+            '\\' => line.push_str("\\\\"),
+            control if control < ' ' => {
+                write!(line, "\\u{:04x}", u32::from(control)).expect("a String takes everything");
+            }
+            plain => line.push(plain),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: &str = "2025-01-02T03:04:05.000006Z";
+
+    fn access() -> Access<'static> {
+        Access {
+            peer: "127.0.0.1",
+            method: "GET",
+            path: "/a%20b",
+            query: b"x=\"1\"",
+            http10: false,
+            referer: b"",
+            user_agent: b"evil\"\n\xff",
+            status: 200,
+            bytes: 12,
+            duration: Duration::from_micros(1_500),
+            request_id: "0123456789abcdef",
+            route: Some("/:name"),
+            pool: Some("api"),
+        }
+    }
+
+    #[test]
+    fn the_text_form_is_the_combined_one_and_its_fields_stay_in_their_quotes() {
+        assert_eq!(
+            access().text(TIME),
+            "127.0.0.1 - - [02/Jan/2025:03:04:05 +0000] \"GET /a%20b?x=\\x221\\x22 HTTP/1.1\" 200 12 \"-\" \
+             \"evil\\x22\\x0A\\xFF\" 0123456789abcdef \"/:name\" api 0.001500\n"
+        );
+    }
+
+    #[test]
+    fn the_json_form_is_one_object_whatever_the_client_sends() {
+        let line = access().json(TIME);
+        let expected = serde_json::json!({
+            "timestamp": TIME, "level": "INFO", "target": "forebay::access", "peer": "127.0.0.1", "method": "GET",
+            "path": "/a%20b", "query": "x=\"1\"", "user_agent": "evil\"\n\u{fffd}", "request_id": "0123456789abcdef",
+            "route": "/:name", "pool": "api", "status": 200, "bytes": 12, "duration_us": 1500,
+        });
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&line).unwrap(),
+            expected
+        );
+        assert_eq!(line.matches('\n').count(), 1);
+    }
+}

@@ -1,0 +1,221 @@
+//! An event as a line: for people, or as a JSON object.
+
+use std::fmt::{self, Write};
+
+use serde_json::Value;
+use tracing::{Event, Level, Subscriber, field::Field};
+use tracing_subscriber::{
+    Layer,
+    fmt::{format::Writer, time::FormatTime},
+    layer::Context,
+};
+
+use super::{Entry, Handle};
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text { colour: bool },
+    Json,
+}
+
+/// Turns events into lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    handle: Handle,
+}
+
+impl Lines {
+    pub(super) const fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let line = Line {
+            timestamp: timestamp(),
+            level: *event.metadata().level(),
+            target: event.metadata().target(),
+            fields,
+        };
+        let shared = &self.handle.shared;
+        let json = line.json();
+        match shared.form {
+            Form::Json => shared.writer.push(json.as_bytes()),
+            Form::Text { colour } => shared.writer.push(line.text(colour).as_bytes()),
+        }
+        shared.recent.push(Entry {
+            level: line.level,
+            json,
+        });
+    }
+}
+
+/// The time now as RFC 3339 has it, in UTC, to the microsecond.
+pub(super) fn timestamp() -> String {
+    let mut text = String::new();
+    tracing_subscriber::fmt::time::SystemTime
+        .format_time(&mut Writer::new(&mut text))
+        .expect("a String takes everything");
+    text
+}
+
+struct Line<'a> {
+    timestamp: String,
+    level: Level,
+    target: &'a str,
+    fields: Fields,
+}
+
+/// An event's fields in their order; the message apart.
+#[derive(Debug, Default)]
+struct Fields {
+    message: String,
+    others: Vec<(&'static str, Value)>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.others.push((field.name(), value));
+    }
+}
+
+impl tracing::field::Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            write!(self.message, "{value:?}").expect("a String takes everything");
+        } else {
+            self.put(field, format!("{value:?}").into());
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            "message" => value.clone_into(&mut self.message),
+            // What a handler logs beside its message comes as JSON and stays it.
+            "fields" => self.put(
+                field,
+                serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+            ),
+            _ => self.put(field, value.into()),
+        }
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+}
+
+impl Line<'_> {
+    fn json(&self) -> String {
+        let mut line = format!(
+            "{{\"timestamp\":\"{}\",\"level\":\"{}\",\"target\":\"{}\",\"message\":{}",
+            self.timestamp,
+            self.level,
+            self.target,
+            Value::from(self.fields.message.as_str()),
+        );
+        for (name, value) in &self.fields.others {
+            write!(line, ",\"{name}\":{value}").expect("a String takes everything");
+        }
+        line.push_str("}\n");
+        line
+    }
+
+    fn text(&self, colour: bool) -> String {
+        let (dim, on, off) = if colour {
+            ("\x1b[2m", colour_of(self.level), "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
+        let mut line = format!(
+            "{dim}{}{off} {on}{:>5}{off} {dim}{}:{off} ",
+            self.timestamp, self.level, self.target,
+        );
+        put_printable(&mut line, &self.fields.message);
+        for (name, value) in &self.fields.others {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            write!(line, " {dim}{name}={off}").expect("a String takes everything");
+            put_printable(&mut line, &value);
+        }
+        line.push('\n');
+        line
+    }
+}
+
+const fn colour_of(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "\x1b[31m",
+        Level::WARN => "\x1b[33m",
+        Level::INFO => "\x1b[32m",
+        Level::DEBUG => "\x1b[34m",
+        Level::TRACE => "\x1b[35m",
+    }
+}
+
+/// Text without the power to move the terminal's cursor or to look like another line. Lines of one message are indented.
+fn put_printable(line: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '\n' => line.push_str("\n    "),
+            '\t' => line.push('\t'),
+            control if control.is_control() => line.extend(control.escape_default()),
+            other => line.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(fields: &[(&'static str, Value)]) -> Line<'static> {
+        Line {
+            timestamp: "2025-01-02T03:04:05.000006Z".into(),
+            level: Level::ERROR,
+            target: "forebay::pool",
+            fields: Fields {
+                message: "worker\nhas \x1b[2Jended".into(),
+                others: fields.to_vec(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_json_line_has_its_level_in_upper_case_and_its_fields_beside_it() {
+        let line = line(&[("pool", "api".into()), ("worker", 3.into())]).json();
+        let expected = serde_json::json!({
+            "timestamp": "2025-01-02T03:04:05.000006Z", "level": "ERROR", "target": "forebay::pool",
+            "message": "worker\nhas \u{1b}[2Jended", "pool": "api", "worker": 3,
+        });
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
+        assert_eq!(line.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn a_text_line_cannot_steer_a_terminal() {
+        let line = line(&[("pool", "a\x07".into())]).text(false);
+        assert_eq!(
+            line,
+            "2025-01-02T03:04:05.000006Z ERROR forebay::pool: worker\n    has \\u{1b}[2Jended pool=a\\u{7}\n"
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! The server's own log: events of `tracing` as lines for people or as JSON, on standard error or in a file that is turned over.
+//!
+//! A thread that logs only copies its line into a bounded buffer; one writer thread does the writing. When lines are made faster
+//! than they can be written, the newest are lost and counted, and the log says how many. Standard output is never written to.
+
+mod access;
+mod file;
+mod line;
+mod recent;
+mod writer;
+
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt, reload};
+
+pub(crate) use self::{
+    access::{Access, AccessLog},
+    recent::{Entry, Missed, Recent},
+};
+use self::{
+    file::RotatingFile,
+    line::{Form, Lines},
+    writer::{Output, Writer},
+};
+use crate::config::{self, LogFormat};
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// The log's file cannot be written.
+    #[error("cannot open the log `{}` (log.file)", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The writer's thread cannot be started.
+    #[error("cannot start the thread that writes the log")]
+    Thread(#[source] io::Error),
+    /// Another log is set up in this process already.
+    #[error("a log is set up already")]
+    Again,
+}
+
+/// A text that is no level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "found {found:?}, expected one of error, warn, info, debug, trace, off, or a list such as \"info,forebay::pool=debug\""
+)]
+pub struct LevelError {
+    /// The text.
+    pub found: String,
+}
+
+/// The running log. Dropping it writes what is left, for at most a second; keep it until the end of the program.
+#[derive(Debug)]
+pub struct Logging {
+    handle: Handle,
+}
+
+/// What the rest of the program may do with the log.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    writer: Writer,
+    recent: Recent,
+    form: Form,
+    filter: reload::Handle<Targets, Registry>,
+    level: Mutex<String>,
+}
+
+/// Sets the process's log up as `[log]` has it.
+pub fn init(log: &config::Log) -> Result<Logging, LoggingError> {
+    let (logging, subscriber) = start(log)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LoggingError::Again)?;
+    Ok(logging)
+}
+
+fn start(
+    log: &config::Log,
+) -> Result<(Logging, impl tracing::Subscriber + Send + Sync + use<>), LoggingError> {
+    let terminal = log.file.is_none() && io::stderr().is_terminal();
+    let form = match log.format {
+        LogFormat::Text => Form::Text { colour: terminal },
+        LogFormat::Auto if terminal => Form::Text { colour: true },
+        LogFormat::Auto | LogFormat::Json => Form::Json,
+    };
+    let output = match &log.file {
+        None => Output::Stderr,
+        Some(path) => {
+            Output::File(
+                RotatingFile::open(path, log.rotate).map_err(|source| LoggingError::File {
+                    file: path.clone(),
+                    source,
+                })?,
+            )
+        }
+    };
+    let writer = Writer::start(output).map_err(LoggingError::Thread)?;
+    let targets = parse_level(&log.level).expect("the configuration was checked");
+    let (filter, filter_handle) = reload::Layer::new(targets);
+    let shared = Arc::new(Shared {
+        writer,
+        recent: Recent::default(),
+        form,
+        filter: filter_handle,
+        level: Mutex::new(log.level.clone()),
+    });
+    let handle = Handle { shared };
+    let subscriber = Registry::default().with(filter).with(Lines::new(handle.clone()));
+    Ok((Logging { handle }, subscriber))
+}
+
+fn parse_level(text: &str) -> Result<Targets, LevelError> {
+    let error = || LevelError {
+        found: text.to_owned(),
+    };
+    if !config::is_level_list(text) {
+        return Err(error());
+    }
+    Targets::from_str(text).map_err(|_| error())
+}
+
+impl Logging {
+    /// What the server needs of the log.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.handle.shared.writer.close();
+    }
+}
+
+impl Handle {
+    /// The level in force, as it was set.
+    pub fn level(&self) -> String {
+        self.shared.level.lock().clone()
+    }
+
+    /// Changes what is logged from now on: a level, or a list as `log.level` takes it.
+    pub fn set_level(&self, level: &str) -> Result<(), LevelError> {
+        let targets = parse_level(level)?;
+        let mut current = self.shared.level.lock();
+        level.clone_into(&mut current);
+        // This fails only when the subscriber is gone, and with it everything that could log.
+        let _ = self.shared.filter.reload(targets);
+        Ok(())
+    }
+
+    /// Lines that were lost because they came faster than they could be written.
+    pub fn lines_lost(&self) -> u64 {
+        self.shared.writer.lost()
+    }
+
+    /// The most recent events.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.shared.recent
+    }
+
+    /// Writes an entry for each request.
+    pub(crate) fn access_log(&self) -> AccessLog {
+        AccessLog::new(self.clone())
+    }
+}

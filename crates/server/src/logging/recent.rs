@@ -1,0 +1,123 @@
+//! The most recent events, for those who ask over the control socket, and a feed of those that come.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tracing::Level;
+
+/// Events that are kept.
+const KEPT: usize = 1000;
+/// Events that a slow follower may be behind.
+const BEHIND_MAX: usize = 1000;
+
+/// One event.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) level: Level,
+    /// The JSON form, with its line feed.
+    pub(crate) json: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Recent {
+    kept: Mutex<VecDeque<Arc<Entry>>>,
+    feed: broadcast::Sender<Arc<Entry>>,
+}
+
+/// Events from a moment on.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    events: broadcast::Receiver<Arc<Entry>>,
+}
+
+/// A follower was too slow for so many events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Missed(pub(crate) u64);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::default(),
+            feed: broadcast::Sender::new(BEHIND_MAX),
+        }
+    }
+}
+
+impl Recent {
+    pub(super) fn push(&self, entry: Entry) {
+        let entry = Arc::new(entry);
+        let mut kept = self.kept.lock();
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(entry.clone());
+        // Sent under the lock, so that those who look and then follow see each event once. Nobody following is no error.
+        let _ = self.feed.send(entry);
+    }
+
+    /// What is kept, oldest first, and what comes after it.
+    pub(crate) fn look(&self) -> (Vec<Arc<Entry>>, Feed) {
+        let kept = self.kept.lock();
+        (
+            kept.iter().cloned().collect(),
+            Feed {
+                events: self.feed.subscribe(),
+            },
+        )
+    }
+}
+
+impl Feed {
+    /// Waits for the next event.
+    ///
+    /// # Panics
+    /// When the log is gone, which those that follow keep alive.
+    pub(crate) async fn next(&mut self) -> Result<Arc<Entry>, Missed> {
+        match self.events.recv().await {
+            Ok(entry) => Ok(entry),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Err(Missed(missed)),
+            Err(broadcast::error::RecvError::Closed) => unreachable!("followers keep the log"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: usize) -> Entry {
+        Entry {
+            level: Level::INFO,
+            json: number.to_string(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_events_are_kept_and_the_next_ones_follow() {
+        let recent = Recent::default();
+        (0..KEPT + 3).for_each(|number| recent.push(entry(number)));
+        let (kept, mut feed) = recent.look();
+        assert_eq!(kept.len(), KEPT);
+        assert_eq!(
+            (kept[0].json.as_str(), kept[KEPT - 1].json.as_str()),
+            ("3", "1002")
+        );
+        recent.push(entry(1003));
+        assert_eq!(feed.next().await.unwrap().json, "1003");
+    }
+
+    #[tokio::test]
+    async fn a_slow_follower_learns_what_it_missed() {
+        let recent = Recent::default();
+        let (_, mut feed) = recent.look();
+        (0..BEHIND_MAX * 2).for_each(|number| recent.push(entry(number)));
+        let Missed(missed) = feed.next().await.unwrap_err();
+        let next = feed.next().await.unwrap();
+        assert_eq!(
+            next.json,
+            missed.to_string(),
+            "what follows is the first event not missed"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! Takes lines from every thread and writes them from one.
+
+use std::{
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::file::RotatingFile;
+
+/// Bytes of lines that may wait to be written.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+/// How long lines are collected, so that busy times cost few wake-ups.
+const COLLECT: Duration = Duration::from_millis(5);
+/// How long [`Writer::close`] waits for a slow output.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+
+/// Where lines go.
+#[derive(Debug)]
+pub(super) enum Output {
+    Stderr,
+    File(RotatingFile),
+}
+
+impl Output {
+    /// Writes whole lines.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stderr => io::stderr().lock().write_all(lines),
+            Self::File(file) => file.write(lines),
+        }
+    }
+}
+
+/// The buffer, and the thread that empties it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Something waits, or the end has come.
+    wake: Condvar,
+    /// The thread has ended.
+    ended: Condvar,
+    lost: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    closing: bool,
+    ended: bool,
+}
+
+impl Writer {
+    pub(super) fn start(output: Output) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = shared.clone();
+        thread::Builder::new()
+            .name("log".into())
+            .spawn(move || of_thread.run(output))?;
+        Ok(Self { shared })
+    }
+
+    /// Takes a line, its line feed included. Never waits for the output.
+    pub(super) fn push(&self, line: &[u8]) {
+        let first = {
+            let mut waiting = self.shared.waiting.lock();
+            if waiting.closing || waiting.lines.len() + line.len() > WAITING_BYTES_MAX {
+                self.shared.lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            let first = waiting.lines.is_empty();
+            waiting.lines.extend_from_slice(line);
+            first
+        };
+        if first {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+
+    /// Writes what waits and takes nothing more.
+    pub(super) fn close(&self) {
+        let mut waiting = self.shared.waiting.lock();
+        waiting.closing = true;
+        self.shared.wake.notify_one();
+        let shared = &self.shared;
+        shared
+            .ended
+            .wait_while_for(&mut waiting, |waiting| !waiting.ended, CLOSE_MAX);
+    }
+}
+
+impl Shared {
+    fn run(&self, mut output: Output) {
+        let mut lines = Vec::new();
+        let mut told = 0;
+        loop {
+            let closing = self.take(&mut lines);
+            if let Err(error) = output.write(&lines) {
+                self.failed(&lines, &error);
+            }
+            lines.clear();
+            lines.shrink_to(WAITING_BYTES_MAX / 16);
+            let lost = self.lost.load(Ordering::Relaxed);
+            if lost > told {
+                told = lost;
+                // As an event of its own it takes the usual form; it waits in the buffer like any other.
+                tracing::warn!(target: "forebay::log", lost, "lines of the log were lost: they come faster than they can be written");
+            }
+            if closing {
+                self.waiting.lock().ended = true;
+                self.ended.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// Waits for lines. True: these are the last.
+    fn take(&self, lines: &mut Vec<u8>) -> bool {
+        let mut waiting = self.waiting.lock();
+        self.wake.wait_while(&mut waiting, |waiting| {
+            waiting.lines.is_empty() && !waiting.closing
+        });
+        if !waiting.closing {
+            self.wake
+                .wait_while_for(&mut waiting, |waiting| !waiting.closing, COLLECT);
+        }
+        std::mem::swap(&mut waiting.lines, lines);
+        waiting.closing
+    }
+
+    /// What cannot be written is lost; that it is goes to standard error, if that is another place.
+    fn failed(&self, lines: &[u8], error: &io::Error) {
+        let count = memchr::memchr_iter(b'\n', lines).count() as u64;
+        self.lost.fetch_add(count, Ordering::Relaxed);
+        let _ = writeln!(
+            io::stderr(),
+            "forebay: cannot write {count} lines of the log: {error}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer without a thread: nothing empties it.
+    fn stuck() -> Writer {
+        Writer {
+            shared: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn lines_beyond_the_bound_are_lost_and_counted() {
+        let writer = stuck();
+        let line = vec![b'x'; WAITING_BYTES_MAX / 4];
+        for _ in 0..6 {
+            writer.push(&line);
+        }
+        assert_eq!(writer.lost(), 2);
+        writer.push(b"short\n");
+        assert_eq!(writer.lost(), 3, "the buffer is full to the byte");
+    }
+
+    #[test]
+    fn closing_writes_what_waits() {
+        let folder = std::env::temp_dir().join(format!("fb-writer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("log");
+        let rotate = crate::config::LogRotation {
+            size_bytes: 1 << 20,
+            keep: 1,
+        };
+        let writer = Writer::start(Output::File(RotatingFile::open(&path, rotate).unwrap())).unwrap();
+        for number in 0..1000 {
+            writer.push(format!("{number}\n").as_bytes());
+        }
+        writer.close();
+        let expected: String = (0..1000).map(|number| format!("{number}\n")).collect();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,240 @@
+//! Puts another configuration in force while the server runs, without failing a request.
+//!
+//! Pools are made anew and must have become ready before anything changes; until then, and when they do not, those in force go on.
+//! Then routes and pools are swapped. A request keeps what it began with, so the old pools take jobs until the last
+//! request that began before the swap is over; only then they stop.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use forebay_pool::Pool;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::{
+    app::{App, BuildError},
+    config::Config,
+    server::Shared,
+};
+
+/// Why there is no configuration: a [`ConfigError`](crate::config::ConfigError), or what the command line is wrong about.
+pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where a reload gets its configuration.
+pub struct Reload {
+    /// Reads the configuration as it was read at the start, options of the command line included.
+    pub load: Box<dyn Fn() -> Result<Config, LoadError> + Send>,
+    /// Whether to reload when the configuration, a handler or what lies beside it changes.
+    pub watch: bool,
+}
+
+impl fmt::Debug for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reload")
+            .field("watch", &self.watch)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the configuration in force stays.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReloadError {
+    #[error(transparent)]
+    Load(LoadError),
+    #[error(
+        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads and the log's file"
+    )]
+    Fixed { key: &'static str },
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("{}", failing_pools(.pools))]
+    Pools { pools: Vec<(String, String)> },
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+fn failing_pools(pools: &[(String, String)]) -> String {
+    let lines: Vec<_> = pools
+        .iter()
+        .map(|(name, reason)| format!("pool `{name}` does not start: {reason}"))
+        .collect();
+    lines.join("\n")
+}
+
+/// A reload that was done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reloaded {
+    /// How many configurations have been in force, this one included.
+    pub(crate) generation: u64,
+    pub(crate) took: Duration,
+}
+
+/// The number of the configuration that the server starts with.
+pub(crate) const FIRST_GENERATION: u64 = 1;
+
+type Load = Arc<Mutex<Box<dyn Fn() -> Result<Config, LoadError> + Send>>>;
+
+/// What reloads need.
+pub(crate) struct Reloading {
+    load: Load,
+    pub(crate) watch: bool,
+    /// Held while a reload runs, so that one runs at a time.
+    turn: tokio::sync::Mutex<()>,
+    generation: AtomicU64,
+    refused: AtomicU64,
+    /// The configuration that was read last, refused or not.
+    pub(crate) read: watch::Sender<Option<Arc<Config>>>,
+}
+
+impl fmt::Debug for Reloading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloading")
+            .field("watch", &self.watch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reloading {
+    pub(crate) fn new(reload: Reload) -> Self {
+        Self {
+            load: Arc::new(Mutex::new(reload.load)),
+            watch: reload.watch,
+            turn: tokio::sync::Mutex::new(()),
+            generation: AtomicU64::new(FIRST_GENERATION),
+            refused: AtomicU64::new(0),
+            read: watch::Sender::new(None),
+        }
+    }
+
+    /// How many configurations have been in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// How many reloads left everything as it was.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// Puts the configuration as it is now in force, and logs how that went. On an error nothing has changed.
+    pub(crate) async fn reload(self: &Arc<Self>, asked_by: &str) -> Result<Reloaded, ReloadError> {
+        let _turn = self.reloading.turn.lock().await;
+        let began = Instant::now();
+        let result = self.replace().await;
+        let (generation, took) = (self.reloading.generation(), began.elapsed());
+        match &result {
+            Ok(()) => {
+                let took_ms = took.as_millis() as u64;
+                tracing::info!(target: "forebay::server", asked_by, generation, took_ms, "configuration reloaded");
+            }
+            Err(error) => {
+                self.reloading.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {error}");
+            }
+        }
+        result.map(|()| Reloaded { generation, took })
+    }
+
+    async fn replace(self: &Arc<Self>) -> Result<(), ReloadError> {
+        let load = self.reloading.load.clone();
+        let config = blocking(move || (load.lock())())
+            .await
+            .map_err(ReloadError::Load)?;
+        self.reloading.read.send_replace(Some(Arc::new(config.clone())));
+        check_fixed(&self.front.app().config, &config)?;
+        let shared = self.clone();
+        let app = blocking(move || App::build(config, &shared.ground)).await?;
+        let mut stopping = self.stopping.subscribe();
+        let settled = tokio::select! {
+            settled = settled(&app) => settled,
+            _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
+        };
+        if let Err(error) = settled {
+            app.pools.values().for_each(Pool::stop_now);
+            return Err(error);
+        }
+        self.put_in_force(Arc::new(app));
+        Ok(())
+    }
+
+    fn put_in_force(self: &Arc<Self>, app: Arc<App>) {
+        let generation = self.reloading.generation() + 1;
+        self.pools.add(generation, app.pools.values().cloned());
+        let before = self.front.replace_app(app.clone());
+        self.reloading.generation.store(generation, Ordering::Release);
+        self.ground.routes.keep(&app.config.routes);
+        if app.config.log.level != before.config.log.level {
+            self.ground
+                .log
+                .set_level(&app.config.log.level)
+                .expect("the configuration was checked");
+        }
+        tokio::spawn(self.clone().retire(generation - 1, before));
+    }
+
+    /// Ends the pools of an app that was replaced, once the last request that began with it is over.
+    async fn retire(self: Arc<Self>, generation: u64, app: Arc<App>) {
+        let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
+        let pools: Vec<Pool> = app.pools.values().cloned().collect();
+        let released = app.released();
+        drop(app);
+        if tokio::time::timeout_at(deadline, released).await.is_err() {
+            tracing::warn!(target: "forebay::server", generation, "requests of before a reload are left after drain_max and are cut off");
+        }
+        pools.iter().for_each(Pool::stop);
+        for pool in pools {
+            if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {
+                pool.stop_now();
+                pool.stopped().await;
+            }
+            self.pools.end(generation, pool.name());
+        }
+        self.pools.forget_unused();
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work)
+        .await
+        .expect("nothing cancels this, and a panic goes on")
+}
+
+/// Waits until each pool is ready or has failed to start.
+async fn settled(app: &App) -> Result<(), ReloadError> {
+    let mut failing = Vec::new();
+    for (name, pool) in &app.pools {
+        if let Err(reason) = pool.settled().await {
+            failing.push((name.clone(), reason));
+        }
+    }
+    if failing.is_empty() {
+        Ok(())
+    } else {
+        Err(ReloadError::Pools { pools: failing })
+    }
+}
+
+/// What cannot change while the server runs.
+fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
+    let fixed = [
+        ("server.listen", current.server.listen == new.server.listen),
+        ("server.threads", current.server.threads == new.server.threads),
+        ("admin.listen", current.admin.listen == new.admin.listen),
+        ("admin.socket", current.admin.socket == new.admin.socket),
+        ("log.format", current.log.format == new.log.format),
+        ("log.file", current.log.file == new.log.file),
+        ("log.rotate", current.log.rotate == new.log.rotate),
+    ];
+    match fixed.into_iter().find(|(_, same)| !same) {
+        Some((key, _)) => Err(ReloadError::Fixed { key }),
+        None => Ok(()),
+    }
+}

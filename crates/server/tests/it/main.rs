@@ -1,0 +1,8 @@
+//! The server crate from outside: configuration, routes, static files, generated documents.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod config;
+mod files;
+mod reference;
+mod router;

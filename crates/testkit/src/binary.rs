@@ -1,0 +1,59 @@
+//! The program under test: where it is, and how it is told what to serve. The only place that knows its command line.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// The command that serves a configuration.
+pub(crate) fn serve(config: &Path) -> Command {
+    let mut command = Command::new(program());
+    command.arg("serve").arg("-c").arg(config);
+    command
+}
+
+/// The built binary of the profile that this test has; built now, once, if it is not up to date.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().expect("a test knows its own file");
+        // target/PROFILE/deps/TEST
+        let folder = test
+            .ancestors()
+            .nth(2)
+            .expect("a test lies in a folder of target");
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            Some("debug") | None => "dev",
+            Some(name) => name,
+        };
+        let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--quiet", "--package", "forebay", "--profile", profile])
+            .current_dir(workspace())
+            .status()
+            .expect("cargo can be run");
+        assert!(built.success(), "forebay does not build");
+        folder.join("forebay")
+    })
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("this crate lies in crates/")
+}
+
+/// The Bun that the SDK's development packages bring.
+pub(crate) fn bun() -> PathBuf {
+    workspace().join("sdk/node/node_modules/bun/bin/bun.exe")
+}
+
+/// Where the servers of all tests lay their SDK down.
+pub(crate) fn cache_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own file");
+    test.ancestors()
+        .nth(2)
+        .expect("a test lies in a folder of target")
+        .join("testkit-cache")
+}

@@ -1,0 +1,254 @@
+//! Load with proof: every request carries a marker of its own, and every answer is held against it.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{Client, Server};
+
+/// Connections that send POST requests one after another, each with a unique marker as its body.
+#[derive(Clone, Debug)]
+pub struct Load {
+    address: SocketAddr,
+    target: String,
+    connections: usize,
+    requests: usize,
+    body_bytes: usize,
+    pause_after_refusal: Duration,
+    ended: Arc<AtomicBool>,
+}
+
+/// What became of the requests.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Requests that were sent.
+    pub sent: usize,
+    /// Whole answers by status.
+    pub by_status: BTreeMap<u16, usize>,
+    /// Answers with status 200 whose body was not the request's own.
+    pub foreign: Vec<String>,
+    /// Requests whose connection ended before a whole answer.
+    pub unanswered: usize,
+    /// Connections that were not accepted; each ends the requests that would have followed on it.
+    pub turned_away: usize,
+    /// The first few answers that were neither 200 nor cut off.
+    pub failures: Vec<String>,
+    /// How long each answer with status 200 took, sorted.
+    pub times: Vec<Duration>,
+    /// How long each other answer took, sorted.
+    pub refusal_times: Vec<Duration>,
+    /// How long it all took.
+    pub elapsed: Duration,
+}
+
+/// Failures whose text is kept.
+const FAILURES_KEPT: usize = 10;
+
+impl Load {
+    /// Load on a route that answers with the request's body.
+    pub fn on(server: &Server, target: &str) -> Self {
+        Self {
+            address: server.address(),
+            target: target.to_owned(),
+            connections: 16,
+            requests: usize::MAX,
+            body_bytes: 0,
+            pause_after_refusal: Duration::ZERO,
+            ended: Arc::default(),
+        }
+    }
+
+    /// So many connections at a time.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// So many requests in all; without this, until [`Load::end`].
+    #[must_use]
+    pub fn requests(mut self, requests: usize) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    /// Pads each body to at least this length.
+    #[must_use]
+    pub fn body_bytes(mut self, bytes: usize) -> Self {
+        self.body_bytes = bytes;
+        self
+    }
+
+    /// Each connection waits so long after an answer that is not 200 before it asks again.
+    #[must_use]
+    pub fn pause_after_refusal(mut self, pause: Duration) -> Self {
+        self.pause_after_refusal = pause;
+        self
+    }
+
+    /// Sends no further request; those under way are still awaited.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Load::end`] was called.
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Sends all requests and gathers what became of them.
+    pub fn run(&self) -> Report {
+        static RUNS: AtomicUsize = AtomicUsize::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let begun = Instant::now();
+        let next = AtomicUsize::new(0);
+        let mut whole = Report::default();
+        thread::scope(|scope| {
+            let connection = |number| {
+                scope.spawn({
+                    let next = &next;
+                    move || self.connection(run, number, next)
+                })
+            };
+            let connections: Vec<_> = (0..self.connections).map(connection).collect();
+            for connection in connections {
+                whole.add(
+                    connection
+                        .join()
+                        .expect("a connection of the load does not panic"),
+                );
+            }
+        });
+        whole.times.sort_unstable();
+        whole.refusal_times.sort_unstable();
+        whole.elapsed = begun.elapsed();
+        whole
+    }
+
+    /// Begins to run in the background, and returns what [`Load::run`] returns when joined.
+    pub fn start(&self) -> thread::JoinHandle<Report> {
+        let load = self.clone();
+        thread::spawn(move || load.run())
+    }
+
+    fn connection(&self, run: usize, number: usize, next: &AtomicUsize) -> Report {
+        let mut report = Report::default();
+        let mut client = None;
+        while !self.is_ended() && next.fetch_add(1, Ordering::Relaxed) < self.requests {
+            let opened = client.take().map_or_else(|| Client::try_tcp(self.address), Ok);
+            let Ok(mut open) = opened else {
+                report.turned_away += 1;
+                return report;
+            };
+            let mut marker = format!("<{run}.{number}.{}>", report.sent);
+            while marker.len() < self.body_bytes {
+                marker.push_str("..........");
+            }
+            let refusals = report.refusal_times.len();
+            if report.exchange(&mut open, &self.target, &marker) {
+                client = Some(open);
+            }
+            if report.refusal_times.len() > refusals {
+                thread::sleep(self.pause_after_refusal);
+            }
+        }
+        report
+    }
+}
+
+impl Report {
+    /// One request and its answer. False when the connection cannot go on.
+    fn exchange(&mut self, client: &mut Client, target: &str, marker: &str) -> bool {
+        let begun = Instant::now();
+        self.sent += 1;
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n",
+            marker.len()
+        );
+        // A server that ends the connection may have answered before.
+        let _ = client.try_send((head + marker).as_bytes());
+        let answer = match client.try_response("POST") {
+            Ok(answer) if answer.whole => answer,
+            _ => {
+                self.unanswered += 1;
+                return false;
+            }
+        };
+        *self.by_status.entry(answer.status).or_default() += 1;
+        if answer.status == 200 {
+            self.times.push(begun.elapsed());
+            if answer.body != marker.as_bytes() {
+                self.foreign
+                    .push(format!("{marker} got {}", String::from_utf8_lossy(&answer.body)));
+            }
+        } else {
+            self.refusal_times.push(begun.elapsed());
+            if self.failures.len() < FAILURES_KEPT {
+                self.failures
+                    .push(String::from_utf8_lossy(&answer.body).into_owned());
+            }
+        }
+        answer.header("connection") != Some("close")
+    }
+
+    fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        for (status, count) in other.by_status {
+            *self.by_status.entry(status).or_default() += count;
+        }
+        self.foreign.extend(other.foreign);
+        self.unanswered += other.unanswered;
+        self.turned_away += other.turned_away;
+        self.failures.extend(other.failures);
+        self.times.extend(other.times);
+        self.refusal_times.extend(other.refusal_times);
+    }
+
+    /// Answers with this status.
+    pub fn with_status(&self, status: u16) -> usize {
+        self.by_status.get(&status).copied().unwrap_or(0)
+    }
+
+    /// Panics unless every request got exactly one whole answer with one of these statuses, and each 200 was its own.
+    pub fn assert_each_answered(&self, statuses: &[u16]) {
+        assert_eq!(self.turned_away, 0, "connections that were not accepted: {self}");
+        assert_eq!(self.unanswered, 0, "requests without an answer: {self}");
+        assert!(self.foreign.is_empty(), "answers to others' requests: {self}");
+        let answered: usize = self.by_status.values().sum();
+        assert_eq!(answered, self.sent, "one answer a request: {self}");
+        assert!(
+            self.by_status.keys().all(|status| statuses.contains(status)),
+            "other statuses than {statuses:?}: {self}"
+        );
+    }
+
+    /// The time within which so many hundredths of the answers with status 200 came.
+    pub fn percentile(&self, percent: usize) -> Duration {
+        assert!(!self.times.is_empty(), "there are no answers to time: {self}");
+        self.times[(self.times.len() - 1) * percent / 100]
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            sent,
+            by_status,
+            foreign,
+            unanswered,
+            failures,
+            ..
+        } = self;
+        write!(
+            f,
+            "{sent} sent, {by_status:?}, {unanswered} unanswered, foreign {foreign:?}, failures {failures:?}"
+        )
+    }
+}

@@ -1,0 +1,87 @@
+//! Processes as the system sees them, by `/proc`.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// One process. Another one that gets the same number later is not it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it began, in clock ticks since the system's start.
+    started: u64,
+}
+
+struct Stat {
+    parent: u32,
+    zombie: bool,
+    started: u64,
+}
+
+impl Process {
+    /// The process that has this number now.
+    pub fn with_pid(pid: u32) -> Option<Self> {
+        let stat = stat(pid)?;
+        (!stat.zombie).then_some(Self {
+            pid,
+            started: stat.started,
+        })
+    }
+
+    /// The living children of a process, oldest first.
+    pub fn children_of(parent: u32) -> Vec<Self> {
+        let entries = fs::read_dir("/proc").expect("/proc is mounted");
+        let mut children: Vec<_> = entries
+            .filter_map(|entry| {
+                let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+                let stat = stat(pid)?;
+                (stat.parent == parent && !stat.zombie).then_some(Self {
+                    pid,
+                    started: stat.started,
+                })
+            })
+            .collect();
+        children.sort_by_key(|child| (child.started, child.pid));
+        children
+    }
+
+    /// Whether it runs. One that has ended and waits for its parent to notice does not.
+    pub fn is_alive(self) -> bool {
+        stat(self.pid).is_some_and(|stat| !stat.zombie && stat.started == self.started)
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub fn signal(self, signal: Signal) {
+        if self.is_alive() {
+            let pid = Pid::from_raw(self.pid.cast_signed()).expect("a process number is not 0");
+            // It may have ended since.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Resident memory in bytes; 0 once it has ended.
+    pub fn rss_bytes(self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    }
+}
+
+/// Fields of `/proc/PID/stat` (proc_pid_stat(5)).
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; state, the third field, comes after the last of them.
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
+    Some(Stat {
+        zombie: matches!(fields[0], "Z" | "X"),
+        parent: fields[1].parse().ok()?,
+        started: fields[19].parse().ok()?,
+    })
+}

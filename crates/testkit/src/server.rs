@@ -1,0 +1,278 @@
+//! A running server and what a test may do to it.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    process::{Child, ExitStatus, Stdio},
+    sync::Arc,
+    sync::Mutex,
+    thread,
+    time::Instant,
+};
+
+use rustix::process::Signal;
+
+use crate::{Client, Folder, Process, Response, binary, wait_for, wait_until};
+
+/// What a server is started with.
+#[derive(Debug)]
+pub struct Setup {
+    folder: Folder,
+    config: String,
+    listen: String,
+    server_keys: String,
+    threads: usize,
+}
+
+impl Setup {
+    /// A configuration without its `[server]` and `[admin]` sections: those are made, so that all ports are free ones.
+    pub fn new(config: &str) -> Self {
+        Self {
+            folder: Folder::new(),
+            config: config.to_owned(),
+            listen: "\"127.0.0.1:0\"".to_owned(),
+            server_keys: String::new(),
+            threads: 2,
+        }
+    }
+
+    /// Adds a file beside the configuration.
+    #[must_use]
+    pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        self.folder.write(name, content);
+        self
+    }
+
+    /// Adds keys to the section `[server]`, such as `header_timeout = "1s"`.
+    #[must_use]
+    pub fn server(mut self, keys: &str) -> Self {
+        self.server_keys.push_str(keys);
+        self.server_keys.push('\n');
+        self
+    }
+
+    /// Listens at these addresses, a list in TOML without its brackets, instead of a free TCP port.
+    #[must_use]
+    pub fn listen(mut self, addresses: &str) -> Self {
+        addresses.clone_into(&mut self.listen);
+        self
+    }
+
+    /// I/O threads of the server; 2 without this.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Starts the server and waits for its ready line.
+    pub fn start(self) -> Server {
+        let Self {
+            folder,
+            config,
+            listen,
+            server_keys,
+            threads,
+        } = self;
+        let whole = format!(
+            "[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\nlisten = \"off\"\nsocket = \"off\"\n{config}"
+        );
+        folder.write("forebay.toml", whole);
+        let mut child = binary::serve(&folder.path().join("forebay.toml"))
+            .current_dir(folder.path())
+            .env("FOREBAY_BUN", binary::bun())
+            .env("FOREBAY_CACHE_DIR", binary::cache_folder())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("forebay can be started");
+        let process = Process::with_pid(child.id()).expect("a child that was not waited for is there");
+        let printed = Lines::of(child.stdout.take().expect("it is piped"));
+        let log = Lines::of(child.stderr.take().expect("it is piped"));
+        let ready = wait_for("the server's ready line", || {
+            if let Some(status) = child.try_wait().expect("a child can be waited for") {
+                panic!("the server ended with {status}: {}", log.text());
+            }
+            printed.first()
+        });
+        let urls = ready
+            .split_once("listening on ")
+            .expect("the ready line names the addresses")
+            .1;
+        let urls = urls.split(", ").map(str::to_owned).collect();
+        Server {
+            child,
+            process,
+            urls,
+            ready,
+            log,
+            folder,
+        }
+    }
+}
+
+/// What a process prints, line by line, as it comes.
+#[derive(Clone, Debug)]
+struct Lines {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Lines {
+    fn of(output: impl Read + Send + 'static) -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let taking = lines.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(output).split(b'\n') {
+                let Ok(line) = line else { return };
+                let line = String::from_utf8_lossy(&line).into_owned();
+                taking.lock().expect("nobody panics with the lines").push(line);
+            }
+        });
+        Self { lines }
+    }
+
+    fn first(&self) -> Option<String> {
+        self.lines
+            .lock()
+            .expect("nobody panics with the lines")
+            .first()
+            .cloned()
+    }
+
+    fn text(&self) -> String {
+        self.lines
+            .lock()
+            .expect("nobody panics with the lines")
+            .join("\n")
+    }
+}
+
+/// A running server, killed when dropped. Its workers must then be gone too, or the test fails.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    process: Process,
+    urls: Vec<String>,
+    ready: String,
+    log: Lines,
+    folder: Folder,
+}
+
+impl Server {
+    /// The line it printed once it was ready.
+    pub fn ready_line(&self) -> &str {
+        &self.ready
+    }
+
+    /// The addresses it listens on, as its ready line names them.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// Its folder, with configuration and handlers.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// The first TCP address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        let tcp = self.urls.iter().find_map(|url| url.strip_prefix("http://"));
+        tcp.expect("it listens on TCP")
+            .parse()
+            .expect("the ready line has an IP address and a port")
+    }
+
+    /// A new connection to [`Server::address`].
+    pub fn connect(&self) -> Client {
+        Client::tcp(self.address())
+    }
+
+    /// One GET on a connection of its own.
+    pub fn get(&self, target: &str) -> Response {
+        self.connect().get(target)
+    }
+
+    /// One POST on a connection of its own.
+    pub fn post(&self, target: &str, body: &[u8]) -> Response {
+        let mut client = self.connect();
+        client.post(target, body);
+        client.response()
+    }
+
+    /// Its worker processes, oldest first.
+    pub fn workers(&self) -> Vec<Process> {
+        Process::children_of(self.process.pid)
+    }
+
+    /// Waits until it has so many workers, and returns them.
+    pub fn wait_for_workers(&self, count: usize) -> Vec<Process> {
+        wait_for(&format!("{count} workers"), || {
+            Some(self.workers()).filter(|workers| workers.len() == count)
+        })
+    }
+
+    /// Waits until its log has a line that holds all of `parts`, and returns the line.
+    pub fn wait_for_log(&self, parts: &[&str]) -> String {
+        wait_for(&format!("a log line with {parts:?}"), || {
+            let log = self.log();
+            log.lines()
+                .find(|line| parts.iter().all(|part| line.contains(part)))
+                .map(str::to_owned)
+        })
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        self.process.signal(Signal::TERM);
+    }
+
+    /// Sends SIGINT.
+    pub fn interrupt(&self) {
+        self.process.signal(Signal::INT);
+    }
+
+    /// Waits until it has ended by itself; its workers must be gone by then.
+    pub fn wait(&mut self) -> ExitStatus {
+        let status = wait_for("the server to end", || {
+            self.child.try_wait().expect("a child can be waited for")
+        });
+        let left = self.workers();
+        assert!(left.is_empty(), "workers outlive the server: {left:?}");
+        status
+    }
+
+    /// Kills it with SIGKILL and waits until its workers are gone. Returns how long that took them.
+    pub fn kill(&mut self) -> std::time::Duration {
+        let workers = self.workers();
+        self.process.kill();
+        let killed = Instant::now();
+        self.child.wait().expect("a child can be waited for");
+        wait_until("the workers of a killed server to end", || {
+            workers.iter().all(|worker| !worker.is_alive())
+        });
+        killed.elapsed()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.process.kill();
+            let _ = self.child.wait();
+            eprintln!("the server's log:\n{}", self.log());
+        } else if self.process.is_alive() {
+            self.kill();
+        }
+    }
+}

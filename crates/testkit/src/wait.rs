@@ -1,0 +1,28 @@
+//! Waiting for conditions.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a test waits for what must happen. Long, because only a failing test ever waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks at a condition.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Waits until `look` finds something, and returns it. Panics after [`PATIENCE`] with `what`, which completes "waited for ...".
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Waits until `holds`. Panics after [`PATIENCE`] with `what`, which completes "waited for ...".
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    wait_for(what, || holds().then_some(()));
+}

@@ -1,0 +1,29 @@
+// The examples of README.md, run as they stand there.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Peer } from './peer.mjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const [handler, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
+
+it('the README shows a handler that works, and a test of it that passes', async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'forebay-readme-'));
+  context.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'api.mjs'), handler);
+  writeFileSync(join(folder, 'api.test.mjs'), test);
+  const peer = await Peer.start({ handler: join(folder, 'api.mjs') });
+  assert.deepEqual((await peer.fetch({ path: '/users/7' })).json(), { name: 'Ada' });
+  const made = await peer.fetch({ method: 'POST', path: '/users', body: '{"name":"Bo"}' });
+  assert.equal(made.header('location'), '/users/8');
+  await peer.stop();
+  // Installed, as a test needs it.
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(root, join(folder, 'node_modules', 'forebay'));
+  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  execFileSync(process.execPath, ['--test', 'api.test.mjs'], { cwd: folder, env, stdio: 'pipe' });
+});

@@ -1,0 +1,92 @@
+// The golden frames of protocol/vectors: read and written byte for byte by the code that workers run.
+import assert from 'node:assert/strict';
+import { ftruncateSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { WireRequest } from '../dist/request.js';
+import * as wire from '../dist/wire.js';
+import { Page } from '../dist/worker/page.js';
+
+const folder = fileURLToPath(new URL('../../../protocol/vectors/', import.meta.url));
+const hex = (text) => Buffer.from(text, 'hex');
+const flat = (pairs) => pairs.flat();
+
+/** The frame as our code writes it from its decoded form. */
+function encode({ type, flags, generation, job, slot, payload }) {
+  const write = (bytes) => wire.frame(type, flags, generation, job, slot, bytes);
+  if (type === wire.REQUEST) {
+    const { remaining_ms, params, headers, body_hex, ...text } = payload;
+    const parts = { ...text, remainingMs: remaining_ms, params: flat(params), headers: flat(headers), body: hex(body_hex) };
+    return write(wire.requestPayload(parts));
+  }
+  if (type === wire.RESPONSE) {
+    const { status, content, run_us, headers, body_hex } = payload;
+    return wire.responseFrame(flags, generation, job, slot, status, content, run_us, flat(headers), hex(body_hex));
+  }
+  if (type === wire.WINDOW) {
+    const bytes = Buffer.alloc(4);
+    wire.writeU32(bytes, 0, payload.bytes);
+    return write(bytes);
+  }
+  if (type === wire.ABORT) return write(Buffer.from([payload.reason]));
+  if (payload.json_text !== undefined) return write(payload.json_text);
+  return write(hex(payload.bytes_hex));
+}
+
+/** A REQUEST as a handler sees it, in the vector's form. */
+async function decodeRequest(bytes) {
+  const request = new WireRequest(bytes, wire.HEADER_BYTES, bytes.length, null);
+  const body = await request.bytes();
+  return {
+    remaining_ms: wire.readU32(bytes, wire.HEADER_BYTES),
+    method: request.method,
+    path: request.path,
+    query: new URL(request.url).search.slice(1),
+    route: request.route,
+    params: Object.entries(request.params),
+    headers: [...request.headers],
+    peer: request.ip,
+    body_hex: Buffer.from(body).toString('hex'),
+  };
+}
+
+/** What the outbox holds after one answer. */
+function throughPage({ flags, generation, job, slot, payload }) {
+  const temporary = mkdtempSync(join(tmpdir(), 'forebay-vectors-'));
+  try {
+    const file = openSync(join(temporary, 'page'), 'w+');
+    ftruncateSync(file, 282_624);
+    const memory = createRequire(import.meta.url)('../dist/forebay.node').mapPage(file);
+    new Int32Array(memory)[0] = 0x46420001;
+    const page = Page.open(String(file), '1', generation);
+    const { status, content, run_us, headers, body_hex } = payload;
+    assert.ok(page.put(flags, job, slot, status, content, run_us, flat(headers), hex(body_hex), 1));
+    const tail = new Int32Array(memory)[48];
+    const length = 16 + Buffer.from(memory).readUInt32LE(20_480);
+    assert.equal(tail, Math.ceil(length / 16) * 16);
+    return Buffer.from(memory, 20_480, length).toString('hex');
+  } finally {
+    rmSync(temporary, { recursive: true });
+  }
+}
+
+const names = readdirSync(folder).filter((name) => name.endsWith('.json'));
+assert.ok(names.length > 0, `no vectors in ${folder}`);
+for (const name of names) {
+  const vector = JSON.parse(readFileSync(join(folder, name), 'utf8'));
+  describe(`vector ${vector.name}`, () => {
+    for (const [index, frame] of vector.frames.entries()) {
+      const title = `frame ${index}, type 0x${frame.type.toString(16)}`;
+      it(`writes ${title}`, () => assert.equal(encode(frame).toString('hex'), frame.hex));
+      if (frame.type === wire.REQUEST) {
+        it(`reads ${title}`, async () => assert.deepEqual(await decodeRequest(hex(frame.hex)), frame.payload));
+      }
+      if (frame.type === wire.RESPONSE && (frame.flags & wire.END) !== 0) {
+        it(`puts ${title} into the outbox`, () => assert.equal(throughPage(frame), frame.hex));
+      }
+    }
+  });
+}
