@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Instant};
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, new, serve, version};
+use crate::commands::{check, completions, new, reload, serve, strip, version};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -30,8 +30,11 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
     New(new::Arguments),
+    Reload(reload::Arguments),
     Version(version::Arguments),
     Completions(completions::Arguments),
+    #[command(hide = true)]
+    Strip(strip::Arguments),
 }
 
 impl Command {
@@ -41,8 +44,10 @@ impl Command {
             Self::Serve(arguments) => serve::run(arguments, started),
             Self::Check(arguments) => check::run(&arguments),
             Self::New(arguments) => new::run(&arguments),
+            Self::Reload(arguments) => reload::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
+            Self::Strip(arguments) => strip::run(&arguments),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod commands;
+mod control;
 mod failure;
 mod output;
 mod overrides;

@@ -11,7 +11,7 @@ pub struct Options {
     pub program: Program,
     /// Fewest workers, started before the pool is ready.
     pub workers_min: usize,
-    /// Most workers.
+    /// Most workers: at least one, and no fewer than [`Options::workers_min`].
     pub workers_max: usize,
     /// Jobs that one worker runs at a time.
     pub concurrency: usize,

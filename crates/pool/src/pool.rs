@@ -263,7 +263,7 @@ impl Pool {
         }
     }
 
-    /// Changes the range of workers at run time.
+    /// Changes the range of workers at run time. A `max` below `min`, or of 0, counts as the least that makes sense.
     pub fn resize(&self, min: usize, max: usize) {
         self.shared.state.lock().resize(min, max);
         self.shared.wake.notify_one();

@@ -9,8 +9,9 @@ use crate::{EndCause, Failure};
 /// The longest duration that the histograms tell apart: one hour.
 const DURATION_US_MAX: u64 = 3_600_000_000;
 
-/// Counts since the pool was made. Accepted jobs are conserved: `accepted` is the sum of `answered`, `faulted`, `cancelled`, all of
-/// `failed`, and the jobs still under way.
+/// Counts since the pool was made. Jobs are conserved: `accepted = answered + faulted + cancelled + the sum of failed + jobs under way`,
+/// where a job is under way until its first delivery. A response that breaks off later stays answered. So are workers:
+/// `started = the sum of ended + workers that live`.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Jobs taken.
@@ -25,9 +26,9 @@ pub struct Counters {
     pub failed: BTreeMap<&'static str, u64>,
     /// Jobs refused at once, by [`Failure::name`].
     pub refused: BTreeMap<&'static str, u64>,
-    /// Frames for jobs that were over, or of another generation.
+    /// Frames for jobs that were over, out of order, or of another generation.
     pub stray_frames: u64,
-    /// Worker processes started.
+    /// Starts of worker processes, those that failed too.
     pub started: u64,
     /// Workers that became ready.
     pub ready: u64,

@@ -9,7 +9,7 @@ use std::{
 /// The command that serves a configuration.
 pub(crate) fn serve(config: &Path) -> Command {
     let mut command = Command::new(program());
-    command.arg(config);
+    command.arg("serve").arg("-c").arg(config);
     command
 }
 

@@ -1,11 +1,13 @@
 // What one job costs a worker: keeps a fixed number of jobs in flight through socket and page, without a server, and prints
 // jobs/s and the worker's CPU time for each job.
 //
-//   node bench/worker.mjs [--runtime node|bun|both] [--in-flight 64] [--seconds 3] [--repeats 5] [--path /helloworld] [--args "--cpu-prof"]
+//   node bench/worker.mjs [--runtime node|bun|both] [--in-flight 64] [--seconds 3] [--repeats 5] [--path /helloworld]
+//     [--handler FILE] [--args=--cpu-prof]
 //
 // The parent only copies prepared frames; it shares the machine's cores with the worker, so CPU per job is the figure to trust.
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { END, Peer, TYPES, frame, requestPayload } from '../test/peer.mjs';
@@ -17,10 +19,10 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '3' },
     repeats: { type: 'string', default: '5' },
     path: { type: 'string', default: '/helloworld' },
+    handler: { type: 'string', default: fileURLToPath(new URL('handler.mjs', import.meta.url)) },
     args: { type: 'string', default: '' },
   },
 });
-const HANDLER = fileURLToPath(new URL('handler.mjs', import.meta.url));
 const CLAIMS = 1024, BELL = 16, HEAD = 32, TAIL = 48;
 /** Headers as a browser's or wrk's request has them after the server has added its own. */
 const HEADERS = [['user-agent', 'bench/1'], ['accept', '*/*']];
@@ -33,7 +35,7 @@ function cpuMicros(pid) {
 async function run(runtime) {
   const inFlight = Number(options['in-flight']);
   const args = options.args === '' ? [] : options.args.split(' ');
-  const peer = await Peer.start({ runtime, handler: HANDLER, args });
+  const peer = await Peer.start({ runtime, handler: resolve(options.handler), args });
   const { words, link, bell } = peer;
   const payload = requestPayload({ path: options.path, route: options.path, headers: HEADERS });
   const one = frame(TYPES.REQUEST, END, peer.generation, 0, 0, payload);
@@ -95,6 +97,7 @@ async function run(runtime) {
       cost: (cpuMicros(peer.child.pid) - cpu) / count,
     });
   }
+  const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${peer.child.pid}/status`, 'utf8'))[1] / 1024;
   bell.removeListener('data', take);
   await peer.stop();
   const sorted = (key) => results.map((each) => each[key]).sort((a, b) => a - b);
@@ -104,7 +107,7 @@ async function run(runtime) {
     return `${middle.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
   };
   console.log(
-    `${peer.hello.runtime.padEnd(14)} ${options.path} in flight ${inFlight}: ${show('rate', 0)} jobs/s, ${show('cost', 2)} us CPU a job`,
+    `${peer.hello.runtime.padEnd(14)} ${options.path} in flight ${inFlight}: ${show('rate', 0)} jobs/s, ${show('cost', 2)} us CPU a job, peak ${peak.toFixed(0)} MB`,
   );
 }
 

@@ -1,4 +1,4 @@
-import { CONTENT_TYPES, KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
+import { KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
 
 /** Headers of a reply: an object (an array as value repeats the header), pairs, or the web's `Headers`. */
 export type HeadersLike =
@@ -8,8 +8,8 @@ export type HeadersLike =
 /** Status and headers of a reply. */
 export interface ReplyInit {
   /** 200 to 599; 200 when left out, 204 when there is no body. */
-  status?: number;
-  headers?: HeadersLike;
+  status?: number | undefined;
+  headers?: HeadersLike | undefined;
 }
 
 /** Pieces of a body: strings are sent as UTF-8. */
@@ -103,11 +103,11 @@ export function reply(value: Answer, init?: ReplyInit): Reply {
 /** Options of {@link HttpError}. */
 export interface HttpErrorInit {
   /** Headers of the answer, such as `retry-after`. */
-  headers?: HeadersLike;
+  headers?: HeadersLike | undefined;
   /** What led to it; kept for your logs, never sent. */
   cause?: unknown;
   /** Members added to the problem body, such as `{ field: 'email' }`. */
-  extra?: Readonly<Record<string, unknown>>;
+  extra?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
@@ -222,11 +222,6 @@ function headerList(headers: HeadersLike): readonly string[] {
   const size = pairsBytes(list);
   if (size > HEADERS_BYTES_MAX) throw new TypeError(`the reply's headers take ${size} bytes, at most ${HEADERS_BYTES_MAX}`);
   return list;
-}
-
-/** The content type a reply will have, or undefined. */
-export function contentType(reply: Reply): string | undefined {
-  return CONTENT_TYPES[reply.kind];
 }
 
 const STATUS_TEXTS: Readonly<Record<number, string>> = {

@@ -1,4 +1,4 @@
-import type { UploadedForm } from './form.js';
+import { readForm, type UploadedForm } from './form.js';
 import { RequestHeaders } from './headers.js';
 import { HttpError } from './reply.js';
 import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
@@ -176,7 +176,6 @@ export class WireRequest implements HttpRequest {
   }
 
   async form(): Promise<UploadedForm> {
-    const { readForm } = await import('./form.js');
     return readForm(this.headers.get('content-type') ?? '', await this.bytes());
   }
 

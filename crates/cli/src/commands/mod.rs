@@ -3,5 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod new;
+pub(crate) mod reload;
 pub(crate) mod serve;
+pub(crate) mod strip;
 pub(crate) mod version;

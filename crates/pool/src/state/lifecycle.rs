@@ -3,19 +3,20 @@
 use std::time::{Duration, Instant};
 
 use forebay_wire::AbortReason;
+use slab::Slab;
 
-use super::{EndCause, LinkPort, Outlet, Phase, Place, Sent, State, Worker};
+use super::{EndCause, Job, LinkPort, Outlet, Phase, Place, Queue, Sent, State, Worker};
 use crate::{Failure, Options};
 
 /// How often limits are looked at while there are jobs or changes: a limit is noticed at most so late.
-const TICK: Duration = Duration::from_millis(5);
+pub(super) const TICK: Duration = Duration::from_millis(5);
 /// How often a pool without jobs looks for workers to retire.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 /// A job that runs so long has nothing waiting behind it: what its worker has not started goes back to the queue.
-const STALL: Duration = Duration::from_millis(5);
+pub(super) const STALL: Duration = Duration::from_millis(5);
 /// Every worker busy for so long is reason enough for one more.
 const SATURATION: Duration = Duration::from_millis(100);
-/// A worker that ends sooner, without one answer, counts as a failed start.
+/// A worker that ends sooner, without having run one job, counts as a failed start.
 const START_FAILURE_LIFE: Duration = Duration::from_secs(1);
 /// The pause after the first failed start; it doubles with each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -48,6 +49,8 @@ pub(super) struct Lifecycle {
     abandoned: bool,
     /// Starts that failed since one succeeded.
     start_failures: u32,
+    /// Workers in a row that became ready and ended without having run a job: each was a success before it was a failure.
+    stillborn: u32,
     next_start: Option<Instant>,
     /// Starts that were ordered and are not yet among the workers.
     ordered: usize,
@@ -60,10 +63,11 @@ impl Lifecycle {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             min: options.workers_min,
-            max: options.workers_max,
+            max: options.workers_max.max(options.workers_min).max(1),
             stopping: false,
             abandoned: false,
             start_failures: 0,
+            stillborn: 0,
             next_start: None,
             ordered: 0,
             saturated_since: None,
@@ -96,9 +100,9 @@ impl<L: LinkPort> State<L> {
         (self.lifecycle.min, self.lifecycle.max)
     }
 
-    /// Changes the range of workers; [`State::housekeep`] does the rest.
+    /// Changes the range of workers; [`State::housekeep`] does the rest. At least one worker and no fewer than `min` may be.
     pub(crate) fn resize(&mut self, min: usize, max: usize) {
-        (self.lifecycle.min, self.lifecycle.max) = (min, max);
+        (self.lifecycle.min, self.lifecycle.max) = (min, max.max(min).max(1));
     }
 
     /// Refuses new jobs from now on; workers end once they have nothing to do.
@@ -185,6 +189,7 @@ impl<L: LinkPort> State<L> {
     /// A process could not be started at all.
     pub(crate) fn spawn_failed(&mut self, now: Instant) {
         self.lifecycle.ordered = self.lifecycle.ordered.saturating_sub(1);
+        self.counters.started += 1;
         self.counters.ended(EndCause::StartFailed);
         self.start_failed(now);
     }
@@ -223,18 +228,24 @@ impl<L: LinkPort> State<L> {
         Some(Command::Signal(worker.id, Signal::Kill))
     }
 
-    pub(super) fn note_end(&mut self, worker: &Worker<L>, now: Instant) {
+    /// Counts an end, and the start as failed when the worker has never run a job.
+    pub(super) fn note_end(&mut self, worker: &Worker<L>, ran: bool, now: Instant) {
         let cause = worker.cause.unwrap_or(match worker.ready_at {
             None => EndCause::StartFailed,
             Some(_) => EndCause::Crashed,
         });
         self.counters.ended(cause);
         let stillborn = cause == EndCause::Crashed
-            && worker.answered == 0
+            && !ran
             && worker
                 .ready_at
-                .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE)
-            && worker.in_flight() == 0;
+                .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE);
+        if stillborn {
+            self.lifecycle.stillborn += 1;
+            self.lifecycle.start_failures = self.lifecycle.start_failures.max(self.lifecycle.stillborn - 1);
+        } else if worker.ready_at.is_some() {
+            self.lifecycle.stillborn = 0;
+        }
         if cause == EndCause::StartFailed || stillborn {
             self.start_failed(now);
         }
@@ -259,7 +270,7 @@ impl<L: LinkPort> State<L> {
         self.expire_jobs(now, out);
         self.refuse_waiting(now, out);
         self.unstall(now, out);
-        self.escalate(now, &mut commands, out);
+        self.escalate(now, &mut commands);
         self.mark_for_recycling(now);
         self.retire(now, &mut commands);
         self.grow(now, &mut commands);
@@ -272,10 +283,11 @@ impl<L: LinkPort> State<L> {
             .workers
             .iter()
             .any(|(_, worker)| worker.phase != Phase::Ready);
-        if self.has_jobs() || changing || self.lifecycle.stopping {
+        let ordered = self.lifecycle.ordered > 0;
+        if self.has_jobs() || changing || ordered || self.lifecycle.stopping {
             return Some(TICK);
         }
-        if let Some(start) = self.lifecycle.next_start {
+        if let Some(start) = self.lifecycle.next_start.filter(|start| *start > now) {
             return Some(start.saturating_duration_since(now).max(TICK));
         }
         let may_retire = self.workers.len() > self.lifecycle.min;
@@ -287,7 +299,7 @@ impl<L: LinkPort> State<L> {
         let keys: Vec<_> = self.jobs.iter().map(|(key, _)| key).collect();
         for key in keys {
             let job = &mut self.jobs[key];
-            let (limits, deadline, arrived) = (job.limits, job.deadline, job.arrived);
+            let (limits, deadline, waits_since) = (job.limits, job.deadline, job.waits_since);
             let waiting = match &mut job.place {
                 Place::Queued => true,
                 Place::Sent(sent) => {
@@ -301,7 +313,7 @@ impl<L: LinkPort> State<L> {
             if waiting {
                 let failure = if now >= deadline {
                     Failure::DeadlinePassed
-                } else if now >= arrived + limits.queue_timeout {
+                } else if now.saturating_duration_since(waits_since) >= limits.queue_timeout {
                     Failure::QueueTimeout {
                         queue_timeout: limits.queue_timeout,
                     }
@@ -332,18 +344,19 @@ impl<L: LinkPort> State<L> {
         }
     }
 
-    /// A response that has begun is not cut off by time: streams may be long. It ends when its client goes.
+    /// A response that has begun is not cut off by time: streams may be long. It ends when its client goes; from then on its handler
+    /// has `run_timeout` to notice.
     fn expire_running(&mut self, key: usize, now: Instant, out: &mut impl Outlet<L>) {
         let job = &mut self.jobs[key];
         let Place::Sent(sent) = &mut job.place else { return };
-        let Some(started) = sent.started else { return };
-        if sent.overran.is_some() || (job.answered && sent.aborted.is_none()) {
+        let since = if job.answered { sent.aborted } else { sent.started };
+        let Some(since) = since.filter(|_| sent.overran.is_none()) else {
             return;
-        }
+        };
         let run_timeout = job.limits.run_timeout;
-        let failure = if now >= job.deadline {
+        let failure = if now >= job.deadline && !job.answered {
             Failure::DeadlinePassed
-        } else if now >= started + run_timeout {
+        } else if now.saturating_duration_since(since) >= run_timeout {
             Failure::RunTimeout { run_timeout }
         } else {
             return;
@@ -353,33 +366,41 @@ impl<L: LinkPort> State<L> {
         self.abandon(key, AbortReason::DeadlinePassed, now, out);
     }
 
-    /// Takes back what waits behind a job that takes long.
+    /// Takes back what waits behind a job that takes long: what is beyond the worker's concurrency always, and of the rest as
+    /// much as others have room for. Without that room it stays, or the same jobs would be sent to the same worker every tick.
     fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         let Self {
-            workers, jobs, queue, ..
+            workers,
+            jobs,
+            queue,
+            options,
+            ..
         } = self;
-        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.in_flight() > 1) {
-            let stalled = worker.jobs_in_order().any(|(_, _, key)| {
+        let mut room = 0;
+        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.phase == Phase::Ready) {
+            let slow = worker.jobs_in_order().any(|(_, _, key)| {
                 matches!(jobs[key].place, Place::Sent(Sent { started: Some(started), .. }) if now >= started + STALL)
             });
-            if !stalled {
-                continue;
+            worker.stalled |= slow;
+            if !worker.stalled {
+                room += worker.room(options.concurrency);
             }
-            worker.stalled = true;
-            let unstarted: Vec<_> = worker.jobs_in_order().collect();
-            for (slot, number, key) in unstarted {
-                if worker.link.revoke(slot, number) {
-                    worker.release(slot);
-                    let job = &mut jobs[key];
-                    job.place = Place::Queued;
-                    queue.put_back(job.arrival, key, job.payload.len());
+        }
+        for (_, worker) in workers.iter_mut().filter(|(_, w)| w.stalled && w.in_flight() > 1) {
+            let beyond = worker.in_flight().saturating_sub(options.concurrency);
+            for (slot, number, key) in worker.jobs_in_order().rev().take(beyond).collect::<Vec<_>>() {
+                take_back(worker, (slot, number), key, jobs, queue);
+            }
+            for (slot, number, key) in worker.jobs_in_order().collect::<Vec<_>>() {
+                if room > 0 && take_back(worker, (slot, number), key, jobs, queue) {
+                    room -= 1;
                 }
             }
         }
         self.dispatch(now, out);
     }
 
-    fn escalate(&mut self, now: Instant, commands: &mut Vec<Command>, out: &mut impl Outlet<L>) {
+    fn escalate(&mut self, now: Instant, commands: &mut Vec<Command>) {
         let grace = self.options.kill_grace;
         let abandoned = self.lifecycle.abandoned;
         for (_, worker) in &mut self.workers {
@@ -404,9 +425,9 @@ impl<L: LinkPort> State<L> {
                     commands.push(Command::Signal(worker.id, Signal::Kill));
                 }
                 Phase::Ready | Phase::Draining if lost => {
-                    let spins = overrun.iter().any(|&since| worker.last_answer < since);
+                    let silent = now >= worker.last_answer + grace;
                     let alone = worker.in_flight() == overrun.len();
-                    if spins || alone {
+                    if silent || alone {
                         worker.cause.get_or_insert(EndCause::Overran);
                         worker.move_to(Phase::Terminating, now);
                         commands.push(Command::Signal(worker.id, Signal::Terminate));
@@ -416,7 +437,9 @@ impl<L: LinkPort> State<L> {
                         commands.push(Command::Drain(worker.id));
                     }
                 }
-                Phase::Draining if worker.in_flight() == 0 && now >= worker.since + grace => {
+                Phase::Draining
+                    if worker.in_flight() == 0 && now >= worker.since.max(worker.last_answer) + grace =>
+                {
                     worker.move_to(Phase::Terminating, now);
                     commands.push(Command::Signal(worker.id, Signal::Terminate));
                 }
@@ -427,11 +450,11 @@ impl<L: LinkPort> State<L> {
                 Phase::Starting | Phase::Ready | Phase::Draining | Phase::Terminating => {}
             }
         }
-        self.take_back_from_ending(out);
+        self.take_back_from_ending();
     }
 
     /// Returns what an ending worker has not started to the queue.
-    fn take_back_from_ending(&mut self, out: &mut impl Outlet<L>) {
+    fn take_back_from_ending(&mut self) {
         let Self {
             workers, jobs, queue, ..
         } = self;
@@ -439,15 +462,8 @@ impl<L: LinkPort> State<L> {
             .iter_mut()
             .filter(|(_, w)| w.phase > Phase::Ready && w.in_flight() > 0)
         {
-            let all: Vec<_> = worker.jobs_in_order().collect();
-            for (slot, number, key) in all {
-                if worker.link.revoke(slot, number) {
-                    worker.release(slot);
-                    let job = &mut jobs[key];
-                    job.place = Place::Queued;
-                    queue.put_back(job.arrival, key, job.payload.len());
-                    out.written(&worker.link);
-                }
+            for (slot, number, key) in worker.jobs_in_order().collect::<Vec<_>>() {
+                take_back(worker, (slot, number), key, jobs, queue);
             }
         }
     }
@@ -488,40 +504,44 @@ impl<L: LinkPort> State<L> {
         let Lifecycle {
             min, max, stopping, ..
         } = self.lifecycle;
-        let fresh = self
-            .workers
-            .iter()
-            .filter(|(_, w)| w.phase == Phase::Ready && !w.to_recycle)
-            .count();
         let idle_done = stopping && self.jobs.is_empty();
-        let keys: Vec<_> = self.workers.iter().map(|(key, _)| key).collect();
         let mut alive = self.alive();
-        for key in keys {
-            let worker = &self.workers[key];
-            if worker.phase == Phase::Starting && idle_done {
-                let worker = &mut self.workers[key];
+        for (_, worker) in self
+            .workers
+            .iter_mut()
+            .filter(|(_, w)| w.phase == Phase::Starting)
+        {
+            if idle_done || alive > max {
+                alive -= 1;
                 worker.cause.get_or_insert(EndCause::Stopped);
                 worker.move_to(Phase::Killed, now);
                 commands.push(Command::Signal(worker.id, Signal::Kill));
-                continue;
             }
-            if worker.phase != Phase::Ready {
-                continue;
-            }
+        }
+        let ready = self.workers.iter().filter(|(_, w)| w.phase == Phase::Ready);
+        let (old, fresh): (Vec<_>, Vec<_>) = ready
+            .map(|(key, w)| (key, w.to_recycle))
+            .partition(|&(_, old)| old);
+        let mut staying = fresh.len();
+        for (key, _) in fresh {
+            let worker = &self.workers[key];
             let idle_for = now.saturating_duration_since(worker.last_answer);
             let idle = worker.in_flight() == 0 && idle_for >= self.options.idle_retire;
+            let cause = if idle_done || alive > max {
+                EndCause::Stopped
+            } else if idle && staying > min {
+                EndCause::Idle
+            } else {
+                continue;
+            };
+            (alive, staying) = (alive - 1, staying - 1);
+            self.drain(key, cause, now, commands);
+        }
+        for (key, _) in old {
             if idle_done {
                 self.drain(key, EndCause::Stopped, now, commands);
-            } else if worker.to_recycle {
-                if fresh >= min.max(1) {
-                    self.drain(key, EndCause::Recycled, now, commands);
-                }
-            } else if alive > max {
-                alive -= 1;
-                self.drain(key, EndCause::Stopped, now, commands);
-            } else if idle && alive > min {
-                alive -= 1;
-                self.drain(key, EndCause::Idle, now, commands);
+            } else if staying >= min.max(1) {
+                self.drain(key, EndCause::Recycled, now, commands);
             }
         }
     }
@@ -542,7 +562,13 @@ impl<L: LinkPort> State<L> {
             start_failures,
             ..
         } = self.lifecycle;
-        let missing = min.saturating_sub(alive);
+        let recycling = self
+            .workers
+            .iter()
+            .any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
+        // Without demand too, one worker must show that starts work again, or take over from the one to be recycled.
+        let floor = min.max(usize::from(start_failures > 0 || recycling));
+        let missing = floor.saturating_sub(alive);
         let demand = self.queue.len().saturating_sub(starting) + usize::from(saturated && starting == 0);
         let mut wanted = missing.max(demand.min(max.saturating_sub(alive)));
         if start_failures > 0 {
@@ -568,4 +594,22 @@ impl<L: LinkPort> State<L> {
         }
         now >= *self.lifecycle.saturated_since.get_or_insert(now) + SATURATION
     }
+}
+
+/// Returns a job to the queue unless its worker has claimed it, or answers it without a claim.
+fn take_back<L: LinkPort>(
+    worker: &mut Worker<L>,
+    (slot, number): (u32, u32),
+    key: usize,
+    jobs: &mut Slab<Job>,
+    queue: &mut Queue,
+) -> bool {
+    let job = &mut jobs[key];
+    let taken = !job.answered && worker.link.revoke(slot, number);
+    if taken {
+        worker.release(slot);
+        job.place = Place::Queued;
+        queue.put_back(job.arrival, key, job.payload.len());
+    }
+    taken
 }

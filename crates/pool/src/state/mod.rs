@@ -82,7 +82,8 @@ struct Job {
     payload: Vec<u8>,
     end: bool,
     limits: Limits,
-    arrived: Instant,
+    /// Its arrival, or the end of the worker that ran it.
+    waits_since: Instant,
     deadline: Instant,
     /// None once its owner has gone or was told of a failure.
     reply_to: Option<ReplyTo>,
@@ -192,7 +193,7 @@ impl<L: LinkPort> State<L> {
             payload: new.payload,
             end: new.end,
             limits: new.limits,
-            arrived: now,
+            waits_since: now,
             deadline: new.deadline,
             reply_to: Some(new.reply_to),
             answered: false,
@@ -244,10 +245,10 @@ impl<L: LinkPort> State<L> {
 
     /// The worker that gets the next job. Idle ones first, the most recently used of them, so that the others may retire; but once
     /// as many are busy as there are cores, a fast one with credit left takes it into its inbox: waking one more process would
-    /// only make batches smaller.
+    /// only make batches smaller. Last comes one whose running job takes long.
     fn pick(&self) -> Option<usize> {
         let mut idle: Option<(usize, Instant)> = None;
-        let mut busy: Option<(usize, usize)> = None;
+        let mut busy: Option<(usize, (bool, usize))> = None;
         let mut busy_count = 0;
         for (key, worker) in &self.workers {
             if worker.phase != Phase::Ready {
@@ -263,15 +264,18 @@ impl<L: LinkPort> State<L> {
             if !worker.stalled {
                 busy_count += 1;
             }
-            if worker.has_room(self.options.concurrency) && busy.is_none_or(|(_, least)| in_flight < least) {
-                busy = Some((key, in_flight));
+            let rank = (worker.stalled, in_flight);
+            if worker.has_room(self.options.concurrency) && busy.is_none_or(|(_, least)| rank < least) {
+                busy = Some((key, rank));
             }
         }
-        let (idle, busy) = (idle.map(|(key, _)| key), busy.map(|(key, _)| key));
-        if busy_count < self.cores {
-            idle.or(busy)
-        } else {
-            busy.or(idle)
+        match (idle, busy) {
+            (Some((idle, _)), Some((busy, (stalled, _)))) => Some(if stalled || busy_count < self.cores {
+                idle
+            } else {
+                busy
+            }),
+            (idle, busy) => idle.map(|(key, _)| key).or(busy.map(|(key, _)| key)),
         }
     }
 
@@ -289,7 +293,8 @@ impl<L: LinkPort> State<L> {
             aborted: None,
             overran: None,
         });
-        self.timings.waited(now.saturating_duration_since(job.arrived));
+        self.timings
+            .waited(now.saturating_duration_since(job.waits_since));
         worker.link.offer(slot, number, job.end, &job.payload);
         out.written(&worker.link);
     }
@@ -366,12 +371,12 @@ impl<L: LinkPort> State<L> {
         job.window = window
             .checked_sub(sent)
             .ok_or(WireError::WindowExceeded { sent, window })?;
+        self.workers[from].last_answer = now;
         let end = flags & flag::END != 0;
         if let Some(to) = job.reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });
         }
         if end {
-            self.workers[from].last_answer = now;
             self.finish(key, out);
             self.dispatch(now, out);
         }
@@ -506,13 +511,17 @@ impl<L: LinkPort> State<L> {
     /// A worker's link has ended and all its frames were taken: nothing more will come from it.
     pub(crate) fn worker_gone(&mut self, gone: usize, now: Instant, out: &mut impl Outlet<L>) {
         let jobs: Vec<_> = self.workers[gone].jobs_in_order().collect();
+        let mut ran = self.workers[gone].answered > 0;
         for (slot, number, key) in jobs {
             let unclaimed = self.workers[gone].link.revoke(slot, number);
+            ran |= !unclaimed;
             let job = &mut self.jobs[key];
-            let again = unclaimed
-                || (job.limits.retry == Retry::Idempotent && job.end && !job.answered && !job.ran_before);
-            if job.reply_to.is_some() && again && !self.lifecycle.abandoned() {
-                job.ran_before |= !unclaimed;
+            let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
+            if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
+                if !unclaimed {
+                    job.ran_before = true;
+                    job.waits_since = now;
+                }
                 job.place = Place::Queued;
                 self.queue.put_back(job.arrival, key, job.payload.len());
             } else {
@@ -522,7 +531,7 @@ impl<L: LinkPort> State<L> {
             }
         }
         let worker = self.workers.remove(gone);
-        self.note_end(&worker, now);
+        self.note_end(&worker, ran, now);
         self.dispatch(now, out);
         out.wake_supervisor();
     }

@@ -90,6 +90,7 @@ pub(crate) struct Worker<L> {
     pub(crate) ready_at: Option<Instant>,
     pub(crate) cause: Option<EndCause>,
     pub(crate) answered: u64,
+    /// When it last sent an answer or a part of one.
     pub(crate) last_answer: Instant,
     /// Has a job that runs so long that nothing may wait behind it.
     pub(crate) stalled: bool,
@@ -153,9 +154,18 @@ impl<L> Worker<L> {
         }
     }
 
+    /// How many more jobs may be sent to it.
+    pub(crate) fn room(&self, concurrency: usize) -> usize {
+        if self.phase == Phase::Ready {
+            (concurrency + self.credit()).saturating_sub(self.in_flight)
+        } else {
+            0
+        }
+    }
+
     /// Whether another job may be sent to it.
     pub(crate) fn has_room(&self, concurrency: usize) -> bool {
-        self.phase == Phase::Ready && self.in_flight < concurrency + self.credit()
+        self.room(concurrency) > 0
     }
 
     pub(crate) fn move_to(&mut self, phase: Phase, now: Instant) {

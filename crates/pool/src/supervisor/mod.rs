@@ -41,6 +41,7 @@ impl Supervisor {
             .enable_all()
             .build()?;
         thread::Builder::new().name("supervisor".into()).spawn(move || {
+            let _fatal = AbortOnPanic;
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
@@ -60,6 +61,18 @@ impl Supervisor {
     }
 }
 
+/// Without its supervisor a server has no workers and does not know it: then it must not live on.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!(target: "forebay::pool", "the supervisor has panicked: the server ends");
+            std::process::abort();
+        }
+    }
+}
+
 /// The living processes of a pool, by worker number.
 type Processes = Rc<RefCell<HashMap<u64, Rc<Process>>>>;
 
@@ -76,6 +89,7 @@ async fn supervise(pool: Arc<Shared>) {
             let mut session = pool.session(None);
             let (state, out) = session.parts();
             let (commands, again) = state.housekeep(now, out);
+            state.workers().for_each(|(_, worker)| worker.link.announce());
             let ready = state.is_ready();
             let failing = state.start_failures() > 0;
             let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();

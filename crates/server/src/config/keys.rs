@@ -179,7 +179,7 @@ static SERVER: &[Key] = &[
         name: "body_timeout",
         kind: TIMEOUT,
         default: Default::Is("30s"),
-        meaning: "From the end of the headers to the end of the body.",
+        meaning: "How long the server waits for the bytes of a body, all waits together.",
         exceeded: "408",
     },
     Key {

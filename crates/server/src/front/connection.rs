@@ -50,7 +50,7 @@ struct Exchange<S> {
     limits: Limits,
     output: Vec<u8>,
     peer: Box<str>,
-    /// When the last thing happened, for the limits of what comes next.
+    /// When this side last had to wait: the time of whatever is done now.
     now: Instant,
     sent: Sent,
 }
@@ -126,25 +126,28 @@ impl<S: Stream> Connection<S> {
 impl<S: Stream> Exchange<S> {
     /// Reads the next head. False: none comes.
     async fn read_head(&mut self, head: &mut Head) -> Result<bool, Refusal> {
-        let mut first = true;
         let mut header_until = None;
+        let mut seen = 0;
         loop {
-            skip_empty_lines(&mut self.wire);
-            if !self.wire.input().is_empty() {
-                match head.parse(self.wire.input(), self.limits.header_bytes_max)? {
+            if header_until.is_none() {
+                skip_empty_lines(&mut self.wire);
+            }
+            let input = self.wire.input();
+            let length = input.len();
+            // A head that comes in many pieces is parsed again only when another line has ended.
+            let line_ended = memchr::memchr(b'\n', &input[seen..]).is_some();
+            if length > 0 && (seen == 0 || line_ended || length >= self.limits.header_bytes_max) {
+                match head.parse(input, self.limits.header_bytes_max)? {
                     Parsed::Whole(length) => {
                         self.wire.take(length);
-                        if !first {
-                            self.now = Instant::now();
-                        }
                         return Ok(true);
                     }
                     Parsed::Partial => {
-                        let now = self.now;
-                        header_until.get_or_insert_with(|| now + self.limits.header_timeout);
+                        header_until.get_or_insert(self.now + self.limits.header_timeout);
                     }
                 }
             }
+            seen = length;
             if self.flush().await.is_err() {
                 return Ok(false);
             }
@@ -152,12 +155,10 @@ impl<S: Stream> Exchange<S> {
                 Some(until) => self.wire.fill(until).await,
                 None => {
                     self.shrink(head);
-                    let filled = self.wire.fill_idle(self.now + self.limits.idle_timeout).await;
-                    self.now = Instant::now();
-                    filled
+                    self.wire.fill_idle(self.now + self.limits.idle_timeout).await
                 }
             };
-            first = header_until.is_none();
+            self.now = Instant::now();
             match (filled, header_until) {
                 (Filled::Bytes, _) => {}
                 (Filled::TimedOut, Some(_)) => {
@@ -246,14 +247,12 @@ impl<S: Stream> Exchange<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                pool.answer(
-                    request,
-                    &self.peer,
-                    &self.thread.mailbox,
-                    &mut body,
-                    &mut self.wire,
-                )
-                .await
+                let mailbox = &self.thread.mailbox;
+                let answer = pool
+                    .answer(request, &self.peer, mailbox, &mut body, &mut self.wire)
+                    .await;
+                self.now = Instant::now();
+                answer
             }
         };
         match reply {
@@ -332,8 +331,7 @@ impl<S: Stream> Exchange<S> {
             content => content,
         };
         reply.body = Body::Empty;
-        let reusable = body.ended() || body.discard(&mut self.wire).await;
-        let last = Last::from(!(head.keep_alive && reusable) || self.thread.is_draining());
+        let last = Last::from(!head.keep_alive || body.is_withheld() || self.thread.is_draining());
         let length = match &content {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
@@ -355,8 +353,21 @@ impl<S: Stream> Exchange<S> {
         match (written, last) {
             (Err(_), _) => Next::Abort,
             (Ok(()), Last::Yes) => Next::Close,
-            (Ok(()), Last::No) => Next::KeepAlive,
+            (Ok(()), Last::No) => self.after(&mut body).await,
         }
+    }
+
+    /// Takes what is left of an answered request off the connection.
+    async fn after(&mut self, body: &mut RequestBody) -> Next {
+        if body.ended() {
+            return Next::KeepAlive;
+        }
+        if self.flush().await.is_err() {
+            return Next::Abort;
+        }
+        let discarded = body.discard(&mut self.wire).await;
+        self.now = Instant::now();
+        if discarded { Next::KeepAlive } else { Next::Close }
     }
 
     fn put_head(
@@ -390,7 +401,9 @@ impl<S: Stream> Exchange<S> {
             return self.flush().await;
         }
         self.flush().await?;
-        self.wire.write_all(bytes, self.limits.idle_timeout).await
+        self.wire.write_all(bytes, self.limits.idle_timeout).await?;
+        self.now = Instant::now();
+        Ok(())
     }
 
     async fn write_file(&mut self, file: &std::fs::File, mut offset: u64, length: u64) -> io::Result<()> {
@@ -405,6 +418,7 @@ impl<S: Stream> Exchange<S> {
             self.sent.bytes += piece as u64;
             self.flush().await?;
         }
+        self.now = Instant::now();
         Ok(())
     }
 
@@ -419,18 +433,26 @@ impl<S: Stream> Exchange<S> {
         mut body: RequestBody,
     ) -> Next {
         let delimiting = match (stream.announced(), head.is_http10) {
+            _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
             (Some(_), _) => Delimiting::Given,
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on = head.keep_alive && delimiting != Delimiting::Close && !self.thread.is_draining();
+        let goes_on = head.keep_alive
+            && delimiting != Delimiting::Close
+            && !body.is_withheld()
+            && !self.thread.is_draining();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
-        if head.method() == "HEAD" {
-            return if goes_on && body.ended() {
-                Next::KeepAlive
+        if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
+            return if goes_on {
+                self.after(&mut body).await
             } else {
                 Next::Close
             };
+        }
+        // The client learns at once that an answer has begun, however long its first piece takes.
+        if !stream.has_piece() && self.flush().await.is_err() {
+            return Next::Abort;
         }
         loop {
             // After an error the client must not take a part for the whole: it sees the connection end too early.
@@ -451,11 +473,11 @@ impl<S: Stream> Exchange<S> {
             if piece.end {
                 break;
             }
-            stream.grant(piece.bytes.len());
+            stream.grant(&piece);
         }
         self.now = Instant::now();
-        if goes_on && (body.ended() || body.discard(&mut self.wire).await) {
-            Next::KeepAlive
+        if goes_on {
+            self.after(&mut body).await
         } else {
             Next::Close
         }

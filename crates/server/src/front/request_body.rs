@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     task::{Context, Poll, ready},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -49,6 +49,9 @@ pub(crate) struct RequestBody {
     /// The client waits for `100 Continue` before it sends the body.
     continue_due: bool,
     limits: Limits,
+    /// What is left of `body_timeout`: only time in which the client is waited for uses it up.
+    patience: Duration,
+    /// When patience ends, while the client is waited for.
     until: Option<Instant>,
 }
 
@@ -60,6 +63,7 @@ impl RequestBody {
             decoder,
             continue_due,
             limits,
+            patience: limits.body_timeout,
             until: None,
         })
     }
@@ -67,6 +71,11 @@ impl RequestBody {
     /// Whether all of it was read.
     pub(crate) fn ended(&self) -> bool {
         self.decoder.ended()
+    }
+
+    /// Whether the client still waits to be told to send it. Unless it is told, nobody knows whether it will.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.continue_due
     }
 
     async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
@@ -96,7 +105,7 @@ impl RequestBody {
         Ok(body)
     }
 
-    /// Reads some bytes, at most `room`. Progress within `body_timeout` is required of the client.
+    /// Reads some bytes, at most `room`. The client is waited for `body_timeout` in all.
     pub(crate) fn poll_read<S: Stream>(
         &mut self,
         wire: &mut Wire<S>,
@@ -112,7 +121,6 @@ impl RequestBody {
                 Ok(Step::Data { bytes, used }) => {
                     take(bytes);
                     wire.take(used);
-                    self.until = None;
                     return Poll::Ready(Ok(()));
                 }
                 Ok(Step::Framing { used: 0 }) => {
@@ -144,9 +152,13 @@ impl RequestBody {
 
     fn poll_more<S: Stream>(&mut self, wire: &mut Wire<S>, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let body_timeout = self.limits.body_timeout;
-        let until = *self.until.get_or_insert_with(|| Instant::now() + body_timeout);
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.patience);
         match ready!(wire.poll_fill_until(cx, until)) {
-            Filled::Bytes => Poll::Ready(Ok(())),
+            Filled::Bytes => {
+                self.until = None;
+                self.patience = until.saturating_duration_since(Instant::now());
+                Poll::Ready(Ok(()))
+            }
             Filled::End => Poll::Ready(Err(End::Gone)),
             Filled::TimedOut => Poll::Ready(Err(Refusal::BodyTimeout { body_timeout }.into())),
         }
@@ -154,9 +166,6 @@ impl RequestBody {
 
     /// Reads and drops what is left, if that is little. False: the connection cannot go on.
     pub(crate) async fn discard<S: Stream>(&mut self, wire: &mut Wire<S>) -> bool {
-        if self.continue_due {
-            return false;
-        }
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {
             let read =

@@ -210,6 +210,8 @@ pub(crate) struct PoolStream<'a> {
 pub(crate) struct Piece {
     pub(crate) bytes: Bytes,
     pub(crate) end: bool,
+    /// Whether it used up some of the worker's window; what came with the answer's head did not.
+    windowed: bool,
 }
 
 impl PoolStream<'_> {
@@ -223,21 +225,35 @@ impl PoolStream<'_> {
         self.announced
     }
 
+    /// Whether a piece is there without waiting.
+    pub(crate) fn has_piece(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// The next piece of the answer's body.
     pub(crate) async fn next<S: Stream>(
         &mut self,
         body: &mut RequestBody,
         wire: &mut Wire<S>,
     ) -> Result<Piece, End> {
-        let (bytes, end) = match self.first.take() {
-            Some(first) => (first, false),
+        let piece = match self.first.take() {
+            Some(bytes) => Piece {
+                bytes,
+                end: false,
+                windowed: false,
+            },
             None => match self.next_delivery(body, wire).await? {
-                Delivery::Chunk { bytes, end } => (bytes, end),
+                Delivery::Chunk { bytes, end } => Piece {
+                    bytes,
+                    end,
+                    windowed: true,
+                },
                 Delivery::Failed(failure) => return Err(failure.into()),
                 Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
             },
         };
-        self.passed += bytes.len() as u64;
+        let end = piece.end;
+        self.passed += piece.bytes.len() as u64;
         match self.announced {
             Some(length) if self.passed > length || (end && self.passed < length) => {
                 Err(Refusal::InvalidAnswer {
@@ -245,13 +261,15 @@ impl PoolStream<'_> {
                 }
                 .into())
             }
-            _ => Ok(Piece { bytes, end }),
+            _ => Ok(piece),
         }
     }
 
     /// The client has taken a piece: lets the worker send as much again.
-    pub(crate) fn grant(&self, bytes: usize) {
-        self.pending.grant(bytes as u32);
+    pub(crate) fn grant(&self, piece: &Piece) {
+        if piece.windowed {
+            self.pending.grant(piece.bytes.len() as u32);
+        }
     }
 
     /// Waits for what comes back, and meanwhile moves the request's body to the worker as it asks for it.

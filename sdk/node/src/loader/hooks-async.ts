@@ -10,6 +10,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
 };
 
 export const load: LoadHook = async (url, context, next) => {
-  if (!url.startsWith('file:') || !isTypeScript(url)) return next(url, context);
-  return { format: 'module', source: strip(fileURLToPath(url)), shortCircuit: true };
+  const path = url.startsWith('file:') ? fileURLToPath(url) : '';
+  if (!isTypeScript(path)) return next(url, context);
+  return { format: 'module', source: strip(path), shortCircuit: true };
 };

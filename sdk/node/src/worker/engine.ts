@@ -34,7 +34,7 @@ import {
 import { Job, type JobOwner } from './job.js';
 import type { Link, LinkEvents } from './link.js';
 import type { Page } from './page.js';
-import type { FrameSink } from './stream.js';
+import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while so many bytes wait to leave. */
 const LOG_BACKLOG_MAX = 1_048_576;
@@ -81,7 +81,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Those among them that outlast their frame, by slot. */
   readonly #jobs = new Map<number, Job>();
   #inbox: Waiting[] = [];
-  /** The clock as last read: at the start of a batch and after each job. */
+  /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
   #ringing = false;
   #draining = false;
@@ -187,6 +187,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   drained(): void {
     if (this.link.backlog > 0) return;
+    this.#now = performance.now();
     for (const resolve of this.#idle.splice(0)) resolve();
     if (this.#droppedLogs > 0) {
       const dropped = this.#droppedLogs;
@@ -237,6 +238,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #await(job: Job, promise: PromiseLike<unknown>): void {
     this.#jobs.set(job.slot, job);
+    this.#now = performance.now();
     promise.then(
       (value) => this.#answer(job, value),
       (error: unknown) => this.#fail(job, error),
@@ -289,9 +291,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#jobs.set(job.slot, job);
     const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
     const pieces = body[Symbol.asyncIterator]();
-    import('./stream.js')
-      .then(({ streamReply }) => streamReply(job, reply, pieces, this, (error) => report(label, error)))
-      .catch((error: unknown) => this.#fail(job, error));
+    streamReply(job, reply, pieces, this, (error) => report(label, error)).catch((error: unknown) => this.#fail(job, error));
   }
 
   /** Sends a whole answer, through the outbox where it fits, and ends the job. */

@@ -1,0 +1,36 @@
+use std::{fs::File, io::Read as _, path::PathBuf};
+
+use anyhow::Context as _;
+
+use crate::output;
+
+/// Longest TypeScript file, as in the SDK's loader.
+const SOURCE_BYTES_MAX: u64 = 64 << 20;
+
+/// Print a TypeScript file as JavaScript: its types become spaces
+///
+/// This is what workers run when they load TypeScript.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// An ES module. Example: forebay strip handlers/api.ts
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let name = arguments.file.display().to_string();
+    let source = read(&arguments.file).with_context(|| format!("cannot read {name}"))?;
+    Ok(output::whole(&forebay_typescript::strip(&source, &name)?)?)
+}
+
+fn read(file: &PathBuf) -> anyhow::Result<String> {
+    let mut source = String::new();
+    File::open(file)?
+        .take(SOURCE_BYTES_MAX + 1)
+        .read_to_string(&mut source)?;
+    anyhow::ensure!(
+        source.len() as u64 <= SOURCE_BYTES_MAX,
+        "it is longer than {SOURCE_BYTES_MAX} bytes"
+    );
+    Ok(source)
+}

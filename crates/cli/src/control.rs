@@ -1,0 +1,261 @@
+//! Asks a running server through its control socket: HTTP/1.1 with one request a connection.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use forebay_server::config::Config;
+
+use crate::arguments::ConfigFile;
+
+/// How long the server may stay silent. A reload answers when its new workers are ready, so this is above their start's limit.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// Longest answer that is taken whole.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// Longest head of an answer, and longest line about a chunk.
+const HEAD_BYTES_MAX: u64 = 64 << 10;
+/// The socket's name where the configuration does not say another.
+const SOCKET: &str = "forebay.sock";
+
+/// Which server is meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Which {
+    #[command(flatten)]
+    config: ConfigFile,
+    /// The control socket, instead of `admin.socket` of the configuration. Example: --socket /run/shop/forebay.sock
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+}
+
+/// Why the server did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ControlError {
+    /// The configuration has `admin.socket = "off"`.
+    #[error("{} switches the control socket off (admin.socket)", .file.display())]
+    Off { file: PathBuf },
+    /// Nobody answers at the socket.
+    #[error("cannot reach a server at {}", .socket.display())]
+    Unreachable { socket: PathBuf, source: io::Error },
+    /// The connection broke, or what came is not HTTP.
+    #[error("the server at {} gave no whole answer", .socket.display())]
+    Broken { socket: PathBuf, source: io::Error },
+    /// The server understood, and refuses.
+    #[error("the server refuses: {detail}")]
+    Refused { status: u16, detail: String },
+}
+
+/// A server's control socket.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: PathBuf,
+}
+
+impl Control {
+    /// The socket that is named, else the configuration's.
+    pub(crate) fn of(which: &Which) -> anyhow::Result<Self> {
+        if let Some(socket) = &which.socket {
+            return Ok(Self {
+                socket: socket.clone(),
+            });
+        }
+        let file = &which.config.config;
+        let socket = match Config::load(file) {
+            Ok(config) => config
+                .admin
+                .socket
+                .ok_or_else(|| ControlError::Off { file: file.clone() })?,
+            // The server may run with another environment, or with what the file was before: ask it all the same.
+            Err(error) => socket_beside(file)
+                .filter(|socket| socket.exists())
+                .ok_or(error)?,
+        };
+        Ok(Self { socket })
+    }
+
+    /// Sends a request and reads the whole answer's body.
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> Result<String, ControlError> {
+        let mut text = String::new();
+        let mut answer = self.open(method, target, body, Some(SILENCE_MAX))?;
+        let read = answer.by_ref().take(ANSWER_BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|source| self.broken(source))?;
+        Ok(text)
+    }
+
+    /// Sends a request and hands out the lines of its answer as they come, until the server ends it.
+    pub(crate) fn follow(
+        &self,
+        target: &str,
+        mut each: impl FnMut(&str) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut lines = BufReader::new(self.open("GET", target, "", None)?);
+        let mut line = String::new();
+        while lines.read_line(&mut line).map_err(|source| self.broken(source))? > 0 {
+            each(line.trim_end_matches('\n'))?;
+            line.clear();
+        }
+        Ok(())
+    }
+
+    fn open(
+        &self,
+        method: &str,
+        target: &str,
+        body: &str,
+        silence: Option<Duration>,
+    ) -> Result<Answer, ControlError> {
+        let unreachable = |source| ControlError::Unreachable {
+            socket: self.socket.clone(),
+            source,
+        };
+        let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
+        let exchange = || -> io::Result<Answer> {
+            stream.set_read_timeout(silence)?;
+            let length = body.len();
+            write!(
+                stream,
+                "{method} {target} HTTP/1.1\r\nhost: forebay\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            )?;
+            Answer::read(BufReader::new(stream))
+        };
+        let mut answer = { exchange }().map_err(|source| self.broken(source))?;
+        if answer.status < 300 {
+            return Ok(answer);
+        }
+        let mut text = String::new();
+        answer
+            .by_ref()
+            .take(ANSWER_BYTES_MAX)
+            .read_to_string(&mut text)
+            .map_err(|source| self.broken(source))?;
+        Err(ControlError::Refused {
+            status: answer.status,
+            detail: detail(&text, answer.status),
+        })
+    }
+
+    fn broken(&self, source: io::Error) -> ControlError {
+        ControlError::Broken {
+            socket: self.socket.clone(),
+            source,
+        }
+    }
+}
+
+/// The `detail` of a problem (RFC 9457), else the text itself.
+fn detail(text: &str, status: u16) -> String {
+    let problem: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    let detail = problem
+        .as_ref()
+        .and_then(|problem| problem["detail"].as_str().or(problem["title"].as_str()));
+    match detail.unwrap_or(text.trim()) {
+        "" => format!("status {status}"),
+        detail => detail.to_owned(),
+    }
+}
+
+/// Where the socket is when all that can be said about the configuration is what stands under `admin.socket`.
+fn socket_beside(file: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let document: Option<toml_edit::DocumentMut> = text.parse().ok();
+    let named = document
+        .as_ref()
+        .and_then(|document| document.get("admin")?.get("socket")?.as_str());
+    Some(file.parent()?.join(named.unwrap_or(SOCKET)))
+}
+
+/// An answer whose head is read; reading it gives the body.
+struct Answer {
+    status: u16,
+    body: Body,
+    stream: BufReader<UnixStream>,
+}
+
+/// What is left of a body.
+enum Body {
+    ToTheEnd,
+    /// So many bytes.
+    Sized(u64),
+    /// So many bytes of the current chunk (RFC 9112, 7.1).
+    Chunk(u64),
+    Ended,
+}
+
+impl Answer {
+    fn read(mut stream: BufReader<UnixStream>) -> io::Result<Self> {
+        let head = read_head(&mut stream)?;
+        let mut headers = [httparse::EMPTY_HEADER; 64];
+        let mut parsed = httparse::Response::new(&mut headers);
+        parsed.parse(&head).map_err(malformed)?;
+        let status = parsed.code.ok_or_else(|| malformed("there is no status"))?;
+        let header = |name: &str| {
+            let found = parsed
+                .headers
+                .iter()
+                .find(|header| header.name.eq_ignore_ascii_case(name));
+            found.and_then(|header| std::str::from_utf8(header.value).ok())
+        };
+        let body = match (header("transfer-encoding"), header("content-length")) {
+            (Some(_), _) => Body::Chunk(0),
+            (None, Some(length)) => Body::Sized(length.parse().map_err(malformed)?),
+            (None, None) => Body::ToTheEnd,
+        };
+        Ok(Self { status, body, stream })
+    }
+}
+
+fn read_head(stream: &mut BufReader<UnixStream>) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut bounded = stream.take(HEAD_BYTES_MAX);
+    while !head.ends_with(b"\r\n\r\n") {
+        if bounded.read_until(b'\n', &mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(head)
+}
+
+impl Read for Answer {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = match &mut self.body {
+                Body::ToTheEnd => return self.stream.read(out),
+                Body::Ended | Body::Sized(0) => return Ok(0),
+                Body::Chunk(0) => {
+                    self.body = match chunk_size(&mut self.stream)? {
+                        0 => Body::Ended,
+                        size => Body::Chunk(size),
+                    };
+                    continue;
+                }
+                Body::Sized(left) | Body::Chunk(left) => left,
+            };
+            let room = usize::try_from(*left).unwrap_or(usize::MAX).min(out.len());
+            let taken = self.stream.read(&mut out[..room])?;
+            if taken == 0 && room > 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            *left -= taken as u64;
+            return Ok(taken);
+        }
+    }
+}
+
+/// Reads the line before a chunk, past the end of the line that ends the chunk before.
+fn chunk_size(stream: &mut BufReader<UnixStream>) -> io::Result<u64> {
+    let mut line = String::new();
+    while line.trim().is_empty() {
+        line.clear();
+        if stream.take(HEAD_BYTES_MAX).read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let digits = line.split(';').next().unwrap_or_default().trim();
+    u64::from_str_radix(digits, 16).map_err(malformed)
+}
+
+fn malformed(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
