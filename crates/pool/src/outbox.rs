@@ -69,6 +69,12 @@ impl Page {
         self.shared.word(BELL_OFFSET).store(1, Ordering::SeqCst);
     }
 
+    /// Whether the worker has put something that was not taken yet.
+    pub(crate) fn has_answers(&self) -> bool {
+        let taken = self.shared.word(OUTBOX_HEAD_OFFSET).load(Ordering::Relaxed);
+        self.shared.word(OUTBOX_TAIL_OFFSET).load(Ordering::Acquire) != taken
+    }
+
     /// Moves everything in the outbox to the end of `into`; false when there was nothing. Every byte up to the ring's end or
     /// the tail is copied, PAD frames included.
     pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<bool, TailOutOfRange> {

@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Recycle, Supervisor};
+use tokio::sync::watch;
 
 use crate::{
     config::{self, Config},
-    metrics::RouteCounts,
+    logging::{self, AccessLog},
+    metrics::{RouteBook, RouteCounts},
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
     runtime::{self, Sdk},
@@ -18,12 +20,26 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// What a worker gets of the server's environment without being told.
 const ENV_PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// Routes and pools in force.
+/// What outlives every app of a server.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) supervisor: Supervisor,
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) routes: RouteBook,
+    pub(crate) log: logging::Handle,
+}
+
+/// Routes and pools in force. Requests hold the app that they began with.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// Counts requests that no route takes.
+    pub(crate) unrouted: Arc<RouteCounts>,
+    pub(crate) access_log: Option<AccessLog>,
+    /// Closed with the app.
+    held: watch::Sender<()>,
 }
 
 /// A route: its limits, and who answers it.
@@ -58,38 +74,53 @@ pub enum BuildError {
 
 impl App {
     /// Starts the pools and compiles the routes.
-    pub(crate) fn build(
-        config: Config,
-        threads: usize,
-        supervisor: &Supervisor,
-        mailboxes: &Arc<Mailboxes>,
-    ) -> Result<Self, BuildError> {
+    pub(crate) fn build(config: Config, ground: &Ground) -> Result<Self, BuildError> {
         let sdk = if config.pools.is_empty() {
             None
         } else {
             Some(Sdk::unpack()?)
         };
-        let mut pools = BTreeMap::new();
-        for (name, pool) in &config.pools {
+        let start = |pool: &config::Pool| {
             let options = options(pool, sdk.as_ref());
-            pools.insert(name.clone(), Pool::start(options, supervisor, mailboxes.clone()));
-        }
-        let mut rules = Vec::with_capacity(config.routes.len());
-        for route in &config.routes {
-            rules.push(rule(route, &pools, threads)?);
-        }
+            Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
+        };
+        let pools: BTreeMap<_, _> = config
+            .pools
+            .iter()
+            .map(|(name, pool)| (name.clone(), start(pool)))
+            .collect();
+        let rules = config
+            .routes
+            .iter()
+            .map(|route| rule(route, &pools, &ground.routes));
+        let router = rules
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|rules| Ok(Router::compile(rules)?))
+            .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
-            router: Router::compile(rules)?,
+            router,
             pools,
+            unrouted: ground.routes.unrouted(),
+            access_log: config.log.access.then(|| ground.log.access_log()),
             config,
+            held: watch::Sender::new(()),
         })
+    }
+
+    /// Waits until nobody holds this app any more.
+    pub(crate) fn released(&self) -> impl Future<Output = ()> + use<> {
+        let mut held = self.held.subscribe();
+        async move {
+            // Nothing is ever sent, so this ends with the sender.
+            let _ = held.changed().await;
+        }
     }
 }
 
 fn rule(
     route: &config::Route,
     pools: &BTreeMap<String, Pool>,
-    threads: usize,
+    counts: &RouteBook,
 ) -> Result<Rule<Route>, BuildError> {
     let mut headers = HeaderLines::default();
     for (name, value) in &route.headers {
@@ -117,7 +148,7 @@ fn rule(
             body_bytes_max: route.body_bytes_max,
             headers,
             target,
-            counts: Arc::new(RouteCounts::new(threads)),
+            counts: counts.of(route),
         },
     })
 }

@@ -6,12 +6,16 @@
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use forebay_pool::Pool;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::{
     app::{App, BuildError},
@@ -71,14 +75,21 @@ pub(crate) struct Reloaded {
     pub(crate) took: Duration,
 }
 
+/// The number of the configuration that the server starts with.
+pub(crate) const FIRST_GENERATION: u64 = 1;
+
 type Load = Arc<Mutex<Box<dyn Fn() -> Result<Config, LoadError> + Send>>>;
 
-/// What reloads need; one runs at a time.
+/// What reloads need.
 pub(crate) struct Reloading {
     load: Load,
     pub(crate) watch: bool,
-    /// Held while a reload runs; the number of the generation in force.
-    generation: tokio::sync::Mutex<u64>,
+    /// Held while a reload runs, so that one runs at a time.
+    turn: tokio::sync::Mutex<()>,
+    generation: AtomicU64,
+    refused: AtomicU64,
+    /// The configuration that was read last, refused or not.
+    pub(crate) read: watch::Sender<Option<Arc<Config>>>,
 }
 
 impl fmt::Debug for Reloading {
@@ -94,35 +105,42 @@ impl Reloading {
         Self {
             load: Arc::new(Mutex::new(reload.load)),
             watch: reload.watch,
-            generation: tokio::sync::Mutex::new(1),
+            turn: tokio::sync::Mutex::new(()),
+            generation: AtomicU64::new(FIRST_GENERATION),
+            refused: AtomicU64::new(0),
+            read: watch::Sender::new(None),
         }
+    }
+
+    /// How many configurations have been in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// How many reloads left everything as it was.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
 impl Shared {
-    /// Reloads, and logs how that went.
-    pub(crate) async fn reload_and_log(self: &Arc<Self>, asked_by: &str) {
-        let _ = self.reload(asked_by).await;
-    }
-
-    /// Puts the configuration as it is now in force. On an error nothing has changed.
+    /// Puts the configuration as it is now in force, and logs how that went. On an error nothing has changed.
     pub(crate) async fn reload(self: &Arc<Self>, asked_by: &str) -> Result<Reloaded, ReloadError> {
-        let mut generation = self.reloading.generation.lock().await;
+        let _turn = self.reloading.turn.lock().await;
         let began = Instant::now();
         let result = self.replace().await;
+        let (generation, took) = (self.reloading.generation(), began.elapsed());
         match &result {
             Ok(()) => {
-                *generation += 1;
-                tracing::info!(target: "forebay::server", asked_by, generation = *generation, took = ?began.elapsed(), "configuration reloaded");
+                let took_ms = took.as_millis() as u64;
+                tracing::info!(target: "forebay::server", asked_by, generation, took_ms, "configuration reloaded");
             }
             Err(error) => {
-                tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {error}")
+                self.reloading.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {error}");
             }
         }
-        result.map(|()| Reloaded {
-            generation: *generation,
-            took: began.elapsed(),
-        })
+        result.map(|()| Reloaded { generation, took })
     }
 
     async fn replace(self: &Arc<Self>) -> Result<(), ReloadError> {
@@ -130,26 +148,56 @@ impl Shared {
         let config = blocking(move || (load.lock())())
             .await
             .map_err(ReloadError::Load)?;
-        let current = self.front.app();
-        check_fixed(&current.config, &config)?;
-        let threads = current.config.server.threads;
-        drop(current);
+        self.reloading.read.send_replace(Some(Arc::new(config.clone())));
+        check_fixed(&self.front.app().config, &config)?;
         let shared = self.clone();
-        let app =
-            blocking(move || App::build(config, threads, &shared.supervisor, &shared.mailboxes)).await?;
-        let pools: Vec<Pool> = app.pools.values().cloned().collect();
+        let app = blocking(move || App::build(config, &shared.ground)).await?;
         let mut stopping = self.stopping.subscribe();
         let settled = tokio::select! {
-            settled = settled(&pools) => settled,
+            settled = settled(&app) => settled,
             _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
         };
         if let Err(error) = settled {
-            pools.iter().for_each(Pool::stop_now);
+            app.pools.values().for_each(Pool::stop_now);
             return Err(error);
         }
-        self.pools.lock().extend(pools);
-        self.front.replace_app(Arc::new(app));
+        self.put_in_force(Arc::new(app));
         Ok(())
+    }
+
+    fn put_in_force(self: &Arc<Self>, app: Arc<App>) {
+        let generation = self.reloading.generation() + 1;
+        self.pools.add(generation, app.pools.values().cloned());
+        let before = self.front.replace_app(app.clone());
+        self.reloading.generation.store(generation, Ordering::Release);
+        self.ground.routes.keep(&app.config.routes);
+        if app.config.log.level != before.config.log.level {
+            self.ground
+                .log
+                .set_level(&app.config.log.level)
+                .expect("the configuration was checked");
+        }
+        tokio::spawn(self.clone().retire(generation - 1, before));
+    }
+
+    /// Ends the pools of an app that was replaced, once the last request that began with it is over.
+    async fn retire(self: Arc<Self>, generation: u64, app: Arc<App>) {
+        let deadline = tokio::time::Instant::now() + app.config.server.drain_max;
+        let pools: Vec<Pool> = app.pools.values().cloned().collect();
+        let released = app.released();
+        drop(app);
+        if tokio::time::timeout_at(deadline, released).await.is_err() {
+            tracing::warn!(target: "forebay::server", generation, "requests of before a reload are left after drain_max and are cut off");
+        }
+        pools.iter().for_each(Pool::stop);
+        for pool in pools {
+            if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {
+                pool.stop_now();
+                pool.stopped().await;
+            }
+            self.pools.end(generation, pool.name());
+        }
+        self.pools.forget_unused();
     }
 }
 
@@ -160,11 +208,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// Waits until each pool is ready or has failed to start.
-async fn settled(pools: &[Pool]) -> Result<(), ReloadError> {
+async fn settled(app: &App) -> Result<(), ReloadError> {
     let mut failing = Vec::new();
-    for pool in pools {
+    for (name, pool) in &app.pools {
         if let Err(reason) = pool.settled().await {
-            failing.push((pool.name().to_owned(), reason));
+            failing.push((name.clone(), reason));
         }
     }
     if failing.is_empty() {

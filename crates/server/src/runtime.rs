@@ -84,6 +84,8 @@ impl Sdk {
         if runtime == Runtime::Bun {
             // Otherwise Bun asks a registry for packages that it does not find.
             argv.push("--no-install".into());
+            // Otherwise it reads `.env` of its folder: only what the pool is told to pass on reaches a worker.
+            argv.push("--no-env-file".into());
         }
         argv.push(self.package.join("dist/worker.js").into());
         let mut env = vec![("FOREBAY_CACHE_DIR".into(), self.cache.clone().into())];

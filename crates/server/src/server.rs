@@ -3,22 +3,22 @@
 use std::{
     io,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use forebay_pool::{Mailboxes, Pool, Supervisor};
-use parking_lot::Mutex;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 
 use crate::{
-    app::{App, BuildError},
+    app::{App, BuildError, Ground},
     config::{Config, Listen},
     front::{Bound, Front},
     logging,
-    reload::{Reload, Reloading},
+    metrics::{PoolBook, RouteBook},
+    reload::{FIRST_GENERATION, Reload, Reloading},
 };
 
 /// How long workers that were killed are waited for.
@@ -67,13 +67,12 @@ pub struct Server {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) front: Front,
-    pub(crate) supervisor: Supervisor,
-    pub(crate) mailboxes: Arc<Mailboxes>,
-    pub(crate) log: logging::Handle,
-    pub(crate) started: Instant,
+    pub(crate) ground: Ground,
+    pub(crate) pools: PoolBook,
     pub(crate) reloading: Reloading,
-    /// Every pool that has not ended: those in force and those of before a reload.
-    pub(crate) pools: Mutex<Vec<Pool>>,
+    pub(crate) started: Instant,
+    pub(crate) started_at: SystemTime,
+    pub(crate) listen: Vec<String>,
     /// True once the server shall end.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -130,18 +129,24 @@ impl Server {
             bound.push(one);
         }
         let supervisor = Supervisor::start()?;
-        let mailboxes = Mailboxes::new(threads);
-        let app = Arc::new(App::build(config, threads, &supervisor, &mailboxes)?);
-        let pools = app.pools.values().cloned().collect();
-        let front = Front::start(app, &mut bound, &mailboxes, threads)?;
+        let ground = Ground {
+            supervisor,
+            mailboxes: Mailboxes::new(threads),
+            routes: RouteBook::new(threads),
+            log,
+        };
+        let app = Arc::new(App::build(config, &ground)?);
+        let pools = PoolBook::default();
+        pools.add(FIRST_GENERATION, app.pools.values().cloned());
+        let front = Front::start(app, &mut bound, &ground.mailboxes, threads)?;
         let shared = Arc::new(Shared {
             front,
-            supervisor,
-            mailboxes,
-            log,
-            started,
+            ground,
+            pools,
             reloading: Reloading::new(reload),
-            pools: Mutex::new(pools),
+            started,
+            started_at: SystemTime::now(),
+            listen: bound.iter().map(Bound::url).collect(),
             stopping: watch::Sender::new(false),
         });
         Ok(Self {
@@ -172,7 +177,7 @@ impl Server {
                     Order::Stop => break,
                     Order::Reload => {
                         let shared = self.shared.clone();
-                        tokio::spawn(async move { shared.reload_and_log("SIGHUP").await });
+                        tokio::spawn(async move { drop(shared.reload("SIGHUP").await) });
                     }
                 },
                 _ = stopping.wait_for(|stopping| *stopping) => break,
@@ -209,7 +214,7 @@ impl Shared {
         {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
         }
-        let pools = self.pools.lock().clone();
+        let pools = self.pools.living();
         pools.iter().for_each(Pool::stop);
         for pool in pools {
             if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {
@@ -221,7 +226,7 @@ impl Shared {
     }
 
     async fn cut_off(&self) {
-        let pools = self.pools.lock().clone();
+        let pools = self.pools.living();
         pools.iter().for_each(Pool::stop_now);
         let all = async {
             for pool in pools {

@@ -33,9 +33,14 @@ enum Socket {
 impl Client {
     /// Connects by TCP.
     pub fn tcp(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).expect("the server accepts connections");
-        socket.set_nodelay(true).expect("an open socket takes options");
-        Self::over(Socket::Tcp(socket))
+        Self::try_tcp(address).expect("the server accepts connections")
+    }
+
+    /// Connects by TCP, if the server accepts it.
+    pub fn try_tcp(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        Ok(Self::over(Socket::Tcp(socket)))
     }
 
     /// Connects to a Unix socket.
@@ -145,6 +150,23 @@ impl Client {
         };
         (response.body, response.whole) = body;
         Ok(response)
+    }
+
+    /// Reads a whole answer if the first of its bytes are there.
+    pub fn poll_response(&mut self) -> Option<Response> {
+        let Socket::Tcp(socket) = &self.socket else {
+            panic!("only TCP connections are polled")
+        };
+        socket
+            .set_nonblocking(true)
+            .expect("an open socket takes options");
+        let peeked = socket.peek(&mut [0]);
+        socket
+            .set_nonblocking(false)
+            .expect("an open socket takes options");
+        let there = !self.received.is_empty()
+            || !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        there.then(|| self.response())
     }
 
     /// Reads a head only; its body is read by [`Client::some_bytes`].

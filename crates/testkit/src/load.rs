@@ -21,6 +21,7 @@ pub struct Load {
     connections: usize,
     requests: usize,
     body_bytes: usize,
+    pause_after_refusal: Duration,
     ended: Arc<AtomicBool>,
 }
 
@@ -35,6 +36,8 @@ pub struct Report {
     pub foreign: Vec<String>,
     /// Requests whose connection ended before a whole answer.
     pub unanswered: usize,
+    /// Connections that were not accepted; each ends the requests that would have followed on it.
+    pub turned_away: usize,
     /// The first few answers that were neither 200 nor cut off.
     pub failures: Vec<String>,
     /// How long each answer with status 200 took, sorted.
@@ -57,6 +60,7 @@ impl Load {
             connections: 16,
             requests: usize::MAX,
             body_bytes: 0,
+            pause_after_refusal: Duration::ZERO,
             ended: Arc::default(),
         }
     }
@@ -82,6 +86,13 @@ impl Load {
         self
     }
 
+    /// Each connection waits so long after an answer that is not 200 before it asks again.
+    #[must_use]
+    pub fn pause_after_refusal(mut self, pause: Duration) -> Self {
+        self.pause_after_refusal = pause;
+        self
+    }
+
     /// Sends no further request; those under way are still awaited.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
@@ -94,18 +105,19 @@ impl Load {
 
     /// Sends all requests and gathers what became of them.
     pub fn run(&self) -> Report {
+        static RUNS: AtomicUsize = AtomicUsize::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let begun = Instant::now();
         let next = AtomicUsize::new(0);
         let mut whole = Report::default();
         thread::scope(|scope| {
-            let connections: Vec<_> = (0..self.connections)
-                .map(|number| {
-                    scope.spawn({
-                        let next = &next;
-                        move || self.connection(number, next)
-                    })
+            let connection = |number| {
+                scope.spawn({
+                    let next = &next;
+                    move || self.connection(run, number, next)
                 })
-                .collect();
+            };
+            let connections: Vec<_> = (0..self.connections).map(connection).collect();
             for connection in connections {
                 whole.add(
                     connection
@@ -126,19 +138,25 @@ impl Load {
         thread::spawn(move || load.run())
     }
 
-    fn connection(&self, number: usize, next: &AtomicUsize) -> Report {
+    fn connection(&self, run: usize, number: usize, next: &AtomicUsize) -> Report {
         let mut report = Report::default();
         let mut client = None;
         while !self.is_ended() && next.fetch_add(1, Ordering::Relaxed) < self.requests {
-            let open = client.get_or_insert_with(|| Client::tcp(self.address));
-            let mut marker = format!("<{number}.{}.{}>", report.sent, std::process::id());
+            let opened = client.take().map_or_else(|| Client::try_tcp(self.address), Ok);
+            let Ok(mut open) = opened else {
+                report.turned_away += 1;
+                return report;
+            };
+            let mut marker = format!("<{run}.{number}.{}>", report.sent);
             while marker.len() < self.body_bytes {
                 marker.push_str("..........");
             }
-            report.sent += 1;
-            let begun = Instant::now();
-            if !report.exchange(open, &self.target, &marker, begun) {
-                client = None;
+            let refusals = report.refusal_times.len();
+            if report.exchange(&mut open, &self.target, &marker) {
+                client = Some(open);
+            }
+            if report.refusal_times.len() > refusals {
+                thread::sleep(self.pause_after_refusal);
             }
         }
         report
@@ -147,7 +165,9 @@ impl Load {
 
 impl Report {
     /// One request and its answer. False when the connection cannot go on.
-    fn exchange(&mut self, client: &mut Client, target: &str, marker: &str, begun: Instant) -> bool {
+    fn exchange(&mut self, client: &mut Client, target: &str, marker: &str) -> bool {
+        let begun = Instant::now();
+        self.sent += 1;
         let head = format!(
             "POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n",
             marker.len()
@@ -185,6 +205,7 @@ impl Report {
         }
         self.foreign.extend(other.foreign);
         self.unanswered += other.unanswered;
+        self.turned_away += other.turned_away;
         self.failures.extend(other.failures);
         self.times.extend(other.times);
         self.refusal_times.extend(other.refusal_times);
@@ -197,6 +218,7 @@ impl Report {
 
     /// Panics unless every request got exactly one whole answer with one of these statuses, and each 200 was its own.
     pub fn assert_each_answered(&self, statuses: &[u16]) {
+        assert_eq!(self.turned_away, 0, "connections that were not accepted: {self}");
         assert_eq!(self.unanswered, 0, "requests without an answer: {self}");
         assert!(self.foreign.is_empty(), "answers to others' requests: {self}");
         let answered: usize = self.by_status.values().sum();

@@ -137,8 +137,18 @@ for (const runtime of RUNTIMES) {
       await until(() => received() >= 5700);
       await peer.settled();
       assert.equal(received(), 5700);
+      assert.ok(job.chunks.slice(1).every((chunk) => chunk.length > 0), 'an empty BODY frame says nothing');
       peer.send(TYPES.ABORT, 0, job.number, job.slot, Buffer.from([1]));
       assert.equal((await job.answer).reset, true);
+    });
+
+    it('produce no more of a stream than the link takes', async (test) => {
+      const peer = await worker(test, { windowBytes: 50_000_000 });
+      peer.link.pause();
+      peer.request({ path: '/counted' });
+      const counts = () => peer.stdout.split('\n').slice(0, -1).map(Number);
+      await until(() => counts().length > 10 && counts().at(-1) === counts().at(-8));
+      assert.ok(counts().at(-1) < 5000, `${counts().at(-1)} pieces of 1000 bytes for a link that takes none`);
     });
 
     it('are not claimed while a finished answer has not left the process', async (test) => {
@@ -265,6 +275,20 @@ for (const runtime of RUNTIMES) {
       await until(() => peer.isClaimed(job));
       peer.link.destroy();
       assert.equal((await peer.exited).signal, null);
+    });
+
+    it('keeps its descriptors from the processes that handlers start', async (test) => {
+      const handler = handlerFile(test, `
+        import { spawnSync } from 'node:child_process';
+        import { readlinkSync } from 'node:fs';
+        export default () => ({
+          own: [3, 4, 5].map((fd) => readlinkSync('/proc/self/fd/' + fd)),
+          child: spawnSync('ls', ['-l', '/proc/self/fd'], { encoding: 'utf8' }).stdout,
+        });`);
+      const peer = await Peer.start({ runtime, handler });
+      const { own, child } = (await peer.fetch({ path: '/' })).json();
+      for (const target of own) assert.ok(!child.includes(target), `${target} in ${child}`);
+      await peer.stop();
     });
 
     for (const [path, message] of [

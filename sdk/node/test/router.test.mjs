@@ -41,6 +41,9 @@ describe('the router', () => {
     assert.deepEqual(await (await app.get('/caf%C3%A9/J%c3%bcrgen')).json(), { route: 'get /café/:name', name: 'Jürgen' });
     assert.deepEqual(await (await app.get('/caf%C3%A9/a%2Fb')).json(), { route: 'get /café/:name', name: 'a/b' });
     assert.deepEqual(await (await app.get('/%61%20b')).json(), { route: 'get /a b' });
+    assert.equal((await tellTale('get /é').get('/é')).status, 200);
+    // The same bytes, misread.
+    assert.equal((await tellTale('get /Ã©').get('/é')).status, 404);
     assert.equal((await app.get('/x/%zz')).status, 400);
     assert.equal((await app.get('/x/%ff')).status, 400);
   });

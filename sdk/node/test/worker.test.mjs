@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { END, Peer, RUNTIMES, TYPES, until } from './peer.mjs';
+import { END, Peer, RUNTIMES, TYPES, requestPayload, until } from './peer.mjs';
 
 const KINDS = fileURLToPath(new URL('handlers/kinds.mjs', import.meta.url));
 
@@ -214,6 +214,22 @@ for (const runtime of RUNTIMES) {
       for (const [index, answer] of (await Promise.all(answers)).entries()) {
         assert.equal(answer.text, `${index}:`.padEnd((index * 97) % 3000, '·'));
       }
+    });
+
+    it('reads frames up to the longest the protocol allows', async () => {
+      const envelope = requestPayload({ method: 'POST', path: '/echo' }).length;
+      const bodies = [100_000, 262_144, 1_048_576 - envelope, 5].map((size, index) => Buffer.alloc(size, index + 1));
+      const answers = bodies.map((body) => peer.fetch({ method: 'POST', path: '/echo', body }));
+      for (const [index, answer] of answers.entries()) assert.ok((await answer).body.equals(bodies[index]), `body ${index}`);
+    });
+
+    it('ends when a frame is longer than the protocol allows', async () => {
+      const other = await Peer.start({ runtime, handler: KINDS });
+      const header = Buffer.alloc(16);
+      header.writeUInt32LE(1_048_577);
+      other.link.write(header);
+      assert.equal((await other.exited).code, 1);
+      assert.match(other.stderr, /sent a frame of 1048577 bytes/);
     });
 
     it('reads a frame that arrives byte by byte', async () => {

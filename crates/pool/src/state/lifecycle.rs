@@ -350,7 +350,9 @@ impl<L: LinkPort> State<L> {
         let job = &mut self.jobs[key];
         let Place::Sent(sent) = &mut job.place else { return };
         let since = if job.answered { sent.aborted } else { sent.started };
-        let Some(since) = since.filter(|_| sent.overran.is_none()) else { return };
+        let Some(since) = since.filter(|_| sent.overran.is_none()) else {
+            return;
+        };
         let run_timeout = job.limits.run_timeout;
         let failure = if now >= job.deadline && !job.answered {
             Failure::DeadlinePassed
@@ -368,7 +370,11 @@ impl<L: LinkPort> State<L> {
     /// much as others have room for. Without that room it stays, or the same jobs would be sent to the same worker every tick.
     fn unstall(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         let Self {
-            workers, jobs, queue, options, ..
+            workers,
+            jobs,
+            queue,
+            options,
+            ..
         } = self;
         let mut room = 0;
         for (_, worker) in workers.iter_mut().filter(|(_, w)| w.phase == Phase::Ready) {
@@ -498,40 +504,44 @@ impl<L: LinkPort> State<L> {
         let Lifecycle {
             min, max, stopping, ..
         } = self.lifecycle;
-        let fresh = self
-            .workers
-            .iter()
-            .filter(|(_, w)| w.phase == Phase::Ready && !w.to_recycle)
-            .count();
         let idle_done = stopping && self.jobs.is_empty();
-        let keys: Vec<_> = self.workers.iter().map(|(key, _)| key).collect();
         let mut alive = self.alive();
-        for key in keys {
-            let worker = &self.workers[key];
-            if worker.phase == Phase::Starting && idle_done {
-                let worker = &mut self.workers[key];
+        for (_, worker) in self
+            .workers
+            .iter_mut()
+            .filter(|(_, w)| w.phase == Phase::Starting)
+        {
+            if idle_done || alive > max {
+                alive -= 1;
                 worker.cause.get_or_insert(EndCause::Stopped);
                 worker.move_to(Phase::Killed, now);
                 commands.push(Command::Signal(worker.id, Signal::Kill));
-                continue;
             }
-            if worker.phase != Phase::Ready {
-                continue;
-            }
+        }
+        let ready = self.workers.iter().filter(|(_, w)| w.phase == Phase::Ready);
+        let (old, fresh): (Vec<_>, Vec<_>) = ready
+            .map(|(key, w)| (key, w.to_recycle))
+            .partition(|&(_, old)| old);
+        let mut staying = fresh.len();
+        for (key, _) in fresh {
+            let worker = &self.workers[key];
             let idle_for = now.saturating_duration_since(worker.last_answer);
             let idle = worker.in_flight() == 0 && idle_for >= self.options.idle_retire;
+            let cause = if idle_done || alive > max {
+                EndCause::Stopped
+            } else if idle && staying > min {
+                EndCause::Idle
+            } else {
+                continue;
+            };
+            (alive, staying) = (alive - 1, staying - 1);
+            self.drain(key, cause, now, commands);
+        }
+        for (key, _) in old {
             if idle_done {
                 self.drain(key, EndCause::Stopped, now, commands);
-            } else if worker.to_recycle {
-                if fresh >= min.max(1) {
-                    self.drain(key, EndCause::Recycled, now, commands);
-                }
-            } else if alive > max {
-                alive -= 1;
-                self.drain(key, EndCause::Stopped, now, commands);
-            } else if idle && alive > min {
-                alive -= 1;
-                self.drain(key, EndCause::Idle, now, commands);
+            } else if staying >= min.max(1) {
+                self.drain(key, EndCause::Recycled, now, commands);
             }
         }
     }
@@ -552,7 +562,10 @@ impl<L: LinkPort> State<L> {
             start_failures,
             ..
         } = self.lifecycle;
-        let recycling = self.workers.iter().any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
+        let recycling = self
+            .workers
+            .iter()
+            .any(|(_, w)| w.to_recycle && w.phase == Phase::Ready);
         // Without demand too, one worker must show that starts work again, or take over from the one to be recycled.
         let floor = min.max(usize::from(start_failures > 0 || recycling));
         let missing = floor.saturating_sub(alive);

@@ -270,9 +270,11 @@ impl<L: LinkPort> State<L> {
             }
         }
         match (idle, busy) {
-            (Some((idle, _)), Some((busy, (stalled, _)))) => {
-                Some(if stalled || busy_count < self.cores { idle } else { busy })
-            }
+            (Some((idle, _)), Some((busy, (stalled, _)))) => Some(if stalled || busy_count < self.cores {
+                idle
+            } else {
+                busy
+            }),
             (idle, busy) => idle.map(|(key, _)| key).or(busy.map(|(key, _)| key)),
         }
     }
@@ -291,7 +293,8 @@ impl<L: LinkPort> State<L> {
             aborted: None,
             overran: None,
         });
-        self.timings.waited(now.saturating_duration_since(job.waits_since));
+        self.timings
+            .waited(now.saturating_duration_since(job.waits_since));
         worker.link.offer(slot, number, job.end, &job.payload);
         out.written(&worker.link);
     }

@@ -1,1 +1,171 @@
+//! The pool's decisions in a simulated world: clients that come and leave, workers that are slow, stuck, broken and killed, and
+//! a clock that jumps from one event to the next. A seed makes a world; the same seed makes the same one.
+//!
+//! `FOREBAY_SEED=n cargo test -p forebay-pool simulation -- --nocapture` repeats one world and tells what happens in it;
+//! `FOREBAY_SOAK=n` runs so many worlds instead of a few.
 
+mod clients;
+mod dice;
+mod process;
+mod promises;
+mod wire;
+mod world;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    time::Duration,
+};
+
+use self::{
+    dice::Dice,
+    world::{Nature, World},
+};
+
+/// Worlds of each kind, unless `FOREBAY_SOAK` says how many.
+const WORLDS: u64 = 60;
+/// How long a world lasts before it calms down.
+const LIFE: Duration = Duration::from_secs(20);
+/// In a calm world everything that was broken is whole again after so long: the longest pause between failing starts, and a
+/// client's patience.
+const RECOVERY: Duration = Duration::from_secs(20);
+/// A pool that is stopped ends after so long: every limit of a job, twice for one that is run again, and every grace.
+const STOPPING: Duration = Duration::from_secs(15);
+/// A pool whose time is up ends after so long.
+const ABANDONING: Duration = Duration::from_millis(100);
+/// Steps after which the model forgets what is over.
+const FORGET_STEPS: u32 = 10_000;
+
+impl World {
+    fn run(&mut self, time: Duration, mut is_done: impl FnMut(&Self) -> bool) {
+        let until = self.now + time;
+        let mut steps = 0u32;
+        while !is_done(self) && self.step(until) {
+            promises::check(self);
+            steps += 1;
+            if steps.is_multiple_of(FORGET_STEPS) {
+                self.forget();
+            }
+        }
+        promises::check(self);
+    }
+
+    /// What is broken heals once nothing breaks any more.
+    fn recover(&mut self) {
+        self.calm();
+        self.run(RECOVERY, |_| false);
+        let (min, max) = self.state.size();
+        let workers = self.state.workers().count();
+        assert!(self.state.is_ready(), "the pool is ready again");
+        assert!(!self.state.has_jobs(), "every job ends");
+        assert!(
+            workers >= min && workers <= max + 1,
+            "{workers} workers remain of {min} to {max}"
+        );
+        assert!(
+            self.rest.is_none_or(|pause| pause >= Duration::from_secs(1)),
+            "an idle pool lets the machine sleep"
+        );
+    }
+
+    fn end(&mut self, at_once: bool) {
+        let patience = if at_once {
+            self.abandon_all();
+            ABANDONING
+        } else {
+            self.stop();
+            STOPPING
+        };
+        self.run(patience, Self::is_empty);
+        assert!(self.is_empty(), "a stopped pool ends");
+        assert_eq!(self.clients.open().count(), 0, "every owner knows its end");
+    }
+}
+
+fn live(seed: u64, nature: Nature, life: Duration, tells: bool) -> u64 {
+    let mut dice = Dice::new(seed);
+    let (recovers, at_once) = (dice.chance(500), dice.chance(500));
+    let mut world = World::new(dice, nature);
+    world.tells = tells;
+    world.run(life, |_| false);
+    if recovers {
+        world.recover();
+    }
+    world.end(at_once);
+    world.clients.delivered
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is `{text}`, not a number")),
+    )
+}
+
+/// Runs worlds of one kind; says which seed fails.
+fn live_often(nature: Nature) {
+    let replayed = number("FOREBAY_SEED");
+    let seeds = match replayed {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("FOREBAY_SOAK").unwrap_or(WORLDS),
+    };
+    for seed in seeds {
+        let lived = catch_unwind(AssertUnwindSafe(|| live(seed, nature, LIFE, replayed.is_some())));
+        if let Err(panic) = lived {
+            println!("the world of seed {seed} fails: repeat it with FOREBAY_SEED={seed}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn a_pool_keeps_its_promises_in_a_world_of_failures() {
+    live_often(Nature {
+        claims: true,
+        chaos: true,
+        misbehaving: 60,
+    });
+}
+
+#[test]
+fn a_pool_keeps_its_promises_without_claim_words() {
+    live_often(Nature {
+        claims: false,
+        chaos: true,
+        misbehaving: 60,
+    });
+}
+
+#[test]
+fn a_pool_keeps_its_promises_when_only_handlers_fail() {
+    live_often(Nature {
+        claims: true,
+        chaos: false,
+        misbehaving: 20,
+    });
+}
+
+#[test]
+fn one_worker_starts_jobs_in_the_order_of_their_arrival() {
+    live_often(Nature {
+        claims: true,
+        chaos: false,
+        misbehaving: 0,
+    });
+}
+
+#[test]
+fn a_simulated_hour_passes_quickly() {
+    let hour = Duration::from_secs(3600);
+    let delivered = live(
+        1,
+        Nature {
+            claims: true,
+            chaos: true,
+            misbehaving: 10,
+        },
+        hour,
+        false,
+    );
+    assert!(delivered > 100_000, "only {delivered} deliveries in an hour");
+}

@@ -89,6 +89,7 @@ async fn supervise(pool: Arc<Shared>) {
             let mut session = pool.session(None);
             let (state, out) = session.parts();
             let (commands, again) = state.housekeep(now, out);
+            state.workers().for_each(|(_, worker)| worker.link.announce());
             let ready = state.is_ready();
             let failing = state.start_failures() > 0;
             let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();

@@ -16,8 +16,9 @@ use super::{
     wire::{Filled, Stream, Wire},
 };
 use crate::{
-    app::Route,
+    app::{App, Route},
     failure::Refusal,
+    logging::Access,
     reply::{self, Body, Delimiting, Reply},
     router::Outcome,
     target::{PoolStream, Request, Target},
@@ -51,6 +52,16 @@ struct Exchange<S> {
     peer: Box<str>,
     /// When this side last had to wait: the time of whatever is done now.
     now: Instant,
+    sent: Sent,
+}
+
+/// How far the answer to the current request has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    /// 0 before its head.
+    status: u16,
+    /// Of its body.
+    bytes: u64,
 }
 
 /// What becomes of a connection.
@@ -74,6 +85,7 @@ impl<S: Stream> Connection<S> {
             output: Vec::new(),
             peer,
             now,
+            sent: Sent::default(),
         };
         Self {
             head: Head::default(),
@@ -90,7 +102,11 @@ impl<S: Stream> Connection<S> {
                 Err(refusal) => {
                     let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
-                    self.exchange.refuse(&refusal, id, None).await
+                    let next = self.exchange.refuse(&refusal, id, None).await;
+                    // What was read of the head means nothing.
+                    let (app, head) = (self.exchange.thread.app(), Head::default());
+                    self.exchange.account(&app, None, &head, id, self.exchange.now);
+                    next
                 }
             };
             match next {
@@ -175,7 +191,7 @@ impl<S: Stream> Exchange<S> {
         let app = self.thread.app();
         let generated = self.thread.request_id();
         let id = request_id(head, &generated);
-        match app.router.find(head.method(), head.host(), head.path()) {
+        let (next, route) = match app.router.find(head.method(), head.host(), head.path()) {
             Outcome::Found(found) => {
                 let route = found.target;
                 let request = Request {
@@ -186,9 +202,36 @@ impl<S: Stream> Exchange<S> {
                     rest: found.rest,
                     deadline: arrived + route.deadline,
                 };
-                self.answer_route(&request, route).await
+                (self.answer_route(&request, route).await, Some(route))
             }
-            outcome => self.answer_unrouted(head, id, outcome).await,
+            outcome => (self.answer_unrouted(head, id, outcome).await, None),
+        };
+        self.account(&app, route, head, id, arrived);
+        next
+    }
+
+    /// Counts a request that is over, and logs it if asked to.
+    fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
+        let Sent { status, bytes } = std::mem::take(&mut self.sent);
+        let duration = arrived.elapsed();
+        let counts = route.map_or(&app.unrouted, |route| &route.counts);
+        counts.of_thread(self.thread.index).count(status, duration);
+        if let Some(log) = &app.access_log {
+            log.write(&Access {
+                peer: &self.peer,
+                method: head.method(),
+                path: head.path(),
+                query: head.query(),
+                http10: head.is_http10,
+                referer: head.field("referer").unwrap_or_default(),
+                user_agent: head.field("user-agent").unwrap_or_default(),
+                status,
+                bytes,
+                duration,
+                request_id: id,
+                route: route.map(|route| route.counts.name()),
+                pool: route.and_then(|route| route.target.pool_name()),
+            });
         }
     }
 
@@ -267,6 +310,7 @@ impl<S: Stream> Exchange<S> {
         let length = Delimiting::Length(body.len() as u64);
         self.put_head(&reply, length, id, route, Last::Yes, false);
         self.output.extend_from_slice(body);
+        self.sent.bytes = body.len() as u64;
         Next::Close
     }
 
@@ -344,12 +388,11 @@ impl<S: Stream> Exchange<S> {
             http10,
         };
         reply::put_head(&mut self.output, reply.status, &reply.headers, frame);
-        if let Some(route) = route {
-            route.counts.of_thread(self.thread.index).count(reply.status);
-        }
+        self.sent.status = reply.status;
     }
 
     async fn write_body(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sent.bytes = bytes.len() as u64;
         if bytes.len() <= JOINED_BODY_BYTES {
             self.output.extend_from_slice(bytes);
             if self.output.len() < COLLECTED_BYTES {
@@ -372,6 +415,7 @@ impl<S: Stream> Exchange<S> {
             // A file that became shorter meanwhile cannot be sent as announced.
             file.read_exact_at(&mut self.output[start..], offset)?;
             offset += piece as u64;
+            self.sent.bytes += piece as u64;
             self.flush().await?;
         }
         self.now = Instant::now();
@@ -419,6 +463,7 @@ impl<S: Stream> Exchange<S> {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
                 _ => self.output.extend_from_slice(&piece.bytes),
             }
+            self.sent.bytes += piece.bytes.len() as u64;
             if piece.end && delimiting == Delimiting::Chunked {
                 self.output.extend_from_slice(reply::LAST_CHUNK);
             }

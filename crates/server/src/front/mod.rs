@@ -24,13 +24,14 @@ use forebay_pool::{LocalMailbox, Mailboxes};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::{connection::Connection, listener::Accepting, thread::Thread};
 pub(crate) use self::{
-    head::Head,
-    listener::Bound,
+    body::{Decoder, Step},
+    head::{Head, Parsed},
+    listener::{Accepted, Accepting, Bound, Listener},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
 };
+use self::{connection::Connection, thread::Thread};
 use crate::{app::App, config::Server};
 
 /// What bounds a connection.
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     app: Mutex<(u64, Arc<App>)>,
     /// Changes with the app, so that threads look at the lock only then.
     version: AtomicU64,
+    /// Tells threads without requests that the app has changed.
+    replaced: watch::Sender<()>,
     open: AtomicUsize,
     accepted: AtomicU64,
     turned_away: AtomicU64,
@@ -119,6 +122,7 @@ impl Front {
         let shared = Arc::new(Shared {
             app: Mutex::new((1, app)),
             version: AtomicU64::new(1),
+            replaced: watch::Sender::new(()),
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
@@ -149,12 +153,14 @@ impl Front {
         })
     }
 
-    /// Puts other routes and pools in force. Requests under way keep those they began with.
+    /// Puts other routes and pools in force, and gives back those of before. Requests under way keep what they began with; the
+    /// threads let go of it at once.
     pub(crate) fn replace_app(&self, app: Arc<App>) -> Arc<App> {
         let mut current = self.shared.app.lock();
         let version = current.0 + 1;
         let (_, before) = std::mem::replace(&mut *current, (version, app));
         self.shared.version.store(version, Ordering::Release);
+        self.shared.replaced.send_replace(());
         before
     }
 
@@ -183,7 +189,7 @@ impl Front {
         self.shared.phase.send_replace(Phase::Ended);
         for thread in self.running.lock().drain(..) {
             if thread.join().is_err() {
-                tracing::error!("an I/O thread had panicked");
+                tracing::error!(target: "forebay::front", "an I/O thread had panicked");
             }
         }
     }
@@ -197,6 +203,7 @@ async fn run_thread(index: usize, shared: Arc<Shared>, listeners: Vec<Accepting>
     for listener in listeners {
         accepting.spawn_local(accept(listener, thread.clone()));
     }
+    tokio::task::spawn_local(follow_app(thread.clone()));
     // The sender lives in `shared`.
     let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
     // The listeners end when nothing waits in their queues any more: closing a socket resets what does.
@@ -210,12 +217,22 @@ async fn run_thread(index: usize, shared: Arc<Shared>, listeners: Vec<Accepting>
     let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
 }
 
+/// Lets go of an app that was replaced, also on a thread that has no requests.
+async fn follow_app(thread: Rc<Thread>) {
+    let mut replaced = thread.shared.replaced.subscribe();
+    loop {
+        thread.app();
+        // The sender lives in `shared`.
+        let _ = replaced.changed().await;
+    }
+}
+
 async fn accept(listener: Accepting, thread: Rc<Thread>) {
     let mut phase = thread.shared.phase.subscribe();
     let listener = match listener.register() {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(cause = %error, "cannot accept connections");
+            tracing::error!(target: "forebay::front", cause = %error, "cannot accept connections");
             return;
         }
     };
@@ -230,7 +247,7 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
         match accepted {
             Ok(accepted) => enter(accepted, &thread),
             Err(error) => {
-                tracing::warn!(cause = %error, "cannot accept a connection");
+                tracing::warn!(target: "forebay::front", cause = %error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -21,6 +21,16 @@ pub(crate) enum Target {
     Pool(PoolTarget),
 }
 
+impl Target {
+    /// The pool whose worker answers.
+    pub(crate) fn pool_name(&self) -> Option<&str> {
+        match self {
+            Self::Respond(_) | Self::Files(_) => None,
+            Self::Pool(target) => Some(target.pool().name()),
+        }
+    }
+}
+
 /// A request as its target sees it.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {

@@ -48,6 +48,10 @@ impl PoolTarget {
         }
     }
 
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     pub(crate) async fn answer<'a, S: Stream>(
         &'a self,
         request: &Request<'_>,

@@ -1,22 +1,40 @@
 //! What the tests of several subjects start with.
 
-use forebay_testkit::Setup;
+use forebay_testkit::{Server, Setup, wait_until};
 
-/// One pool `api` of a module, and a route for every path that leads to it. `keys` are further keys of the pool.
-pub(crate) fn pool_of(module: &str, source: &str, keys: &str) -> Setup {
-    let config =
-        format!("[pool.api]\nhandler = \"{module}\"\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n");
-    Setup::new(&config).file(module, source)
+/// A handler with everything that the pool tests ask of one.
+pub(crate) const TOOLBOX: &str = include_str!("handlers/toolbox.mjs");
+
+/// One worker, so that what happens has one order.
+pub(crate) const ONE_WORKER: &str = "workers = { min = 1, max = 1 }";
+
+/// What runs a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    Node,
+    Bun,
 }
 
-/// A Node pool; see [`pool_of`].
+impl Runtime {
+    pub(crate) const BOTH: [Self; 2] = [Self::Node, Self::Bun];
+
+    /// A pool `api` of one module at every path, with further keys; beside it `/here`, answered without a worker.
+    pub(crate) fn pool(self, source: &str, keys: &str) -> Setup {
+        let runtime = match self {
+            Self::Node => "node",
+            Self::Bun => "bun",
+        };
+        Setup::new(&format!(
+            "[pool.api]\nhandler = \"api.mjs\"\nruntime = \"{runtime}\"\n{keys}\n[[route]]\npath = \"/*\"\npool = \"api\"\n\
+             [[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
+        ))
+        .file("api.mjs", source)
+    }
+}
+
+/// A Node pool; see [`Runtime::pool`].
 pub(crate) fn node(source: &str, keys: &str) -> Setup {
-    pool_of("api.mjs", source, &format!("runtime = \"node\"\n{keys}"))
-}
-
-/// A Bun pool; see [`pool_of`].
-pub(crate) fn bun(source: &str, keys: &str) -> Setup {
-    pool_of("api.mjs", source, &format!("runtime = \"bun\"\n{keys}"))
+    Runtime::Node.pool(source, keys)
 }
 
 /// A pool `fake` of fake workers that start in this way, at every path; beside it `/here`, answered without a worker.
@@ -26,4 +44,37 @@ pub(crate) fn fake(start: &str, keys: &str) -> Setup {
         "[pool.fake]\ncommand = [\"{program}\", \"{start}\"]\n{keys}\n[[route]]\npath = \"/*\"\npool = \"fake\"\n\
          [[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
     ))
+}
+
+/// Whether the long runs are asked for: `FOREBAY_SOAK=1`.
+pub(crate) fn soak() -> bool {
+    std::env::var_os("FOREBAY_SOAK").is_some_and(|value| value == "1")
+}
+
+/// Waits until the toolbox answers, for tests whose limits are shorter than a worker's start.
+pub(crate) fn wait_until_ready(server: &Server) {
+    wait_until("the pool to answer", || server.get("/pid").status == 200);
+}
+
+/// What the toolbox has noted, line by line.
+pub(crate) fn noted(server: &Server) -> Vec<String> {
+    server
+        .folder()
+        .read("ran")
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Waits until the toolbox has noted this line.
+pub(crate) fn wait_for_note(server: &Server, line: &str) {
+    wait_until(&format!("the note {line:?}"), || {
+        noted(server).iter().any(|noted| noted == line)
+    });
+}
+
+/// Opens a gate of the toolbox.
+pub(crate) fn open(server: &Server, gate: &str) {
+    server.folder().write(gate, "");
 }

@@ -2,11 +2,11 @@
  * The stream between this worker and the server: whole frames come in, bytes go out. One interface over the two ways the
  * runtimes reach an inherited socket: `net.Socket` in Node, `Bun.connect` in Bun.
  */
-import { HEADER_BYTES, readU32, type Bytes } from '../wire.js';
+import type { Bytes } from '../wire.js';
 
 /** Bytes reserved at a time for what the server sends; received frames stay valid in there until nobody holds them. */
 const SLAB_BYTES = 262_144;
-/** Least room offered to a read. */
+/** Least room offered to a read; less than half a slab, so that doubling what is kept always gives it. */
 const READ_MIN_BYTES = 65_536;
 
 /** What the link tells its user. */
@@ -52,11 +52,9 @@ class Slabs {
 
   /** Room for the next read, right behind the last one. */
   room(): Uint8Array {
-    const partial = this.#end - this.#start;
-    let need = READ_MIN_BYTES;
-    if (partial >= HEADER_BYTES) need = Math.max(need, HEADER_BYTES + readU32(this.#slab, this.#start) - partial);
-    if (this.#slab.length - this.#end < need) {
-      const slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, partial + need)) as Bytes;
+    if (this.#slab.length - this.#end < READ_MIN_BYTES) {
+      const partial = this.#end - this.#start;
+      const slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, partial * 2)) as Bytes;
       this.#slab.copy(slab, 0, this.#start, this.#end);
       this.#slab = slab;
       this.#start = 0;

@@ -58,6 +58,16 @@ app.get('/endless', async function* (_request, ctx) {
 let count = 0;
 app.get('/count', () => ++count);
 app.get('/state', (_request, ctx) => ({ ...ctx.state }));
+// Tells on standard output how many pieces were asked for.
+app.get('/counted', async function* () {
+  let pieces = 0;
+  const telling = setInterval(() => process.stdout.write(`${pieces}\n`), 2);
+  try {
+    for (; ; pieces++) yield 'x'.repeat(1000);
+  } finally {
+    clearInterval(telling);
+  }
+});
 // Beats on standard output go on while the link is stuck.
 app.get('/big', () => {
   setInterval(() => process.stdout.write('.'), 2).unref();

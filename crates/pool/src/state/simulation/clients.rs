@@ -1,0 +1,312 @@
+//! Those who submit jobs: each knows what it may get, and fails the test when something else comes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use super::{super::JobHandle, dice::Dice, wire::Offer};
+use crate::{Delivery, Failure, Limits, Retry};
+
+/// What a job's handler does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Answer,
+    Fault,
+    Reset,
+    /// Its process dies meanwhile.
+    Crash,
+    AnswerAndCrash,
+    /// It breaks the protocol.
+    Garbage,
+    /// It never returns, and nothing else runs in its process.
+    Spin,
+    /// It never answers, although its process goes on.
+    Deaf,
+    /// It answers once it is aborted.
+    Polite,
+    /// A head, then chunks.
+    Stream {
+        chunks: u32,
+        resets: bool,
+    },
+}
+
+/// What a job's handler does, and how long each step of that takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Script {
+    pub(super) kind: Kind,
+    pub(super) work: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing has come.
+    Waiting,
+    /// An answer whose body goes on has come.
+    Streaming,
+    /// The last delivery has come.
+    Over,
+    /// The owner has left.
+    Left,
+}
+
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) handle: JobHandle,
+    pub(super) limits: Limits,
+    pub(super) deadline: Instant,
+    /// Since when it waits for a worker: its arrival, or the death of the worker that ran it.
+    pub(super) waits_since: Instant,
+    pub(super) stage: Stage,
+    /// Worker and time of the last start of its handler.
+    pub(super) started: Option<(u64, Instant)>,
+    /// When it was sent to the worker that has it.
+    pub(super) offered: Option<Instant>,
+    /// Whether it was ever sent: then the queue's bounds no longer count for it.
+    pub(super) was_offered: bool,
+    script: Script,
+    end: bool,
+    runs: u32,
+}
+
+/// What an owner does later.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    Cancel,
+    SendBody,
+    Grant,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    owners: BTreeMap<u64, Owner>,
+    /// Owners that wait for something.
+    open: BTreeSet<u64>,
+    todo: BTreeMap<(Instant, u64), (u64, Act)>,
+    acts: u64,
+    /// The serial number of the job started last, where one worker must keep the order.
+    last_started: Option<u64>,
+    in_order: bool,
+    /// Workers claim what they start.
+    claims: bool,
+    pub(super) abandoned: bool,
+    pub(super) delivered: u64,
+}
+
+impl Clients {
+    pub(super) fn new(claims: bool, in_order: bool) -> Self {
+        Self {
+            claims,
+            in_order,
+            ..Self::default()
+        }
+    }
+
+    /// A new owner; its place in deliveries is the serial number.
+    pub(super) fn add(
+        &mut self,
+        serial: u64,
+        handle: JobHandle,
+        (limits, deadline, end): (Limits, Instant, bool),
+        script: Script,
+        now: Instant,
+    ) {
+        let owner = Owner {
+            handle,
+            limits,
+            deadline,
+            waits_since: now,
+            stage: Stage::Waiting,
+            started: None,
+            offered: None,
+            was_offered: false,
+            script,
+            end,
+            runs: 0,
+        };
+        self.owners.insert(serial, owner);
+        self.open.insert(serial);
+    }
+
+    pub(super) fn later(&mut self, at: Instant, serial: u64, act: Act) {
+        self.acts += 1;
+        self.todo.insert((at, self.acts), (serial, act));
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.todo.first_key_value().map(|(&(at, _), _)| at)
+    }
+
+    /// The act that is due, unless its owner is no longer there.
+    pub(super) fn next_act(&mut self) -> Option<(u64, JobHandle, Act)> {
+        let (_, (serial, act)) = self.todo.pop_first()?;
+        let owner = self.owners.get(&serial)?;
+        matches!(owner.stage, Stage::Waiting | Stage::Streaming).then_some((serial, owner.handle, act))
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = (u64, &Owner)> {
+        self.open.iter().map(|serial| (*serial, &self.owners[serial]))
+    }
+
+    pub(super) fn owner(&self, serial: u64) -> Option<&Owner> {
+        self.owners.get(&serial)
+    }
+
+    /// Forgets who has left or got everything, except for jobs that a worker still runs.
+    pub(super) fn forget_all_but(&mut self, running: &BTreeSet<u64>) {
+        self.owners
+            .retain(|serial, _| self.open.contains(serial) || running.contains(serial));
+    }
+
+    fn close(&mut self, serial: u64, stage: Stage) {
+        self.open.remove(&serial);
+        self.owners
+            .get_mut(&serial)
+            .expect("an open owner is known")
+            .stage = stage;
+    }
+
+    pub(super) fn left(&mut self, serial: u64) {
+        self.close(serial, Stage::Left);
+    }
+
+    /// A job was sent to a worker.
+    pub(super) fn offered(&mut self, serial: u64, now: Instant) {
+        if let Some(owner) = self.owners.get_mut(&serial) {
+            owner.offered = Some(now);
+            owner.was_offered = true;
+        }
+    }
+
+    /// A worker starts a job's handler.
+    pub(super) fn started(&mut self, offer: Offer, worker: u64, claimed: bool, now: Instant) -> Script {
+        let owner = self
+            .owners
+            .get_mut(&offer.serial)
+            .expect("a job that is over is never started");
+        owner.runs += 1;
+        owner.started = Some((worker, now));
+        let may_repeat = owner.limits.retry == Retry::Idempotent && owner.end;
+        assert!(
+            owner.runs <= 1 + u32::from(may_repeat),
+            "job {} runs once too often",
+            offer.serial
+        );
+        if claimed {
+            assert_eq!(
+                owner.stage,
+                Stage::Waiting,
+                "a job whose owner knows its end is never claimed"
+            );
+        }
+        if self.in_order {
+            let last = self.last_started.replace(offer.serial);
+            assert!(
+                last < Some(offer.serial),
+                "job {} overtook {last:?}",
+                offer.serial
+            );
+        }
+        owner.script
+    }
+
+    /// A job whose worker is gone waits again; what has run waits from now on.
+    pub(super) fn waits_again(&mut self, serial: u64, now: Instant) {
+        let owner = self
+            .owners
+            .get_mut(&serial)
+            .expect("a job that waits has an owner");
+        let ran = if self.claims {
+            owner.started.is_some()
+        } else {
+            owner.offered.is_some()
+        };
+        if ran {
+            owner.waits_since = now;
+        }
+        (owner.started, owner.offered) = (None, None);
+    }
+
+    /// Something arrives at an owner.
+    pub(super) fn deliver(&mut self, serial: u64, delivery: &Delivery, now: Instant, dice: &mut Dice) {
+        self.delivered += 1;
+        let owner = self
+            .owners
+            .get(&serial)
+            .expect("nothing comes for a job that is over");
+        let stage = owner.stage;
+        assert!(
+            matches!(stage, Stage::Waiting | Stage::Streaming),
+            "owner {serial} gets {delivery:?} after its end ({stage:?})"
+        );
+        match delivery {
+            Delivery::Answer(answer) => {
+                assert_eq!(stage, Stage::Waiting, "one answer comes");
+                assert_eq!(
+                    answer.body(),
+                    &serial.to_le_bytes()[..],
+                    "the answer is the owner's own"
+                );
+                assert!(owner.runs > 0, "only a handler answers");
+                if answer.ended() {
+                    self.close(serial, Stage::Over);
+                } else {
+                    self.owners.get_mut(&serial).expect("it was there above").stage = Stage::Streaming;
+                }
+            }
+            Delivery::Chunk { bytes, end } => {
+                assert_eq!(stage, Stage::Streaming, "a body follows its head");
+                assert_eq!(bytes, &serial.to_le_bytes()[..], "the body is the owner's own");
+                if *end {
+                    self.close(serial, Stage::Over);
+                } else {
+                    self.later(now + dice.micros(10, 2000), serial, Act::Grant);
+                }
+            }
+            Delivery::Window(_) => self.later(now + dice.micros(10, 2000), serial, Act::SendBody),
+            Delivery::Failed(failure) => {
+                self.check_failure(owner, failure, now);
+                self.close(serial, Stage::Over);
+            }
+        }
+    }
+
+    /// Since when a job runs, as far as the server can know: without claim words, since it was sent.
+    pub(super) fn seems_started(&self, owner: &Owner) -> Option<Instant> {
+        if self.claims {
+            owner.started.map(|(_, at)| at)
+        } else {
+            owner.offered
+        }
+    }
+
+    /// No limit is said to have passed that has not, nobody to have died who lives.
+    fn check_failure(&self, owner: &Owner, failure: &Failure, now: Instant) {
+        let kind = owner.script.kind;
+        match failure {
+            Failure::QueueTimeout { queue_timeout } => {
+                assert_eq!(owner.limits.queue_timeout, *queue_timeout);
+                assert!(now >= owner.waits_since + *queue_timeout, "{failure} is true");
+                assert!(self.seems_started(owner).is_none(), "what runs does not wait");
+            }
+            Failure::RunTimeout { run_timeout } => {
+                let started = self
+                    .seems_started(owner)
+                    .expect("what does not run has no run time");
+                assert!(now >= started + *run_timeout, "{failure} is true");
+            }
+            Failure::DeadlinePassed => assert!(now >= owner.deadline, "{failure} is true"),
+            Failure::WorkerDied { .. } if self.claims => assert!(owner.runs > 0, "{failure} is true"),
+            Failure::WorkerDied { .. } => assert!(owner.was_offered, "{failure} may be true"),
+            Failure::ResponseReset => assert!(
+                matches!(kind, Kind::Reset | Kind::Stream { resets: true, .. }),
+                "no other handler gives up: {kind:?}"
+            ),
+            Failure::Stopping { .. } => assert!(self.abandoned, "a stopped pool finishes what it has"),
+            Failure::QueueFull { .. } | Failure::QueueBytesFull { .. } | Failure::NotStarting { .. } => {
+                panic!("an accepted job fails with {failure}")
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The metrics that there are. The reference in docs/reference/metrics.md is made from this list.
+
+/// Metrics of one name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// The names of its labels, in their order.
+    pub(super) labels: &'static [&'static str],
+    pub(super) help: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+macro_rules! families {
+    ($($id:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(pub(super) const $id: Family =
+            Family { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };)*
+
+        /// Every family, in the order of the exposition.
+        #[cfg(test)]
+        pub(super) const ALL: &[Family] = &[$($id),*];
+    };
+}
+
+families! {
+    BUILD_INFO = Gauge "forebay_build_info" ["version"] "Always 1.";
+    START_TIME = Gauge "process_start_time_seconds" [] "When the server was started, in seconds since 1970.";
+    CPU = Counter "process_cpu_seconds_total" [] "Processor time of the server without its workers.";
+    RSS = Gauge "process_resident_memory_bytes" [] "Resident memory of the server without its workers.";
+    OPEN_FDS = Gauge "process_open_fds" [] "Open file descriptors of the server.";
+    GENERATION = Gauge "forebay_generation" [] "Configurations that have been in force since the start.";
+    RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
+    LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log that came faster than they could be written.";
+    CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
+    CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
+    CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
+    REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
+    REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival to the end of its answer, for requests that were answered.";
+    POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
+    POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
+    POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";
+    POOL_FAULTED = Counter "forebay_pool_jobs_faulted_total" ["pool"] "Jobs whose handler threw.";
+    POOL_CANCELLED = Counter "forebay_pool_jobs_cancelled_total" ["pool"] "Jobs whose client left before the answer.";
+    POOL_FAILED = Counter "forebay_pool_jobs_failed_total" ["pool", "reason"] "Accepted jobs that failed.";
+    POOL_REFUSED = Counter "forebay_pool_jobs_refused_total" ["pool", "reason"] "Jobs refused at once.";
+    POOL_QUEUE = Gauge "forebay_pool_queue_jobs" ["pool"] "Jobs that wait for a worker.";
+    POOL_QUEUE_MAX = Gauge "forebay_pool_queue_jobs_max" ["pool"] "Most jobs that may wait: queue_max.";
+    POOL_QUEUE_BYTES = Gauge "forebay_pool_queue_bytes" ["pool"] "Bytes of the jobs that wait.";
+    POOL_WORKERS = Gauge "forebay_pool_workers" ["pool", "phase"] "Workers of the pool in force.";
+    POOL_WORKERS_RSS = Gauge "forebay_pool_workers_resident_memory_bytes" ["pool"] "Resident memory of the workers together.";
+    POOL_WORKERS_STARTED = Counter "forebay_pool_workers_started_total" ["pool"] "Worker processes started.";
+    POOL_WORKERS_ENDED = Counter "forebay_pool_workers_ended_total" ["pool", "cause"] "Worker processes that ended.";
+    POOL_WAIT = Histogram "forebay_pool_wait_seconds" ["pool"] "From a job's arrival until it was sent to a worker.";
+    POOL_RUN = Histogram "forebay_pool_run_seconds" ["pool"] "How long handlers ran, as workers report it.";
+    POOL_STRAY_FRAMES = Counter "forebay_pool_stray_frames_total" ["pool"] "Frames of workers for jobs that were over.";
+    POOL_RETIRING_WORKERS = Gauge "forebay_pool_retiring_workers" ["pool"] "Workers of before a reload that have not ended.";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// docs/reference/metrics.md has this table.
+    fn table() -> String {
+        let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
+        for family in ALL {
+            let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+            writeln!(
+                table,
+                "| `{}` | {} | {} | {} |",
+                family.name,
+                family.kind.name(),
+                labels.join(", "),
+                family.help
+            )
+            .unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn the_reference_of_metrics_is_fresh() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
+        let found = std::fs::read_to_string(file).unwrap();
+        let start = found.find("| name | type |").expect("the reference has a table");
+        let end = found[start..]
+            .find("\n\n")
+            .map_or(found.len(), |end| start + end + 1);
+        if std::env::var_os("FOREBAY_REFRESH").is_some() {
+            std::fs::write(file, format!("{}{}{}", &found[..start], table(), &found[end..])).unwrap();
+            return;
+        }
+        assert_eq!(
+            found[start..end],
+            table(),
+            "docs/reference/metrics.md is stale; refresh it: FOREBAY_REFRESH=1 cargo test -p forebay-server --lib metrics"
+        );
+    }
+}

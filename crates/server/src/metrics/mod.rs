@@ -1,0 +1,15 @@
+//! What the server counts, kept across reloads, and how monitoring reads it.
+
+mod durations;
+mod families;
+mod pools;
+mod process;
+mod prometheus;
+mod routes;
+
+pub(crate) use self::{
+    pools::PoolBook,
+    process::ProcessUse,
+    prometheus::{Facts, exposition},
+    routes::{RouteBook, RouteCounts, RouteTotals},
+};

@@ -1,0 +1,289 @@
+//! The text that Prometheus reads: exposition format 0.0.4.
+
+use std::{fmt::Write, time::Duration};
+
+use forebay_pool::{EndCause, Readiness, Status};
+
+use super::{
+    ProcessUse, RouteTotals,
+    families::{self, Family, Kind},
+    pools::PoolStates,
+    routes::CLASSES,
+};
+use crate::front::ConnectionCounts;
+
+/// Upper bounds of the exported buckets, in microseconds: 16 us to 67 s. Powers of two are bounds of the histograms inside too, so that
+/// the exported counts are exact.
+const BOUNDS_US: [u64; 23] = {
+    let mut bounds = [16; 23];
+    let mut at = 1;
+    while at < bounds.len() {
+        bounds[at] = bounds[at - 1] * 2;
+        at += 1;
+    }
+    bounds
+};
+/// The phases of a worker.
+const PHASES: [&str; 5] = ["starting", "ready", "draining", "terminating", "killed"];
+
+/// Everything that is exported, at one moment.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) version: &'static str,
+    /// Since 1970.
+    pub(crate) started_at: Duration,
+    pub(crate) process: ProcessUse,
+    pub(crate) generation: u64,
+    pub(crate) reloads_refused: u64,
+    pub(crate) log_lines_lost: u64,
+    pub(crate) connections: ConnectionCounts,
+    pub(crate) routes: Vec<RouteTotals>,
+    pub(crate) pools: PoolStates,
+}
+
+/// The facts as text.
+pub(crate) fn exposition(facts: &Facts) -> String {
+    let mut text = Text::default();
+    server(&mut text, facts);
+    routes(&mut text, &facts.routes);
+    pools(&mut text, &facts.pools);
+    text.out
+}
+
+fn server(text: &mut Text, facts: &Facts) {
+    text.one(&families::BUILD_INFO, &[facts.version], 1.0);
+    text.one(&families::START_TIME, &[], facts.started_at.as_secs_f64());
+    text.one(&families::CPU, &[], facts.process.cpu.as_secs_f64());
+    if let Some(bytes) = facts.process.rss_bytes {
+        text.one(&families::RSS, &[], bytes as f64);
+    }
+    if let Some(fds) = facts.process.open_fds {
+        text.one(&families::OPEN_FDS, &[], fds as f64);
+    }
+    text.one(&families::GENERATION, &[], facts.generation as f64);
+    text.one(&families::RELOADS_REFUSED, &[], facts.reloads_refused as f64);
+    text.one(&families::LOG_LINES_LOST, &[], facts.log_lines_lost as f64);
+    text.one(&families::CONNECTIONS_OPEN, &[], facts.connections.open as f64);
+    text.one(
+        &families::CONNECTIONS_ACCEPTED,
+        &[],
+        facts.connections.accepted as f64,
+    );
+    text.one(
+        &families::CONNECTIONS_TURNED_AWAY,
+        &[],
+        facts.connections.turned_away as f64,
+    );
+}
+
+fn routes(text: &mut Text, routes: &[RouteTotals]) {
+    text.family(&families::REQUESTS);
+    for route in routes {
+        for (class, count) in CLASSES.iter().zip(route.classes) {
+            text.sample(&families::REQUESTS, &[&route.name, class], count as f64);
+        }
+    }
+    text.family(&families::REQUEST_DURATION);
+    for route in routes {
+        let buckets = BOUNDS_US.map(|bound| route.durations.below(bound));
+        let sum = route.durations.sum_us as f64 / 1e6;
+        text.histogram(
+            &families::REQUEST_DURATION,
+            &route.name,
+            &buckets,
+            route.durations.count(),
+            sum,
+        );
+    }
+}
+
+fn pools(text: &mut Text, pools: &PoolStates) {
+    type Value = fn(&Status) -> f64;
+    let simple: [(&Family, Value); 9] = [
+        (&families::POOL_READY, |pool| {
+            f64::from(u8::from(pool.readiness == Readiness::Ready))
+        }),
+        (&families::POOL_ACCEPTED, |pool| pool.counters.accepted as f64),
+        (&families::POOL_ANSWERED, |pool| pool.counters.answered as f64),
+        (&families::POOL_FAULTED, |pool| pool.counters.faulted as f64),
+        (&families::POOL_CANCELLED, |pool| pool.counters.cancelled as f64),
+        (&families::POOL_QUEUE, |pool| pool.queued as f64),
+        (&families::POOL_QUEUE_MAX, |pool| pool.queue_max as f64),
+        (&families::POOL_QUEUE_BYTES, |pool| pool.queued_bytes as f64),
+        (&families::POOL_STRAY_FRAMES, |pool| {
+            pool.counters.stray_frames as f64
+        }),
+    ];
+    for (family, value) in simple {
+        text.family(family);
+        for pool in &pools.current {
+            text.sample(family, &[&pool.name], value(pool));
+        }
+    }
+    text.family(&families::POOL_FAILED);
+    for pool in &pools.current {
+        for (reason, count) in &pool.counters.failed {
+            text.sample(&families::POOL_FAILED, &[&pool.name, reason], *count as f64);
+        }
+    }
+    text.family(&families::POOL_REFUSED);
+    for pool in &pools.current {
+        for (reason, count) in &pool.counters.refused {
+            text.sample(&families::POOL_REFUSED, &[&pool.name, reason], *count as f64);
+        }
+    }
+    workers(text, pools);
+    text.family(&families::POOL_WAIT);
+    for pool in &pools.current {
+        text.timings(&families::POOL_WAIT, &pool.name, &pool.timings.wait_us);
+    }
+    text.family(&families::POOL_RUN);
+    for pool in &pools.current {
+        text.timings(&families::POOL_RUN, &pool.name, &pool.timings.run_us);
+    }
+}
+
+fn workers(text: &mut Text, pools: &PoolStates) {
+    text.family(&families::POOL_WORKERS);
+    for pool in &pools.current {
+        for phase in PHASES {
+            let count = pool.workers.iter().filter(|worker| worker.phase == phase).count();
+            text.sample(&families::POOL_WORKERS, &[&pool.name, phase], count as f64);
+        }
+    }
+    text.family(&families::POOL_WORKERS_RSS);
+    for pool in &pools.current {
+        let bytes: u64 = pool.workers.iter().filter_map(|worker| worker.rss_bytes).sum();
+        text.sample(&families::POOL_WORKERS_RSS, &[&pool.name], bytes as f64);
+    }
+    text.family(&families::POOL_WORKERS_STARTED);
+    for pool in &pools.current {
+        text.sample(
+            &families::POOL_WORKERS_STARTED,
+            &[&pool.name],
+            pool.counters.started as f64,
+        );
+    }
+    text.family(&families::POOL_WORKERS_ENDED);
+    for pool in &pools.current {
+        for cause in EndCause::ALL {
+            let count = pool.counters.ended.get(&cause).copied().unwrap_or(0);
+            text.sample(
+                &families::POOL_WORKERS_ENDED,
+                &[&pool.name, cause.name()],
+                count as f64,
+            );
+        }
+    }
+    text.family(&families::POOL_RETIRING_WORKERS);
+    for pool in &pools.current {
+        let of_name = pools.retiring.iter().filter(|other| other.name == pool.name);
+        let count: usize = of_name.map(|other| other.workers.len()).sum();
+        text.sample(&families::POOL_RETIRING_WORKERS, &[&pool.name], count as f64);
+    }
+}
+
+/// The text as far as it is written.
+#[derive(Debug, Default)]
+struct Text {
+    out: String,
+}
+
+impl Text {
+    /// Begins a family; its samples follow.
+    fn family(&mut self, family: &Family) {
+        let Family { name, help, .. } = family;
+        writeln!(
+            self.out,
+            "# HELP {name} {help}\n# TYPE {name} {}",
+            family.kind.name()
+        )
+        .expect("a String takes everything");
+    }
+
+    /// A family of one sample.
+    fn one(&mut self, family: &Family, values: &[&str], value: f64) {
+        self.family(family);
+        self.sample(family, values, value);
+    }
+
+    fn sample(&mut self, family: &Family, values: &[&str], value: f64) {
+        self.line(
+            family.name,
+            "",
+            family.labels.iter().copied().zip(values.iter().copied()),
+            value,
+        );
+    }
+
+    fn histogram(
+        &mut self,
+        family: &Family,
+        of: &str,
+        buckets: &[u64; BOUNDS_US.len()],
+        count: u64,
+        sum: f64,
+    ) {
+        debug_assert_eq!(family.kind, Kind::Histogram);
+        let label = (family.labels[0], of);
+        for (bound, below) in BOUNDS_US.iter().zip(buckets) {
+            let bound = (*bound as f64 / 1e6).to_string();
+            self.line(
+                family.name,
+                "_bucket",
+                [label, ("le", bound.as_str())].into_iter(),
+                *below as f64,
+            );
+        }
+        self.line(
+            family.name,
+            "_bucket",
+            [label, ("le", "+Inf")].into_iter(),
+            count as f64,
+        );
+        self.line(family.name, "_sum", std::iter::once(label), sum);
+        self.line(family.name, "_count", std::iter::once(label), count as f64);
+    }
+
+    /// A pool's histogram. Its sum is that of the middles of its buckets, within one per cent of the truth.
+    fn timings(&mut self, family: &Family, pool: &str, micros: &hdrhistogram::Histogram<u64>) {
+        let buckets = BOUNDS_US.map(|bound| micros.count_between(0, bound - 1));
+        let sum = micros.mean() * micros.len() as f64 / 1e6;
+        self.histogram(family, pool, &buckets, micros.len(), sum);
+    }
+
+    fn line<'l>(
+        &mut self,
+        name: &str,
+        suffix: &str,
+        labels: impl Iterator<Item = (&'l str, &'l str)>,
+        value: f64,
+    ) {
+        self.out.push_str(name);
+        self.out.push_str(suffix);
+        let mut open = '{';
+        for (label, of) in labels {
+            self.out.push(open);
+            open = ',';
+            self.out.push_str(label);
+            self.out.push_str("=\"");
+            put_escaped(&mut self.out, of);
+            self.out.push('"');
+        }
+        if open == ',' {
+            self.out.push('}');
+        }
+        writeln!(self.out, " {value}").expect("a String takes everything");
+    }
+}
+
+fn put_escaped(out: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            plain => out.push(plain),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What routes count. A route of the same name goes on counting after a reload.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::durations::{Durations, Recorder, add};
+use crate::config;
+
+/// Names of the classes of answers, by the first digit of their status; 0 is for requests whose client left before an answer.
+pub(crate) const CLASSES: [&str; 6] = ["gone", "1xx", "2xx", "3xx", "4xx", "5xx"];
+/// What requests count for that no route takes.
+const UNROUTED: &str = "(none)";
+
+/// Counts of one route. Each I/O thread counts for itself, so that no two cores write the same memory.
+#[derive(Debug)]
+pub(crate) struct RouteCounts {
+    name: String,
+    threads: Box<[ThreadCounts]>,
+}
+
+/// The counts of one thread, alone on its cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct ThreadCounts {
+    classes: [AtomicU64; CLASSES.len()],
+    durations: Recorder,
+}
+
+impl RouteCounts {
+    fn new(name: &str, threads: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            threads: (0..threads).map(|_| ThreadCounts::default()).collect(),
+        }
+    }
+
+    /// The route's name, which no other has: methods if it names any, host if it has one, path.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn of_thread(&self, thread: usize) -> &ThreadCounts {
+        &self.threads[thread]
+    }
+
+    pub(crate) fn totals(&self) -> RouteTotals {
+        let mut totals = RouteTotals {
+            name: self.name.clone(),
+            classes: [0; CLASSES.len()],
+            durations: Durations::default(),
+        };
+        for thread in &self.threads {
+            for (sum, class) in totals.classes.iter_mut().zip(&thread.classes) {
+                *sum += class.load(Ordering::Relaxed);
+            }
+            totals.durations.add(&thread.durations);
+        }
+        totals
+    }
+}
+
+impl ThreadCounts {
+    /// Counts a request: the status of its answer, 0 when its client left before, and the time from its arrival to the answer's end.
+    /// Only the thread itself may call this.
+    pub(crate) fn count(&self, status: u16, duration: Duration) {
+        let class = usize::from(status / 100).min(CLASSES.len() - 1);
+        add(&self.classes[class], 1);
+        if class > 0 {
+            self.durations.record(duration);
+        }
+    }
+}
+
+/// A route's counts on all threads.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteTotals {
+    pub(crate) name: String,
+    /// Requests by class, in the order of [`CLASSES`].
+    pub(crate) classes: [u64; CLASSES.len()],
+    /// Of the requests that were answered.
+    pub(crate) durations: Durations,
+}
+
+/// The counts of all routes, by name.
+#[derive(Debug)]
+pub(crate) struct RouteBook {
+    threads: usize,
+    unrouted: Arc<RouteCounts>,
+    routes: Mutex<BTreeMap<String, Arc<RouteCounts>>>,
+}
+
+impl RouteBook {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            threads,
+            unrouted: Arc::new(RouteCounts::new(UNROUTED, threads)),
+            routes: Mutex::default(),
+        }
+    }
+
+    /// The counts of requests that no route takes.
+    pub(crate) fn unrouted(&self) -> Arc<RouteCounts> {
+        self.unrouted.clone()
+    }
+
+    /// The counts of a route.
+    pub(crate) fn of(&self, route: &config::Route) -> Arc<RouteCounts> {
+        let name = name_of(route);
+        let mut routes = self.routes.lock();
+        let counts = routes
+            .entry(name)
+            .or_insert_with_key(|name| Arc::new(RouteCounts::new(name, self.threads)));
+        counts.clone()
+    }
+
+    /// Forgets the routes that are not among these.
+    pub(crate) fn keep(&self, routes: &[config::Route]) {
+        let names: Vec<String> = routes.iter().map(name_of).collect();
+        self.routes.lock().retain(|name, _| names.contains(name));
+    }
+
+    /// Every route's counts, by name; those of requests without a route first.
+    pub(crate) fn totals(&self) -> Vec<RouteTotals> {
+        let routes: Vec<_> = self.routes.lock().values().cloned().collect();
+        std::iter::once(&self.unrouted)
+            .chain(&routes)
+            .map(|counts| counts.totals())
+            .collect()
+    }
+}
+
+fn name_of(route: &config::Route) -> String {
+    let host = route.host.as_deref().unwrap_or_default();
+    if route.methods.is_empty() {
+        return format!("{host}{}", route.path);
+    }
+    format!("{} {host}{}", route.methods.join(","), route.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(text: &str) -> config::Route {
+        let text = format!("[[route]]\n{text}\nrespond = {{ text = \"\" }}");
+        let surroundings = config::Surroundings::real();
+        let config =
+            config::Config::parse(&text, std::path::Path::new("/forebay.toml"), &surroundings).unwrap();
+        config.routes[0].clone()
+    }
+
+    #[test]
+    fn a_route_is_named_by_all_that_tells_it_apart() {
+        assert_eq!(name_of(&route("path = \"/a/:b\"")), "/a/:b");
+        let text = "path = \"/a\"\nmethods = [\"GET\", \"PUT\"]\nhost = \"b.example\"";
+        assert_eq!(name_of(&route(text)), "GET,PUT b.example/a");
+    }
+
+    #[test]
+    fn counts_go_on_after_a_reload_and_are_those_of_all_threads() {
+        let book = RouteBook::new(2);
+        let (a, b) = (route("path = \"/a\""), route("path = \"/b\""));
+        book.of(&a).of_thread(0).count(200, Duration::from_millis(1));
+        book.of(&b).of_thread(0).count(200, Duration::from_millis(1));
+        book.keep(std::slice::from_ref(&a));
+        book.of(&a).of_thread(1).count(503, Duration::from_millis(2));
+        book.of(&a).of_thread(1).count(0, Duration::from_millis(2));
+        let totals = book.totals();
+        let names: Vec<_> = totals.iter().map(|route| route.name.as_str()).collect();
+        assert_eq!(names, ["(none)", "/a"]);
+        assert_eq!(totals[1].classes, [1, 0, 1, 0, 0, 1]);
+        assert_eq!(
+            (totals[1].durations.count(), totals[1].durations.sum_us),
+            (2, 3_000)
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! Who runs when, and what becomes of those for whom there is no room.
+
+use std::time::{Duration, Instant};
+
+use forebay_testkit::{Client, Load, Response, Server, wait_until};
+
+use crate::support::{ONE_WORKER, Runtime, TOOLBOX, node, noted, open, wait_for_note, wait_until_ready};
+
+/// Sends a request on a connection of its own without waiting for its answer.
+fn ask(server: &Server, target: &str) -> Client {
+    let mut client = server.connect();
+    client.request("GET", target);
+    client
+}
+
+/// Waits until so many of these have an answer, and takes them out.
+fn answers_of(clients: &mut Vec<Client>, count: usize) -> Vec<Response> {
+    let mut answers = Vec::new();
+    wait_until(&format!("{count} answers"), || {
+        clients.retain_mut(|client| match client.poll_response() {
+            Some(answer) => {
+                answers.push(answer);
+                false
+            }
+            None => true,
+        });
+        answers.len() >= count
+    });
+    answers
+}
+
+#[test]
+fn a_worker_runs_one_request_at_a_time_even_when_its_handler_gives_way() {
+    for runtime in Runtime::BOTH {
+        let server = runtime.pool(TOOLBOX, ONE_WORKER).start();
+        let report = Load::on(&server, "/turn").connections(12).requests(300).run();
+        report.assert_each_answered(&[200]);
+        let notes = noted(&server);
+        assert_eq!(notes.len(), 600);
+        for turn in notes.chunks(2) {
+            assert_eq!(turn, ["begin", "end"], "{runtime:?}");
+        }
+    }
+}
+
+#[test]
+fn concurrency_lets_so_many_run_at_a_time_and_no_more() {
+    for runtime in Runtime::BOTH {
+        let keys = format!("{ONE_WORKER}\nconcurrency = 4");
+        let server = runtime.pool(TOOLBOX, &keys).start();
+        let mut clients: Vec<_> = (0..10)
+            .map(|n| ask(&server, &format!("/wait/gate/{n}")))
+            .collect();
+        wait_until("four to run", || noted(&server).len() == 4);
+        open(&server, "gate");
+        let most = clients
+            .iter_mut()
+            .map(|client| client.response().json()["mostRunning"].as_u64());
+        assert_eq!(most.max(), Some(Some(4)), "{runtime:?}");
+    }
+}
+
+#[test]
+fn one_worker_answers_in_the_order_of_arrival() {
+    let server = node(TOOLBOX, ONE_WORKER).threads(1).start();
+    let mut clients: Vec<_> = (0..40)
+        .map(|_| {
+            let mut client = server.connect();
+            assert_eq!(client.get("/here").status, 200);
+            client
+        })
+        .collect();
+    let mut first = ask(&server, "/hold/gate/first");
+    wait_for_note(&server, "begin first");
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.request("GET", &format!("/hold/gate/{number}"));
+    }
+    open(&server, "gate");
+    assert_eq!(first.response().status, 200);
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+    let order: Vec<_> = noted(&server)
+        .iter()
+        .filter_map(|line| line.strip_prefix("begin ").map(str::to_owned))
+        .collect();
+    let expected: Vec<_> = std::iter::once("first".to_owned())
+        .chain((0..40).map(|number| number.to_string()))
+        .collect();
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn a_full_queue_refuses_at_once_with_503_and_retry_after() {
+    let keys = format!("{ONE_WORKER}\nqueue_max = 4");
+    let server = node(TOOLBOX, &keys).start();
+    let mut running = ask(&server, "/hold/gate/running");
+    wait_for_note(&server, "begin running");
+    let mut clients: Vec<_> = (0..20)
+        .map(|n| ask(&server, &format!("/hold/gate/{n}")))
+        .collect();
+    for refused in answers_of(&mut clients, 16) {
+        assert_eq!(refused.status, 503);
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        assert!(refused.detail().contains("queue_max 4"), "{}", refused.detail());
+    }
+    assert_eq!(server.get("/here").status, 200, "others are not kept waiting");
+    open(&server, "gate");
+    assert_eq!(running.response().status, 200);
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200, "what was accepted is answered");
+    }
+}
+
+#[test]
+fn a_queue_with_no_room_for_the_bytes_refuses_at_once() {
+    let keys = format!("{ONE_WORKER}\nqueue_bytes_max = \"64KiB\"");
+    let server = node(TOOLBOX, &keys).start();
+    let mut running = ask(&server, "/hold/gate/running");
+    wait_for_note(&server, "begin running");
+    let mut clients: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = server.connect();
+            client.post("/echo", &[b'x'; 20 * 1024]);
+            client
+        })
+        .collect();
+    // Three times 20 KiB fit into 64 KiB.
+    for refused in answers_of(&mut clients, 5) {
+        assert_eq!(refused.status, 503);
+        assert!(refused.header("retry-after").is_some());
+        assert!(
+            refused.detail().contains("queue_bytes_max 65536"),
+            "{}",
+            refused.detail()
+        );
+    }
+    open(&server, "gate");
+    assert_eq!(running.response().status, 200);
+    for client in &mut clients {
+        assert_eq!(client.response().body.len(), 20 * 1024);
+    }
+}
+
+#[test]
+fn a_request_that_waits_too_long_gets_503_and_never_runs() {
+    let keys = format!("{ONE_WORKER}\nqueue_timeout = \"200ms\"");
+    let server = node(TOOLBOX, &keys).start();
+    wait_until_ready(&server);
+    let mut running = ask(&server, "/hold/gate/running");
+    wait_for_note(&server, "begin running");
+    let begun = Instant::now();
+    let answer = server.get("/hold/gate/late");
+    assert_eq!(answer.status, 503);
+    assert!(answer.header("retry-after").is_some());
+    assert!(answer.detail().contains("queue_timeout"), "{}", answer.detail());
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+    open(&server, "gate");
+    assert_eq!(running.response().status, 200);
+    assert_eq!(server.get("/hold/gate/next").status, 200);
+    assert!(!noted(&server).contains(&"begin late".to_owned()));
+}
+
+#[test]
+fn a_route_narrows_the_queue_timeout_for_itself() {
+    let server = node(
+        TOOLBOX,
+        &format!("{ONE_WORKER}\n[[route]]\npath = \"/pid\"\npool = \"api\"\nqueue_timeout = \"150ms\""),
+    )
+    .start();
+    let mut running = ask(&server, "/hold/gate/running");
+    wait_for_note(&server, "begin running");
+    let mut patient = ask(&server, "/hold/gate/patient");
+    assert_eq!(server.get("/pid").status, 503);
+    open(&server, "gate");
+    assert_eq!(running.response().status, 200);
+    assert_eq!(patient.response().status, 200);
+}
+
+#[test]
+fn nothing_waits_behind_a_slow_request_while_another_worker_is_free() {
+    for runtime in Runtime::BOTH {
+        let server = runtime.pool(TOOLBOX, "workers = { min = 2, max = 2 }").start();
+        // Fast jobs first, so that both workers are trusted with jobs ahead of the one they run.
+        let load = Load::on(&server, "/echo").connections(32).requests(4000);
+        load.run().assert_each_answered(&[200]);
+        let under_way = load.clone().requests(usize::MAX);
+        let running = under_way.start();
+        let mut slow = ask(&server, "/hold/gate/slow");
+        wait_for_note(&server, "begin slow");
+        let many = load.run();
+        under_way.end();
+        let rest = running.join().expect("the load does not panic");
+        open(&server, "gate");
+        assert_eq!(slow.response().status, 200);
+        for report in [many, rest] {
+            report.assert_each_answered(&[200]);
+            let slowest = report.times.last().copied().unwrap_or_default();
+            assert!(
+                slowest < Duration::from_secs(2),
+                "{runtime:?}: one waited for {slowest:?}"
+            );
+        }
+    }
+}
+
+/// A worker that does 100 a second, and ten times as many requests.
+#[test]
+fn overload_is_refused_at_once_and_what_is_accepted_is_answered_in_bounded_time() {
+    let keys = format!("{ONE_WORKER}\nqueue_max = 20");
+    let server = node(TOOLBOX, &keys).start();
+    let begin = Load::on(&server, "/block/10")
+        .connections(40)
+        .pause_after_refusal(Duration::from_millis(20));
+    begin.clone().requests(300).run();
+    let before = server.process().rss_bytes();
+    let report = begin.requests(2500).run();
+    let after = server.process().rss_bytes();
+    report.assert_each_answered(&[200, 503]);
+    let (accepted, refused) = (report.with_status(200), report.with_status(503));
+    assert!(refused > 5 * accepted, "not much of an overload: {report}");
+    let rate = accepted as f64 / report.elapsed.as_secs_f64();
+    let bound = Duration::from_secs_f64(2.0 * 20.0 / rate);
+    let p99 = report.percentile(99);
+    assert!(p99 <= bound, "p99 {p99:?} at {rate:.0}/s, bound {bound:?}");
+    let refusal = report.refusal_times[report.refusal_times.len() / 2];
+    assert!(
+        refusal < Duration::from_millis(100),
+        "a refusal takes {refusal:?}"
+    );
+    assert!(after < before + (8 << 20), "memory went from {before} to {after}");
+}
