@@ -71,6 +71,8 @@ pub(super) struct Nature {
     pub(super) chaos: bool,
     /// Per mille of jobs whose handlers misbehave.
     pub(super) misbehaving: u64,
+    /// Microseconds between jobs, on average; chaos changes from one to another.
+    pub(super) gaps_us: [u64; 6],
 }
 
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl World {
             supervisor_due: Some(now),
             rest: None,
             idle_since: None,
-            arrival_gap_us: 2_000,
+            arrival_gap_us: nature.gaps_us[2],
             weather: Weather::Fine,
             serials: 0,
             steps_at_once: 0,
@@ -503,7 +505,7 @@ impl World {
         self.next_chaos = Some(self.now + self.dice.pause(200_000));
         let dice = &mut self.dice;
         match dice.between(0, 9) {
-            0 => self.arrival_gap_us = [100, 300, 1_000, 5_000, 50_000, 2_000_000][dice.size(0, 5)],
+            0 => self.arrival_gap_us = self.nature.gaps_us[dice.size(0, 5)],
             1 => {
                 let min = dice.size(0, 3);
                 let max = (min + dice.size(0, 3)).max(1);
