@@ -44,7 +44,7 @@ pub(crate) enum ControlError {
     Broken { socket: PathBuf, source: io::Error },
     /// The server understood, and refuses.
     #[error("the server refuses: {detail}")]
-    Refused { status: u16, detail: String },
+    Refused { detail: String },
 }
 
 /// A server's control socket.
@@ -131,7 +131,6 @@ impl Control {
             .read_to_string(&mut text)
             .map_err(|source| self.broken(source))?;
         Err(ControlError::Refused {
-            status: answer.status,
             detail: detail(&text, answer.status),
         })
     }

@@ -21,7 +21,17 @@ pub(crate) fn complaint(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Whether standard error takes colour: it is a terminal, and `NO_COLOR` (no-color.org) is unset or empty.
+/// Whether standard output is read by a person.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether standard output takes colour: it is a terminal, and `NO_COLOR` (no-color.org) is unset or empty.
+pub(crate) fn in_colour() -> bool {
+    is_terminal() && colour_is_wanted()
+}
+
+/// Whether standard error takes colour, likewise.
 pub(crate) fn complaints_in_colour() -> bool {
     io::stderr().is_terminal() && colour_is_wanted()
 }

@@ -14,12 +14,16 @@ pub(crate) struct Arguments {
     config: ConfigFile,
     #[command(flatten)]
     overrides: Overrides,
+    /// Reload when the configuration, a handler or a file beside it changes. Example: forebay serve --watch
+    #[arg(long)]
+    watch: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> {
     let Arguments {
         config: ConfigFile { config: file },
         overrides,
+        watch,
     } = arguments;
     let load = move || -> anyhow::Result<Config> {
         let mut config = Config::load(&file)?;
@@ -34,7 +38,7 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
         let logging = logging::init(&config.log)?;
         let reload = Reload {
             load: Box::new(move || load().map_err(Into::into)),
-            watch: false,
+            watch,
         };
         let server = Server::start(config, reload, logging.handle())?;
         announce(&server, started)?;
