@@ -79,7 +79,7 @@ fn requests_are_counted_by_route_and_class() {
 
 #[test]
 fn metrics_are_in_the_form_that_prometheus_reads() {
-    let server = fake("obey", ONE_WORKER).admin().start();
+    let server = fake("well", ONE_WORKER).admin().start();
     server.get("/here");
     let metrics = server.admin().get("/metrics");
     assert_eq!(
@@ -139,7 +139,7 @@ fn the_status_names_every_worker() {
 
 #[test]
 fn the_admin_listener_only_reads() {
-    let server = fake("obey", ONE_WORKER).admin().start();
+    let server = fake("well", ONE_WORKER).admin().start();
     let mut admin = server.admin();
     for path in ["/health/live", "/metrics", "/status"] {
         admin.request("POST", path);

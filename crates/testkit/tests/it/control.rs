@@ -16,7 +16,7 @@ fn order(client: &mut Client, method: &str, path: &str, body: &str) -> Response 
 
 #[test]
 fn only_the_servers_user_may_open_the_socket_and_it_goes_with_the_server() {
-    let mut server = fake("obey", ONE_WORKER).admin().start();
+    let mut server = fake("well", ONE_WORKER).admin().start();
     let socket = server.folder().path().join("control.sock");
     let mode = socket.metadata().expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -120,7 +120,7 @@ fn the_server_is_stopped_as_by_a_signal() {
 
 #[test]
 fn what_is_no_order_is_told_what_is() {
-    let server = fake("obey", ONE_WORKER).admin().start();
+    let server = fake("well", ONE_WORKER).admin().start();
     let mut control = server.control();
     let unknown = control.get("/restart");
     assert_eq!(unknown.status, 404);
