@@ -161,11 +161,11 @@ impl Shared {
             app.pools.values().for_each(Pool::stop_now);
             return Err(error);
         }
-        self.put_in_force(Arc::new(app));
+        self.put_in_force(&Arc::new(app));
         Ok(())
     }
 
-    fn put_in_force(self: &Arc<Self>, app: Arc<App>) {
+    fn put_in_force(self: &Arc<Self>, app: &Arc<App>) {
         let generation = self.reloading.generation() + 1;
         self.pools.add(generation, app.pools.values().cloned());
         let before = self.front.replace_app(app.clone());

@@ -41,7 +41,6 @@ impl Supervisor {
             .enable_all()
             .build()?;
         thread::Builder::new().name("supervisor".into()).spawn(move || {
-            let _fatal = AbortOnPanic;
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
@@ -61,13 +60,15 @@ impl Supervisor {
     }
 }
 
-/// Without its supervisor a server has no workers and does not know it: then it must not live on.
-struct AbortOnPanic;
+/// Without the named task a server loses workers and jobs and does not know it: then it must not live on. Lies in the task itself,
+/// because the event loop catches what its tasks panic with.
+#[derive(Debug)]
+pub(crate) struct AbortOnPanic(pub(crate) &'static str);
 
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            tracing::error!(target: "forebay::pool", "the supervisor has panicked: the server ends");
+            tracing::error!(target: "forebay::pool", "the {} has panicked: the server ends", self.0);
             std::process::abort();
         }
     }
@@ -77,6 +78,7 @@ impl Drop for AbortOnPanic {
 type Processes = Rc<RefCell<HashMap<u64, Rc<Process>>>>;
 
 async fn supervise(pool: Arc<Shared>) {
+    let _fatal = AbortOnPanic("supervisor");
     let processes = Processes::default();
     let mut rss_due = Instant::now();
     loop {
@@ -180,6 +182,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {
+                let _fatal = AbortOnPanic("watcher of a worker");
                 process::watch(&pool, key, &process, child).await;
                 processes.borrow_mut().remove(&id);
                 pool.wake.notify_one();

@@ -91,6 +91,8 @@ pub(super) struct Clients {
     /// Workers claim what they start.
     claims: bool,
     pub(super) abandoned: bool,
+    /// No worker is there, and the last start has failed.
+    pub(super) starts_fail: bool,
     pub(super) delivered: u64,
 }
 
@@ -304,7 +306,13 @@ impl Clients {
                 "no other handler gives up: {kind:?}"
             ),
             Failure::Stopping { .. } => assert!(self.abandoned, "a stopped pool finishes what it has"),
-            Failure::QueueFull { .. } | Failure::QueueBytesFull { .. } | Failure::NotStarting { .. } => {
+            Failure::NotStarting { .. } => {
+                assert!(
+                    self.starts_fail && self.seems_started(owner).is_none(),
+                    "{failure} is true"
+                );
+            }
+            Failure::QueueFull { .. } | Failure::QueueBytesFull { .. } => {
                 panic!("an accepted job fails with {failure}")
             }
         }

@@ -219,6 +219,7 @@ impl World {
 
     /// Carries out what the state has put out.
     fn settle(&mut self) {
+        self.clients.starts_fail = self.state.cannot_start();
         for (to, delivery) in std::mem::take(&mut self.outputs.deliveries) {
             self.tell(|| format!("owner {} gets {delivery:?}", to.waiter));
             assert_eq!(to.nonce, !to.waiter, "a delivery keeps its address");
@@ -457,14 +458,9 @@ impl World {
                 end,
             } => {
                 let bytes = Bytes::copy_from_slice(&serial.to_le_bytes());
-                self.state.chunk(
-                    key,
-                    (slot, number),
-                    if end { flag::END } else { 0 },
-                    bytes,
-                    now,
-                    out,
-                );
+                let flags = if end { flag::END } else { 0 };
+                let taken = self.state.chunk(key, (slot, number), flags, bytes, now, out);
+                assert_eq!(taken, Ok(()), "a good chunk is taken");
             }
             FromWorker::Reset { slot, number } => self.state.reset(key, (slot, number), now, out),
             FromWorker::Window { slot, number } => self.state.window(key, (slot, number), 8, out),
@@ -575,7 +571,10 @@ impl World {
                 self.state.answer(key, name, flag::END, response(0, 0), now, out),
                 Ok(())
             ),
-            1 => self.state.chunk(key, name, flag::END, Bytes::new(), now, out),
+            1 => assert_eq!(
+                self.state.chunk(key, name, flag::END, Bytes::new(), now, out),
+                Ok(())
+            ),
             2 => self.state.reset(key, name, now, out),
             _ => self.state.window(key, name, 1, out),
         }
