@@ -52,7 +52,7 @@ fn resize_changes_the_number_of_workers() {
     let told = serving.run(&["pool", "resize", "api", "3"]);
     assert_eq!(
         (told.code, told.out.as_str()),
-        (0, "pool api now has 3 workers\n")
+        (0, "pool api resized to 3 workers\n")
     );
     serving.workers(3);
     let refused = serving.run(&["pool", "resize", "apy", "3"]);

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use forebay_testkit::Folder;
 
-use crate::run::{forebay, run};
+use crate::run::{ended, forebay, run};
 
 #[test]
 fn what_is_done_ends_with_0_and_complains_about_nothing() {
@@ -135,12 +135,14 @@ fn a_server_that_cannot_be_reached_ends_with_4() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_failure() {
+fn a_reader_that_leaves_early_ends_the_command_and_is_no_failure() {
     let folder = Folder::new();
-    let mut child = forebay(folder.path(), &["completions", "bash"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = forebay(folder.path(), &["completions", "bash"])
+        .stdout(writer)
+        .output()
         .unwrap();
-    drop(child.stdout.take());
-    assert!(child.wait().unwrap().success());
+    let ended = ended(&output);
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
 }
