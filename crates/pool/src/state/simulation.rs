@@ -4,8 +4,10 @@
 //! `FOREBAY_SEED=n cargo test -p forebay-pool simulation -- --nocapture` repeats one world and tells what happens in it;
 //! `FOREBAY_SOAK=n` runs so many worlds instead of a few.
 
+mod chaos;
 mod clients;
 mod dice;
+mod nature;
 mod process;
 mod promises;
 mod wire;
@@ -16,10 +18,7 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    dice::Dice,
-    world::{Nature, World},
-};
+use self::{dice::Dice, nature::Nature, world::World};
 
 /// Worlds of each kind, unless `FOREBAY_SOAK` says how many.
 const WORLDS: u64 = 12;
@@ -176,5 +175,5 @@ fn a_simulated_hour_passes_quickly() {
         hour,
         false,
     );
-    assert!(delivered > 50_000, "only {delivered} deliveries in an hour");
+    assert!(delivered > 10_000, "only {delivered} deliveries in an hour");
 }
