@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader};
+use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader, vital::vital};
 
 /// The mailboxes of all server threads.
 #[derive(Debug)]
@@ -133,7 +133,10 @@ impl LocalMailbox {
             for item in taken.drain(..) {
                 match item {
                     Item::Delivery(to, delivery) => self.deliver(to, delivery),
-                    Item::Adopt(reader) => drop(tokio::task::spawn_local(reader.run(self.clone()))),
+                    Item::Adopt(reader) => drop(tokio::task::spawn_local(vital(
+                        "reader of a worker",
+                        reader.run(self.clone()),
+                    ))),
                 }
             }
         }
