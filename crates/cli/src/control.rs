@@ -9,7 +9,7 @@ use std::{
 
 use forebay_server::config::Config;
 
-use crate::arguments::ConfigFile;
+use crate::{arguments::ConfigFile, output::OutputError};
 
 /// How long the server may stay silent. A reload answers when its new workers are ready, so this is above their start's limit.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -88,7 +88,7 @@ impl Control {
     pub(crate) fn follow(
         &self,
         target: &str,
-        mut each: impl FnMut(&str) -> io::Result<()>,
+        mut each: impl FnMut(&str) -> Result<(), OutputError>,
     ) -> anyhow::Result<()> {
         let mut lines = BufReader::new(self.open("GET", target, "", None)?);
         let mut line = String::new();

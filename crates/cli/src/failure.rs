@@ -4,7 +4,10 @@ use std::{io, process::ExitCode};
 
 use forebay_server::{StartError, config::ConfigError};
 
-use crate::{control::ControlError, output};
+use crate::{
+    control::ControlError,
+    output::{self, OutputError},
+};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -18,6 +21,9 @@ pub(crate) struct UsageError(pub(crate) String);
 
 /// Prints the whole chain of causes once, and the next step where there is one.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(OutputError::ReaderGone) = error.downcast_ref() {
+        return ExitCode::SUCCESS;
+    }
     let (bold, dim, plain) = if output::complaints_in_colour() {
         ("\x1b[1;31m", "\x1b[2m", "\x1b[0m")
     } else {

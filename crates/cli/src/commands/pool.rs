@@ -30,5 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Change::Resize { name, workers, which } = &arguments.change;
     let body = json!({ "workers": workers }).to_string();
     Control::of(which)?.ask("POST", &format!("/pools/{name}/resize"), &body)?;
-    Ok(output::line(&format!("pool {name} now has {workers} workers"))?)
+    Ok(output::line(&format!(
+        "pool {name} resized to {workers} workers"
+    ))?)
 }

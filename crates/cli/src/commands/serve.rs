@@ -1,8 +1,12 @@
-use std::{io, time::Instant};
+use std::time::Instant;
 
 use forebay_server::{Reload, Server, config::Config, logging};
 
-use crate::{arguments::ConfigFile, output, overrides::Overrides};
+use crate::{
+    arguments::ConfigFile,
+    output::{self, OutputError},
+    overrides::Overrides,
+};
 
 /// Run the server until SIGINT or SIGTERM
 ///
@@ -46,12 +50,16 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
     })
 }
 
-/// The one line that says that requests are taken, for people and for programs that wait for it.
-fn announce(server: &Server, started: Instant) -> io::Result<()> {
+/// The one line that says that requests are taken, for people and for programs that wait for it. The server serves whether or not
+/// somebody reads it.
+fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_millis();
-    output::line(&format!(
-        "forebay {version} started in {took} ms, listening on {}",
-        server.urls().join(", ")
-    ))
+    let urls = server.urls().join(", ");
+    match output::line(&format!(
+        "forebay {version} started in {took} ms, listening on {urls}"
+    )) {
+        Err(OutputError::ReaderGone) => Ok(()),
+        announced => announced,
+    }
 }
