@@ -331,7 +331,7 @@ impl<S: Stream> Exchange<S> {
             content => content,
         };
         reply.body = Body::Empty;
-        let last = Last::from(!head.keep_alive || body.is_withheld() || self.thread.is_draining());
+        let last = Last::from(!head.keep_alive || body.is_withheld() || self.shall_end());
         let length = match &content {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
@@ -368,6 +368,11 @@ impl<S: Stream> Exchange<S> {
         let discarded = body.discard(&mut self.wire).await;
         self.now = Instant::now();
         if discarded { Next::KeepAlive } else { Next::Close }
+    }
+
+    /// Whether the server drains and has read nothing further on this connection.
+    fn shall_end(&self) -> bool {
+        self.thread.is_draining() && self.wire.input().is_empty()
     }
 
     fn put_head(
@@ -438,10 +443,8 @@ impl<S: Stream> Exchange<S> {
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on = head.keep_alive
-            && delimiting != Delimiting::Close
-            && !body.is_withheld()
-            && !self.thread.is_draining();
+        let goes_on =
+            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
         if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
             return if goes_on {
