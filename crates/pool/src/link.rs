@@ -226,7 +226,7 @@ mod tests {
     /// Everything that can be read now.
     fn drain(socket: &OwnedFd, into: &mut Vec<u8>) -> bool {
         let before = into.len();
-        let mut bytes = [0; 64 * 1024];
+        let mut bytes = vec![0; 64 * 1024];
         while let Ok(read) = rustix::io::read(socket, &mut bytes[..]) {
             if read == 0 {
                 break;

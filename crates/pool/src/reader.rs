@@ -19,7 +19,6 @@ use crate::{
     outbox::TailOutOfRange,
     pool::{Session, Shared},
     state::EndCause,
-    supervisor::AbortOnPanic,
     sys::watch,
 };
 
@@ -60,7 +59,6 @@ impl AsRawFd for WatchedSocket {
 impl Reader {
     /// Reads until the link ends, then reports the worker gone.
     pub(crate) async fn run(mut self, mailbox: Rc<LocalMailbox>) {
-        let _fatal = AbortOnPanic("reader of a worker");
         // Answers that the worker put into the outbox before it died are taken even after the end of file.
         let read = match self.read(&mailbox).await {
             Ok(()) => self.take_outbox(&mut Vec::new(), &mailbox).map(|_| ()),

@@ -22,6 +22,7 @@ use crate::{
     pool::Shared,
     state::{Command, Signal},
     status::{Readiness, rss_bytes},
+    vital::vital,
 };
 
 /// How often the memory of workers is looked at when it is limited.
@@ -45,7 +46,7 @@ impl Supervisor {
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
                 while let Some(pool) = new_pools.recv().await {
-                    pools.spawn_local(supervise(pool));
+                    pools.spawn_local(vital("supervisor", supervise(pool)));
                 }
                 while pools.join_next().await.is_some() {}
             });
@@ -60,25 +61,10 @@ impl Supervisor {
     }
 }
 
-/// Without the named task a server loses workers and jobs and does not know it: then it must not live on. Lies in the task itself,
-/// because the event loop catches what its tasks panic with.
-#[derive(Debug)]
-pub(crate) struct AbortOnPanic(pub(crate) &'static str);
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            tracing::error!(target: "forebay::pool", "the {} has panicked: the server ends", self.0);
-            std::process::abort();
-        }
-    }
-}
-
 /// The living processes of a pool, by worker number.
 type Processes = Rc<RefCell<HashMap<u64, Rc<Process>>>>;
 
 async fn supervise(pool: Arc<Shared>) {
-    let _fatal = AbortOnPanic("supervisor");
     let processes = Processes::default();
     let mut rss_due = Instant::now();
     loop {
@@ -182,8 +168,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {
-                let _fatal = AbortOnPanic("watcher of a worker");
-                process::watch(&pool, key, &process, child).await;
+                vital("watcher of a worker", process::watch(&pool, key, &process, child)).await;
                 processes.borrow_mut().remove(&id);
                 pool.wake.notify_one();
             });

@@ -79,6 +79,7 @@ pub(super) enum Act {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Clients {
     owners: BTreeMap<u64, Owner>,
     /// Owners that wait for something.
@@ -99,8 +100,8 @@ pub(super) struct Clients {
 impl Clients {
     pub(super) fn new(claims: bool, in_order: bool) -> Self {
         Self {
-            claims,
             in_order,
+            claims,
             ..Self::default()
         }
     }
