@@ -1,14 +1,14 @@
 //! Commands that speak to a running server.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader},
     process::Stdio,
 };
 
 use forebay_testkit::{Folder, wait_until};
 use rustix::process::Signal;
 
-use crate::run::{Serving, forebay, run};
+use crate::run::{Serving, ended, forebay, run};
 
 const CONFIG: &str = "[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n[[route]]\npath = \"/api\"\npool = \"api\"\n";
 
@@ -122,12 +122,12 @@ fn logs_follow_what_is_logged_until_the_server_ends_and_then_say_so() {
     let folder = app();
     let mut serving = Serving::start(folder.path(), &[]);
     serving.get("/api");
-    let following = forebay(folder.path(), &["logs", "--follow"])
+    let mut following = forebay(folder.path(), &["logs", "--follow"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(following.stdout.unwrap()).lines();
+    let mut told = BufReader::new(following.stdout.take().unwrap()).lines();
     told.find(|line| line.as_ref().unwrap().contains("asked"))
         .expect("what was logged before")
         .unwrap();
@@ -137,11 +137,15 @@ fn logs_follow_what_is_logged_until_the_server_ends_and_then_say_so() {
         .unwrap();
     serving.process().signal(Signal::TERM);
     serving.wait();
-    let mut complaint = String::new();
-    following.stderr.unwrap().read_to_string(&mut complaint).unwrap();
+    let ended = ended(&following.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4);
     assert!(
-        complaint.starts_with("error: the server at ") && complaint.ends_with(" has ended\n"),
-        "{complaint}"
+        ended.err.starts_with("error: the server at ")
+            && ended.err.ends_with(
+                " has ended
+"
+            ),
+        "{ended:?}"
     );
 }
 
