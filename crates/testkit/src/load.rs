@@ -49,7 +49,7 @@ pub struct Report {
 }
 
 /// Failures whose text is kept.
-const FAILURES_KEPT: usize = 10;
+const FAILURES_KEPT: usize = 3;
 
 impl Load {
     /// Load on a route that answers with the request's body.
@@ -207,6 +207,7 @@ impl Report {
         self.unanswered += other.unanswered;
         self.turned_away += other.turned_away;
         self.failures.extend(other.failures);
+        self.failures.truncate(FAILURES_KEPT);
         self.times.extend(other.times);
         self.refusal_times.extend(other.refusal_times);
     }
