@@ -200,7 +200,7 @@ fn under_a_storm_of_kills_every_job_has_one_end_of_its_own() {
             if n % 200 == 100 {
                 // Whoever is there: a worker that is starting may be hit as well.
                 if let Some(&pid) = house.pids().first() {
-                    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+                    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
                     kills += usize::from(
                         rustix::process::kill_process(pid, rustix::process::Signal::KILL).is_ok(),
                     );

@@ -37,21 +37,21 @@ fn a_worker_that_dies_at_its_start_is_quoted() {
 #[test]
 fn a_worker_that_says_why_it_cannot_start_is_quoted() {
     failing(program("refuses"), |said| {
-        assert!(said.contains("the handler has no default export"), "{said}")
+        assert!(said.contains("the handler has no default export"), "{said}");
     });
 }
 
 #[test]
 fn a_worker_of_another_protocol_is_named() {
     failing(program("old protocol"), |said| {
-        assert!(said.contains("protocol 99, this server 1 to 1"), "{said}")
+        assert!(said.contains("protocol 99, this server 1 to 1"), "{said}");
     });
 }
 
 #[test]
 fn a_worker_that_hangs_at_its_start_is_killed() {
     failing(program("hangs at start"), |said| {
-        assert!(said.contains("signal: 9"), "{said}")
+        assert!(said.contains("signal: 9"), "{said}");
     });
 }
 
@@ -62,7 +62,7 @@ fn a_program_that_does_not_exist_is_named() {
         ..program("")
     };
     failing(missing, |said| {
-        assert!(said.contains("cannot start `/no/such/program`"), "{said}")
+        assert!(said.contains("cannot start `/no/such/program`"), "{said}");
     });
 }
 
