@@ -39,6 +39,7 @@ run: build
 test: deps sdk
 	cargo test --workspace
 	cd sdk/node && npm run --silent test:built
+	node --test bench/test/*.test.mjs
 
 build: sdk $(SHOWCASE_MODULES)
 	cargo build --release --package forebay
@@ -54,6 +55,9 @@ lint: deps sdk
 
 bench: build $(PEER_MODULES)
 	node bench/run.mjs $(ARGS)
+
+soak: deps sdk
+	FOREBAY_SOAK=1 cargo test -p forebay-pool -p forebay-testkit -- --nocapture
 
 $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json $(shell find sdk/node/src -name '*.ts')
 	@mkdir -p sdk/node/dist

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Instant};
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, new, reload, serve, strip, version};
+use crate::commands::{check, completions, logs, new, pool, reload, serve, status, strip, version};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -30,7 +30,10 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
     New(new::Arguments),
+    Status(status::Arguments),
+    Pool(pool::Arguments),
     Reload(reload::Arguments),
+    Logs(logs::Arguments),
     Version(version::Arguments),
     Completions(completions::Arguments),
     #[command(hide = true)]
@@ -44,7 +47,10 @@ impl Command {
             Self::Serve(arguments) => serve::run(arguments, started),
             Self::Check(arguments) => check::run(&arguments),
             Self::New(arguments) => new::run(&arguments),
+            Self::Status(arguments) => status::run(&arguments),
+            Self::Pool(arguments) => pool::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),
+            Self::Logs(arguments) => logs::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Strip(arguments) => strip::run(&arguments),

@@ -9,7 +9,7 @@ use std::{
 
 use forebay_server::config::Config;
 
-use crate::arguments::ConfigFile;
+use crate::{arguments::ConfigFile, output::OutputError};
 
 /// How long the server may stay silent. A reload answers when its new workers are ready, so this is above their start's limit.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -44,7 +44,7 @@ pub(crate) enum ControlError {
     Broken { socket: PathBuf, source: io::Error },
     /// The server understood, and refuses.
     #[error("the server refuses: {detail}")]
-    Refused { status: u16, detail: String },
+    Refused { detail: String },
 }
 
 /// A server's control socket.
@@ -88,7 +88,7 @@ impl Control {
     pub(crate) fn follow(
         &self,
         target: &str,
-        mut each: impl FnMut(&str) -> io::Result<()>,
+        mut each: impl FnMut(&str) -> Result<(), OutputError>,
     ) -> anyhow::Result<()> {
         let mut lines = BufReader::new(self.open("GET", target, "", None)?);
         let mut line = String::new();
@@ -131,7 +131,6 @@ impl Control {
             .read_to_string(&mut text)
             .map_err(|source| self.broken(source))?;
         Err(ControlError::Refused {
-            status: answer.status,
             detail: detail(&text, answer.status),
         })
     }

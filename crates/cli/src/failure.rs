@@ -4,11 +4,15 @@ use std::{io, process::ExitCode};
 
 use forebay_server::{StartError, config::ConfigError};
 
-use crate::output;
+use crate::{
+    control::ControlError,
+    output::{self, OutputError},
+};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const CONFIGURATION: u8 = 3;
+const UNREACHABLE: u8 = 4;
 
 /// The command line asks for something that the configuration does not have.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +21,9 @@ pub(crate) struct UsageError(pub(crate) String);
 
 /// Prints the whole chain of causes once, and the next step where there is one.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(OutputError::ReaderGone) = error.downcast_ref() {
+        return ExitCode::SUCCESS;
+    }
     let (bold, dim, plain) = if output::complaints_in_colour() {
         ("\x1b[1;31m", "\x1b[2m", "\x1b[0m")
     } else {
@@ -38,7 +45,12 @@ fn code(error: &anyhow::Error) -> u8 {
     } else if error.is::<ConfigError>() {
         CONFIGURATION
     } else {
-        FAILED
+        match error.downcast_ref() {
+            Some(
+                ControlError::Off { .. } | ControlError::Unreachable { .. } | ControlError::Broken { .. },
+            ) => UNREACHABLE,
+            Some(ControlError::Refused { .. }) | None => FAILED,
+        }
     }
 }
 
@@ -56,5 +68,11 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             _ => None,
         };
     }
-    None
+    match error.downcast_ref() {
+        Some(ControlError::Unreachable { .. }) => {
+            Some("`forebay serve` in another terminal; `-c FILE` or `--socket FILE` for a server elsewhere")
+        }
+        Some(ControlError::Off { .. }) => Some("`socket = \"forebay.sock\"` under [admin], and a restart"),
+        Some(ControlError::Refused { .. } | ControlError::Broken { .. }) | None => None,
+    }
 }

@@ -8,6 +8,8 @@ mod control;
 mod failure;
 mod output;
 mod overrides;
+#[cfg(test)]
+mod reference;
 
 use std::{process::ExitCode, time::Instant};
 

@@ -2,18 +2,31 @@
 
 use std::io::{self, IsTerminal, Write};
 
+/// Why standard output takes nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    /// Its reader has gone, as in `forebay check | head -1`: it has what it wants, and the command may end.
+    #[error("nobody reads standard output any more")]
+    ReaderGone,
+    /// A full disk, say.
+    #[error("cannot write to standard output")]
+    Failed(#[source] io::Error),
+}
+
 /// Writes a line to standard output at once.
-pub(crate) fn line(text: &str) -> io::Result<()> {
+pub(crate) fn line(text: &str) -> Result<(), OutputError> {
     whole(&format!("{text}\n"))
 }
 
-/// Writes a text to standard output as it is, at once. A reader that has gone, as in `forebay check | head -1`, is no failure.
-pub(crate) fn whole(text: &str) -> io::Result<()> {
+/// Writes a text to standard output as it is, at once.
+pub(crate) fn whole(text: &str) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => OutputError::ReaderGone,
+            _ => OutputError::Failed(error),
+        })
 }
 
 /// Writes a line to standard error. When nobody can read it, there is nobody to tell.
@@ -21,7 +34,17 @@ pub(crate) fn complaint(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Whether standard error takes colour: it is a terminal, and `NO_COLOR` (no-color.org) is unset or empty.
+/// Whether standard output is read by a person.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether standard output takes colour: it is a terminal, and `NO_COLOR` (no-color.org) is unset or empty.
+pub(crate) fn in_colour() -> bool {
+    is_terminal() && colour_is_wanted()
+}
+
+/// Whether standard error takes colour, likewise.
 pub(crate) fn complaints_in_colour() -> bool {
     io::stderr().is_terminal() && colour_is_wanted()
 }

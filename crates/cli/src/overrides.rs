@@ -3,7 +3,7 @@
 use std::{path, str::FromStr, time::Duration};
 
 use clap::{ArgAction, ValueEnum};
-use forebay_server::config::{Config, Listen, ListenError, Recycle, Surroundings, Target, Worker, Workers};
+use forebay_server::config::{Config, Listen, ListenError, Recycle, Target, Worker, Workers};
 
 use crate::failure::UsageError;
 
@@ -21,8 +21,8 @@ pub(crate) struct Overrides {
     #[arg(long, value_name = "ADDR")]
     admin: Option<AdminAddress>,
 
-    /// I/O threads, up to 256, instead of `server.threads`; 0: one per core. Example: --threads 2
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
+    /// I/O threads, 1 to 256, instead of `server.threads`. Example: --threads 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
     /// Worker processes of every pool, 1 to 1024: `workers.min` and `workers.max` at once. Example: --workers 4
@@ -82,10 +82,7 @@ impl Overrides {
             config.admin.listen.clone_from(listen);
         }
         if let Some(threads) = self.threads {
-            config.server.threads = match threads {
-                0 => Surroundings::real().cores,
-                threads => threads.into(),
-            };
+            config.server.threads = threads.into();
         }
         if let Some(workers) = self.workers {
             for pool in config.pools.values_mut() {

@@ -16,6 +16,7 @@ mod stats;
 mod status;
 mod supervisor;
 mod sys;
+mod vital;
 mod worker_log;
 
 pub use delivery::{Answer, Delivery};

@@ -209,3 +209,152 @@ impl LinkPort for Arc<Link> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_wire::{HEADER_BYTES, Split, split_frame};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn link() -> (Arc<Link>, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        (Link::new(ours, 1, None), theirs)
+    }
+
+    /// Everything that can be read now.
+    fn drain(socket: &OwnedFd, into: &mut Vec<u8>) -> bool {
+        let before = into.len();
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(read) = rustix::io::read(socket, &mut bytes[..]) {
+            if read == 0 {
+                break;
+            }
+            into.extend_from_slice(&bytes[..read]);
+        }
+        into.len() > before
+    }
+
+    /// The numbers of the jobs that whole frames name.
+    fn jobs(bytes: &[u8]) -> Vec<u32> {
+        let mut at = 0;
+        let mut jobs = Vec::new();
+        while let Ok(Split::Whole { frame, used }) = split_frame(&bytes[at..]) {
+            assert!(frame.payload.iter().all(|&byte| byte == frame.header.job as u8));
+            jobs.push(frame.header.job);
+            at += used;
+        }
+        assert_eq!(at, bytes.len(), "whole frames only");
+        jobs
+    }
+
+    fn is_told_to_wait(link: &Link) -> bool {
+        let mut notified = std::pin::pin!(link.blocked.notified());
+        notified.as_mut().enable()
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_socket_follows_in_order_once_it_does() {
+        let (link, worker) = link();
+        let mut received = Vec::new();
+        let payload = |job: u32| vec![job as u8; 10_000];
+        for job in 1..=200 {
+            link.offer(0, job, true, &payload(job));
+            link.flush();
+        }
+        assert!(
+            is_told_to_wait(&link),
+            "the reader learns that the socket is full"
+        );
+        // While it is full, others append and nobody writes.
+        link.offer(0, 201, true, &payload(201));
+        link.flush();
+        while drain(&worker, &mut received) {
+            link.unblock();
+        }
+        assert_eq!(jobs(&received), (1..=201).collect::<Vec<_>>());
+        assert_eq!(received.len(), 201 * (10_000 + HEADER_BYTES));
+    }
+
+    #[test]
+    fn threads_that_write_at_once_mix_up_no_frames() {
+        let (link, worker) = link();
+        let mut received = Vec::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4u32 {
+                let link = &link;
+                scope.spawn(move || {
+                    for turn in 0..2_000 {
+                        let job = thread * 10_000 + turn + 1;
+                        link.offer(0, job, true, &vec![job as u8; 100 + turn as usize % 900]);
+                        link.flush();
+                    }
+                });
+            }
+            // What the reader does: wait for room, then write on.
+            while received.len() < total_bytes() {
+                drain(&worker, &mut received);
+                if is_told_to_wait(&link) {
+                    link.unblock();
+                }
+                std::thread::yield_now();
+            }
+        });
+        let mut jobs = jobs(&received);
+        let of_thread = |thread: u32| {
+            jobs.iter()
+                .copied()
+                .filter(move |job| (job - 1) / 10_000 == thread)
+        };
+        for thread in 0..4 {
+            assert!(
+                of_thread(thread).is_sorted(),
+                "a thread's frames keep their order"
+            );
+        }
+        jobs.sort_unstable();
+        let expected: Vec<_> = (0..4)
+            .flat_map(|thread| (1..=2_000).map(move |turn| thread * 10_000 + turn))
+            .collect();
+        assert_eq!(jobs, expected);
+    }
+
+    fn total_bytes() -> usize {
+        4 * (0..2_000)
+            .map(|turn| HEADER_BYTES + 100 + turn % 900)
+            .sum::<usize>()
+    }
+
+    #[test]
+    fn a_link_whose_worker_is_gone_keeps_nothing() {
+        let (link, worker) = link();
+        drop(worker);
+        link.offer(0, 1, true, &[0; 100]);
+        link.flush();
+        link.offer(0, 2, true, &[0; 100]);
+        link.flush();
+        let outgoing = link.outgoing.lock();
+        assert!(outgoing.closed && outgoing.frames.is_empty() && !outgoing.writing);
+    }
+
+    #[test]
+    fn a_long_body_is_cut_into_frames_and_ends_once() {
+        let (link, worker) = link();
+        let length = 2 * FRAME_PAYLOAD_MAX as usize + 5;
+        link.body(3, 7, &vec![7; length], true);
+        link.flush();
+        let mut received = Vec::new();
+        while drain(&worker, &mut received) {
+            link.unblock();
+        }
+        let mut ends = Vec::new();
+        let mut at = 0;
+        while let Ok(Split::Whole { frame, used }) = split_frame(&received[at..]) {
+            ends.push((frame.payload.len(), frame.header.has(flag::END)));
+            at += used;
+        }
+        let whole = FRAME_PAYLOAD_MAX as usize;
+        assert_eq!(ends, [(whole, false), (whole, false), (5, true)]);
+    }
+}

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader};
+use crate::{Delivery, delivery::ReplyTo, link::Link, reader::Reader, vital::vital};
 
 /// The mailboxes of all server threads.
 #[derive(Debug)]
@@ -133,7 +133,10 @@ impl LocalMailbox {
             for item in taken.drain(..) {
                 match item {
                     Item::Delivery(to, delivery) => self.deliver(to, delivery),
-                    Item::Adopt(reader) => drop(tokio::task::spawn_local(reader.run(self.clone()))),
+                    Item::Adopt(reader) => drop(tokio::task::spawn_local(vital(
+                        "reader of a worker",
+                        reader.run(self.clone()),
+                    ))),
                 }
             }
         }
@@ -229,5 +232,104 @@ impl LocalMailbox {
             none => *none = Some(cx.waker().clone()),
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::Failure;
+
+    /// A delivery that can be told from others.
+    fn window(bytes: u32) -> Delivery {
+        Delivery::Window(bytes)
+    }
+
+    async fn next(mailbox: &LocalMailbox, place: ReplyTo) -> u32 {
+        match poll_fn(|cx| mailbox.poll(place, cx)).await {
+            Delivery::Window(bytes) => bytes,
+            other => panic!("a window was delivered, not {other:?}"),
+        }
+    }
+
+    /// Runs a thread of the server until its work is done.
+    fn thread<F: Future>(work: impl FnOnce() -> F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        LocalSet::new().block_on(&runtime, async { work().await })
+    }
+
+    #[test]
+    fn what_many_threads_deliver_arrives_once_and_in_each_ones_order() {
+        const THREADS: u32 = 4;
+        const EACH: u32 = 5_000;
+        let all = Mailboxes::new(1);
+        let places = std::sync::mpsc::channel::<ReplyTo>();
+        std::thread::scope(|scope| {
+            let (sender, receiver) = places;
+            let senders = scope.spawn({
+                let all = &all;
+                move || {
+                    let place = receiver.recv().unwrap();
+                    std::thread::scope(|scope| {
+                        for thread in 0..THREADS {
+                            scope.spawn(move || {
+                                for turn in 0..EACH {
+                                    all.deliver([(place, window(thread * EACH + turn))]);
+                                }
+                            });
+                        }
+                    });
+                }
+            });
+            let mut received = thread(|| async {
+                let mailbox = LocalMailbox::open(&all, 0);
+                let place = mailbox.wait();
+                sender.send(place).unwrap();
+                let mut received = Vec::new();
+                for _ in 0..THREADS * EACH {
+                    received.push(next(&mailbox, place).await);
+                }
+                mailbox.forget(place);
+                received
+            });
+            senders.join().unwrap();
+            for thread in 0..THREADS {
+                assert!(
+                    received
+                        .iter()
+                        .filter(|&&bytes| bytes / EACH == thread)
+                        .is_sorted()
+                );
+            }
+            received.sort_unstable();
+            assert_eq!(received, (0..THREADS * EACH).collect::<Vec<_>>());
+        });
+    }
+
+    #[test]
+    fn nobody_gets_what_was_meant_for_an_earlier_waiter_at_the_same_place() {
+        let all = Mailboxes::new(1);
+        thread(|| async {
+            let mailbox = LocalMailbox::open(&all, 0);
+            let gone = mailbox.wait();
+            mailbox.forget(gone);
+            let here = mailbox.wait();
+            assert_eq!(here.waiter, gone.waiter, "the place is used again");
+            mailbox.deliver(gone, Delivery::Failed(Failure::DeadlinePassed));
+            all.deliver([
+                (gone, Delivery::Failed(Failure::DeadlinePassed)),
+                (here, window(1)),
+            ]);
+            mailbox.deliver(here, window(0));
+            assert_eq!([next(&mailbox, here).await, next(&mailbox, here).await], [0, 1]);
+            mailbox.forget(here);
+        });
     }
 }

@@ -98,3 +98,179 @@ impl Page {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_wire::{
+        Frame, FrameType, HEADER_BYTES, Header, OUTBOX_FRAME_ALIGN, Split, flag, put_frame, split_frame,
+    };
+
+    use super::*;
+
+    /// The worker's side, written against PROTOCOL.md section 6.
+    struct Writer<'p> {
+        page: &'p Page,
+        tail: u32,
+    }
+
+    impl Writer<'_> {
+        fn write(&self, at: u32, bytes: &[u8]) {
+            let offset = OUTBOX_OFFSET as u64 + u64::from(at);
+            assert_eq!(
+                rustix::io::pwrite(self.page.file(), bytes, offset),
+                Ok(bytes.len())
+            );
+        }
+
+        fn room(&self) -> u32 {
+            let head = self.page.shared.word(OUTBOX_HEAD_OFFSET).load(Ordering::Acquire);
+            OUTBOX_BYTES - self.tail.wrapping_sub(head)
+        }
+
+        /// Puts an answer; false when there is no room for it.
+        fn put(&mut self, job: u32, length: usize) -> bool {
+            let mut frame = Vec::new();
+            let header = Header {
+                kind: FrameType::Response,
+                flags: flag::END,
+                generation: 1,
+                job,
+                slot: 0,
+            };
+            put_frame(&mut frame, &header, &vec![job as u8; length]);
+            let size = (frame.len() as u32).next_multiple_of(OUTBOX_FRAME_ALIGN);
+            let rest = OUTBOX_BYTES - self.tail % OUTBOX_BYTES;
+            let pad = if rest < size { rest } else { 0 };
+            if self.room() < pad + size {
+                return false;
+            }
+            if pad > 0 {
+                let header = Header::link(FrameType::Pad, 1).to_bytes(pad - HEADER_BYTES as u32);
+                self.write(self.tail % OUTBOX_BYTES, &header);
+                self.tail = self.tail.wrapping_add(pad);
+            }
+            self.write(self.tail % OUTBOX_BYTES, &frame);
+            self.publish(self.tail.wrapping_add(size));
+            true
+        }
+
+        fn publish(&mut self, tail: u32) {
+            self.tail = tail;
+            self.page
+                .shared
+                .word(OUTBOX_TAIL_OFFSET)
+                .store(tail, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes everything, and names the jobs whose answers it was.
+    fn take(page: &Page) -> Vec<(u32, usize)> {
+        let mut bytes = Vec::new();
+        page.take(&mut bytes).unwrap();
+        let mut jobs = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let Ok(Split::Whole {
+                frame: Frame { header, payload },
+                used,
+            }) = split_frame(&bytes[at..])
+            else {
+                panic!("whole frames lie in the outbox");
+            };
+            if header.kind == FrameType::Response {
+                assert!(
+                    payload.iter().all(|&byte| byte == header.job as u8),
+                    "payloads are not mixed up"
+                );
+                jobs.push((header.job, payload.len()));
+            }
+            at += used.next_multiple_of(OUTBOX_FRAME_ALIGN as usize);
+        }
+        jobs
+    }
+
+    #[test]
+    fn answers_come_out_as_they_were_put_through_many_turns_of_the_ring() {
+        let page = Page::new().unwrap();
+        let mut writer = Writer { page: &page, tail: 0 };
+        let (mut job, mut taken) = (0, Vec::new());
+        let mut put = Vec::new();
+        // 4 GiB and a little more, so that the counters go around as well.
+        let start = u32::MAX - 3 * OUTBOX_BYTES + 1;
+        page.shared
+            .word(OUTBOX_HEAD_OFFSET)
+            .store(start, Ordering::Release);
+        writer.publish(start);
+        while job < 3000 {
+            let length = (job as usize * 7919) % 32_752;
+            if writer.put(job + 1, length) {
+                job += 1;
+                put.push((job, length));
+            } else {
+                taken.extend(take(&page));
+            }
+        }
+        taken.extend(take(&page));
+        assert_eq!(taken, put);
+        assert!(!page.has_answers());
+    }
+
+    #[test]
+    fn an_empty_ring_has_nothing_and_a_full_one_everything() {
+        let page = Page::new().unwrap();
+        assert_eq!(take(&page), []);
+        let mut writer = Writer { page: &page, tail: 0 };
+        let mut count = 0;
+        while writer.put(count + 1, 1024 - HEADER_BYTES) {
+            count += 1;
+        }
+        assert_eq!(count, OUTBOX_BYTES / 1024);
+        assert_eq!(take(&page).len() as u32, count);
+        assert_eq!(take(&page), []);
+    }
+
+    #[test]
+    fn a_tail_where_it_cannot_be_is_an_error_and_takes_nothing() {
+        let page = Page::new().unwrap();
+        let mut writer = Writer { page: &page, tail: 0 };
+        for tail in [OUTBOX_BYTES + 1, u32::MAX, u32::MAX / 2] {
+            writer.publish(tail);
+            let error = page.take(&mut Vec::new()).unwrap_err();
+            assert_eq!((error.head, error.tail), (0, tail));
+        }
+        writer.publish(OUTBOX_BYTES);
+        assert!(page.take(&mut Vec::new()).unwrap());
+    }
+
+    #[test]
+    fn of_claiming_and_revoking_one_wins() {
+        let page = Page::new().unwrap();
+        page.offer(5, 9);
+        assert!(!page.is_claimed(5, 9));
+        assert!(!page.revoke(5, 8), "another job's name");
+        assert!(!page.revoke(4, 9), "another slot");
+        assert!(page.revoke(5, 9));
+        assert!(!page.revoke(5, 9), "once");
+        page.offer(5, 10);
+        let word = ClaimWord::of(10);
+        let claimed = page.claim_word(5).compare_exchange(
+            word.offered(),
+            word.claimed(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        assert!(claimed.is_ok() && page.is_claimed(5, 10));
+        assert!(!page.revoke(5, 10));
+    }
+
+    #[test]
+    fn a_worker_cannot_change_the_size_of_the_file() {
+        let page = Page::new().unwrap();
+        for size in [0, forebay_wire::PAGE_BYTES as u64 * 2] {
+            assert_eq!(
+                rustix::fs::ftruncate(page.file(), size),
+                Err(rustix::io::Errno::PERM)
+            );
+        }
+    }
+}

@@ -42,29 +42,82 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
 /// Calls `take` with every line until the output ends. Bytes that are not UTF-8 are replaced.
 pub(crate) async fn each_line(mut output: impl AsyncBufRead + Unpin, mut take: impl FnMut(&str)) {
     let mut line = Vec::new();
+    // The line so far has been cut off for its length: a line end right after it ends no further line.
+    let mut cut = false;
     while let Ok(chunk) = output.fill_buf().await {
         if chunk.is_empty() {
             break;
         }
         let room = LINE_BYTES_MAX - line.len();
-        let (used, whole) = match chunk.iter().take(room).position(|&byte| byte == b'\n') {
-            Some(at) => {
-                line.extend_from_slice(&chunk[..at]);
-                (at + 1, true)
+        let end = chunk.iter().take(room).position(|&byte| byte == b'\n');
+        let taken = end.unwrap_or(chunk.len().min(room));
+        line.extend_from_slice(&chunk[..taken]);
+        output.consume(taken + usize::from(end.is_some()));
+        let full = line.len() == LINE_BYTES_MAX;
+        if end.is_some() || full {
+            if !(cut && line.is_empty()) {
+                take(String::from_utf8_lossy(&line).trim_end_matches('\r'));
             }
-            None => {
-                let used = chunk.len().min(room);
-                line.extend_from_slice(&chunk[..used]);
-                (used, line.len() == LINE_BYTES_MAX)
-            }
-        };
-        output.consume(used);
-        if whole {
-            take(String::from_utf8_lossy(&line).trim_end_matches('\r'));
             line.clear();
+            cut = full && end.is_none();
         }
     }
     if !line.is_empty() {
         take(&String::from_utf8_lossy(&line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt, BufReader};
+
+    use super::*;
+
+    /// The lines of what is written in these pieces.
+    async fn lines(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut writer, reader) = tokio::io::duplex(7);
+        let write = async {
+            for piece in pieces {
+                writer.write_all(piece).await.unwrap();
+            }
+            drop(writer);
+        };
+        let mut lines = Vec::new();
+        let read = each_line(BufReader::new(reader), |line| lines.push(line.to_owned()));
+        tokio::join!(write, read);
+        lines
+    }
+
+    #[tokio::test]
+    async fn lines_are_whole_however_they_arrive() {
+        assert_eq!(
+            lines(&[b"one\ntw", b"o\r\n", b"\n", b"thr\xc3", b"\xa9e"]).await,
+            ["one", "two", "", "thr\u{e9}e"]
+        );
+        assert!(lines(&[]).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_line_longer_than_the_limit_becomes_several() {
+        for extra in [0, 1, LINE_BYTES_MAX] {
+            let long = [vec![b'x'; LINE_BYTES_MAX + extra], b"\nnext\n".to_vec()].concat();
+            let lines = lines(&[&long]).await;
+            assert_eq!(
+                lines.concat().len(),
+                LINE_BYTES_MAX + extra + 4,
+                "nothing is lost"
+            );
+            assert!(
+                lines
+                    .iter()
+                    .all(|line| !line.is_empty() && line.len() <= LINE_BYTES_MAX)
+            );
+            assert_eq!(lines.last().map(String::as_str), Some("next"));
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_not_text_are_replaced() {
+        assert_eq!(lines(&[b"a\xffb\n"]).await, ["a\u{fffd}b"]);
     }
 }

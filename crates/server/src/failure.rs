@@ -107,6 +107,10 @@ impl Refusal {
         }
     }
 
+    pub(crate) fn status(&self) -> u16 {
+        self.class().status()
+    }
+
     /// The answer that the client gets: problem details (RFC 9457).
     pub(crate) fn reply(&self, request_id: &str) -> Reply<'static> {
         let class = self.class();

@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod app;
 pub mod config;
+mod control;
 mod failure;
 mod front;
 pub mod logging;
@@ -14,6 +16,7 @@ pub mod router;
 mod runtime;
 mod server;
 mod target;
+mod watch;
 
 pub use app::BuildError;
 pub use reload::{LoadError, Reload};

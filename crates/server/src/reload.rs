@@ -112,6 +112,11 @@ impl Reloading {
         }
     }
 
+    /// Waits until no reload runs; none does while this is held.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// How many configurations have been in force.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -126,7 +131,7 @@ impl Reloading {
 impl Shared {
     /// Puts the configuration as it is now in force, and logs how that went. On an error nothing has changed.
     pub(crate) async fn reload(self: &Arc<Self>, asked_by: &str) -> Result<Reloaded, ReloadError> {
-        let _turn = self.reloading.turn.lock().await;
+        let _turn = self.reloading.turn().await;
         let began = Instant::now();
         let result = self.replace().await;
         let (generation, took) = (self.reloading.generation(), began.elapsed());
@@ -144,6 +149,10 @@ impl Shared {
     }
 
     async fn replace(self: &Arc<Self>) -> Result<(), ReloadError> {
+        let mut stopping = self.stopping.subscribe();
+        if *stopping.borrow() {
+            return Err(ReloadError::Stopping);
+        }
         let load = self.reloading.load.clone();
         let config = blocking(move || (load.lock())())
             .await
@@ -152,20 +161,22 @@ impl Shared {
         check_fixed(&self.front.app().config, &config)?;
         let shared = self.clone();
         let app = blocking(move || App::build(config, &shared.ground)).await?;
-        let mut stopping = self.stopping.subscribe();
         let settled = tokio::select! {
             settled = settled(&app) => settled,
             _ = stopping.wait_for(|stopping| *stopping) => Err(ReloadError::Stopping),
         };
         if let Err(error) = settled {
             app.pools.values().for_each(Pool::stop_now);
+            for pool in app.pools.values() {
+                pool.stopped().await;
+            }
             return Err(error);
         }
-        self.put_in_force(Arc::new(app));
+        self.put_in_force(&Arc::new(app));
         Ok(())
     }
 
-    fn put_in_force(self: &Arc<Self>, app: Arc<App>) {
+    fn put_in_force(self: &Arc<Self>, app: &Arc<App>) {
         let generation = self.reloading.generation() + 1;
         self.pools.add(generation, app.pools.values().cloned());
         let before = self.front.replace_app(app.clone());

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -9,16 +10,20 @@ use std::{
 use forebay_pool::{Mailboxes, Pool, Supervisor};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
+    sync,
+    task::JoinSet,
 };
 
 use crate::{
+    admin::{Admin, http},
     app::{App, BuildError, Ground},
     config::{Config, Listen},
+    control::Control,
     front::{Bound, Front},
     logging,
     metrics::{PoolBook, RouteBook},
     reload::{FIRST_GENERATION, Reload, Reloading},
+    watch::watch,
 };
 
 /// How long workers that were killed are waited for.
@@ -32,6 +37,15 @@ pub enum StartError {
     Listen {
         /// The address as configured.
         listen: Listen,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The control socket cannot be made.
+    #[error("cannot make the control socket `{}` (admin.socket)", .socket.display())]
+    Control {
+        /// Its file.
+        socket: PathBuf,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -59,6 +73,8 @@ pub enum RunError {
 #[derive(Debug)]
 pub struct Server {
     bound: Vec<Bound>,
+    admin: Option<Bound>,
+    control: Option<Bound>,
     signals: Signals,
     shared: Arc<Shared>,
 }
@@ -74,7 +90,7 @@ pub(crate) struct Shared {
     pub(crate) started_at: SystemTime,
     pub(crate) listen: Vec<String>,
     /// True once the server shall end.
-    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) stopping: sync::watch::Sender<bool>,
 }
 
 /// The signals that a server obeys.
@@ -120,14 +136,31 @@ impl Server {
         let started = Instant::now();
         let signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
-        let mut bound = Vec::new();
-        for listen in &config.server.listen {
-            let one = Bound::bind(listen, threads).map_err(|source| StartError::Listen {
+        let bind = |listen: &Listen, threads| {
+            Bound::bind(listen, threads).map_err(|source| StartError::Listen {
                 listen: listen.clone(),
                 source,
-            })?;
-            bound.push(one);
-        }
+            })
+        };
+        let listen = &config.server.listen;
+        let mut bound = listen
+            .iter()
+            .map(|listen| bind(listen, threads))
+            .collect::<Result<Vec<_>, _>>()?;
+        let admin = config
+            .admin
+            .listen
+            .as_ref()
+            .map(|listen| bind(listen, 1))
+            .transpose()?;
+        let socket = config.admin.socket.as_ref();
+        let control = socket.map(|socket| {
+            Bound::bind_private(socket).map_err(|source| StartError::Control {
+                socket: socket.clone(),
+                source,
+            })
+        });
+        let control = control.transpose()?;
         let supervisor = Supervisor::start()?;
         let ground = Ground {
             supervisor,
@@ -147,10 +180,12 @@ impl Server {
             started,
             started_at: SystemTime::now(),
             listen: bound.iter().map(Bound::url).collect(),
-            stopping: watch::Sender::new(false),
+            stopping: sync::watch::Sender::new(false),
         });
         Ok(Self {
             bound,
+            admin,
+            control,
             signals,
             shared,
         })
@@ -163,13 +198,23 @@ impl Server {
 
     /// Where it reports on itself, as a URL or `unix:path`; `None` when that is switched off.
     pub fn admin_url(&self) -> Option<String> {
-        None
+        self.admin.as_ref().map(Bound::url)
     }
 
     /// Serves until SIGINT, SIGTERM or an order over the control socket. Then it answers every request that it has read, ends
     /// connections and workers, and returns; what is not done after `drain_max` is cut off. A second signal cuts off at once.
     /// SIGHUP reloads.
     pub async fn run(mut self) -> Result<(), RunError> {
+        let mut served = JoinSet::new();
+        if let Some(admin) = &mut self.admin {
+            served.spawn(http::serve(admin.take(), Admin::new(self.shared.clone())));
+        }
+        if let Some(control) = &mut self.control {
+            served.spawn(http::serve(control.take(), Control::new(self.shared.clone())));
+        }
+        if self.shared.reloading.watch {
+            served.spawn(watch(self.shared.clone()));
+        }
         let mut stopping = self.shared.stopping.subscribe();
         loop {
             tokio::select! {
@@ -214,6 +259,8 @@ impl Shared {
         {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
         }
+        // A reload that was under way gives up, or has put its pools with the others.
+        let _turn = self.reloading.turn().await;
         let pools = self.pools.living();
         pools.iter().for_each(Pool::stop);
         for pool in pools {

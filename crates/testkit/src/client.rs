@@ -260,6 +260,8 @@ impl Client {
                 self.received.extend_from_slice(&self.scratch[..bytes]);
                 Ok(())
             }
+            // A socket with a time limit does not go on by itself after a signal (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 panic!(
                     "nothing comes from the server; so far: {:?}",

@@ -22,7 +22,14 @@ pub struct Setup {
     listen: String,
     server_keys: String,
     threads: usize,
+    admin: &'static str,
+    arguments: Vec<String>,
 }
+
+/// Without admin listener and control socket.
+const ADMIN_OFF: &str = "listen = \"off\"\nsocket = \"off\"";
+/// With both, as sockets in the server's folder.
+const ADMIN_ON: &str = "listen = \"unix:admin.sock\"\nsocket = \"control.sock\"";
 
 impl Setup {
     /// A configuration without its `[server]` and `[admin]` sections: those are made, so that all ports are free ones.
@@ -33,7 +40,23 @@ impl Setup {
             listen: "\"127.0.0.1:0\"".to_owned(),
             server_keys: String::new(),
             threads: 2,
+            admin: ADMIN_OFF,
+            arguments: Vec::new(),
         }
+    }
+
+    /// With an admin listener and a control socket: see [`Server::admin`] and [`Server::control`].
+    #[must_use]
+    pub fn admin(mut self) -> Self {
+        self.admin = ADMIN_ON;
+        self
+    }
+
+    /// With a further argument on the command line.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
     }
 
     /// Adds a file beside the configuration.
@@ -73,12 +96,14 @@ impl Setup {
             listen,
             server_keys,
             threads,
+            admin,
+            arguments,
         } = self;
-        let whole = format!(
-            "[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\nlisten = \"off\"\nsocket = \"off\"\n{config}"
-        );
-        folder.write("forebay.toml", whole);
+        let fixed =
+            format!("[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\n{admin}\n");
+        folder.write("forebay.toml", format!("{fixed}{config}"));
         let mut child = binary::serve(&folder.path().join("forebay.toml"))
+            .args(arguments)
             .current_dir(folder.path())
             .env("FOREBAY_BUN", binary::bun())
             .env("FOREBAY_CACHE_DIR", binary::cache_folder())
@@ -108,6 +133,7 @@ impl Setup {
             ready,
             log,
             folder,
+            fixed,
         }
     }
 }
@@ -157,9 +183,27 @@ pub struct Server {
     ready: String,
     log: Lines,
     folder: Folder,
+    /// The sections of its configuration that the test did not write.
+    fixed: String,
 }
 
 impl Server {
+    /// Writes another configuration, again without `[server]` and `[admin]`.
+    pub fn reconfigure(&self, config: &str) {
+        self.folder
+            .write("forebay.toml", format!("{}{config}", self.fixed));
+    }
+
+    /// A new connection to its admin listener; it was set up with [`Setup::admin`].
+    pub fn admin(&self) -> Client {
+        Client::unix(&self.folder.path().join("admin.sock"))
+    }
+
+    /// A new connection to its control socket; it was set up with [`Setup::admin`].
+    pub fn control(&self) -> Client {
+        Client::unix(&self.folder.path().join("control.sock"))
+    }
+
     /// The line it printed once it was ready.
     pub fn ready_line(&self) -> &str {
         &self.ready
@@ -235,6 +279,11 @@ impl Server {
     /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.process.signal(Signal::TERM);
+    }
+
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        self.process.signal(Signal::HUP);
     }
 
     /// Sends SIGINT.

@@ -2,8 +2,11 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod logs;
 pub(crate) mod new;
+pub(crate) mod pool;
 pub(crate) mod reload;
 pub(crate) mod serve;
+pub(crate) mod status;
 pub(crate) mod strip;
 pub(crate) mod version;

@@ -1,8 +1,12 @@
-use std::{io, time::Instant};
+use std::time::Instant;
 
 use forebay_server::{Reload, Server, config::Config, logging};
 
-use crate::{arguments::ConfigFile, output, overrides::Overrides};
+use crate::{
+    arguments::ConfigFile,
+    output::{self, OutputError},
+    overrides::Overrides,
+};
 
 /// Run the server until SIGINT or SIGTERM
 ///
@@ -14,12 +18,16 @@ pub(crate) struct Arguments {
     config: ConfigFile,
     #[command(flatten)]
     overrides: Overrides,
+    /// Reload when the configuration, a handler or a file beside it changes. Example: forebay serve --watch
+    #[arg(long)]
+    watch: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> {
     let Arguments {
         config: ConfigFile { config: file },
         overrides,
+        watch,
     } = arguments;
     let load = move || -> anyhow::Result<Config> {
         let mut config = Config::load(&file)?;
@@ -34,7 +42,7 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
         let logging = logging::init(&config.log)?;
         let reload = Reload {
             load: Box::new(move || load().map_err(Into::into)),
-            watch: false,
+            watch,
         };
         let server = Server::start(config, reload, logging.handle())?;
         announce(&server, started)?;
@@ -42,12 +50,16 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
     })
 }
 
-/// The one line that says that requests are taken, for people and for programs that wait for it.
-fn announce(server: &Server, started: Instant) -> io::Result<()> {
+/// The one line that says that requests are taken, for people and for programs that wait for it. The server serves whether or not
+/// somebody reads it.
+fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_millis();
-    output::line(&format!(
-        "forebay {version} started in {took} ms, listening on {}",
-        server.urls().join(", ")
-    ))
+    let urls = server.urls().join(", ");
+    match output::line(&format!(
+        "forebay {version} started in {took} ms, listening on {urls}"
+    )) {
+        Err(OutputError::ReaderGone) => Ok(()),
+        announced => announced,
+    }
 }

@@ -82,3 +82,52 @@ impl Queue {
         self.bytes -= entry.bytes;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_leave_in_the_order_of_their_arrival_also_those_that_come_back() {
+        let mut queue = Queue::new(10, 1000);
+        for arrival in [3, 5, 6] {
+            queue.push(arrival, arrival as usize * 10, 1).unwrap();
+        }
+        queue.put_back(4, 40, 1);
+        queue.put_back(1, 10, 1);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, [10, 30, 40, 50, 60]);
+    }
+
+    #[test]
+    fn a_full_queue_says_which_bound_is_reached_and_takes_nothing() {
+        let mut queue = Queue::new(2, 100);
+        queue.push(1, 1, 60).unwrap();
+        assert_eq!(queue.push(2, 2, 41), Err(Full::Bytes));
+        queue.push(2, 2, 40).unwrap();
+        assert_eq!(queue.push(3, 3, 0), Err(Full::Jobs));
+        assert_eq!((queue.len(), queue.bytes()), (2, 100));
+    }
+
+    #[test]
+    fn what_comes_back_is_taken_beyond_the_bounds_and_keeps_others_out() {
+        let mut queue = Queue::new(1, 100);
+        queue.push(2, 2, 100).unwrap();
+        queue.put_back(1, 1, 100);
+        assert_eq!((queue.len(), queue.bytes()), (2, 200));
+        assert_eq!(queue.push(3, 3, 0), Err(Full::Jobs));
+        assert_eq!(queue.pop(), Some(1));
+        assert_eq!(queue.pop(), Some(2));
+        queue.push(3, 3, 100).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_is_removed_gives_its_bytes_back() {
+        let mut queue = Queue::new(9, 100);
+        queue.push(1, 1, 30).unwrap();
+        queue.push(2, 2, 50).unwrap();
+        queue.remove(1);
+        assert_eq!((queue.len(), queue.bytes(), queue.pop()), (1, 50, Some(2)));
+        assert!(queue.is_empty() && queue.bytes() == 0);
+    }
+}

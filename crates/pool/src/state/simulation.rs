@@ -4,8 +4,10 @@
 //! `FOREBAY_SEED=n cargo test -p forebay-pool simulation -- --nocapture` repeats one world and tells what happens in it;
 //! `FOREBAY_SOAK=n` runs so many worlds instead of a few.
 
+mod chaos;
 mod clients;
 mod dice;
+mod nature;
 mod process;
 mod promises;
 mod wire;
@@ -16,10 +18,8 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    dice::Dice,
-    world::{Nature, World},
-};
+use self::{dice::Dice, nature::Nature, world::World};
+use super::Phase;
 
 /// Worlds of each kind, unless `FOREBAY_SOAK` says how many.
 const WORLDS: u64 = 12;
@@ -58,17 +58,19 @@ impl World {
         self.calm();
         self.run(RECOVERY, |_| false);
         let (min, max) = self.state.size();
-        let workers = self.state.workers().count();
+        let (kept, ending): (Vec<_>, Vec<_>) =
+            self.state.workers().partition(|(_, w)| w.phase <= Phase::Ready);
+        let steady = ending.is_empty() && kept.iter().all(|(_, w)| w.phase == Phase::Ready);
         assert!(self.state.is_ready(), "the pool is ready again");
         assert!(!self.state.has_jobs(), "every job ends");
+        // One more replaces one that is to be recycled.
         assert!(
-            workers >= min && workers <= max + 1,
-            "{workers} workers remain of {min} to {max}"
+            kept.len() >= min && kept.len() <= max + 1,
+            "{} workers of {min} to {max}",
+            kept.len()
         );
-        assert!(
-            self.rest.is_none_or(|pause| pause >= Duration::from_secs(1)),
-            "an idle pool lets the machine sleep"
-        );
+        let sleeps = self.rest.is_none_or(|pause| pause >= Duration::from_secs(1));
+        assert!(sleeps || !steady, "an idle pool lets the machine sleep");
     }
 
     fn end(&mut self, at_once: bool) {
@@ -176,5 +178,5 @@ fn a_simulated_hour_passes_quickly() {
         hour,
         false,
     );
-    assert!(delivered > 50_000, "only {delivered} deliveries in an hour");
+    assert!(delivered > 10_000, "only {delivered} deliveries in an hour");
 }

@@ -240,3 +240,89 @@ impl<L> Worker<L> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready_worker(uses_page: bool) -> Worker<()> {
+        let now = Instant::now();
+        let mut worker = Worker::new(1, 1, (), now);
+        worker.move_to(Phase::Ready, now);
+        worker.uses_page = uses_page;
+        worker
+    }
+
+    #[test]
+    fn the_inbox_holds_a_millisecond_of_work_at_most() {
+        let mut worker = ready_worker(true);
+        assert_eq!(worker.credit(), 0, "before the first answer nothing is known");
+        worker.observe(Duration::from_micros(100));
+        assert_eq!(worker.credit(), 10);
+        worker.observe(Duration::from_millis(100));
+        assert_eq!(worker.credit(), 0, "one slow job is enough to stop sending ahead");
+        for _ in 0..500 {
+            worker.observe(Duration::from_nanos(50));
+        }
+        assert_eq!(worker.credit(), CREDIT_JOBS_MAX, "however fast it is");
+        assert_eq!(worker.room(1), 1 + CREDIT_JOBS_MAX);
+    }
+
+    #[test]
+    fn no_job_is_sent_ahead_to_a_worker_that_is_slow_cannot_claim_or_is_not_ready() {
+        let mut worker = ready_worker(false);
+        worker.observe(Duration::from_micros(1));
+        assert_eq!(worker.room(2), 2);
+        worker.uses_page = true;
+        worker.stalled = true;
+        assert_eq!(worker.room(2), 2);
+        worker.stalled = false;
+        worker.move_to(Phase::Draining, Instant::now());
+        assert!(!worker.has_room(2));
+    }
+
+    #[test]
+    fn a_slot_is_used_again_under_another_number() {
+        let mut worker = ready_worker(true);
+        let (slot, number) = worker.place(7);
+        assert_eq!(worker.job_at(slot, number), Some(7));
+        worker.release(slot);
+        assert_eq!(
+            worker.job_at(slot, number),
+            None,
+            "its old name means nothing any more"
+        );
+        assert_eq!(worker.job_at(slot, 0), None, "number 0 is no job");
+        let (again, next) = worker.place(8);
+        assert_eq!(again, slot);
+        assert_ne!(next, number);
+        assert_eq!(worker.job_at(slot, number), None);
+        assert_eq!(worker.job_at(99, next), None);
+    }
+
+    #[test]
+    fn numbers_go_around_without_0() {
+        let mut worker = ready_worker(true);
+        worker.last_job = u32::MAX;
+        assert_eq!(worker.place(1).1, 1);
+    }
+
+    #[test]
+    fn the_order_forgets_what_is_over_even_behind_a_job_that_stays() {
+        let mut worker = ready_worker(true);
+        let first = worker.place(0);
+        for job in 1..10_000 {
+            let (slot, _) = worker.place(job);
+            worker.release(slot);
+        }
+        assert!(
+            worker.order.len() <= 2 + ORDER_SLACK + 1,
+            "{} entries",
+            worker.order.len()
+        );
+        let second = worker.place(5);
+        let order: Vec<_> = worker.jobs_in_order().collect();
+        assert_eq!(order, [(first.0, first.1, 0), (second.0, second.1, 5)]);
+        assert_eq!(worker.jobs.len(), 2, "slots are used again");
+    }
+}

@@ -22,6 +22,7 @@ use crate::{
     pool::Shared,
     state::{Command, Signal},
     status::{Readiness, rss_bytes},
+    vital::vital,
 };
 
 /// How often the memory of workers is looked at when it is limited.
@@ -41,12 +42,11 @@ impl Supervisor {
             .enable_all()
             .build()?;
         thread::Builder::new().name("supervisor".into()).spawn(move || {
-            let _fatal = AbortOnPanic;
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async {
                 let mut pools = tokio::task::JoinSet::new();
                 while let Some(pool) = new_pools.recv().await {
-                    pools.spawn_local(supervise(pool));
+                    pools.spawn_local(vital("supervisor", supervise(pool)));
                 }
                 while pools.join_next().await.is_some() {}
             });
@@ -58,18 +58,6 @@ impl Supervisor {
         self.pools
             .send(pool)
             .expect("the supervisor thread lives as long as its handle");
-    }
-}
-
-/// Without its supervisor a server has no workers and does not know it: then it must not live on.
-struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            tracing::error!(target: "forebay::pool", "the supervisor has panicked: the server ends");
-            std::process::abort();
-        }
     }
 }
 
@@ -180,7 +168,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {
-                process::watch(&pool, key, &process, child).await;
+                vital("watcher of a worker", process::watch(&pool, key, &process, child)).await;
                 processes.borrow_mut().remove(&id);
                 pool.wake.notify_one();
             });

@@ -102,7 +102,7 @@ impl<S: Stream> Connection<S> {
                 Err(refusal) => {
                     let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
-                    let next = self.exchange.refuse(&refusal, id, None).await;
+                    let next = self.exchange.refuse(&refusal, id, None);
                     // What was read of the head means nothing.
                     let (app, head) = (self.exchange.thread.app(), Head::default());
                     self.exchange.account(&app, None, &head, id, self.exchange.now);
@@ -238,7 +238,7 @@ impl<S: Stream> Exchange<S> {
     async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
         let mut body = match RequestBody::new(request.head, route.body_bytes_max, self.limits) {
             Ok(body) => body,
-            Err(refusal) => return self.refuse(&refusal, request.id, Some(route)).await,
+            Err(refusal) => return self.refuse(&refusal, request.id, Some(route)),
         };
         let reply = match &route.target {
             Target::Respond(respond) => Ok(respond.reply()),
@@ -261,7 +261,7 @@ impl<S: Stream> Exchange<S> {
                     .await
             }
             Err(End::Refused(refusal)) if refusal.ends_connection() => {
-                self.refuse(&refusal, request.id, Some(route)).await
+                self.refuse(&refusal, request.id, Some(route))
             }
             Err(End::Refused(refusal)) => {
                 self.send(
@@ -284,7 +284,7 @@ impl<S: Stream> Exchange<S> {
                 reply.headers.to_mut().push_known("allow", &allow);
                 return match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
                     Ok(body) => self.send(reply, head, id, None, body).await,
-                    Err(refusal) => self.refuse(&refusal, id, None).await,
+                    Err(refusal) => self.refuse(&refusal, id, None),
                 };
             }
             Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
@@ -297,12 +297,12 @@ impl<S: Stream> Exchange<S> {
             Ok(body) if !refusal.ends_connection() => {
                 self.send(refusal.reply(id), head, id, None, body).await
             }
-            _ => self.refuse(&refusal, id, None).await,
+            _ => self.refuse(&refusal, id, None),
         }
     }
 
     /// Answers with a refusal and ends the connection: what follows on it may not be a request.
-    async fn refuse(&mut self, refusal: &Refusal, id: &str, route: Option<&Route>) -> Next {
+    fn refuse(&mut self, refusal: &Refusal, id: &str, route: Option<&Route>) -> Next {
         let reply = refusal.reply(id);
         let Body::Bytes(body) = &reply.body else {
             unreachable!("refusals have a body in memory")
@@ -331,7 +331,7 @@ impl<S: Stream> Exchange<S> {
             content => content,
         };
         reply.body = Body::Empty;
-        let last = Last::from(!head.keep_alive || body.is_withheld() || self.thread.is_draining());
+        let last = Last::from(!head.keep_alive || body.is_withheld() || self.shall_end());
         let length = match &content {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
@@ -368,6 +368,11 @@ impl<S: Stream> Exchange<S> {
         let discarded = body.discard(&mut self.wire).await;
         self.now = Instant::now();
         if discarded { Next::KeepAlive } else { Next::Close }
+    }
+
+    /// Whether the server drains and has read nothing further on this connection.
+    fn shall_end(&self) -> bool {
+        self.thread.is_draining() && self.wire.input().is_empty()
     }
 
     fn put_head(
@@ -438,10 +443,8 @@ impl<S: Stream> Exchange<S> {
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on = head.keep_alive
-            && delimiting != Delimiting::Close
-            && !body.is_withheld()
-            && !self.thread.is_draining();
+        let goes_on =
+            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
         if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
             return if goes_on {

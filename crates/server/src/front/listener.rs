@@ -3,10 +3,14 @@
 use std::{
     fs, io,
     net::{SocketAddr, ToSocketAddrs},
-    os::unix::net::UnixStream as StdUnixStream,
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt},
+        net::UnixStream as StdUnixStream,
+    },
     path::{Path, PathBuf},
 };
 
+use rustix::fs::Mode;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -25,7 +29,11 @@ pub(crate) struct Bound {
 #[derive(Clone, Debug)]
 enum At {
     Tcp(SocketAddr),
-    Unix(PathBuf),
+    Unix {
+        path: PathBuf,
+        /// The file's device and inode.
+        file: (u64, u64),
+    },
 }
 
 impl Bound {
@@ -37,8 +45,13 @@ impl Bound {
                 let address = addresses.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
                 Self::bind_tcp(address, threads)
             }
-            Listen::Unix(path) => Self::bind_unix(path, threads),
+            Listen::Unix(path) => Self::bind_unix(path, threads, None),
         }
+    }
+
+    /// Binds a Unix socket for one thread that only this user can connect to, from the moment it exists.
+    pub(crate) fn bind_private(path: &Path) -> io::Result<Self> {
+        Self::bind_unix(path, 1, Some(Mode::RUSR | Mode::WUSR))
     }
 
     fn bind_tcp(address: SocketAddr, threads: usize) -> io::Result<Self> {
@@ -62,14 +75,18 @@ impl Bound {
         })
     }
 
-    fn bind_unix(path: &Path, threads: usize) -> io::Result<Self> {
-        let socket = unix_socket(path)?;
+    fn bind_unix(path: &Path, threads: usize, mode: Option<Mode>) -> io::Result<Self> {
+        let socket = unix_socket(path, mode)?;
+        let file = file_id(path)?;
         let sockets = (0..threads)
             .map(|_| socket.try_clone())
             .collect::<io::Result<_>>()?;
         Ok(Self {
             sockets,
-            at: At::Unix(path.to_owned()),
+            at: At::Unix {
+                path: path.to_owned(),
+                file,
+            },
         })
     }
 
@@ -77,7 +94,7 @@ impl Bound {
     pub(crate) fn url(&self) -> String {
         match &self.at {
             At::Tcp(address) => format!("http://{address}"),
-            At::Unix(path) => format!("unix:{}", path.display()),
+            At::Unix { path, .. } => format!("unix:{}", path.display()),
         }
     }
 
@@ -89,18 +106,26 @@ impl Bound {
         let socket = self.sockets.pop().expect("a socket is bound for each thread");
         match self.at {
             At::Tcp(_) => Accepting::Tcp(socket.into()),
-            At::Unix(_) => Accepting::Unix(socket.into()),
+            At::Unix { .. } => Accepting::Unix(socket.into()),
         }
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if let At::Unix(path) = &self.at {
-            // Somebody may have removed it already, and then there is nothing to clean up.
-            let _ = fs::remove_file(path);
+        if let At::Unix { path, file } = &self.at {
+            // Another server may listen at this path by now.
+            if file_id(path).is_ok_and(|found| found == *file) {
+                // Somebody may have removed it already, and then there is nothing to clean up.
+                let _ = fs::remove_file(path);
+            }
         }
     }
+}
+
+fn file_id(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
@@ -118,8 +143,7 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
 }
 
 /// Listens at a path. A socket file that nobody answers behind is left over from a server that was killed, and replaced.
-pub(crate) fn unix_socket(path: &Path) -> io::Result<Socket> {
-    use std::os::unix::fs::FileTypeExt;
+fn unix_socket(path: &Path, mode: Option<Mode>) -> io::Result<Socket> {
     let left_over = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
         && StdUnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if left_over {
@@ -127,6 +151,11 @@ pub(crate) fn unix_socket(path: &Path) -> io::Result<Socket> {
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
+    if let Some(mode) = mode {
+        // Linux gives the file that bind makes the mode of the socket (unix_bind_bsd in net/unix/af_unix.c), so there is no
+        // moment at which others could connect.
+        rustix::fs::fchmod(&socket, mode)?;
+    }
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     socket.listen(BACKLOG)?;
     Ok(socket)
@@ -172,5 +201,50 @@ impl Listener {
             }
             Self::Unix(listener) => Ok(Accepted::Unix(listener.accept().await?.0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("fb-{name}-{}.sock", std::process::id()))
+    }
+
+    #[test]
+    fn a_private_socket_is_its_owners_whatever_the_umask() {
+        let path = place("private");
+        let bound = Bound::bind_private(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        drop(bound);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_left_over_socket_is_replaced_and_a_living_one_is_not() {
+        let path = place("left");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "the file outlives its socket");
+        let bound = Bound::bind_private(&path).unwrap();
+        let again = Bound::bind_private(&path).map(drop).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+        drop(bound);
+        fs::write(&path, "not a socket").unwrap();
+        let again = Bound::bind_private(&path).map(drop).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_file_of_another_server_is_left_alone() {
+        let path = place("other");
+        let bound = Bound::bind_private(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let other = Bound::bind_private(&path).unwrap();
+        drop(bound);
+        assert!(path.exists());
+        drop(other);
+        assert!(!path.exists());
     }
 }

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 pub(crate) use self::{
     body::{Decoder, Step},
     head::{Head, Parsed},
-    listener::{Accepted, Accepting, Bound, Listener},
+    listener::{Accepted, Accepting, Bound},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
 };

@@ -21,7 +21,7 @@ use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt, reload
 
 pub(crate) use self::{
     access::{Access, AccessLog},
-    recent::{Entry, Missed, Recent},
+    recent::{Entry, Feed, Missed, Recent},
 };
 use self::{
     file::RotatingFile,

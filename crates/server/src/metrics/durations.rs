@@ -1,5 +1,5 @@
 //! A histogram of durations whose buckets grow with their values: eight to each doubling, so a bucket's bounds are at most an eighth
-//! apart (the log-linear layout of HdrHistogram).
+//! apart (the log-linear layout of `HdrHistogram`).
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -11,5 +11,5 @@ pub(crate) use self::{
     pools::PoolBook,
     process::ProcessUse,
     prometheus::{Facts, exposition},
-    routes::{RouteBook, RouteCounts, RouteTotals},
+    routes::{CLASSES, RouteBook, RouteCounts, RouteTotals},
 };

@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 4] = [
+const ARROWS: [(&str, &str); 5] = [
     ("forebay", "forebay-server"),
+    ("forebay", "forebay-typescript"),
     ("forebay-pool", "forebay-wire"),
     ("forebay-server", "forebay-pool"),
     ("forebay-testkit", "forebay-wire"),

@@ -1,8 +1,10 @@
 //! Black-box tests: the built `forebay`, real Node and Bun workers, and a fake worker that misbehaves.
 
+mod admin;
 mod architecture;
 mod bodies;
 mod clients;
+mod control;
 mod crashes;
 mod deadlines;
 mod faulty_workers;
@@ -12,6 +14,8 @@ mod handlers;
 mod lifecycle;
 mod limits;
 mod output;
+mod logs;
 mod queue;
+mod reload;
 mod shutdown;
 mod support;

@@ -133,3 +133,23 @@ fn a_server_stopped_while_its_workers_start_ends_too() {
     server.terminate();
     assert!(server.wait().success());
 }
+
+#[test]
+fn requests_that_were_sent_ahead_are_answered_too() {
+    let mut server = node(TOOLBOX, ONE_WORKER).start();
+    wait_until_ready(&server);
+    let mut client = server.connect();
+    let ahead = |name| format!("GET /hold/gate/{name} HTTP/1.1\r\nhost: test\r\n\r\n");
+    client.send(["a", "b", "c"].map(ahead).concat());
+    wait_for_note(&server, "begin a");
+    server.terminate();
+    wait_until("the listener to close", || {
+        std::net::TcpStream::connect(server.address()).is_err()
+    });
+    open(&server, "gate");
+    let answers = ["a", "b", "c"].map(|_| client.response());
+    let closing = answers.each_ref().map(|answer| answer.header("connection"));
+    assert_eq!(closing, [None, None, Some("close")]);
+    client.ends();
+    assert!(server.wait().success());
+}

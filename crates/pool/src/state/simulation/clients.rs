@@ -79,6 +79,7 @@ pub(super) enum Act {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Clients {
     owners: BTreeMap<u64, Owner>,
     /// Owners that wait for something.
@@ -91,14 +92,16 @@ pub(super) struct Clients {
     /// Workers claim what they start.
     claims: bool,
     pub(super) abandoned: bool,
+    /// No worker is there, and the last start has failed.
+    pub(super) starts_fail: bool,
     pub(super) delivered: u64,
 }
 
 impl Clients {
     pub(super) fn new(claims: bool, in_order: bool) -> Self {
         Self {
-            claims,
             in_order,
+            claims,
             ..Self::default()
         }
     }
@@ -304,7 +307,13 @@ impl Clients {
                 "no other handler gives up: {kind:?}"
             ),
             Failure::Stopping { .. } => assert!(self.abandoned, "a stopped pool finishes what it has"),
-            Failure::QueueFull { .. } | Failure::QueueBytesFull { .. } | Failure::NotStarting { .. } => {
+            Failure::NotStarting { .. } => {
+                assert!(
+                    self.starts_fail && self.seems_started(owner).is_none(),
+                    "{failure} is true"
+                );
+            }
+            Failure::QueueFull { .. } | Failure::QueueBytesFull { .. } => {
                 panic!("an accepted job fails with {failure}")
             }
         }

@@ -38,10 +38,11 @@ pub(super) enum FromWorker {
         slot: u32,
         number: u32,
     },
-    /// A RESPONSE that does not decode.
+    /// A RESPONSE that does not decode, or a body before it.
     Garbage {
         slot: u32,
         number: u32,
+        body: bool,
     },
     /// The end of file, after everything else.
     Gone,
@@ -69,6 +70,7 @@ struct Run {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Process {
     pub(super) id: u64,
     pub(super) key: usize,
@@ -91,6 +93,8 @@ pub(super) struct Process {
     busy_until: Instant,
     spins: bool,
     inbox: VecDeque<Offer>,
+    /// Whether it has run anything.
+    ran: bool,
     runs: Vec<Run>,
     mail: VecDeque<(Instant, FromWorker)>,
     /// Names of the jobs that it answered last, for frames that come twice.
@@ -137,6 +141,7 @@ impl Process {
             busy_until: now,
             spins: false,
             inbox: VecDeque::new(),
+            ran: false,
             runs: Vec::new(),
             mail: VecDeque::new(),
             over: VecDeque::new(),
@@ -150,6 +155,12 @@ impl Process {
     /// Whether the server still listens to it and it can speak.
     pub(super) fn is_talking(&self) -> bool {
         self.booted && !self.detached && !self.dead
+    }
+
+    /// Whether it has just ended by itself and has never run anything.
+    pub(super) fn is_stillborn(&self, now: Instant) -> bool {
+        let left_alone = self.termed.or(self.killed).is_none() && !self.draining;
+        !self.ran && left_alone && now < self.spawned + Duration::from_secs(1)
     }
 
     /// A job that it runs, for frames that are wrong in one way only.
@@ -261,7 +272,13 @@ impl Process {
     }
 
     fn write(&mut self, frame: FromWorker, now: Instant, dice: &mut Dice) {
-        let soon = now + dice.micros(5, 400);
+        // Now and then the thread that reads has something else to do.
+        let soon = now
+            + if dice.chance(20) {
+                dice.micros(1_000, 20_000)
+            } else {
+                dice.micros(5, 400)
+            };
         let at = self.mail.back().map_or(soon, |&(last, _)| soon.max(last));
         self.mail.push_back((at, frame));
     }
@@ -338,6 +355,7 @@ impl Process {
         if self.claims && !self.wire.claim(offer.slot, offer.number) {
             return;
         }
+        self.ran = true;
         let script = clients.started(offer, self.id, self.claims, now);
         let next = match script.kind {
             Kind::Deaf | Kind::Polite => None,
@@ -384,7 +402,15 @@ impl Process {
                 self.answer(at, false, now, dice);
                 self.die(now, dice);
             }
-            Kind::Garbage => self.write(FromWorker::Garbage { slot, number }, now, dice),
+            Kind::Garbage => self.write(
+                FromWorker::Garbage {
+                    slot,
+                    number,
+                    body: serial % 2 == 0,
+                },
+                now,
+                dice,
+            ),
             Kind::Stream { chunks, resets } => {
                 let run = &mut self.runs[at];
                 run.next = Some(now + run.script.work);
@@ -431,10 +457,8 @@ impl Process {
             }
             Kind::Spin | Kind::Deaf | Kind::Polite => unreachable!("these never go on by themselves"),
         }
-        if let Some(run) = self.runs.get_mut(at) {
-            if run.offer.serial == serial {
-                run.next = None;
-            }
+        if let Some(run) = self.runs.get_mut(at).filter(|run| run.offer.serial == serial) {
+            run.next = None;
         }
     }
 

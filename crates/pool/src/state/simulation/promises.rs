@@ -12,7 +12,7 @@ use super::{
 };
 
 /// How long frames are under way at most, and a little.
-const SLACK: Duration = Duration::from_millis(25);
+const SLACK: Duration = Duration::from_millis(45);
 /// Frames that may wait unread in a worker's link for each job it may hold: offers, aborts, grants.
 const UNREAD_MAX: usize = 2_000;
 

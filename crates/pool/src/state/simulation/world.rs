@@ -11,20 +11,24 @@ use forebay_wire::{ContentKind, ResponseHead, flag};
 
 use super::{
     super::{Command, EndCause, JobHandle, NewJob, Outlet, Phase, Signal, State, Worker},
-    clients::{Act, Clients, Kind, Script},
+    chaos::Weather,
+    clients::{Act, Clients, Kind},
     dice::Dice,
-    process::{Boot, Character, FromWorker, Process},
+    nature::{Nature, options, script},
+    process::{Character, FromWorker, Process},
     wire::Wire,
 };
-use crate::{Delivery, Limits, Options, Program, Recycle, Retry, delivery::ReplyTo};
+use crate::{Delivery, Limits, Retry, delivery::ReplyTo};
 
 /// More steps without time going on mean that something wakes itself for ever.
 const STEPS_AT_ONCE_MAX: u32 = 20_000;
+/// More workers that end in a second without having run anything mean that starts do not back off.
+const STILLBORN_MAX: usize = 20;
 
 /// What the state puts out, until it is carried out.
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
-    deliveries: Vec<(ReplyTo, Delivery)>,
+    pub(super) deliveries: Vec<(ReplyTo, Delivery)>,
     written: Vec<Rc<Wire>>,
     wake: bool,
 }
@@ -43,38 +47,6 @@ impl Outlet<Rc<Wire>> for Outputs {
     }
 }
 
-/// How starts go at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weather {
-    Fine,
-    SpawnsFail,
-    Hang,
-    DieAtStart,
-    Stillborn,
-    Mixed,
-}
-
-const WEATHERS: [Weather; 5] = [
-    Weather::SpawnsFail,
-    Weather::Hang,
-    Weather::DieAtStart,
-    Weather::Stillborn,
-    Weather::Mixed,
-];
-
-/// What kind of world a seed makes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Nature {
-    /// Workers claim their jobs.
-    pub(super) claims: bool,
-    /// Workers, their starts and the pool's size change without a reason.
-    pub(super) chaos: bool,
-    /// Per mille of jobs whose handlers misbehave.
-    pub(super) misbehaving: u64,
-    /// Microseconds between jobs, on average; chaos changes from one to another.
-    pub(super) gaps_us: [u64; 6],
-}
-
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) state: State<Rc<Wire>>,
@@ -82,18 +54,20 @@ pub(super) struct World {
     pub(super) clients: Clients,
     pub(super) processes: BTreeMap<u64, Process>,
     pub(super) nature: Nature,
-    dice: Dice,
-    outputs: Outputs,
+    pub(super) dice: Dice,
+    pub(super) outputs: Outputs,
     supervisor_due: Option<Instant>,
     /// Whether the supervisor's last look came to rest.
     pub(super) rest: Option<Duration>,
     /// Since when some worker that is ready has had nothing to do.
     pub(super) idle_since: Option<Instant>,
     next_arrival: Option<Instant>,
-    next_chaos: Option<Instant>,
-    arrival_gap_us: u64,
-    weather: Weather,
+    pub(super) next_chaos: Option<Instant>,
+    pub(super) arrival_gap_us: u64,
+    pub(super) weather: Weather,
     serials: u64,
+    /// When workers ended without having run anything, in the last second.
+    stillborn: Vec<Instant>,
     steps_at_once: u32,
     /// Prints what happens.
     pub(super) tells: bool,
@@ -132,6 +106,7 @@ impl World {
             arrival_gap_us: nature.gaps_us[2],
             weather: Weather::Fine,
             serials: 0,
+            stillborn: Vec::new(),
             steps_at_once: 0,
             tells: false,
             born: now,
@@ -143,7 +118,7 @@ impl World {
         self.now - self.born
     }
 
-    fn tell(&self, what: impl FnOnce() -> String) {
+    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
         if self.tells {
             println!("{:12} {}", self.age().as_micros(), what());
         }
@@ -175,7 +150,7 @@ impl World {
         !self.state.has_jobs() && self.state.workers().next().is_none() && self.processes.is_empty()
     }
 
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         self.supervisor_due = Some(self.now);
     }
 
@@ -219,6 +194,7 @@ impl World {
 
     /// Carries out what the state has put out.
     fn settle(&mut self) {
+        self.clients.starts_fail = self.state.cannot_start();
         for (to, delivery) in std::mem::take(&mut self.outputs.deliveries) {
             self.tell(|| format!("owner {} gets {delivery:?}", to.waiter));
             assert_eq!(to.nonce, !to.waiter, "a delivery keeps its address");
@@ -253,7 +229,7 @@ impl World {
         let script = script(&mut self.dice, self.nature);
         let limits = Limits {
             queue_timeout: self.dice.micros(1_000, 2_000_000),
-            run_timeout: self.dice.micros(20_000, 1_000_000),
+            run_timeout: self.dice.micros(5_000, 1_000_000),
             retry: if self.dice.chance(300) {
                 Retry::Idempotent
             } else {
@@ -363,22 +339,11 @@ impl World {
             "{alive} workers are there and one more starts (max {max})"
         );
         let dice = &mut self.dice;
-        let weather = match self.weather {
-            Weather::Mixed if dice.chance(500) => WEATHERS[dice.size(0, WEATHERS.len() - 2)],
-            Weather::Mixed => Weather::Fine,
-            weather => weather,
-        };
         let id = self.state.next_worker_id();
-        let boot = match weather {
-            Weather::Fine | Weather::Mixed => Boot::Ready(dice.micros(1_000, 60_000)),
-            Weather::Hang => Boot::Hangs,
-            Weather::DieAtStart => Boot::Dies(dice.micros(100, 60_000)),
-            Weather::Stillborn => Boot::Stillborn(dice.micros(0, 50_000)),
-            Weather::SpawnsFail => {
-                self.state.spawn_failed(self.now);
-                self.wake();
-                return;
-            }
+        let Some(boot) = self.weather.boot(dice) else {
+            self.state.spawn_failed(self.now);
+            self.wake();
+            return;
         };
         let character = Character {
             boot,
@@ -394,13 +359,14 @@ impl World {
         self.processes.insert(id, process);
     }
 
-    /// A worker is recycled only when the others are enough.
+    /// A worker that is recycled or idle leaves only when the others are enough.
     fn check_replaced(&self, id: u64) {
-        let recycled = self
+        let dispensable = |cause| matches!(cause, Some(EndCause::Recycled | EndCause::Idle));
+        let leaves = self
             .state
             .workers()
-            .any(|(_, worker)| worker.id == id && worker.cause == Some(EndCause::Recycled));
-        if recycled && !self.state.is_stopping() {
+            .any(|(_, w)| w.id == id && dispensable(w.cause));
+        if leaves && !self.state.is_stopping() {
             let others = self
                 .state
                 .workers()
@@ -408,7 +374,7 @@ impl World {
                 .count();
             assert!(
                 others >= self.state.size().0,
-                "worker {id} leaves before its replacement is ready"
+                "worker {id} leaves, and {others} are not enough"
             );
         }
     }
@@ -457,36 +423,49 @@ impl World {
                 end,
             } => {
                 let bytes = Bytes::copy_from_slice(&serial.to_le_bytes());
-                self.state.chunk(
-                    key,
-                    (slot, number),
-                    if end { flag::END } else { 0 },
-                    bytes,
-                    now,
-                    out,
-                );
+                let flags = if end { flag::END } else { 0 };
+                let taken = self.state.chunk(key, (slot, number), flags, bytes, now, out);
+                assert_eq!(taken, Ok(()), "a good chunk is taken");
             }
             FromWorker::Reset { slot, number } => self.state.reset(key, (slot, number), now, out),
             FromWorker::Window { slot, number } => self.state.window(key, (slot, number), 8, out),
-            FromWorker::Garbage { slot, number } => {
+            FromWorker::Garbage { slot, number, body } => {
                 let bytes = Bytes::from_static(b"not a response");
-                // A job that is over takes nothing, so nothing is decoded for it.
-                if self
-                    .state
-                    .answer(key, (slot, number), flag::END, bytes, now, out)
-                    .is_err()
-                {
+                let taken = if body {
+                    self.state.chunk(key, (slot, number), 0, bytes, now, out)
+                } else {
+                    self.state.answer(key, (slot, number), flag::END, bytes, now, out)
+                };
+                // A job that is over takes nothing, so nothing is looked at for it.
+                if taken.is_err() {
                     process.detached = true;
                     let command = self.state.condemn(key, EndCause::Protocol, now);
                     self.worker_gone(key);
-                    command.into_iter().for_each(|command| self.carry_out(command));
+                    if let Some(command) = command {
+                        self.carry_out(command);
+                    }
                 }
             }
             FromWorker::Gone => {
-                self.processes.remove(&id);
+                let process = self.processes.remove(&id).expect("it has just acted");
+                if process.is_stillborn(now) {
+                    self.count_stillborn();
+                }
                 self.worker_gone(key);
             }
         }
+    }
+
+    fn count_stillborn(&mut self) {
+        let window = self.now.checked_sub(Duration::from_secs(1));
+        self.stillborn
+            .retain(|&at| window.is_none_or(|window| at > window));
+        self.stillborn.push(self.now);
+        let count = self.stillborn.len();
+        assert!(
+            count <= STILLBORN_MAX,
+            "{count} workers in a second have ended without use"
+        );
     }
 
     fn worker_gone(&mut self, key: usize) {
@@ -499,95 +478,6 @@ impl World {
             let owner = job.reply_to.expect("nobody waits for what nobody wants");
             self.clients.waits_again(u64::from(owner.waiter), self.now);
         }
-    }
-
-    fn chaos(&mut self) {
-        self.next_chaos = Some(self.now + self.dice.pause(200_000));
-        let dice = &mut self.dice;
-        match dice.between(0, 9) {
-            0 => self.arrival_gap_us = self.nature.gaps_us[dice.size(0, 5)],
-            1 => {
-                let min = dice.size(0, 3);
-                let max = (min + dice.size(0, 3)).max(1);
-                self.state.resize(min, max);
-                self.tell(|| format!("resize to {min}, {max}"));
-                self.wake();
-            }
-            2 => self.weather = WEATHERS[dice.size(0, WEATHERS.len() - 1)],
-            3 | 4 => self.weather = Weather::Fine,
-            5 | 6 => {
-                let ids: Vec<_> = self.processes.keys().copied().collect();
-                if let Some(at) = ids.len().checked_sub(1) {
-                    let id = ids[dice.size(0, at)];
-                    let now = self.now;
-                    if let Some(process) = self.processes.get_mut(&id) {
-                        process.die(now, dice);
-                    }
-                    self.tell(|| format!("worker {id} is killed from outside"));
-                }
-            }
-            7 => {
-                let sizes: Vec<_> = self
-                    .processes
-                    .values()
-                    .map(|p| (p.key, p.id as u32, dice.between(0, 120)))
-                    .collect();
-                self.state.set_rss(&sizes);
-            }
-            _ => self.stray(),
-        }
-    }
-
-    /// Frames for jobs that are over, were never there, or are another's: they are counted and change nothing.
-    fn stray(&mut self) {
-        let dice = &mut self.dice;
-        let talking: Vec<_> = self
-            .processes
-            .values()
-            .filter(|process| process.is_talking())
-            .collect();
-        let Some(last) = talking.len().checked_sub(1) else {
-            return;
-        };
-        let process = talking[dice.size(0, last)];
-        let key = process.key;
-        if self
-            .state
-            .worker(key)
-            .is_none_or(|worker| worker.id != process.id)
-        {
-            return;
-        }
-        let mut names: Vec<_> = process
-            .over
-            .iter()
-            .copied()
-            .filter(|_| process.due().is_none())
-            .collect();
-        names.extend([(0, 0), (4095, 1), (0, u32::MAX)]);
-        names.extend(process.some_run().map(|run| (run.slot + 1, run.number)));
-        names.extend(process.some_run().map(|run| (run.slot, run.number + 1000)));
-        let name = names[dice.size(0, names.len() - 1)];
-        let before = self.state.counters.stray_frames;
-        let (now, out) = (self.now, &mut self.outputs);
-        match dice.between(0, 3) {
-            0 => assert_eq!(
-                self.state.answer(key, name, flag::END, response(0, 0), now, out),
-                Ok(())
-            ),
-            1 => self.state.chunk(key, name, flag::END, Bytes::new(), now, out),
-            2 => self.state.reset(key, name, now, out),
-            _ => self.state.window(key, name, 1, out),
-        }
-        assert_eq!(
-            self.state.counters.stray_frames,
-            before + 1,
-            "a stray frame {name:?} is counted"
-        );
-        assert!(
-            self.outputs.deliveries.is_empty(),
-            "a stray frame changes nothing"
-        );
     }
 
     /// Lets the model forget what can no longer matter.
@@ -604,7 +494,7 @@ impl World {
     }
 }
 
-fn response(serial: u64, run_us: u32) -> Bytes {
+pub(super) fn response(serial: u64, run_us: u32) -> Bytes {
     let mut payload = Vec::new();
     let head = ResponseHead {
         status: 200,
@@ -613,68 +503,4 @@ fn response(serial: u64, run_us: u32) -> Bytes {
     };
     head.put(&mut payload, &[], &serial.to_le_bytes());
     payload.into()
-}
-
-fn options(dice: &mut Dice, nature: Nature) -> Options {
-    let min = dice.size(0, 3);
-    let mut recycle = Recycle::default();
-    if nature.chaos && dice.chance(500) {
-        recycle.jobs = dice.between(5, 200);
-        recycle.age = [Duration::ZERO, dice.micros(1_000_000, 5_000_000)][dice.size(0, 1)];
-        recycle.rss_bytes = [0, 100][dice.size(0, 1)];
-    }
-    let program = Program {
-        argv: vec!["worker".into()],
-        env: Vec::new(),
-        cwd: "/".into(),
-        page: nature.claims,
-        handler: None,
-        start: None,
-    };
-    Options {
-        name: "simulated".into(),
-        program,
-        workers_min: min,
-        workers_max: (min + dice.size(0, 3)).max(1),
-        concurrency: if dice.chance(700) { 1 } else { dice.size(2, 5) },
-        queue_max: dice.size(1, 60),
-        queue_bytes_max: dice.size(250, 8_000),
-        start_timeout: Duration::from_millis(500),
-        kill_grace: [Duration::from_millis(50), Duration::from_millis(300)][dice.size(0, 1)],
-        idle_retire: dice.micros(50_000, 5_000_000),
-        recycle,
-    }
-}
-
-fn script(dice: &mut Dice, nature: Nature) -> Script {
-    let work = match dice.between(0, 9) {
-        0..=6 => dice.micros(10, 500),
-        7 | 8 => dice.micros(500, 8_000),
-        _ => dice.micros(8_000, 100_000),
-    };
-    let kind = if dice.chance(nature.misbehaving) {
-        match dice.between(0, 12) {
-            0..=2 => Kind::Crash,
-            3 => Kind::AnswerAndCrash,
-            4 => Kind::Garbage,
-            5 | 6 => Kind::Spin,
-            7 => Kind::Deaf,
-            8 | 9 => Kind::Reset,
-            10 => Kind::Polite,
-            _ => Kind::Stream {
-                chunks: dice.between(0, 5) as u32,
-                resets: true,
-            },
-        }
-    } else {
-        match dice.between(0, 19) {
-            0 => Kind::Fault,
-            1 => Kind::Stream {
-                chunks: dice.between(0, 5) as u32,
-                resets: false,
-            },
-            _ => Kind::Answer,
-        }
-    };
-    Script { kind, work }
 }

@@ -1,0 +1,52 @@
+mod report;
+mod table;
+
+use std::{thread, time::Duration};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::{
+    control::{Control, Which},
+    output,
+};
+
+/// Between two reports of `--follow`.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Moves a terminal's cursor to its upper left corner and erases what was there.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Print what the running server does: pools, queues, workers, routes, with percentiles
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// One JSON object for programs. Example: forebay status --json | jq .pools
+    #[arg(long)]
+    json: bool,
+    /// A report each second, until Ctrl-C. Example: forebay status --follow
+    #[arg(long)]
+    follow: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let control = Control::of(&arguments.which)?;
+    loop {
+        let answer = control.ask("GET", "/status", "")?;
+        if arguments.json {
+            output::line(answer.trim_end())?;
+        } else {
+            let status: Value = serde_json::from_str(&answer).context("the server's status is no JSON")?;
+            let clear = if arguments.follow && output::is_terminal() {
+                CLEAR
+            } else {
+                ""
+            };
+            output::whole(&format!("{clear}{}\n", report::of(&status)))?;
+        }
+        if !arguments.follow {
+            return Ok(());
+        }
+        thread::sleep(PAUSE);
+    }
+}

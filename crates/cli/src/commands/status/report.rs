@@ -1,0 +1,186 @@
+//! The server's status for people. A member that is not there, as with a server of another version, is shown as `-`.
+
+use serde_json::Value;
+
+use super::table::Table;
+
+/// The whole report.
+pub(super) fn of(status: &Value) -> String {
+    let mut parts = vec![summary(status), pools(status), workers(status), routes(status)];
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn summary(status: &Value) -> String {
+    let listen: Vec<&str> = list(&status["listen"]).filter_map(Value::as_str).collect();
+    let connections = &status["connections"];
+    let mut out = format!(
+        "forebay {}, pid {}, {} on {}\nup {}, configuration {}, {} connections open, {} accepted, memory {}\n",
+        text(&status["version"]),
+        text(&status["pid"]),
+        text(&status["state"]),
+        listen.join(", "),
+        uptime(&status["uptime_s"]),
+        text(&status["generation"]),
+        text(&connections["open"]),
+        text(&connections["accepted"]),
+        memory(&status["process"]["rss_bytes"]),
+    );
+    for pool in list(&status["pools"]) {
+        if let Some(reason) = pool["readiness"]["reason"].as_str() {
+            out.push_str(&format!(
+                "pool {} does not start: {reason}\n",
+                text(&pool["name"])
+            ));
+        }
+    }
+    out
+}
+
+fn pools(status: &Value) -> String {
+    let mut table = Table::new([
+        "POOL", "STATE", "WORKERS", "QUEUED", "ANSWERED", "FAILED", "REFUSED", "WAIT p50", "p99", "RUN p50",
+        "p99",
+    ]);
+    let retiring = list(&status["retiring"]).map(|pool| (pool, "retiring"));
+    let current =
+        list(&status["pools"]).map(|pool| (pool, pool["readiness"]["state"].as_str().unwrap_or("-")));
+    for (pool, state) in current.chain(retiring) {
+        let (counters, wait, run) = (&pool["counters"], &pool["wait"], &pool["run"]);
+        let ready = list(&pool["workers"])
+            .filter(|worker| worker["phase"] == "ready")
+            .count();
+        table.add([
+            text(&pool["name"]),
+            state.to_owned(),
+            format!("{ready}/{}", text(&pool["workers_max"])),
+            format!("{}/{}", text(&pool["queued"]), text(&pool["queue_max"])),
+            text(&counters["answered"]),
+            sum(&counters["failed"]),
+            sum(&counters["refused"]),
+            duration(&wait["p50_us"]),
+            duration(&wait["p99_us"]),
+            duration(&run["p50_us"]),
+            duration(&run["p99_us"]),
+        ]);
+    }
+    table.lines()
+}
+
+fn workers(status: &Value) -> String {
+    let mut table = Table::new(["POOL", "WORKER", "PID", "STATE", "JOBS", "ANSWERED", "MEMORY"]);
+    for pool in list(&status["pools"]).chain(list(&status["retiring"])) {
+        for worker in list(&pool["workers"]) {
+            table.add([
+                text(&pool["name"]),
+                text(&worker["id"]),
+                text(&worker["pid"]),
+                text(&worker["phase"]),
+                text(&worker["in_flight"]),
+                text(&worker["answered"]),
+                memory(&worker["rss_bytes"]),
+            ]);
+        }
+    }
+    table.lines()
+}
+
+fn routes(status: &Value) -> String {
+    let mut table = Table::new(["ROUTE", "2xx", "3xx", "4xx", "5xx", "GONE", "p50", "p99"]);
+    for route in list(&status["routes"]) {
+        let (requests, duration_of) = (&route["requests"], &route["duration"]);
+        table.add([
+            text(&route["route"]),
+            text(&requests["2xx"]),
+            text(&requests["3xx"]),
+            text(&requests["4xx"]),
+            text(&requests["5xx"]),
+            text(&requests["gone"]),
+            duration(&duration_of["p50_us"]),
+            duration(&duration_of["p99_us"]),
+        ]);
+    }
+    table.lines()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A count, or the sum of the counts in an object, by cause.
+fn sum(value: &Value) -> String {
+    match value {
+        Value::Object(counts) => counts.values().filter_map(Value::as_u64).sum::<u64>().to_string(),
+        count => text(count),
+    }
+}
+
+fn duration(microseconds: &Value) -> String {
+    match microseconds.as_u64() {
+        None => "-".to_owned(),
+        Some(us @ ..1_000) => format!("{us} us"),
+        Some(us @ ..1_000_000) => format!("{:.1} ms", us as f64 / 1e3),
+        Some(us) => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
+fn memory(bytes: &Value) -> String {
+    bytes.as_u64().map_or_else(
+        || "-".to_owned(),
+        |bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    )
+}
+
+fn uptime(seconds: &Value) -> String {
+    let Some(seconds) = seconds.as_f64().map(|seconds| seconds as u64) else {
+        return "-".to_owned();
+    };
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_the_unit_that_fits() {
+        for (us, told) in [
+            (0, "0 us"),
+            (999, "999 us"),
+            (1_500, "1.5 ms"),
+            (2_000_000, "2.0 s"),
+        ] {
+            assert_eq!(duration(&json!(us)), told);
+        }
+        for (s, told) in [
+            (0.9, "0s"),
+            (61.0, "1m 1s"),
+            (3_660.0, "1h 1m"),
+            (90_000.0, "1d 1h"),
+        ] {
+            assert_eq!(uptime(&json!(s)), told);
+        }
+        assert_eq!(memory(&json!(3 << 19)), "1.5 MiB");
+    }
+
+    #[test]
+    fn a_status_without_members_is_still_a_report() {
+        assert!(of(&json!({ "pools": [{ "name": "api" }] })).contains("0/-"));
+    }
+}

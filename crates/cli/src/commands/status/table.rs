@@ -1,0 +1,72 @@
+//! Columns of text.
+
+/// Rows under a heading. The first column is aligned to the left, others that hold numbers to the right.
+#[derive(Debug)]
+pub(super) struct Table<const COLUMNS: usize> {
+    rows: Vec<[String; COLUMNS]>,
+}
+
+impl<const COLUMNS: usize> Table<COLUMNS> {
+    pub(super) fn new(heading: [&str; COLUMNS]) -> Self {
+        Self {
+            rows: vec![heading.map(str::to_owned)],
+        }
+    }
+
+    pub(super) fn add(&mut self, row: [String; COLUMNS]) {
+        self.rows.push(row);
+    }
+
+    /// The lines, each with its line feed; nothing when there is only the heading.
+    pub(super) fn lines(&self) -> String {
+        if self.rows.len() == 1 {
+            return String::new();
+        }
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let mut out = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, text) in row.iter().enumerate() {
+                let width = width(column);
+                if column > 0 && self.is_numeric(column) {
+                    line.push_str(&format!("{text:>width$}  "));
+                } else {
+                    line.push_str(&format!("{text:<width$}  "));
+                }
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    fn is_numeric(&self, column: usize) -> bool {
+        let texts = self.rows.iter().skip(1).map(|row| &row[column]);
+        texts
+            .into_iter()
+            .all(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_text() {
+        let mut table = Table::new(["NAME", "COUNT", "STATE"]);
+        assert_eq!(table.lines(), "");
+        table.add(["a".into(), "1".into(), "ready".into()]);
+        table.add(["a-long-name".into(), "1000000".into(), "-".into()]);
+        assert_eq!(
+            table.lines(),
+            "NAME           COUNT  STATE\na                  1  ready\na-long-name  1000000  -\n"
+        );
+    }
+}

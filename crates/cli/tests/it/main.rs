@@ -1,0 +1,12 @@
+//! The built `forebay` as its user meets it on the command line.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod check;
+mod control;
+mod exit_codes;
+mod new;
+mod run;
+mod serve;
+mod showcase;
+mod typescript;

@@ -1,0 +1,94 @@
+//! `examples/showcase`, copied elsewhere: every route that it has.
+
+use std::{fs, path::Path};
+
+use forebay_testkit::{Client, Folder};
+
+use crate::run::{Serving, workspace};
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, name) = (entry.as_ref().unwrap().path(), entry.unwrap().file_name());
+        match from.is_dir() {
+            true if name == "node_modules" => {}
+            true => copy(&from, &to.join(name)),
+            false => drop(fs::copy(&from, to.join(name)).unwrap()),
+        }
+    }
+}
+
+fn showcase(options: &[&str]) -> (Folder, Serving) {
+    let folder = Folder::new();
+    copy(&workspace().join("examples/showcase"), folder.path());
+    let serving = Serving::start(folder.path(), options);
+    (folder, serving)
+}
+
+#[test]
+fn every_route_answers_as_it_says() {
+    let (folder, serving) = showcase(&[]);
+    serving.workers(4);
+    for (target, body) in [
+        ("/local", "{\"status\":\"success\",\"result\":\"local\"}"),
+        ("/helloworld", "{\"hello\":\"world\"}"),
+        ("/bun/helloworld", "{\"hello\":\"world\"}"),
+        ("/slow?ms=20", "{\"slept_ms\":20}"),
+        (
+            "/stream",
+            "chunk 1 of 5\nchunk 2 of 5\nchunk 3 of 5\nchunk 4 of 5\nchunk 5 of 5\n",
+        ),
+    ] {
+        let response = serving.get(target);
+        assert_eq!((response.status, response.text()), (200, body), "{target}");
+    }
+    for (target, file) in [
+        ("/", "index.html"),
+        ("/static/index.html", "index.html"),
+        ("/static/style.css", "style.css"),
+    ] {
+        let response = serving.get(target);
+        assert_eq!(
+            response.text(),
+            folder.read(&format!("public/{file}")).unwrap(),
+            "{target}"
+        );
+    }
+    for (target, status) in [
+        ("/slow?ms=x", 400),
+        ("/slow?ms=-1", 400),
+        ("/echo", 405),
+        ("/nothing", 404),
+    ] {
+        assert_eq!(serving.get(target).status, status, "{target}");
+    }
+}
+
+#[test]
+fn echo_returns_the_bytes_with_their_type_and_length() {
+    let (_folder, serving) = showcase(&[]);
+    let body: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let mut client = serving.connect();
+    client.send(format!(
+        "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: image/x-own\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    ));
+    client.send(&body);
+    let response = client.response();
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("content-type"), Some("image/x-own"));
+    assert_eq!(response.header("content-length"), Some("100000"));
+    assert_eq!(response.body, body);
+}
+
+#[test]
+fn spin_and_crash_hurt_nobody_else() {
+    let (_folder, serving) = showcase(&["--workers", "2"]);
+    let mut spinning: Client = serving.connect();
+    spinning.request("GET", "/spin");
+    assert_eq!(serving.get("/helloworld").status, 200);
+    assert_eq!(serving.get("/crash").status, 502);
+    assert_eq!(serving.get("/helloworld").status, 200);
+    assert_eq!(spinning.response().status, 504);
+    assert_eq!(serving.get("/helloworld").status, 200);
+}

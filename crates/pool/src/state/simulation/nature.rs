@@ -1,0 +1,86 @@
+//! What a seed decides at the start: the kind of world, the pool's options, and what each job does.
+
+use std::time::Duration;
+
+use super::{
+    clients::{Kind, Script},
+    dice::Dice,
+};
+use crate::{Options, Program, Recycle};
+
+/// What kind of world a seed makes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nature {
+    /// Workers claim their jobs.
+    pub(super) claims: bool,
+    /// Workers, their starts and the pool's size change without a reason.
+    pub(super) chaos: bool,
+    /// Per mille of jobs whose handlers misbehave.
+    pub(super) misbehaving: u64,
+    /// Microseconds between jobs, on average; chaos changes from one to another.
+    pub(super) gaps_us: [u64; 6],
+}
+
+pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
+    let min = dice.size(0, 3);
+    let mut recycle = Recycle::default();
+    if nature.chaos && dice.chance(500) {
+        recycle.jobs = dice.between(5, 200);
+        recycle.age = [Duration::ZERO, dice.micros(1_000_000, 5_000_000)][dice.size(0, 1)];
+        recycle.rss_bytes = [0, 100][dice.size(0, 1)];
+    }
+    let program = Program {
+        argv: vec!["worker".into()],
+        env: Vec::new(),
+        cwd: "/".into(),
+        page: nature.claims,
+        handler: None,
+        start: None,
+    };
+    Options {
+        name: "simulated".into(),
+        program,
+        workers_min: min,
+        workers_max: (min + dice.size(0, 3)).max(1),
+        concurrency: if dice.chance(700) { 1 } else { dice.size(2, 5) },
+        queue_max: dice.size(1, 60),
+        queue_bytes_max: dice.size(250, 8_000),
+        start_timeout: Duration::from_millis(500),
+        kill_grace: [Duration::from_millis(50), Duration::from_millis(300)][dice.size(0, 1)],
+        idle_retire: dice.micros(50_000, 5_000_000),
+        recycle,
+    }
+}
+
+pub(super) fn script(dice: &mut Dice, nature: Nature) -> Script {
+    let work = match dice.between(0, 9) {
+        0..=6 => dice.micros(10, 500),
+        7 | 8 => dice.micros(500, 8_000),
+        _ => dice.micros(8_000, 100_000),
+    };
+    let kind = if dice.chance(nature.misbehaving) {
+        match dice.between(0, 12) {
+            0..=2 => Kind::Crash,
+            3 => Kind::AnswerAndCrash,
+            4 => Kind::Garbage,
+            5 | 6 => Kind::Spin,
+            7 => Kind::Deaf,
+            8 | 9 => Kind::Reset,
+            10 => Kind::Polite,
+            _ => Kind::Stream {
+                chunks: dice.between(0, 5) as u32,
+                resets: true,
+            },
+        }
+    } else {
+        match dice.between(0, 19) {
+            0 => Kind::Fault,
+            1 => Kind::Stream {
+                chunks: dice.between(0, 5) as u32,
+                resets: false,
+            },
+            _ => Kind::Answer,
+        }
+    };
+    Script { kind, work }
+}

@@ -1,0 +1,435 @@
+//! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time each. The same strict reading
+//! of heads and bodies as on the front.
+
+use std::{io::Write, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::Semaphore,
+    time::timeout,
+};
+use tracing::Level;
+
+use crate::{
+    failure::Refusal,
+    front::{Accepted, Accepting, Decoder, Head, Parsed, Step},
+    logging::{Entry, Feed, Missed},
+    reply,
+};
+
+/// Connections served at a time; further ones wait.
+const CONNECTIONS_MAX: usize = 64;
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+const BODY_BYTES_MAX: u64 = 64 * 1024;
+/// How long a request may take to arrive, a connection may be idle, and a client may take nothing of an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause after a failed accept, such as one without a free descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A request, whole.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Request {
+    /// The value of a parameter of the query, as received; empty when it has none.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        let pairs = self
+            .query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs
+            .into_iter()
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Response {
+    status: u16,
+    content_type: &'static str,
+    allow: Option<&'static str>,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Whole(Vec<u8>),
+    Events(Box<Events>),
+}
+
+/// Events of the log as JSON lines: those of the past, then those to come.
+#[derive(Debug)]
+pub(crate) struct Events {
+    /// The least severe level that is wanted.
+    pub(crate) level: Level,
+    pub(crate) past: Vec<Arc<Entry>>,
+    /// None: only those of the past.
+    pub(crate) feed: Option<Feed>,
+}
+
+impl Events {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if !self.past.is_empty() {
+            let wanted = std::mem::take(&mut self.past)
+                .into_iter()
+                .filter(|entry| entry.level <= self.level);
+            let lines: Vec<u8> = wanted.flat_map(|entry| entry.json.clone().into_bytes()).collect();
+            if !lines.is_empty() {
+                return Some(lines);
+            }
+        }
+        let feed = self.feed.as_mut()?;
+        loop {
+            match feed.next().await {
+                Ok(entry) if entry.level <= self.level => return Some(entry.json.clone().into_bytes()),
+                Ok(_) => {}
+                Err(Missed(missed)) => {
+                    let note = serde_json::json!({
+                        "level": "WARN", "target": "forebay::log", "message": "you are too slow, lines are missing here", "missed": missed,
+                    });
+                    return Some(format!("{note}\n").into_bytes());
+                }
+            }
+        }
+    }
+}
+
+impl Response {
+    pub(crate) fn text(content_type: &'static str, text: String) -> Self {
+        Self {
+            status: 200,
+            content_type,
+            allow: None,
+            body: Body::Whole(text.into_bytes()),
+        }
+    }
+
+    pub(crate) fn json(status: u16, value: &serde_json::Value) -> Self {
+        Self {
+            status,
+            content_type: "application/json",
+            allow: None,
+            body: Body::Whole(format!("{value}\n").into_bytes()),
+        }
+    }
+
+    pub(crate) fn events(events: Events) -> Self {
+        Self {
+            status: 200,
+            content_type: "application/x-ndjson",
+            allow: None,
+            body: Body::Events(Box::new(events)),
+        }
+    }
+
+    /// An error as problem details (RFC 9457).
+    pub(crate) fn problem(status: u16, detail: &str) -> Self {
+        let problem = serde_json::json!({
+            "type": "about:blank", "title": reply::reason(status), "status": status, "detail": detail,
+        });
+        Self {
+            content_type: "application/problem+json",
+            ..Self::json(status, &problem)
+        }
+    }
+
+    pub(crate) fn not_allowed(allow: &'static str) -> Self {
+        let detail = format!("method is not allowed here; allowed: {allow}");
+        Self {
+            allow: Some(allow),
+            ..Self::problem(405, &detail)
+        }
+    }
+
+    fn head(&self, close: bool) -> Vec<u8> {
+        let reason = reply::reason(self.status);
+        let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+        let mut head = Vec::with_capacity(256);
+        self.put_head(&mut head, reason, &date, close)
+            .expect("a Vec takes everything");
+        head
+    }
+
+    fn put_head(&self, head: &mut Vec<u8>, reason: &str, date: &str, close: bool) -> std::io::Result<()> {
+        write!(
+            head,
+            "HTTP/1.1 {} {reason}\r\ndate: {date}\r\nserver: forebay\r\n",
+            self.status
+        )?;
+        write!(
+            head,
+            "cache-control: no-store\r\ncontent-type: {}\r\n",
+            self.content_type
+        )?;
+        if let Some(allow) = self.allow {
+            write!(head, "allow: {allow}\r\n")?;
+        }
+        match &self.body {
+            Body::Whole(bytes) => write!(head, "content-length: {}\r\n", bytes.len())?,
+            Body::Events(_) => write!(head, "transfer-encoding: chunked\r\n")?,
+        }
+        if close {
+            write!(head, "connection: close\r\n")?;
+        }
+        write!(head, "\r\n")
+    }
+}
+
+/// What answers requests.
+pub(crate) trait Service: Clone + Send + Sync + 'static {
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+}
+
+/// Accepts connections and serves them, for ever.
+pub(crate) async fn serve(accepting: Accepting, service: impl Service) {
+    let listener = match accepting.register() {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(target: "forebay::admin", cause = %error, "cannot accept connections");
+            return;
+        }
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places
+            .clone()
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        let accepted = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(target: "forebay::admin", cause = %error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let service = service.clone();
+        tokio::spawn(async move {
+            match accepted {
+                Accepted::Tcp(socket, _) => Connection::new(socket).serve(&service).await,
+                Accepted::Unix(socket) => Connection::new(socket).serve(&service).await,
+            }
+            drop(place);
+        });
+    }
+}
+
+struct Connection<S> {
+    socket: S,
+    input: Vec<u8>,
+}
+
+/// Why no request comes.
+enum NoRequest {
+    Refused(Refusal),
+    /// The client has left, or is too slow.
+    Gone,
+}
+
+impl From<Refusal> for NoRequest {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    fn new(socket: S) -> Self {
+        Self {
+            socket,
+            input: Vec::new(),
+        }
+    }
+
+    async fn serve(mut self, service: &impl Service) {
+        loop {
+            let read = timeout(PATIENCE, self.read())
+                .await
+                .unwrap_or(Err(NoRequest::Gone));
+            let goes_on = match read {
+                Err(NoRequest::Gone) => false,
+                Err(NoRequest::Refused(refusal)) => {
+                    let response = Response::problem(refusal.status(), &refusal.to_string());
+                    let _ = self.send(response, true, false).await;
+                    false
+                }
+                Ok((request, keep_alive)) => {
+                    let head_only = request.method == "HEAD";
+                    let response = service.answer(request).await;
+                    self.send(response, !keep_alive, head_only).await.is_ok() && keep_alive
+                }
+            };
+            if !goes_on {
+                // The client may be gone already.
+                let _ = self.socket.shutdown().await;
+                return;
+            }
+        }
+    }
+
+    /// Reads a request; also says whether the connection may go on after it.
+    async fn read(&mut self) -> Result<(Request, bool), NoRequest> {
+        let mut head = Head::default();
+        loop {
+            if let Parsed::Whole(length) = head.parse(&self.input, HEAD_BYTES_MAX)? {
+                self.input.drain(..length);
+                break;
+            }
+            self.fill().await?;
+        }
+        if head.expects_continue {
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                .await
+                .map_err(|_| NoRequest::Gone)?;
+        }
+        let mut decoder = Decoder::new(head.framing, BODY_BYTES_MAX)?;
+        let mut body = Vec::new();
+        loop {
+            let used = match decoder.step(&self.input)? {
+                Step::End => break,
+                Step::Data { bytes, used } => {
+                    body.extend_from_slice(bytes);
+                    used
+                }
+                Step::Framing { used } => used,
+            };
+            self.input.drain(..used);
+            if used == 0 {
+                self.fill().await?;
+            }
+        }
+        let request = Request {
+            method: head.method().to_owned(),
+            path: head.path().to_owned(),
+            query: String::from_utf8_lossy(head.query()).into_owned(),
+            body,
+        };
+        Ok((request, head.keep_alive && !head.is_http10))
+    }
+
+    async fn fill(&mut self) -> Result<(), NoRequest> {
+        match self.socket.read_buf(&mut self.input).await {
+            Ok(1..) => Ok(()),
+            Ok(0) | Err(_) => Err(NoRequest::Gone),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        timeout(PATIENCE, self.socket.write_all(bytes)).await?
+    }
+
+    async fn send(&mut self, response: Response, close: bool, head_only: bool) -> std::io::Result<()> {
+        let mut out = response.head(close);
+        match response.body {
+            _ if head_only => self.write(&out).await,
+            Body::Whole(bytes) => {
+                out.extend_from_slice(&bytes);
+                self.write(&out).await
+            }
+            Body::Events(events) => {
+                self.write(&out).await?;
+                self.send_events(*events).await
+            }
+        }
+    }
+
+    /// Sends events until there are no more or the client leaves.
+    async fn send_events(&mut self, mut events: Events) -> std::io::Result<()> {
+        loop {
+            let mut sent_meanwhile = [0; 1];
+            let lines = tokio::select! {
+                lines = events.next() => lines,
+                // A client that follows has nothing more to say: this is its leaving, or something that it should not send.
+                _ = self.socket.read(&mut sent_meanwhile) => return Err(std::io::ErrorKind::ConnectionAborted.into()),
+            };
+            let mut chunk = Vec::new();
+            match lines {
+                Some(lines) => reply::put_chunk(&mut chunk, &lines),
+                None => return self.write(reply::LAST_CHUNK).await,
+            }
+            self.write(&chunk).await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone)]
+    struct Echo;
+
+    impl Service for Echo {
+        async fn answer(&self, request: Request) -> Response {
+            let body = String::from_utf8_lossy(&request.body).into_owned();
+            Response::text(
+                "text/plain",
+                format!("{} {} {} {body}", request.method, request.path, request.query),
+            )
+        }
+    }
+
+    /// What the service answers to these bytes, dates left out.
+    async fn exchange(sent: &str) -> String {
+        let (mut client, server) = tokio::io::duplex(64 * 1024);
+        client.write_all(sent.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        Connection::new(server).serve(&Echo).await;
+        let mut received = String::new();
+        client.read_to_string(&mut received).await.unwrap();
+        let lines = received
+            .split_inclusive("\r\n")
+            .filter(|line| !line.starts_with("date: "));
+        lines.collect()
+    }
+
+    #[tokio::test]
+    async fn requests_on_one_connection_are_answered_in_turn() {
+        let received = exchange(
+            "GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n\
+             POST /d HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n\
+             HEAD /e HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nGET /never HTTP/1.1\r\nHost: x\r\n\r\n",
+        )
+        .await;
+        let head =
+            "HTTP/1.1 200 OK\r\nserver: forebay\r\ncache-control: no-store\r\ncontent-type: text/plain\r\n";
+        assert_eq!(
+            received,
+            format!(
+                "{head}content-length: 11\r\n\r\nGET /a b=c {head}content-length: 11\r\n\r\nPOST /d  hi\
+                 {head}content-length: 9\r\nconnection: close\r\n\r\n"
+            )
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_malformed_or_too_large_is_refused_and_ends_the_connection() {
+        for (sent, status) in [
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400 Bad Request"),
+            (
+                format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(HEAD_BYTES_MAX)),
+                "431 Request Header Fields Too Large",
+            ),
+            (
+                "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n".to_owned(),
+                "413 Content Too Large",
+            ),
+        ] {
+            let received = exchange(&sent).await;
+            assert!(
+                received.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+                "{received}"
+            );
+            assert!(
+                received.contains("connection: close\r\n") && received.contains("application/problem+json")
+            );
+        }
+    }
+}

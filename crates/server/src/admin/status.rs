@@ -1,0 +1,68 @@
+//! What the server tells about itself.
+
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    metrics::{CLASSES, Facts, ProcessUse},
+    server::Shared,
+};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+impl Shared {
+    /// Everything that is counted, now.
+    pub(crate) fn facts(&self) -> Facts {
+        let generation = self.reloading.generation();
+        Facts {
+            version: VERSION,
+            started_at: self.started_at.duration_since(UNIX_EPOCH).unwrap_or_default(),
+            process: ProcessUse::now(),
+            generation,
+            reloads_refused: self.reloading.refused(),
+            log_lines_lost: self.ground.log.lines_lost(),
+            connections: self.front.connections(),
+            routes: self.ground.routes.totals(),
+            pools: self.pools.states(generation),
+        }
+    }
+
+    /// The same for people and programs, with what cannot be a number.
+    pub(crate) fn status(&self) -> Value {
+        let facts = self.facts();
+        let routes: Vec<Value> = facts
+            .routes
+            .iter()
+            .map(|route| {
+                let counts = CLASSES.iter().zip(route.classes);
+                let requests: Map<_, _> = counts.map(|(class, count)| ((*class).to_owned(), count.into())).collect();
+                json!({ "route": route.name, "requests": requests, "duration": route.durations.percentiles() })
+            })
+            .collect();
+        json!({
+            "version": facts.version,
+            "pid": std::process::id(),
+            "state": if *self.stopping.borrow() { "stopping" } else { "serving" },
+            "uptime_s": self.started.elapsed().as_secs_f64(),
+            "started_at_s": facts.started_at.as_secs_f64(),
+            "listen": self.listen,
+            "generation": facts.generation,
+            "reloads_refused": facts.reloads_refused,
+            "connections": {
+                "open": facts.connections.open,
+                "accepted": facts.connections.accepted,
+                "turned_away": facts.connections.turned_away,
+            },
+            "process": {
+                "rss_bytes": facts.process.rss_bytes,
+                "cpu_s": facts.process.cpu.as_secs_f64(),
+                "open_fds": facts.process.open_fds,
+            },
+            "log": { "level": self.ground.log.level(), "lines_lost": facts.log_lines_lost },
+            "routes": routes,
+            "pools": facts.pools.current,
+            "retiring": facts.pools.retiring,
+        })
+    }
+}

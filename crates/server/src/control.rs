@@ -1,0 +1,216 @@
+//! The control socket: orders to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user may open.
+
+use std::{str::FromStr, sync::Arc};
+
+use serde_json::{Value, json};
+use tracing::Level;
+
+use crate::{
+    admin::http::{Events, Request, Response, Service},
+    reload::ReloadError,
+    server::Shared,
+};
+
+/// Most workers that a pool may have, as in the configuration.
+const WORKERS_MAX: u64 = 1024;
+
+/// Answers on the control socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    shared: Arc<Shared>,
+}
+
+impl Control {
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+impl Service for Control {
+    async fn answer(&self, request: Request) -> Response {
+        let segments: Vec<&str> = request.path.split('/').skip(1).collect();
+        match (segments.as_slice(), request.method.as_str()) {
+            (["status"], "GET") => Response::json(200, &self.shared.status()),
+            (["logs"], "GET") => self.logs(&request),
+            (["reload"], "POST") => self.reload().await,
+            (["stop"], "POST") => self.stop(),
+            (["log", "level"], "PUT") => self.set_level(&request),
+            (["pools", pool, "resize"], "POST") => self.resize(pool, &request),
+            (["status" | "logs"], _) => Response::not_allowed("GET"),
+            (["reload" | "stop"] | ["pools", _, "resize"], _) => Response::not_allowed("POST"),
+            (["log", "level"], _) => Response::not_allowed("PUT"),
+            _ => Response::problem(
+                404,
+                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level and POST /pools/NAME/resize",
+            ),
+        }
+    }
+}
+
+impl Control {
+    async fn reload(&self) -> Response {
+        match self.shared.reload("the control socket").await {
+            Ok(reloaded) => Response::json(
+                200,
+                &json!({ "generation": reloaded.generation, "took_ms": reloaded.took.as_millis() as u64 }),
+            ),
+            Err(error) => {
+                let status = match error {
+                    ReloadError::Stopping => 409,
+                    ReloadError::Load(_)
+                    | ReloadError::Fixed { .. }
+                    | ReloadError::Build(_)
+                    | ReloadError::Pools { .. } => 422,
+                };
+                Response::problem(status, &chain(&error))
+            }
+        }
+    }
+
+    fn stop(&self) -> Response {
+        tracing::info!(target: "forebay::server", "the control socket asks the server to stop");
+        self.shared.stopping.send_replace(true);
+        Response::json(202, &json!({ "stopping": true }))
+    }
+
+    fn set_level(&self, request: &Request) -> Response {
+        let level = match members(request, &["level"]) {
+            Ok([Some(Value::String(level))]) => level,
+            Ok(_) => return Response::problem(400, "expected {\"level\": \"info\"}"),
+            Err(problem) => return Response::problem(400, &problem),
+        };
+        match self.shared.ground.log.set_level(&level) {
+            Ok(()) => Response::json(200, &json!({ "level": level })),
+            Err(error) => Response::problem(400, &format!("level: {error}")),
+        }
+    }
+
+    fn resize(&self, name: &str, request: &Request) -> Response {
+        let app = self.shared.front.app();
+        let Some(pool) = app.pools.get(name) else {
+            let names: Vec<&str> = app.pools.keys().map(String::as_str).collect();
+            return Response::problem(
+                404,
+                &format!("there is no pool `{name}`; there are: {}", names.join(", ")),
+            );
+        };
+        match members(request, &["workers", "min", "max"]).and_then(|numbers| size(&numbers)) {
+            Ok((min, max)) => {
+                pool.resize(min, max);
+                tracing::info!(target: "forebay::pool", pool = name, min, max, "pool resized");
+                Response::json(
+                    200,
+                    &json!({ "pool": name, "workers_min": min, "workers_max": max }),
+                )
+            }
+            Err(problem) => Response::problem(400, &problem),
+        }
+    }
+
+    fn logs(&self, request: &Request) -> Response {
+        let level = match request.parameter("level").map(Level::from_str) {
+            None => Level::TRACE,
+            Some(Ok(level)) => level,
+            Some(Err(_)) => {
+                return Response::problem(400, "level: expected one of error, warn, info, debug, trace");
+            }
+        };
+        let follow = match request.parameter("follow") {
+            None | Some("false" | "0") => false,
+            Some("" | "true" | "1") => true,
+            Some(_) => return Response::problem(400, "follow: expected true or false"),
+        };
+        let (past, feed) = self.shared.ground.log.recent().look();
+        Response::events(Events {
+            level,
+            past,
+            feed: follow.then_some(feed),
+        })
+    }
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// The members of a JSON object that may have no others.
+fn members<const N: usize>(request: &Request, names: &[&str; N]) -> Result<[Option<Value>; N], String> {
+    let expected = || format!("expected a JSON object with {}", names.join(", "));
+    let Ok(Value::Object(mut object)) = serde_json::from_slice(&request.body) else {
+        return Err(expected());
+    };
+    let found = names.map(|name| object.remove(name));
+    match object.keys().next() {
+        Some(other) => Err(format!("{}; found `{other}`", expected())),
+        None => Ok(found),
+    }
+}
+
+/// The range of workers that a request asks for.
+fn size(numbers: &[Option<Value>; 3]) -> Result<(usize, usize), String> {
+    let (min, max) = match numbers {
+        [Some(workers), None, None] => (workers, workers),
+        [None, Some(min), Some(max)] => (min, max),
+        _ => return Err("expected either {\"workers\": N} or {\"min\": N, \"max\": N}".into()),
+    };
+    match (min.as_u64(), max.as_u64()) {
+        (Some(min), Some(max)) if min <= max && (1..=WORKERS_MAX).contains(&max) => {
+            Ok((min as usize, max as usize))
+        }
+        _ => Err(format!(
+            "found min {min} and max {max}, expected 0 <= min <= max and 1 <= max <= {WORKERS_MAX}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(body: &str) -> Request {
+        Request {
+            method: "POST".into(),
+            path: "/".into(),
+            query: String::new(),
+            body: body.into(),
+        }
+    }
+
+    fn sized(body: &str) -> Result<(usize, usize), String> {
+        members(&request(body), &["workers", "min", "max"]).and_then(|numbers| size(&numbers))
+    }
+
+    #[test]
+    fn a_size_is_one_number_or_a_range() {
+        assert_eq!(sized("{\"workers\": 3}"), Ok((3, 3)));
+        assert_eq!(sized("{\"min\": 0, \"max\": 1024}"), Ok((0, 1024)));
+        for (body, found) in [
+            ("{\"workers\": 0}", "found min 0 and max 0"),
+            ("{\"min\": 3, \"max\": 2}", "found min 3 and max 2"),
+            ("{\"workers\": 1025}", "found min 1025 and max 1025"),
+            ("{\"workers\": \"3\"}", "found min \"3\" and max \"3\""),
+        ] {
+            let expected = format!("{found}, expected 0 <= min <= max and 1 <= max <= 1024");
+            assert_eq!(sized(body), Err(expected), "{body}");
+        }
+        let which = "expected either {\"workers\": N} or {\"min\": N, \"max\": N}";
+        assert_eq!(sized("{\"workers\": 1, \"max\": 2}"), Err(which.into()));
+        assert_eq!(sized("{}"), Err(which.into()));
+        assert_eq!(
+            sized("[3]"),
+            Err("expected a JSON object with workers, min, max".into())
+        );
+        assert_eq!(
+            sized("{\"worker\": 3}"),
+            Err("expected a JSON object with workers, min, max; found `worker`".into())
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! `--watch`: reloads when the configuration changes, a handler, or code beside a handler.
+//!
+//! Files are looked at every 300 ms. That sees every way an editor saves, needs nothing of the kernel, and costs a call for each
+//! file; a folder that holds a great many is for development only anyway.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::sleep;
+
+use crate::{
+    config::{Config, Target, Worker},
+    server::Shared,
+};
+
+const INTERVAL: Duration = Duration::from_millis(300);
+/// Nothing must have changed for this long before a reload, so that one save, or one checkout, is one reload.
+const QUIET: Duration = Duration::from_millis(100);
+/// Most entries of folders that are looked at.
+const ENTRIES_MAX: usize = 20_000;
+/// What is code. Data that a handler writes beside itself must not reload it.
+const CODE: [&str; 9] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "wasm"];
+
+/// What tells one state of a file from another: time of change, length, inode.
+type Stamp = (i64, i64, u64, u64);
+type Stamps = BTreeMap<PathBuf, Stamp>;
+
+/// What is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Places {
+    files: Vec<PathBuf>,
+    /// Code in them counts, and in their folders.
+    folders: Vec<PathBuf>,
+    /// Folders that are served as they are.
+    left_out: Vec<PathBuf>,
+}
+
+/// Watches and reloads for ever.
+pub(crate) async fn watch(shared: Arc<Shared>) {
+    let mut read = shared.reloading.read.subscribe();
+    let mut places = Arc::new(Places::of(&shared.front.app().config));
+    let mut seen = look(&places).await;
+    loop {
+        sleep(INTERVAL).await;
+        let mut now = look(&places).await;
+        if now != seen {
+            now = quiet(&places, now).await;
+            // How it went is in the log; what is watched must change again before another attempt.
+            let _ = shared.reload("--watch").await;
+            seen = now;
+        }
+        if read.has_changed().unwrap_or(false) {
+            let config = read.borrow_and_update().clone();
+            if let Some(config) = config {
+                places = Arc::new(Places::of(&config));
+                seen = carried_over(&seen, look(&places).await);
+            }
+        }
+    }
+}
+
+/// The stamps that other places have, those already known as they were: what has changed since is still to be noticed.
+fn carried_over(seen: &Stamps, mut found: Stamps) -> Stamps {
+    for (path, stamp) in &mut found {
+        if let Some(before) = seen.get(path) {
+            *stamp = *before;
+        }
+    }
+    found
+}
+
+/// Waits until nothing changes any more.
+async fn quiet(places: &Arc<Places>, mut before: Stamps) -> Stamps {
+    loop {
+        sleep(QUIET).await;
+        let now = look(places).await;
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+async fn look(places: &Arc<Places>) -> Stamps {
+    let places = places.clone();
+    let looked = tokio::task::spawn_blocking(move || places.look());
+    looked.await.expect("nothing cancels this, and a panic goes on")
+}
+
+impl Places {
+    fn of(config: &Config) -> Self {
+        let mut places = Self {
+            files: vec![config.file.clone()],
+            ..Self::default()
+        };
+        for pool in config.pools.values() {
+            match &pool.worker {
+                Worker::Script { handler, start, .. } => {
+                    for module in std::iter::once(handler).chain(start) {
+                        places.files.push(module.clone());
+                        places.folders.extend(module.parent().map(Path::to_owned));
+                    }
+                }
+                Worker::Command { program, command, .. } => {
+                    places.files.push(program.clone());
+                    let arguments = command.iter().skip(1).map(|argument| pool.cwd.join(argument));
+                    places.files.extend(arguments.filter(|file| file.is_file()));
+                }
+            }
+        }
+        for route in &config.routes {
+            match &route.target {
+                Target::Respond(respond) => places.files.extend(respond.file.clone()),
+                Target::Files(files) => places.left_out.push(files.folder.clone()),
+                Target::Pool(_) => {}
+            }
+        }
+        places
+    }
+
+    fn look(&self) -> Stamps {
+        let mut stamps = Stamps::new();
+        for file in &self.files {
+            note(&mut stamps, file);
+        }
+        let mut left = ENTRIES_MAX;
+        let mut folders = self.folders.clone();
+        while let Some(folder) = folders.pop() {
+            // A folder that is gone has no files; that they are gone is the change.
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return stamps;
+                }
+                let path = entry.path();
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() && !self.enters(&path) => {}
+                    Ok(kind) if kind.is_dir() => folders.push(path),
+                    Ok(_) if is_code(&path) => note(&mut stamps, &path),
+                    _ => {}
+                }
+            }
+        }
+        stamps
+    }
+
+    /// Whether code is looked for in a folder: not in packages, hidden folders and folders that are served.
+    fn enters(&self, folder: &Path) -> bool {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        name != "node_modules" && !name.starts_with('.') && !self.left_out.iter().any(|out| out == folder)
+    }
+}
+
+fn is_code(file: &Path) -> bool {
+    file.extension()
+        .is_some_and(|extension| CODE.iter().any(|code| extension == *code))
+}
+
+fn note(stamps: &mut Stamps, file: &Path) {
+    if let Ok(found) = fs::metadata(file) {
+        stamps.insert(
+            file.to_owned(),
+            (found.mtime(), found.mtime_nsec(), found.len(), found.ino()),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("fb-watch-{name}-{}", std::process::id()));
+        for inner in ["lib", "node_modules/a", ".git", "public"] {
+            fs::create_dir_all(folder.join(inner)).unwrap();
+        }
+        folder
+    }
+
+    fn places(folder: &Path) -> Places {
+        Places {
+            files: vec![folder.join("forebay.toml")],
+            folders: vec![folder.to_owned()],
+            left_out: vec![folder.join("public")],
+        }
+    }
+
+    /// What is noticed of a file that is made, written again, replaced, and removed.
+    fn noticed(folder: &Path, name: &str) -> Vec<bool> {
+        let (places, file) = (places(folder), folder.join(name));
+        let mut before = places.look();
+        let mut differs = || {
+            let now = places.look();
+            std::mem::replace(&mut before, now.clone()) != now
+        };
+        let mut noticed = Vec::new();
+        fs::write(&file, "a").unwrap();
+        noticed.push(differs());
+        fs::write(&file, "longer").unwrap();
+        noticed.push(differs());
+        let fresh = folder.join("fresh.tmp");
+        fs::write(&fresh, "shorte").unwrap();
+        fs::rename(&fresh, &file).unwrap();
+        noticed.push(differs());
+        fs::remove_file(&file).unwrap();
+        noticed.push(differs());
+        noticed
+    }
+
+    #[test]
+    fn code_and_configuration_are_watched_and_nothing_else() {
+        let folder = folder("which");
+        for name in ["forebay.toml", "api.mjs", "lib/deep.ts"] {
+            assert_eq!(noticed(&folder, name), [true; 4], "{name}");
+        }
+        for name in [
+            "data.json",
+            "forebay.log",
+            "node_modules/a/index.js",
+            ".git/hook.js",
+            "public/app.js",
+        ] {
+            assert_eq!(noticed(&folder, name), [false; 4], "{name}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_change_during_a_reload_is_noticed_after_it() {
+        let stamps = |pairs: &[(&str, u64)]| -> Stamps {
+            pairs
+                .iter()
+                .map(|&(name, length)| (name.into(), (0, 0, length, 0)))
+                .collect()
+        };
+        let seen = stamps(&[("kept", 1), ("edited", 1), ("dropped", 1)]);
+        let found = stamps(&[("kept", 1), ("edited", 2), ("added", 5)]);
+        let seen = carried_over(&seen, found.clone());
+        assert_eq!(seen, stamps(&[("kept", 1), ("edited", 1), ("added", 5)]));
+        assert_ne!(seen, found, "so the edit is noticed");
+    }
+}

@@ -1,0 +1,130 @@
+//! Orders over the control socket, and the log that it shows.
+
+use std::os::unix::fs::PermissionsExt;
+
+use forebay_testkit::{Client, Response, wait_until};
+
+use crate::support::{ONE_WORKER, TOOLBOX, fake, node, wait_until_ready};
+
+fn order(client: &mut Client, method: &str, path: &str, body: &str) -> Response {
+    let length = body.len();
+    client.send(format!(
+        "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}"
+    ));
+    client.response()
+}
+
+#[test]
+fn only_the_servers_user_may_open_the_socket_and_it_goes_with_the_server() {
+    let mut server = fake("well", ONE_WORKER).admin().start();
+    let socket = server.folder().path().join("control.sock");
+    let mode = socket.metadata().expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    server.terminate();
+    assert!(server.wait().success());
+    assert!(!socket.exists() && !server.folder().path().join("admin.sock").exists());
+}
+
+#[test]
+fn a_pool_is_resized_while_it_runs() {
+    let server = node(TOOLBOX, ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let mut control = server.control();
+    let resized = order(&mut control, "POST", "/pools/api/resize", "{\"workers\": 3}");
+    assert_eq!(resized.status, 200, "{}", resized.text());
+    server.wait_for_workers(3);
+    order(
+        &mut control,
+        "POST",
+        "/pools/api/resize",
+        "{\"min\": 1, \"max\": 1}",
+    );
+    server.wait_for_workers(1);
+    assert_eq!(server.get("/pid").status, 200);
+    let none = order(&mut control, "POST", "/pools/nope/resize", "{\"workers\": 3}");
+    assert_eq!(
+        (none.status, none.detail().as_str()),
+        (404, "there is no pool `nope`; there are: api")
+    );
+    assert_eq!(
+        order(&mut control, "POST", "/pools/api/resize", "{\"workers\": 0}").status,
+        400
+    );
+}
+
+#[test]
+fn the_level_changes_while_the_server_runs() {
+    let server = node(TOOLBOX, ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let mut control = server.control();
+    let wrong = order(&mut control, "PUT", "/log/level", "{\"level\": \"loud\"}");
+    assert_eq!(wrong.status, 400);
+    assert!(!server.log().contains("\"level\":\"DEBUG\""));
+    let set = order(
+        &mut control,
+        "PUT",
+        "/log/level",
+        "{\"level\": \"info,forebay::pool=debug\"}",
+    );
+    assert_eq!(set.status, 200, "{}", set.text());
+    order(&mut control, "POST", "/pools/api/resize", "{\"workers\": 2}");
+    server.wait_for_log(&["\"level\":\"DEBUG\"", "worker started"]);
+    assert_eq!(
+        control.get("/status").json()["log"]["level"],
+        "info,forebay::pool=debug"
+    );
+}
+
+#[test]
+fn recent_events_are_shown_and_further_ones_follow() {
+    let source = "export default (request) => { console.error(`seen ${request.path}`); return ''; };";
+    let server = node(source, ONE_WORKER).admin().start();
+    server.get("/first");
+    let mut control = server.control();
+    wait_until("the first event", || {
+        control.get("/logs").text().contains("seen /first")
+    });
+    let warnings = control.get("/logs?level=warn");
+    assert!(
+        warnings
+            .text()
+            .lines()
+            .all(|line| line.contains("\"level\":\"WARN\"")),
+        "{}",
+        warnings.text()
+    );
+    assert_eq!(control.get("/logs?level=loud").status, 400);
+
+    let mut following = server.control();
+    following.request("GET", "/logs?level=warn&follow=true");
+    let mut seen = String::new();
+    let mut see = |what: &str| {
+        while !seen.contains(what) {
+            seen += &String::from_utf8_lossy(&following.some_bytes());
+        }
+    };
+    see("seen /first");
+    server.get("/second");
+    see("seen /second");
+    assert!(!seen.contains("\"level\":\"INFO\""), "{seen}");
+}
+
+#[test]
+fn the_server_is_stopped_as_by_a_signal() {
+    let mut server = node(TOOLBOX, ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let stopping = order(&mut server.control(), "POST", "/stop", "");
+    assert_eq!(stopping.status, 202);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn what_is_no_order_is_told_what_is() {
+    let server = fake("well", ONE_WORKER).admin().start();
+    let mut control = server.control();
+    let unknown = control.get("/restart");
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.detail().contains("POST /reload"), "{}", unknown.detail());
+    let refused = control.get("/reload");
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
+}

@@ -1,0 +1,211 @@
+//! Another configuration in force while the server runs: nothing is lost, and what is wrong changes nothing.
+
+use std::collections::BTreeSet;
+
+use forebay_testkit::{Load, Response, Server, wait_until};
+
+use crate::support::{ONE_WORKER, Runtime, TOOLBOX, metric, node, open, wait_for_note, wait_until_ready};
+
+const ECHO: &str = "export default async (request) => request.bytes();";
+
+fn saying(word: &str) -> String {
+    format!("export default () => '{word}';")
+}
+
+/// Has the server reload, and waits until it has.
+fn reload(server: &Server) -> Response {
+    let mut control = server.control();
+    control.request("POST", "/reload");
+    control.response()
+}
+
+fn pids(server: &Server) -> BTreeSet<u32> {
+    server.workers().iter().map(|worker| worker.pid).collect()
+}
+
+#[test]
+fn reloads_under_load_fail_no_request() {
+    const WORKERS: &str = "workers = { min = 2, max = 2 }";
+    for runtime in Runtime::BOTH {
+        let server = runtime.pool(ECHO, WORKERS).admin().start();
+        wait_until("the pool to answer", || server.post("/", b"x").status == 200);
+        let before = pids(&server);
+        let load = Load::on(&server, "/").connections(16);
+        let running = load.start();
+        let answered = || metric(&server, "forebay_requests_total{route=\"/*\",class=\"2xx\"}");
+        for number in 1..=5 {
+            let seen = answered();
+            let reloaded = reload(&server);
+            assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+            assert_eq!(reloaded.json()["generation"], number + 1);
+            wait_until("more load", || answered() > seen + 200.0);
+        }
+        load.end();
+        let report = running.join().expect("the load does not panic");
+        assert_eq!(report.with_status(200), report.sent, "{runtime:?}: {report}");
+        assert!(report.foreign.is_empty(), "{runtime:?}: {report}");
+        wait_until("the old workers to end", || {
+            let now = pids(&server);
+            now.len() == 2 && now.is_disjoint(&before)
+        });
+        // Counts go on: what the load saw and the first request.
+        let counted = |name| metric(&server, name);
+        let answered = (report.sent + 1) as f64;
+        wait_until("the counts of old pools to be kept", || {
+            counted("forebay_pool_jobs_answered_total{pool=\"api\"}") == answered
+        });
+        assert_eq!(
+            counted("forebay_requests_total{route=\"/*\",class=\"2xx\"}"),
+            answered
+        );
+        assert_eq!(counted("forebay_pool_run_seconds_count{pool=\"api\"}"), answered);
+        assert_eq!(counted("forebay_pool_workers_started_total{pool=\"api\"}"), 12.0);
+        assert_eq!(counted("forebay_generation"), 6.0);
+    }
+}
+
+#[test]
+fn a_request_ends_with_the_handler_it_began_with() {
+    let server = node(TOOLBOX, ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let old = pids(&server);
+    let mut held = server.connect();
+    held.request("GET", "/hold/gate/a");
+    wait_for_note(&server, "begin a");
+    let mut waiting = server.connect();
+    waiting.request("GET", "/hold/gate/b");
+    wait_until("the second to wait", || {
+        metric(&server, "forebay_pool_jobs_accepted_total{pool=\"api\"}") >= 3.0
+    });
+    server.folder().write("api.mjs", saying("new"));
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(server.get("/pid").text(), "new");
+    let status = server.admin().get("/status").json();
+    assert_eq!(
+        status["retiring"][0]["workers"][0]["pid"],
+        *old.first().expect("it has a worker")
+    );
+    open(&server, "gate");
+    for (client, name) in [(&mut held, "a"), (&mut waiting, "b")] {
+        let answer = client.response();
+        assert_eq!(
+            (answer.status, answer.text().split(' ').next()),
+            (200, Some(name))
+        );
+        assert_eq!(
+            client.get("/pid").text(),
+            "new",
+            "the next request on the same connection"
+        );
+    }
+    wait_until("the old worker to end", || pids(&server).is_disjoint(&old));
+}
+
+#[test]
+fn an_old_request_delays_nothing_and_is_cut_off_after_drain_max() {
+    let server = node(TOOLBOX, ONE_WORKER)
+        .server("drain_max = \"300ms\"")
+        .admin()
+        .start();
+    wait_until_ready(&server);
+    let old = pids(&server);
+    let mut spinning = server.connect();
+    spinning.request("GET", "/spin");
+    wait_for_note(&server, "begin spin");
+    server.folder().write("api.mjs", saying("new"));
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(server.get("/").text(), "new");
+    assert_eq!(spinning.response().status, 503);
+    wait_until("the old worker to end", || pids(&server).is_disjoint(&old));
+}
+
+#[test]
+fn what_does_not_check_is_refused_and_all_stays() {
+    let server = node(&saying("old"), ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let (before, config) = (
+        pids(&server),
+        server.folder().read("forebay.toml").expect("it was written"),
+    );
+    for (config, handler, detail) in [
+        (
+            config.replace("handler", "handlr"),
+            saying("new"),
+            "pool.api.handlr",
+        ),
+        (
+            config.replace("threads = 2", "threads = 3"),
+            saying("new"),
+            "server.threads has changed",
+        ),
+        (
+            config.replace("admin.sock", "other.sock"),
+            saying("new"),
+            "admin.listen has changed",
+        ),
+        (config.clone(), "throw new Error('no way');".to_owned(), "no way"),
+    ] {
+        server.folder().write("forebay.toml", config);
+        server.folder().write("api.mjs", handler);
+        let refused = reload(&server);
+        assert_eq!(refused.status, 422, "{}", refused.text());
+        assert!(refused.detail().contains(detail), "{}", refused.detail());
+        server.wait_for_log(&["\"level\":\"ERROR\"", "not reloaded", detail]);
+        assert_eq!(server.get("/").text(), "old");
+        wait_until("the new workers to be gone", || pids(&server) == before);
+    }
+    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 4.0);
+    assert_eq!(metric(&server, "forebay_generation"), 1.0);
+    server.folder().write("forebay.toml", config);
+    server.folder().write("api.mjs", saying("new"));
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(server.get("/").text(), "new");
+}
+
+#[test]
+fn sighup_reloads_routes_and_pools() {
+    let server = node(&saying("old"), ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    server.reconfigure("[[route]]\npath = \"/only\"\nrespond = { text = \"memory\" }\n");
+    server.hang_up();
+    wait_until("the new routes", || server.get("/only").text() == "memory");
+    assert_eq!(server.get("/").status, 404);
+    server.wait_for_workers(0);
+    let metrics = server.admin().get("/metrics");
+    assert!(!metrics.text().contains("pool=\"api\"") && !metrics.text().contains("route=\"/*\""));
+}
+
+#[test]
+fn changes_are_noticed_when_watching() {
+    let server = node(&saying("one"), ONE_WORKER).argument("--watch").start();
+    wait_until("the first", || server.get("/").text() == "one");
+    server
+        .folder()
+        .write("lib/word.mjs", "export const word = 'two';");
+    server.folder().write(
+        "api.mjs",
+        "import { word } from './lib/word.mjs'; export default () => word;",
+    );
+    wait_until("the handler", || server.get("/").text() == "two");
+    server.folder().write("lib/word.mjs", "export const word = ;");
+    server.wait_for_log(&["not reloaded", "Unexpected token"]);
+    assert_eq!(server.get("/").text(), "two");
+    server
+        .folder()
+        .write("lib/word.mjs", "export const word = 'three';");
+    wait_until("what the handler imports", || server.get("/").text() == "three");
+}
+
+#[test]
+fn a_stop_during_a_reload_leaves_nothing_behind() {
+    let mut server = node(&saying("old"), ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    server.folder().write(
+        "api.mjs",
+        "await new Promise((ready) => setTimeout(ready, 60_000));",
+    );
+    server.hang_up();
+    server.wait_for_workers(2);
+    server.terminate();
+    assert!(server.wait().success());
+}
