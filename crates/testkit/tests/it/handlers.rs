@@ -17,7 +17,7 @@ fn pool_of(runtime: Runtime, module: &str, source: &str) -> Setup {
 
 const TYPESCRIPT: &str = r"
     import { router, HttpError, type HttpRequest, type Context } from 'forebay';
-    import { type Unused } from './nowhere.js';
+    import type { Unused } from './nowhere.js';
     interface User { readonly id: number; name?: string }
     const find = (id: string): User => ({ id: Number(id) } satisfies User);
     const app = router().get('/users/:id', (request: HttpRequest<{ id: string }>, ctx: Context): User => {
@@ -105,7 +105,7 @@ fn what_a_handler_may_return_becomes_the_answer_it_says() {
             .get('/error', () => { throw new HttpError(418, 'short and stout', { headers: { 'x-tea': 'yes' } }); })
             .get('/params/:one/*rest', ({ params, query }) => ({ params, q: query.getAll('q') }))
             .get('/cookies', ({ cookies }) => cookies)
-            .post('/form', async (request) => { const form = await request.form(); return { a: form.get('a') }; });
+            .post('/form', async (request) => { const form = await request.form(); return { a: form.fields.get('a') }; });
     ";
     for runtime in Runtime::BOTH {
         let server = pool_of(runtime, "api.mjs", source).start();

@@ -45,8 +45,8 @@ fn a_very_long_line_without_an_end_is_logged_in_parts() {
     let source = r"
         import { writeSync } from 'node:fs';
         export default () => {
-            for (let count = 0; count < 20; count++) writeSync(1, 'y'.repeat(10_000));
-            writeSync(1, 'the end\n');
+            for (let count = 0; count < 20; count++) process.stdout.write('y'.repeat(10_000));
+            process.stdout.write('the end\n');
             return 'printed';
         };
     ";
