@@ -15,6 +15,7 @@ mod lifecycle;
 mod limits;
 mod logs;
 mod output;
+mod qoper8;
 mod queue;
 mod reload;
 mod shutdown;
