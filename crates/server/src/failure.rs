@@ -115,13 +115,13 @@ impl Refusal {
     pub(crate) fn reply(&self, request_id: &str) -> Reply<'static> {
         let class = self.class();
         let status = class.status();
-        let problem = serde_json::json!({
-            "type": "about:blank",
-            "title": crate::reply::reason(status),
-            "status": status,
-            "detail": self.to_string(),
-            "request_id": request_id,
-        });
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        let problem = format!(
+            r#"{{"type":"about:blank","title":{},"status":{status},"detail":{},"request_id":{}}}"#,
+            text(crate::reply::reason(status)),
+            text(&self.to_string()),
+            text(request_id),
+        );
         let mut reply = Reply::new(status);
         let headers = reply.headers.to_mut();
         headers.push_known("content-type", "application/problem+json");
@@ -131,7 +131,7 @@ impl Refusal {
         if class == Class::Overload {
             headers.push_known("retry-after", RETRY_AFTER_S);
         }
-        reply.body = crate::reply::Body::Bytes(problem.to_string().into());
+        reply.body = crate::reply::Body::Bytes(problem.into());
         reply
     }
 
