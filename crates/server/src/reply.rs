@@ -27,7 +27,7 @@ pub(crate) enum Body<'a> {
         offset: u64,
         length: u64,
     },
-    /// Comes from a worker piece by piece; its length is in the headers or unknown.
+    /// Comes from a worker piece by piece; whether its length is known, it says itself.
     Stream(Box<PoolStream<'a>>),
 }
 
@@ -116,8 +116,6 @@ pub(crate) enum Delimiting {
     Nothing,
     /// `Content-Length`.
     Length(u64),
-    /// The headers have the length already.
-    Given,
     /// Chunks.
     Chunked,
     /// The end of the connection: HTTP/1.0 without a length.
@@ -142,7 +140,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, fr
     out.extend_from_slice(headers.as_bytes());
     out.extend_from_slice(frame.route_headers);
     match frame.delimiting {
-        Delimiting::Nothing | Delimiting::Given | Delimiting::Close => {}
+        Delimiting::Nothing | Delimiting::Close => {}
         Delimiting::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         Delimiting::Length(length) => {
             let mut digits = itoa::Buffer::new();

@@ -293,7 +293,7 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
 }
 
 /// Digits only, as RFC 9110, 8.6 has it: no sign, no list.
-fn decimal(text: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::{
     body::{Decoder, Step},
-    head::{Head, Parsed},
+    head::{Head, Parsed, decimal},
     listener::{Accepted, Accepting, Bound},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},

@@ -16,7 +16,7 @@ use super::Request;
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{End, Head, RequestBody, Stream, Wire},
+    front::{End, Head, RequestBody, Stream, Wire, decimal},
     reply::{Body, HeaderLines, Reply},
 };
 
@@ -178,11 +178,18 @@ fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, 
             b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade"
             | b"date" | b"server" | b"x-request-id" => {}
             b"content-length" => {
-                let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                stream.announced = Some(length.ok_or(invalid("its content-length is not a number"))?);
-                if !answer.ended() {
-                    lines.push(name, value).map_err(invalid)?;
+                let length = decimal(value).ok_or(invalid("its content-length is not a decimal number"))?;
+                if stream
+                    .announced
+                    .replace(length)
+                    .is_some_and(|before| before != length)
+                {
+                    return Err(invalid("it has two content-lengths"));
                 }
+            }
+            // Another case would hide a field from the arms above.
+            _ if name.iter().any(u8::is_ascii_uppercase) => {
+                return Err(invalid("a header name is not in lower case"));
             }
             _ => lines.push(name, value).map_err(invalid)?,
         }
