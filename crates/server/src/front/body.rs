@@ -158,7 +158,14 @@ fn take(input: &[u8], at_most: u64) -> &[u8] {
 /// A line without its CR LF, once it is whole.
 fn line(input: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     match memchr::memchr(b'\n', &input[..input.len().min(LINE_BYTES_MAX)]) {
-        Some(at) if at > 0 && input[at - 1] == b'\r' => Ok(Some(&input[..at - 1])),
+        Some(at) if at > 0 && input[at - 1] == b'\r' => {
+            let line = &input[..at - 1];
+            // Others may take it for the line's end (RFC 9112, 2.2).
+            if line.contains(&b'\r') {
+                return Err(malformed("a line has a carriage return inside"));
+            }
+            Ok(Some(line))
+        }
         Some(_) => Err(malformed("a line ends without carriage return")),
         None if input.len() >= LINE_BYTES_MAX => Err(malformed("a line of the chunked body is too long")),
         None => Ok(None),
@@ -216,6 +223,11 @@ mod tests {
                 &b"5\nhello\r\n0\r\n\r\n"[..],
                 "a line ends without carriage return",
             ),
+            (
+                b"5\r\r\nhello\r\n0\r\n\r\n",
+                "a line has a carriage return inside",
+            ),
+            (b"5;a\rb\r\nhello\r\n", "a line has a carriage return inside"),
             (b"5\r\nhello!\r\n", "a chunk is longer than its size"),
             (b"0x5\r\nhello\r\n", "a chunk's size is not a hexadecimal number"),
             (b"-1\r\n", "a chunk's size is not a hexadecimal number"),
