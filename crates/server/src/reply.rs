@@ -52,7 +52,7 @@ impl HeaderLines {
     /// Adds a field that the program itself has made.
     pub(crate) fn push_known(&mut self, name: &str, value: &str) {
         debug_assert!(
-            is_name(name.as_bytes()) && is_value(value.as_bytes()),
+            is_token(name.as_bytes()) && is_value(value.as_bytes()),
             "{name}: {value}"
         );
         self.put(name.as_bytes(), value.as_bytes());
@@ -60,7 +60,7 @@ impl HeaderLines {
 
     /// Adds a field from outside, if HTTP allows it.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
-        if !is_name(name) {
+        if !is_token(name) {
             return Err("a header name has a byte that is not allowed");
         }
         if !is_value(value) {
@@ -83,8 +83,8 @@ impl HeaderLines {
     }
 }
 
-/// A token (RFC 9110, 5.6.2).
-fn is_name(name: &[u8]) -> bool {
+/// A token (RFC 9110, 5.6.2): header names and methods.
+pub(crate) fn is_token(name: &[u8]) -> bool {
     !name.is_empty()
         && name
             .iter()
