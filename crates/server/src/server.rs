@@ -271,7 +271,7 @@ impl Shared {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
         }
         // A reload that was under way gives up, or has put its pools with the others.
-        let _turn = self.reloading.turn().await;
+        let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
         let pools = self.pools.living();
         pools.iter().for_each(Pool::stop);
         for pool in pools {

@@ -348,9 +348,9 @@ mod tests {
     #[test]
     fn a_histogram_is_cumulative_and_ends_with_its_count() {
         let mut micros = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap();
-        [15, 16, 1_023, 1_024, 200_000_000]
-            .into_iter()
-            .for_each(|value| micros.record(value).unwrap());
+        for value in [15, 16, 1_023, 1_024, 200_000_000] {
+            micros.record(value).unwrap();
+        }
         let mut text = Text::default();
         text.timings(&families::POOL_RUN, "p", &micros);
         let below = |bound: &str| {

@@ -1,6 +1,6 @@
 //! Another configuration in force while the server runs: nothing is lost, and what is wrong changes nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
 use forebay_testkit::{Load, Response, Server, wait_until};
 
@@ -148,7 +148,11 @@ fn what_does_not_check_is_refused_and_all_stays() {
             saying("new"),
             "admin.listen has changed",
         ),
-        (config.clone(), "throw new Error('no way');".to_owned(), "no way"),
+        (
+            config.clone() + "[[route]]\npath = \"/x\"\nrespond = { text = \"x\" }\n",
+            "throw new Error('no way');".to_owned(),
+            "no way",
+        ),
     ] {
         server.folder().write("forebay.toml", config);
         server.folder().write("api.mjs", handler);
@@ -159,7 +163,11 @@ fn what_does_not_check_is_refused_and_all_stays() {
         assert_eq!(server.get("/").text(), "old");
         wait_until("the new workers to be gone", || pids(&server) == before);
     }
-    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 4);
+    fs::remove_file(server.folder().path().join("forebay.toml")).expect("it is there");
+    let refused = reload(&server);
+    assert!(refused.detail().contains("No such file"), "{}", refused.detail());
+    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 5);
+    assert!(!server.admin().get("/metrics").text().contains("route=\"/x\""));
     assert_eq!(metric(&server, "forebay_generation"), 1);
     server.folder().write("forebay.toml", config);
     server.folder().write("api.mjs", saying("new"));
