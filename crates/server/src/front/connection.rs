@@ -340,7 +340,7 @@ impl<S: Stream> Exchange<S> {
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
-            _ => Delimiting::Length(reply.length.unwrap_or(length)),
+            _ => Delimiting::Length(reply.length.filter(|_| head.method() == "HEAD").unwrap_or(length)),
         };
         self.put_head(&reply, delimiting, id, route, last, head.is_http10);
         let written = match content {
