@@ -101,6 +101,7 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
     let head = request.head;
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
     let named_hops = named_hops(head);
+    let is_named = |name: &[u8]| named_hops.iter().any(|hop| hop.eq_ignore_ascii_case(name));
     let id = (&b"x-request-id"[..], request.id.as_bytes());
     RequestParts {
         remaining_ms: 0,
@@ -114,7 +115,7 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
             .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
         headers: head
             .fields()
-            .filter(|(name, _)| !is_hop(name) && !named_hops.contains(name) && *name != b"x-request-id")
+            .filter(|(name, _)| !is_hop(name) && !is_named(name) && *name != b"x-request-id")
             .chain(std::iter::once(id)),
         peer: peer.as_bytes(),
         body,
@@ -140,10 +141,8 @@ fn is_hop(name: &[u8]) -> bool {
 
 /// Further fields that the Connection field declares to be about this connection.
 fn named_hops(head: &Head) -> Vec<&[u8]> {
-    let Some(options) = head.field("connection") else {
-        return Vec::new();
-    };
-    let options = options.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let fields = head.fields().filter(|(name, _)| *name == b"connection");
+    let options = fields.flat_map(|(_, value)| value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii));
     // Fields that say what the body is cannot be declared away.
     options
         .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
