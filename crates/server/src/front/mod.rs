@@ -26,7 +26,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::{
     body::{Decoder, Step},
-    head::{Head, Parsed},
+    head::{Framing, Head, Parsed},
     listener::{Accepted, Accepting, Bound},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
