@@ -24,9 +24,11 @@ use forebay_pool::{LocalMailbox, Mailboxes};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::head::Framing;
 pub(crate) use self::{
     body::{Decoder, Step},
-    head::{Framing, Head, Parsed},
+    head::{Head, Parsed},
     listener::{Accepted, Accepting, Bound},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
