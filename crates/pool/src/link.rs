@@ -163,7 +163,7 @@ impl Link {
     /// Ends the reading side: the reader takes what is there, then sees the end of file.
     pub(crate) fn hang_up(&self) {
         if let Err(error) = rustix::net::shutdown(&self.socket, Shutdown::Both) {
-            tracing::debug!(cause = %io::Error::from(error), "link was already shut");
+            tracing::debug!(target: "forebay::pool", cause = %io::Error::from(error), "link was already shut");
         }
     }
 }

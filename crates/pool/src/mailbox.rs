@@ -117,8 +117,8 @@ impl LocalMailbox {
             unwritten: RefCell::default(),
             write: Notify::new(),
         });
-        tokio::task::spawn_local(Self::receive(local.clone()));
-        tokio::task::spawn_local(Self::write(local.clone()));
+        tokio::task::spawn_local(vital("mailbox of a thread", Self::receive(local.clone())));
+        tokio::task::spawn_local(vital("writer of a thread's links", Self::write(local.clone())));
         local
     }
 

@@ -24,6 +24,8 @@ use crate::{
 
 /// Bytes that one read of the socket asks for.
 const READ_BYTES: usize = 64 * 1024;
+/// Batches that are taken before other tasks of the thread have their turn: a worker that never stops sending keeps nobody else waiting.
+const TURNS_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -84,8 +86,15 @@ impl Reader {
         // While the socket takes no more, reading goes on: a worker that blocks on its own writes reads nothing until then.
         let mut full = false;
         self.take_frames(mailbox)?;
+        let mut turns = 0;
         loop {
-            self.empty_outbox(&mut batch, mailbox)?;
+            turns = (turns + 1) % TURNS_MAX;
+            if turns == 0 {
+                tokio::task::yield_now().await;
+            }
+            if self.take_outbox_or_arm(&mut batch, mailbox)? {
+                continue;
+            }
             let rung = async {
                 match &bell {
                     // Edge-triggered: each ring is a new edge, so the counter need never be read.
@@ -151,15 +160,15 @@ impl Reader {
         Ok(broken?)
     }
 
-    /// Takes what is in the outbox, and leaves the bell armed.
-    fn empty_outbox(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
-        let Some(page) = self.link.page() else {
-            return Ok(());
-        };
-        while self.take_outbox(batch, mailbox)? {}
-        page.arm_bell();
-        while self.take_outbox(batch, mailbox)? {}
-        Ok(())
+    /// Takes what is in the outbox. False: there is nothing, and the bell is armed.
+    fn take_outbox_or_arm(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<bool, ReadError> {
+        if self.take_outbox(batch, mailbox)? {
+            return Ok(true);
+        }
+        if let Some(page) = self.link.page() {
+            page.arm_bell();
+        }
+        self.take_outbox(batch, mailbox)
     }
 
     fn take_outbox(&self, batch: &mut Vec<u8>, mailbox: &Rc<LocalMailbox>) -> Result<bool, ReadError> {

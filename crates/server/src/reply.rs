@@ -27,7 +27,7 @@ pub(crate) enum Body<'a> {
         offset: u64,
         length: u64,
     },
-    /// Comes from a worker piece by piece; its length is in the headers or unknown.
+    /// Comes from a worker piece by piece; whether its length is known, it says itself.
     Stream(Box<PoolStream<'a>>),
 }
 
@@ -52,7 +52,7 @@ impl HeaderLines {
     /// Adds a field that the program itself has made.
     pub(crate) fn push_known(&mut self, name: &str, value: &str) {
         debug_assert!(
-            is_name(name.as_bytes()) && is_value(value.as_bytes()),
+            is_token(name.as_bytes()) && is_value(value.as_bytes()),
             "{name}: {value}"
         );
         self.put(name.as_bytes(), value.as_bytes());
@@ -60,7 +60,7 @@ impl HeaderLines {
 
     /// Adds a field from outside, if HTTP allows it.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
-        if !is_name(name) {
+        if !is_token(name) {
             return Err("a header name has a byte that is not allowed");
         }
         if !is_value(value) {
@@ -83,8 +83,8 @@ impl HeaderLines {
     }
 }
 
-/// A token (RFC 9110, 5.6.2).
-fn is_name(name: &[u8]) -> bool {
+/// A token (RFC 9110, 5.6.2): header names and methods.
+pub(crate) fn is_token(name: &[u8]) -> bool {
     !name.is_empty()
         && name
             .iter()
@@ -116,8 +116,6 @@ pub(crate) enum Delimiting {
     Nothing,
     /// `Content-Length`.
     Length(u64),
-    /// The headers have the length already.
-    Given,
     /// Chunks.
     Chunked,
     /// The end of the connection: HTTP/1.0 without a length.
@@ -142,7 +140,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, fr
     out.extend_from_slice(headers.as_bytes());
     out.extend_from_slice(frame.route_headers);
     match frame.delimiting {
-        Delimiting::Nothing | Delimiting::Given | Delimiting::Close => {}
+        Delimiting::Nothing | Delimiting::Close => {}
         Delimiting::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         Delimiting::Length(length) => {
             let mut digits = itoa::Buffer::new();

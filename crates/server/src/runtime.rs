@@ -17,6 +17,9 @@ struct Embedded {
 
 const EMBEDDED: Embedded = include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 
+/// The bit of a folder's mode that lets every user write (stat(2)).
+const WRITABLE_BY_ALL: u32 = 0o002;
+
 /// Why the SDK cannot be laid down.
 #[derive(Debug, thiserror::Error)]
 pub enum SdkError {
@@ -30,7 +33,10 @@ pub enum SdkError {
         source: io::Error,
     },
     /// Somebody else could change what our workers run.
-    #[error("{folder} belongs to another user (FOREBAY_CACHE_DIR names another folder)", folder = folder.display())]
+    #[error(
+        "{folder} belongs to another user or may be written by everybody (FOREBAY_CACHE_DIR names another folder)",
+        folder = folder.display()
+    )]
     ForeignFolder {
         /// The folder.
         folder: PathBuf,
@@ -67,7 +73,8 @@ impl Sdk {
             .mode(0o700)
             .create(&cache)
             .map_err(error)?;
-        if fs::metadata(&cache).map_err(error)?.uid() != rustix::process::geteuid().as_raw() {
+        let found = fs::metadata(&cache).map_err(error)?;
+        if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & WRITABLE_BY_ALL != 0 {
             return Err(SdkError::ForeignFolder { folder: cache });
         }
         let package = cache.join(format!("sdk-{}", EMBEDDED.hash));

@@ -340,7 +340,9 @@ impl<S: Stream> Exchange<S> {
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
-            _ => Delimiting::Length(reply.length.unwrap_or(length)),
+            // Only an answer to HEAD may announce more than it brings.
+            _ if head.method() == "HEAD" => Delimiting::Length(reply.length.unwrap_or(length)),
+            _ => Delimiting::Length(length),
         };
         self.put_head(&reply, delimiting, id, route, last, head.is_http10);
         let written = match content {
@@ -439,7 +441,7 @@ impl<S: Stream> Exchange<S> {
     ) -> Next {
         let delimiting = match (stream.announced(), head.is_http10) {
             _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
-            (Some(_), _) => Delimiting::Given,
+            (Some(length), _) => Delimiting::Length(length),
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };

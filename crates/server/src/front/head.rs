@@ -122,7 +122,13 @@ impl Head {
                     what: "the request target is neither a path nor an http URL",
                 })?;
             let authority = &target[scheme.len()..];
-            let length = authority.find(['/', '?']).unwrap_or(authority.len());
+            let length = authority.find(['/', '?', '#']).unwrap_or(authority.len());
+            let name = &authority.as_bytes()[..length];
+            if name.is_empty() || !name.iter().all(|&byte| is_host_byte(byte)) {
+                return Err(Refusal::Malformed {
+                    what: "the request target names no host",
+                });
+            }
             self.host = Span {
                 start: span.start + scheme.len() as u32,
                 end: span.start + (scheme.len() + length) as u32,
@@ -293,7 +299,7 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
 }
 
 /// Digits only, as RFC 9110, 8.6 has it: no sign, no list.
-fn decimal(text: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -346,6 +352,17 @@ mod tests {
             (head.host(), head.path(), head.query()),
             ("a.example", "/", &b"q"[..])
         );
+    }
+
+    #[test]
+    fn an_absolute_target_names_a_host() {
+        for target in ["http:///p", "http://", "http://me@a.example/", "http://a\u{e9}/"] {
+            assert_eq!(
+                refused(format!("GET {target} HTTP/1.1\r\nHost: b\r\n\r\n").as_bytes()),
+                "malformed request: the request target names no host",
+                "{target}"
+            );
+        }
     }
 
     #[test]

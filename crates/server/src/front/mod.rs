@@ -10,12 +10,14 @@ mod thread;
 mod wire;
 
 use std::{
+    future::poll_fn,
     io,
     rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    task::Poll,
     thread::JoinHandle,
     time::Duration,
 };
@@ -28,7 +30,7 @@ use tokio::sync::watch;
 pub(crate) use self::head::Framing;
 pub(crate) use self::{
     body::{Decoder, Step},
-    head::{Head, Parsed},
+    head::{Head, Parsed, decimal},
     listener::{Accepted, Accepting, Bound},
     request_body::{End, RequestBody},
     wire::{Stream, Wire},
@@ -210,6 +212,8 @@ async fn run_thread(index: usize, shared: Arc<Shared>, listeners: Vec<Accepting>
     let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
     // The listeners end when nothing waits in their queues any more: closing a socket resets what does.
     while accepting.join_next().await.is_some() {}
+    // Sockets are looked at once more, so that a request that has arrived is not taken for an idle connection.
+    tokio::task::yield_now().await;
     thread.drain();
     tokio::select! {
         () = thread.emptied() => shared.drained.send_modify(|drained| *drained += 1),
@@ -243,7 +247,8 @@ async fn accept(listener: Accepting, thread: Rc<Thread>) {
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
-            () = std::future::ready(()), if draining => return,
+            // Only after another look at the sockets: what waits by then is accepted first.
+            () = tokio::task::yield_now(), if draining => return,
             _ = phase.changed() => continue,
         };
         match accepted {
@@ -265,17 +270,19 @@ fn enter(accepted: listener::Accepted, thread: &Rc<Thread>) {
         shared.turned_away.fetch_add(1, Ordering::Relaxed);
         return;
     }
+    // Before its task runs for the first time: a thread that drains waits for this connection too.
+    let open = Open::new(thread);
     let thread = thread.clone();
     match accepted {
         listener::Accepted::Tcp(socket, peer) => drop(tokio::task::spawn_local(async move {
-            let _open = Open::new(&thread).await;
-            Connection::new(socket, thread.clone(), peer.ip().to_string().into())
+            open.woken_by_drain().await;
+            Connection::new(socket, thread, peer.ip().to_string().into())
                 .serve()
                 .await;
         })),
         listener::Accepted::Unix(socket) => drop(tokio::task::spawn_local(async move {
-            let _open = Open::new(&thread).await;
-            Connection::new(socket, thread.clone(), "".into()).serve().await;
+            open.woken_by_drain().await;
+            Connection::new(socket, thread, "".into()).serve().await;
         })),
     }
 }
@@ -287,12 +294,17 @@ struct Open {
 }
 
 impl Open {
-    async fn new(thread: &Rc<Thread>) -> Self {
-        let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
+    fn new(thread: &Rc<Thread>) -> Self {
         Self {
             thread: thread.clone(),
-            key: thread.enter(waker),
+            key: thread.enter(),
         }
+    }
+
+    /// Has the drain wake the task that this runs in.
+    async fn woken_by_drain(&self) {
+        let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        self.thread.set_waker(self.key, waker);
     }
 }
 

@@ -135,8 +135,13 @@ impl Thread {
         Limits::of(&self.app().config.server)
     }
 
-    pub(crate) fn enter(&self, waker: Waker) -> usize {
-        self.connections.borrow_mut().insert(waker)
+    /// Counts a connection. Its task is woken by a drain once [`Thread::set_waker`] has named it.
+    pub(crate) fn enter(&self) -> usize {
+        self.connections.borrow_mut().insert(Waker::noop().clone())
+    }
+
+    pub(crate) fn set_waker(&self, connection: usize, waker: Waker) {
+        self.connections.borrow_mut()[connection] = waker;
     }
 
     pub(crate) fn leave(&self, connection: usize) {

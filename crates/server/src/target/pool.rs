@@ -16,7 +16,7 @@ use super::Request;
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{End, Head, RequestBody, Stream, Wire},
+    front::{End, Head, RequestBody, Stream, Wire, decimal},
     reply::{Body, HeaderLines, Reply},
 };
 
@@ -101,6 +101,7 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
     let head = request.head;
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
     let named_hops = named_hops(head);
+    let is_named_hop = |name: &[u8]| named_hops.iter().any(|named| named.eq_ignore_ascii_case(name));
     let id = (&b"x-request-id"[..], request.id.as_bytes());
     RequestParts {
         remaining_ms: 0,
@@ -114,7 +115,18 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
             .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
         headers: head
             .fields()
-            .filter(|(name, _)| !is_hop(name) && !named_hops.contains(name) && *name != b"x-request-id")
+            .filter(|(name, _)| !is_hop(name) && !is_named_hop(name) && *name != b"x-request-id")
+            // An authority in the target stands in the place of Host (RFC 9112, 3.2.2), for the handler as for the router.
+            .map(|(name, value)| {
+                (
+                    name,
+                    if name == b"host" {
+                        head.host().as_bytes()
+                    } else {
+                        value
+                    },
+                )
+            })
             .chain(std::iter::once(id)),
         peer: peer.as_bytes(),
         body,
@@ -140,12 +152,11 @@ fn is_hop(name: &[u8]) -> bool {
 
 /// Further fields that the Connection field declares to be about this connection.
 fn named_hops(head: &Head) -> Vec<&[u8]> {
-    let Some(options) = head.field("connection") else {
-        return Vec::new();
-    };
-    let options = options.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-    // Fields that say what the body is cannot be declared away.
+    let fields = head.fields().filter(|(name, _)| *name == b"connection");
+    let options = fields.flat_map(|(_, options)| options.split(|&byte| byte == b','));
+    // Fields that say what the body is and whose it is cannot be declared away.
     options
+        .map(<[u8]>::trim_ascii)
         .filter(|name| !name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"))
         .collect()
 }
@@ -178,11 +189,18 @@ fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, 
             b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade"
             | b"date" | b"server" | b"x-request-id" => {}
             b"content-length" => {
-                let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                stream.announced = Some(length.ok_or(invalid("its content-length is not a number"))?);
-                if !answer.ended() {
-                    lines.push(name, value).map_err(invalid)?;
+                let length = decimal(value).ok_or(invalid("its content-length is not a decimal number"))?;
+                if stream
+                    .announced
+                    .replace(length)
+                    .is_some_and(|before| before != length)
+                {
+                    return Err(invalid("it has two content-lengths"));
                 }
+            }
+            // Another case would hide a field from the arms above.
+            _ if name.iter().any(u8::is_ascii_uppercase) => {
+                return Err(invalid("a header name is not in lower case"));
             }
             _ => lines.push(name, value).map_err(invalid)?,
         }

@@ -14,6 +14,7 @@ use crate::config::error::Problem;
 use crate::config::fields::Fields;
 use crate::config::read::Sections;
 use crate::config::{Config, Surroundings};
+use crate::reply::is_token;
 
 /// Builds the configuration of `file`, whose folder is `folder`, both absolute.
 pub(super) fn build(
@@ -112,8 +113,8 @@ impl Builder<'_> {
     }
 }
 
-/// Headers that describe a connection or a body's length; the server alone knows them.
-const SERVER_HEADERS: [&str; 9] = [
+/// Headers that describe a connection or a body's length, or that the server puts into every answer.
+const SERVER_HEADERS: [&str; 10] = [
     "connection",
     "content-length",
     "date",
@@ -121,13 +122,14 @@ const SERVER_HEADERS: [&str; 9] = [
     "te",
     "trailer",
     "transfer-encoding",
+    "server",
     "upgrade",
-    "content-type",
+    "x-request-id",
 ];
 
 /// What is wrong with a header that the configuration adds; `name` is in lower case.
 fn header_problem(name: &str, value: &str) -> Option<String> {
-    if !is_token(name) {
+    if !is_token(name.as_bytes()) {
         return Some("this is not a header's name (RFC 9110, 5.1)".to_owned());
     }
     if name == "content-type" {
@@ -136,24 +138,10 @@ fn header_problem(name: &str, value: &str) -> Option<String> {
     if SERVER_HEADERS.contains(&name) {
         return Some("the server sets this header itself".to_owned());
     }
-    is_header_value(value).then_some(()).map_or_else(
-        || {
-            Some(format!(
-                "found {value:?}, expected printable ASCII without a space at either end"
-            ))
-        },
-        |()| None,
-    )
+    (!is_header_value(value))
+        .then(|| format!("found {value:?}, expected printable ASCII without a space at either end"))
 }
 
 fn is_header_value(value: &str) -> bool {
     value.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) && value.trim_ascii() == value
-}
-
-/// A token (RFC 9110, 5.6.2): header names and methods.
-fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Builder, is_header_value, is_token, pool};
+use super::{Builder, is_header_value, pool};
 use crate::config::error::{Problem, nearest};
 use crate::config::fields::Fields;
 use crate::config::units::{print_duration, print_size};
 use crate::config::{Files, Pool, PoolRoute, Respond, Route, Server, Target};
+use crate::reply::is_token;
 use crate::router::{Pattern, Router, RouterError, Rule};
 use crate::target::files::content_type_of;
 
@@ -111,7 +112,8 @@ impl Builder<'_> {
     fn methods(&mut self, fields: &Fields) -> Vec<String> {
         let mut methods: Vec<String> = Vec::new();
         for method in fields.texts("methods") {
-            let is_method = is_token(&method.text) && !method.text.bytes().any(|b| b.is_ascii_lowercase());
+            let is_method =
+                is_token(method.text.as_bytes()) && !method.text.bytes().any(|b| b.is_ascii_lowercase());
             if !is_method {
                 let message = format!(
                     "found {:?}, expected a method in capitals, such as \"GET\"",

@@ -31,7 +31,7 @@ impl FilesTarget {
             .folder
             .answer(head.method(), request.rest.unwrap_or_default(), &field)
             .map_err(|error| {
-                tracing::error!(cause = %error, path = head.path(), "cannot read a static file");
+                tracing::error!(target: "forebay::files", cause = %error, path = head.path(), "cannot read a static file");
                 Refusal::FileUnreadable
             })?;
         match answer.status {
