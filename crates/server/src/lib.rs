@@ -8,6 +8,8 @@ pub mod config;
 mod control;
 mod failure;
 mod front;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod logging;
 mod metrics;
 mod reload;

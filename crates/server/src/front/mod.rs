@@ -26,6 +26,8 @@ use forebay_pool::{LocalMailbox, Mailboxes};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::head::Framing;
 pub(crate) use self::{
     body::{Decoder, Step},
     head::{Head, Parsed, decimal},

@@ -68,7 +68,7 @@ pub(super) fn script(dice: &mut Dice, nature: Nature) -> Script {
             8 | 9 => Kind::Reset,
             10 => Kind::Polite,
             _ => Kind::Stream {
-                chunks: dice.between(0, 5) as u32,
+                chunks: dice.between(0, 60) as u32,
                 resets: true,
             },
         }
@@ -76,7 +76,7 @@ pub(super) fn script(dice: &mut Dice, nature: Nature) -> Script {
         match dice.between(0, 19) {
             0 => Kind::Fault,
             1 => Kind::Stream {
-                chunks: dice.between(0, 5) as u32,
+                chunks: dice.between(0, 60) as u32,
                 resets: false,
             },
             _ => Kind::Answer,

@@ -1,0 +1,23 @@
+//! The text of `forebay.toml`. Files and programs that it names do not exist, so most of what is found are errors, with their places.
+
+#![no_main]
+
+use std::path::Path;
+
+use forebay_server::config::{Config, Surroundings};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let surroundings = Surroundings {
+        env: &|name| (name.len() < 4).then(|| format!("\"{name}\" [x]\n")),
+        find_program: &|_| None,
+        cores: 2,
+    };
+    let read = Config::parse(text, Path::new("/nowhere/forebay.toml"), &surroundings);
+    if let Err(error) = &read {
+        assert!(!error.to_string().is_empty());
+    }
+    let again = Config::parse(text, Path::new("/nowhere/forebay.toml"), &surroundings);
+    assert_eq!(format!("{read:?}"), format!("{again:?}"), "the same text says the same");
+});
