@@ -42,6 +42,9 @@ pub(crate) enum ControlError {
     /// The connection broke, or what came is not HTTP.
     #[error("the server at {} gave no whole answer", .socket.display())]
     Broken { socket: PathBuf, source: io::Error },
+    /// It ended while it was being listened to.
+    #[error("the server at {} has ended", .socket.display())]
+    Ended { socket: PathBuf },
     /// The server understood, and refuses.
     #[error("the server refuses: {detail}")]
     Refused { detail: String },
@@ -92,7 +95,13 @@ impl Control {
     ) -> anyhow::Result<()> {
         let mut lines = BufReader::new(self.open("GET", target, "", None)?);
         let mut line = String::new();
-        while lines.read_line(&mut line).map_err(|source| self.broken(source))? > 0 {
+        let ended = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => ControlError::Ended {
+                socket: self.socket.clone(),
+            },
+            _ => self.broken(error),
+        };
+        while lines.read_line(&mut line).map_err(ended)? > 0 {
             each(line.trim_end_matches('\n'))?;
             line.clear();
         }

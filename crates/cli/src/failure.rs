@@ -46,10 +46,8 @@ fn code(error: &anyhow::Error) -> u8 {
         CONFIGURATION
     } else {
         match error.downcast_ref() {
-            Some(
-                ControlError::Off { .. } | ControlError::Unreachable { .. } | ControlError::Broken { .. },
-            ) => UNREACHABLE,
             Some(ControlError::Refused { .. }) | None => FAILED,
+            Some(_) => UNREACHABLE,
         }
     }
 }
@@ -73,6 +71,6 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             Some("`forebay serve` in another terminal; `-c FILE` or `--socket FILE` for a server elsewhere")
         }
         Some(ControlError::Off { .. }) => Some("`socket = \"forebay.sock\"` under [admin], and a restart"),
-        Some(ControlError::Refused { .. } | ControlError::Broken { .. }) | None => None,
+        _ => None,
     }
 }

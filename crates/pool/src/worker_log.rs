@@ -21,12 +21,13 @@ pub(crate) fn printed(pool: &str, worker: u64, request: Option<&str>, stream: St
     }
 }
 
-/// Logs the content of a LOG frame.
+/// Logs the content of a LOG frame. `request` is what the server knows of it: nothing, when the answer has overtaken the line.
 pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload: &[u8]) {
     let entry: Map<String, Value> = serde_json::from_slice(payload).unwrap_or_default();
     let message = entry.get("message").and_then(Value::as_str).unwrap_or_default();
     let fields = entry.get("fields").map(Value::to_string);
     let fields = fields.as_deref();
+    let request = entry.get("request").and_then(Value::as_str).or(request);
     match entry.get("level").and_then(Value::as_str) {
         Some("error") => {
             tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}");

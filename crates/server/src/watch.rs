@@ -31,6 +31,14 @@ const CODE: [&str; 9] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "
 type Stamp = (i64, i64, u64, u64);
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
+/// What was found at some places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    stamps: Stamps,
+    /// False: there is more than [`ENTRIES_MAX`].
+    whole: bool,
+}
+
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Places {
@@ -45,24 +53,35 @@ struct Places {
 pub(crate) async fn watch(shared: Arc<Shared>) {
     let mut read = shared.reloading.read.subscribe();
     let mut places = Arc::new(Places::of(&shared.front.app().config));
-    let mut seen = look(&places).await;
+    let mut seen = look_first(&places).await;
     loop {
         sleep(INTERVAL).await;
-        let mut now = look(&places).await;
+        let now = look(&places).await.stamps;
         if now != seen {
-            now = quiet(&places, now).await;
-            // How it went is in the log; what is watched must change again before another attempt.
+            seen = quiet(&places, now).await;
+            // How it went is in the log; something must change again before another attempt.
             let _ = shared.reload("--watch").await;
-            seen = now;
         }
         if read.has_changed().unwrap_or(false) {
             let config = read.borrow_and_update().clone();
             if let Some(config) = config {
                 places = Arc::new(Places::of(&config));
-                seen = carried_over(&seen, look(&places).await);
+                seen = carried_over(&seen, look_first(&places).await);
             }
         }
     }
+}
+
+/// Looks at places for the first time, and tells when they are too many.
+async fn look_first(places: &Arc<Places>) -> Stamps {
+    let found = look(places).await;
+    if !found.whole {
+        tracing::warn!(
+            target: "forebay::server",
+            "--watch: the folders of the handlers have more than {ENTRIES_MAX} entries, changes to the rest are not noticed"
+        );
+    }
+    found.stamps
 }
 
 /// The stamps that other places have, those already known as they were: what has changed since is still to be noticed.
@@ -79,7 +98,7 @@ fn carried_over(seen: &Stamps, mut found: Stamps) -> Stamps {
 async fn quiet(places: &Arc<Places>, mut before: Stamps) -> Stamps {
     loop {
         sleep(QUIET).await;
-        let now = look(places).await;
+        let now = look(places).await.stamps;
         if now == before {
             return now;
         }
@@ -87,7 +106,7 @@ async fn quiet(places: &Arc<Places>, mut before: Stamps) -> Stamps {
     }
 }
 
-async fn look(places: &Arc<Places>) -> Stamps {
+async fn look(places: &Arc<Places>) -> Found {
     let places = places.clone();
     let looked = tokio::task::spawn_blocking(move || places.look());
     looked.await.expect("nothing cancels this, and a panic goes on")
@@ -124,7 +143,7 @@ impl Places {
         places
     }
 
-    fn look(&self) -> Stamps {
+    fn look(&self) -> Found {
         let mut stamps = Stamps::new();
         for file in &self.files {
             note(&mut stamps, file);
@@ -136,7 +155,7 @@ impl Places {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 left = left.saturating_sub(1);
                 if left == 0 {
-                    return stamps;
+                    return Found { stamps, whole: false };
                 }
                 let path = entry.path();
                 match entry.file_type() {
@@ -147,7 +166,7 @@ impl Places {
                 }
             }
         }
-        stamps
+        Found { stamps, whole: true }
     }
 
     /// Whether code is looked for in a folder: not in packages, hidden folders and folders that are served.

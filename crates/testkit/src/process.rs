@@ -65,6 +65,17 @@ impl Process {
         self.signal(Signal::KILL);
     }
 
+    /// How many sockets it has open, of every kind.
+    pub fn open_sockets(self) -> usize {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.pid)) else {
+            return 0;
+        };
+        let targets = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        targets
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+
     /// Resident memory in bytes; 0 once it has ended.
     pub fn rss_bytes(self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();

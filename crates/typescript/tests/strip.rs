@@ -1,7 +1,5 @@
 //! What is erased, what is refused, and where.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use forebay_typescript::strip;
 
 #[test]

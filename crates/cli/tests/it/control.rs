@@ -1,8 +1,14 @@
 //! Commands that speak to a running server.
 
-use forebay_testkit::{Folder, wait_until};
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
 
-use crate::run::Serving;
+use forebay_testkit::{Folder, wait_until};
+use rustix::process::Signal;
+
+use crate::run::{Serving, ended, forebay, run};
 
 const CONFIG: &str = "[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n[[route]]\npath = \"/api\"\npool = \"api\"\n";
 
@@ -112,20 +118,35 @@ fn logs_are_json_for_programs_and_only_as_grave_as_asked() {
 }
 
 #[test]
-fn logs_follow_what_is_logged_until_the_server_ends() {
+fn logs_follow_what_is_logged_until_the_server_ends_and_then_say_so() {
     let folder = app();
     let mut serving = Serving::start(folder.path(), &[]);
     serving.get("/api");
-    let following = crate::run::forebay(folder.path(), &["logs", "--follow"])
-        .stdout(std::process::Stdio::piped())
-        .spawn();
+    let mut following = forebay(folder.path(), &["logs", "--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(following.stdout.take().unwrap()).lines();
+    told.find(|line| line.as_ref().unwrap().contains("asked"))
+        .expect("what was logged before")
+        .unwrap();
     serving.get("/api");
-    serving.get("/api");
-    serving.process().signal(rustix::process::Signal::TERM);
+    told.find(|line| line.as_ref().unwrap().contains("asked"))
+        .expect("what is logged now")
+        .unwrap();
+    serving.process().signal(Signal::TERM);
     serving.wait();
-    let told = following.unwrap().wait_with_output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.matches("asked").count() >= 1, "{told}");
+    let ended = ended(&following.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4);
+    assert!(
+        ended.err.starts_with("error: the server at ")
+            && ended.err.ends_with(
+                " has ended
+"
+            ),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -134,7 +155,7 @@ fn a_named_socket_is_asked_whatever_the_folder() {
     let serving = Serving::start(folder.path(), &[]);
     let elsewhere = Folder::new();
     let socket = folder.path().join("forebay.sock");
-    let told = crate::run::run(
+    let told = run(
         elsewhere.path(),
         &["status", "--socket", socket.to_str().unwrap()],
     );

@@ -6,6 +6,7 @@ mod check;
 mod control;
 mod exit_codes;
 mod new;
+mod readme;
 mod run;
 mod serve;
 mod showcase;

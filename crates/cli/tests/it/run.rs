@@ -152,6 +152,7 @@ impl Serving {
 }
 
 impl Drop for Serving {
+    #[expect(clippy::print_stderr, reason = "it helps to see why a test failed")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -178,6 +178,12 @@ impl<L: LinkPort> State<L> {
         let arrival = self.arrivals;
         let bytes = new.payload.len();
         let free = if self.queue.is_empty() { self.pick() } else { None };
+        let waits = free.is_none_or(|worker| self.workers[worker].in_flight() >= self.options.concurrency);
+        if waits && self.queue.len() + self.sent_ahead() >= self.options.queue_max {
+            let refusal = self.full(&Full::Jobs, bytes);
+            self.counters.refused(&refusal);
+            return Err(refusal);
+        }
         if free.is_none() {
             let full = self.queue.push(arrival, self.jobs.vacant_key(), bytes);
             if let Err(full) = full {
@@ -210,6 +216,12 @@ impl<L: LinkPort> State<L> {
             out.wake_supervisor();
         }
         Ok(JobHandle { job, arrival })
+    }
+
+    /// Jobs that wait in workers' inboxes. They count as waiting, for a slow job brings them back to the queue.
+    fn sent_ahead(&self) -> usize {
+        let beyond = |worker: &Worker<L>| worker.in_flight().saturating_sub(self.options.concurrency);
+        self.workers.iter().map(|(_, worker)| beyond(worker)).sum()
     }
 
     fn refusal(&self) -> Option<Failure> {

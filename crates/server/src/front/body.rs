@@ -120,11 +120,13 @@ impl Decoder {
     }
 
     fn start_chunk(&mut self, line: &[u8]) -> Result<(), Refusal> {
-        let size = line
-            .split(|&byte| byte == b';')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii_end();
+        let size = line.split(|&byte| byte == b';').next().unwrap_or_default();
+        let blanks = size
+            .iter()
+            .rev()
+            .take_while(|byte| matches!(byte, b' ' | b'\t'))
+            .count();
+        let size = &size[..size.len() - blanks];
         let valid = !size.is_empty() && size.len() <= 16 && size.iter().all(u8::is_ascii_hexdigit);
         let size = std::str::from_utf8(size)
             .ok()
@@ -158,15 +160,12 @@ fn take(input: &[u8], at_most: u64) -> &[u8] {
 /// A line without its CR LF, once it is whole.
 fn line(input: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     match memchr::memchr(b'\n', &input[..input.len().min(LINE_BYTES_MAX)]) {
-        Some(at) if at > 0 && input[at - 1] == b'\r' => {
-            let line = &input[..at - 1];
-            // Others may take it for the line's end (RFC 9112, 2.2).
-            if line.contains(&b'\r') {
-                return Err(malformed("a line has a carriage return inside"));
-            }
-            Ok(Some(line))
-        }
-        Some(_) => Err(malformed("a line ends without carriage return")),
+        // A carriage return elsewhere in a line would end it for some programs.
+        Some(at) => match memchr::memchr(b'\r', &input[..at]) {
+            Some(end) if end + 1 == at => Ok(Some(&input[..end])),
+            Some(_) => Err(malformed("a line has a carriage return within")),
+            None => Err(malformed("a line ends without carriage return")),
+        },
         None if input.len() >= LINE_BYTES_MAX => Err(malformed("a line of the chunked body is too long")),
         None => Ok(None),
     }
@@ -223,11 +222,12 @@ mod tests {
                 &b"5\nhello\r\n0\r\n\r\n"[..],
                 "a line ends without carriage return",
             ),
+            (b"5\r\r\nhello\r\n", "a line has a carriage return within"),
+            (b"5;a\rb\r\nhello\r\n", "a line has a carriage return within"),
             (
-                b"5\r\r\nhello\r\n0\r\n\r\n",
-                "a line has a carriage return inside",
+                b"5\x0c\r\nhello\r\n",
+                "a chunk's size is not a hexadecimal number",
             ),
-            (b"5;a\rb\r\nhello\r\n", "a line has a carriage return inside"),
             (b"5\r\nhello!\r\n", "a chunk is longer than its size"),
             (b"0x5\r\nhello\r\n", "a chunk's size is not a hexadecimal number"),
             (b"-1\r\n", "a chunk's size is not a hexadecimal number"),

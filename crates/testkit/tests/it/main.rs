@@ -2,15 +2,20 @@
 
 mod admin;
 mod architecture;
+mod bodies;
+mod clients;
 mod control;
 mod crashes;
 mod deadlines;
 mod faulty_workers;
 mod framing;
 mod front;
+mod handlers;
 mod lifecycle;
 mod limits;
 mod logs;
+mod output;
+mod qoper8;
 mod queue;
 mod reload;
 mod shutdown;

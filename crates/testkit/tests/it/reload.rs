@@ -66,7 +66,12 @@ fn reloads_under_load_fail_no_request() {
 
 #[test]
 fn a_request_ends_with_the_handler_it_began_with() {
-    let server = node(TOOLBOX, ONE_WORKER).admin().start();
+    let server = node(TOOLBOX, ONE_WORKER)
+        // Most threads never see a request, and must let go of the old pool all the same.
+        .threads(16)
+        .server("drain_max = \"10m\"")
+        .admin()
+        .start();
     wait_until_ready(&server);
     let old = pids(&server);
     let mut held = server.connect();

@@ -396,12 +396,13 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     const text = String(message).slice(0, LOG_LINE_MAX);
+    const request = job?.request.id;
     let line: string;
     try {
-      line = JSON.stringify({ level, message: text, fields });
+      line = JSON.stringify({ level, message: text, fields, request });
       if (line.length > LOG_LINE_MAX * 2) throw new RangeError(`they take ${line.length} characters`);
     } catch (error) {
-      line = JSON.stringify({ level, message: text, fields: { fields_dropped: (error as Error).message } });
+      line = JSON.stringify({ level, message: text, fields: { fields_dropped: (error as Error).message }, request });
     }
     this.link.write(frame(LOG, 0, this.#generation, job?.number ?? 0, job?.slot ?? 0, line));
   }

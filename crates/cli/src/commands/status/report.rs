@@ -28,10 +28,7 @@ fn summary(status: &Value) -> String {
     );
     for pool in list(&status["pools"]) {
         if let Some(reason) = pool["readiness"]["reason"].as_str() {
-            out.push_str(&format!(
-                "pool {} does not start: {reason}\n",
-                text(&pool["name"])
-            ));
+            out.extend(["pool ", &text(&pool["name"]), " does not start: ", reason, "\n"]);
         }
     }
     out
@@ -58,10 +55,10 @@ fn pools(status: &Value) -> String {
             text(&counters["answered"]),
             sum(&counters["failed"]),
             sum(&counters["refused"]),
-            duration(&wait["p50_us"]),
-            duration(&wait["p99_us"]),
-            duration(&run["p50_us"]),
-            duration(&run["p99_us"]),
+            percentile(wait, "p50_us"),
+            percentile(wait, "p99_us"),
+            percentile(run, "p50_us"),
+            percentile(run, "p99_us"),
         ]);
     }
     table.lines()
@@ -88,7 +85,7 @@ fn workers(status: &Value) -> String {
 fn routes(status: &Value) -> String {
     let mut table = Table::new(["ROUTE", "2xx", "3xx", "4xx", "5xx", "GONE", "p50", "p99"]);
     for route in list(&status["routes"]) {
-        let (requests, duration_of) = (&route["requests"], &route["duration"]);
+        let (requests, duration) = (&route["requests"], &route["duration"]);
         table.add([
             text(&route["route"]),
             text(&requests["2xx"]),
@@ -96,8 +93,8 @@ fn routes(status: &Value) -> String {
             text(&requests["4xx"]),
             text(&requests["5xx"]),
             text(&requests["gone"]),
-            duration(&duration_of["p50_us"]),
-            duration(&duration_of["p99_us"]),
+            percentile(duration, "p50_us"),
+            percentile(duration, "p99_us"),
         ]);
     }
     table.lines()
@@ -123,9 +120,11 @@ fn sum(value: &Value) -> String {
     }
 }
 
-fn duration(microseconds: &Value) -> String {
-    match microseconds.as_u64() {
+/// One of a histogram's percentiles, in microseconds; `-` when it has counted nothing.
+fn percentile(histogram: &Value, name: &str) -> String {
+    match histogram[name].as_u64() {
         None => "-".to_owned(),
+        Some(_) if histogram["count"] == 0 => "-".to_owned(),
         Some(us @ ..1_000) => format!("{us} us"),
         Some(us @ ..1_000_000) => format!("{:.1} ms", us as f64 / 1e3),
         Some(us) => format!("{:.1} s", us as f64 / 1e6),
@@ -166,8 +165,9 @@ mod tests {
             (1_500, "1.5 ms"),
             (2_000_000, "2.0 s"),
         ] {
-            assert_eq!(duration(&json!(us)), told);
+            assert_eq!(percentile(&json!({ "count": 1, "p50_us": us }), "p50_us"), told);
         }
+        assert_eq!(percentile(&json!({ "count": 0, "p50_us": 0 }), "p50_us"), "-");
         for (s, told) in [
             (0.9, "0s"),
             (61.0, "1m 1s"),

@@ -31,16 +31,17 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         };
         let mut out = String::new();
         for row in &self.rows {
-            let mut line = String::new();
-            for (column, text) in row.iter().enumerate() {
-                let width = width(column);
-                if column > 0 && self.is_numeric(column) {
-                    line.push_str(&format!("{text:>width$}  "));
-                } else {
-                    line.push_str(&format!("{text:<width$}  "));
-                }
-            }
-            out.push_str(line.trim_end());
+            let padded: Vec<String> = row
+                .iter()
+                .enumerate()
+                .map(
+                    |(column, text)| match (width(column), column > 0 && self.is_numeric(column)) {
+                        (width, true) => format!("{text:>width$}"),
+                        (width, false) => format!("{text:<width$}"),
+                    },
+                )
+                .collect();
+            out.push_str(padded.join("  ").trim_end());
             out.push('\n');
         }
         out

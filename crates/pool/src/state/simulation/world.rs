@@ -334,6 +334,8 @@ impl World {
         let (_, max) = self.state.size();
         let kept = |worker: &Worker<_>| worker.phase <= Phase::Ready && !worker.to_recycle;
         let alive = self.state.workers().filter(|(_, worker)| kept(worker)).count();
+        let needed = !self.state.is_stopping() || self.state.has_jobs();
+        assert!(needed, "a worker starts for nobody");
         assert!(
             alive < max,
             "{alive} workers are there and one more starts (max {max})"

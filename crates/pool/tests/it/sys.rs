@@ -1,0 +1,12 @@
+//! What needs `unsafe`: taking over the descriptor that the server has left for a worker.
+
+#![expect(unsafe_code, reason = "an inherited descriptor is known by its number alone")]
+
+use std::os::{fd::FromRawFd, unix::net::UnixStream};
+
+/// The link that the environment names. To be called once.
+pub(crate) fn link() -> Option<UnixStream> {
+    let number = std::env::var("FOREBAY_LINK_FD").ok()?.parse().ok()?;
+    // SAFETY: the server has opened this descriptor for this process (PROTOCOL.md section 1), and nothing else here uses its number.
+    Some(unsafe { UnixStream::from_raw_fd(number) })
+}
