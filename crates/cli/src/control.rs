@@ -119,17 +119,12 @@ impl Control {
             socket: self.socket.clone(),
             source,
         };
-        let mut stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
-        let exchange = || -> io::Result<Answer> {
-            stream.set_read_timeout(silence)?;
-            let length = body.len();
-            write!(
-                stream,
-                "{method} {target} HTTP/1.1\r\nhost: forebay\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-            )?;
-            Answer::read(BufReader::new(stream))
-        };
-        let mut answer = { exchange }().map_err(|source| self.broken(source))?;
+        let stream = UnixStream::connect(&self.socket).map_err(unreachable)?;
+        let length = body.len();
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nhost: forebay\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        let mut answer = exchange(stream, &request, silence).map_err(|source| self.broken(source))?;
         if answer.status < 300 {
             return Ok(answer);
         }
@@ -150,6 +145,12 @@ impl Control {
             source,
         }
     }
+}
+
+fn exchange(mut stream: UnixStream, request: &str, silence: Option<Duration>) -> io::Result<Answer> {
+    stream.set_read_timeout(silence)?;
+    stream.write_all(request.as_bytes())?;
+    Answer::read(BufReader::new(stream))
 }
 
 /// The `detail` of a problem (RFC 9457), else the text itself.

@@ -66,6 +66,12 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             _ => None,
         };
     }
+    if let Some(StartError::Admin { source, .. } | StartError::Control { source, .. }) = error.downcast_ref()
+    {
+        return (source.kind() == io::ErrorKind::AddrInUse).then_some(
+            "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
+        );
+    }
     match error.downcast_ref() {
         Some(ControlError::Unreachable { .. }) => {
             Some("`forebay serve` in another terminal; `-c FILE` or `--socket FILE` for a server elsewhere")

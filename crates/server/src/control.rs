@@ -62,7 +62,7 @@ impl Control {
                     | ReloadError::Build(_)
                     | ReloadError::Pools { .. } => 422,
                 };
-                Response::problem(status, &chain(&error))
+                Response::problem(status, &error.with_causes())
             }
         }
     }
@@ -127,18 +127,6 @@ impl Control {
             feed: follow.then_some(feed),
         })
     }
-}
-
-/// An error with what caused it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// The members of a JSON object that may have no others.

@@ -5,6 +5,7 @@
 //! request that began before the swap is over; only then they stop.
 
 use std::{
+    error::Error,
     fmt,
     sync::{
         Arc,
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// Why there is no configuration: a [`ConfigError`](crate::config::ConfigError), or what the command line is wrong about.
-pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
+pub type LoadError = Box<dyn Error + Send + Sync>;
 
 /// Where a reload gets its configuration.
 pub struct Reload {
@@ -57,6 +58,20 @@ pub(crate) enum ReloadError {
     Pools { pools: Vec<(String, String)> },
     #[error("the server is stopping")]
     Stopping,
+}
+
+impl ReloadError {
+    /// Its text, followed by what caused it.
+    pub(crate) fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
 }
 
 fn failing_pools(pools: &[(String, String)]) -> String {
@@ -142,7 +157,9 @@ impl Shared {
             }
             Err(error) => {
                 self.reloading.refused.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {error}");
+                self.ground.routes.keep(&self.front.app().config.routes);
+                let reason = error.with_causes();
+                tracing::error!(target: "forebay::server", asked_by, "configuration not reloaded, the one in force stays: {reason}");
             }
         }
         result.map(|()| Reloaded { generation, took })

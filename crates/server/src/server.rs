@@ -41,6 +41,15 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The admin listener's address cannot be listened on.
+    #[error("cannot listen on {listen} (admin.listen)")]
+    Admin {
+        /// The address as configured.
+        listen: Listen,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The control socket cannot be made.
     #[error("cannot make the control socket `{}` (admin.socket)", .socket.display())]
     Control {
@@ -136,23 +145,25 @@ impl Server {
         let started = Instant::now();
         let signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
-        let bind = |listen: &Listen, threads| {
+        let bind = |listen: &Listen| {
             Bound::bind(listen, threads).map_err(|source| StartError::Listen {
                 listen: listen.clone(),
                 source,
             })
         };
-        let listen = &config.server.listen;
-        let mut bound = listen
-            .iter()
-            .map(|listen| bind(listen, threads))
-            .collect::<Result<Vec<_>, _>>()?;
-        let admin = config
-            .admin
+        let mut bound = config
+            .server
             .listen
-            .as_ref()
-            .map(|listen| bind(listen, 1))
-            .transpose()?;
+            .iter()
+            .map(bind)
+            .collect::<Result<Vec<_>, _>>()?;
+        let bind = |listen: &Listen| {
+            Bound::bind(listen, 1).map_err(|source| StartError::Admin {
+                listen: listen.clone(),
+                source,
+            })
+        };
+        let admin = config.admin.listen.as_ref().map(bind).transpose()?;
         let socket = config.admin.socket.as_ref();
         let control = socket.map(|socket| {
             Bound::bind_private(socket).map_err(|source| StartError::Control {
@@ -260,7 +271,7 @@ impl Shared {
             tracing::warn!(target: "forebay::server", "connections are left after drain_max and are cut off");
         }
         // A reload that was under way gives up, or has put its pools with the others.
-        let _turn = self.reloading.turn().await;
+        let _turn = tokio::time::timeout_at(deadline, self.reloading.turn()).await;
         let pools = self.pools.living();
         pools.iter().for_each(Pool::stop);
         for pool in pools {

@@ -2,7 +2,7 @@
 //! a clock that jumps from one event to the next. A seed makes a world; the same seed makes the same one.
 //!
 //! `FOREBAY_SEED=n cargo test -p forebay-pool simulation -- --nocapture` repeats one world and tells what happens in it;
-//! `FOREBAY_SOAK=n` runs so many worlds instead of a few.
+//! `FOREBAY_SOAK=1` runs many worlds instead of a few.
 
 mod chaos;
 mod clients;
@@ -21,8 +21,10 @@ use std::{
 use self::{dice::Dice, nature::Nature, world::World};
 use super::Phase;
 
-/// Worlds of each kind, unless `FOREBAY_SOAK` says how many.
+/// Worlds of each kind.
 const WORLDS: u64 = 12;
+/// The same with `FOREBAY_SOAK`.
+const WORLDS_SOAK: u64 = 500;
 /// How long a world lasts before it calms down.
 const LIFE: Duration = Duration::from_secs(20);
 /// In a calm world everything that was broken is whole again after so long: the longest pause between failing starts, and a
@@ -100,20 +102,15 @@ fn live(seed: u64, nature: Nature, life: Duration, tells: bool) -> u64 {
     world.clients.delivered
 }
 
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable} is `{text}`, not a number")),
-    )
-}
-
 /// Runs worlds of one kind; says which seed fails.
 fn live_often(nature: Nature) {
-    let replayed = number("FOREBAY_SEED");
+    let replayed = std::env::var("FOREBAY_SEED")
+        .ok()
+        .map(|seed| seed.parse::<u64>().expect("FOREBAY_SEED is a number"));
     let seeds = match replayed {
         Some(seed) => seed..seed + 1,
-        None => 0..number("FOREBAY_SOAK").unwrap_or(WORLDS),
+        None if std::env::var_os("FOREBAY_SOAK").is_some() => 0..WORLDS_SOAK,
+        None => 0..WORLDS,
     };
     for seed in seeds {
         let lived = catch_unwind(AssertUnwindSafe(|| live(seed, nature, LIFE, replayed.is_some())));

@@ -145,7 +145,10 @@ impl Worker {
                 self.link.shutdown(std::net::Shutdown::Both).unwrap();
                 hang();
             }
-            #[expect(clippy::zombie_processes, reason = "whether the pool ends it is what is tested")]
+            #[expect(
+                clippy::zombie_processes,
+                reason = "whether the pool ends it is what is tested"
+            )]
             "/child" => {
                 // The child inherits the link and the outputs, and would keep them open.
                 let child = std::process::Command::new("/bin/sleep")

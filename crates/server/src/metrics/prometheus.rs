@@ -287,3 +287,89 @@ fn put_escaped(out: &mut String, value: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::RouteBook;
+
+    fn facts() -> Facts {
+        Facts {
+            version: "0.1.0",
+            started_at: Duration::from_millis(1_500),
+            process: ProcessUse {
+                rss_bytes: Some(1),
+                cpu: Duration::from_micros(2),
+                open_fds: Some(3),
+            },
+            generation: 4,
+            reloads_refused: 5,
+            log_lines_lost: 6,
+            connections: ConnectionCounts {
+                open: 7,
+                accepted: 8,
+                turned_away: 9,
+            },
+            routes: RouteBook::new(1).totals(),
+            pools: PoolStates {
+                current: Vec::new(),
+                retiring: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn every_family_is_exported_once() {
+        let text = exposition(&facts());
+        let mut typed: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .collect();
+        let mut listed: Vec<_> = families::ALL
+            .iter()
+            .map(|family| format!("{} {}", family.name, family.kind.name()))
+            .collect();
+        typed.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(typed, listed);
+    }
+
+    #[test]
+    fn values_and_labels_are_written_as_the_format_has_them() {
+        let mut text = Text::default();
+        text.sample(&families::POOL_FAILED, &["a\"\\\n", "x"], 12_345_678_901.0);
+        text.sample(&families::CPU, &[], 0.000_002);
+        assert_eq!(
+            text.out,
+            "forebay_pool_jobs_failed_total{pool=\"a\\\"\\\\\\n\",reason=\"x\"} 12345678901\nprocess_cpu_seconds_total 0.000002\n"
+        );
+    }
+
+    #[test]
+    fn a_histogram_is_cumulative_and_ends_with_its_count() {
+        let mut micros = hdrhistogram::Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap();
+        for value in [15, 16, 1_023, 1_024, 200_000_000] {
+            micros.record(value).unwrap();
+        }
+        let mut text = Text::default();
+        text.timings(&families::POOL_RUN, "p", &micros);
+        let below = |bound: &str| {
+            let series = format!("forebay_pool_run_seconds_bucket{{pool=\"p\",le=\"{bound}\"}} ");
+            text.out
+                .lines()
+                .find_map(|line| line.strip_prefix(series.as_str()))
+                .unwrap()
+                .to_owned()
+        };
+        let counts = [
+            "0.000016",
+            "0.000032",
+            "0.001024",
+            "0.002048",
+            "67.108864",
+            "+Inf",
+        ]
+        .map(below);
+        assert_eq!(counts, ["1", "2", "3", "4", "4", "5"]);
+    }
+}

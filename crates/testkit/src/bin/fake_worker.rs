@@ -188,6 +188,7 @@ impl Worker {
             "/header" => self.response(job, flag::END, 200, &pairs(&[("x-a", "1\r\nx-b: 2")]), body),
             "/name" => self.response(job, flag::END, 200, &pairs(&[("x a", "1")]), body),
             "/pairs" => self.response(job, flag::END, 200, &[9, 0, 0, 0, 9, 0, 0, 0, b'x'], body),
+            "/announces" => self.response(job, flag::END, 200, &pairs(&[("content-length", "5")]), b""),
             "/hops" => {
                 let hops = [
                     ("connection", "close"),

@@ -21,7 +21,7 @@ fn a_server_is_ready_once_its_pools_are() {
     wait_until("the server to be ready", || {
         admin.get("/health/ready").status == 200
     });
-    assert_eq!(metric(&server, "forebay_pool_ready{pool=\"api\"}"), 1.0);
+    assert_eq!(metric(&server, "forebay_pool_ready{pool=\"api\"}"), 1);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_pool_that_does_not_start_is_named_with_what_it_said() {
     assert_eq!(ready.status, 503);
     let reason = ready.json()["pools"]["api"]["reason"].to_string();
     assert!(reason.contains("the database is away"), "{reason}");
-    assert_eq!(metric(&server, "forebay_pool_ready{pool=\"api\"}"), 0.0);
+    assert_eq!(metric(&server, "forebay_pool_ready{pool=\"api\"}"), 0);
 }
 
 #[test]
@@ -52,15 +52,15 @@ fn requests_are_counted_by_route_and_class() {
     assert_eq!(client.get("/throw").status, 500);
     assert_eq!(client.get("/%").status, 400);
     for (series, count) in [
-        ("forebay_requests_total{route=\"/here\",class=\"2xx\"}", 30.0),
-        ("forebay_request_duration_seconds_count{route=\"/here\"}", 30.0),
+        ("forebay_requests_total{route=\"/here\",class=\"2xx\"}", 30),
+        ("forebay_request_duration_seconds_count{route=\"/here\"}", 30),
         (
             "forebay_request_duration_seconds_bucket{route=\"/here\",le=\"+Inf\"}",
-            30.0,
+            30,
         ),
-        ("forebay_requests_total{route=\"/*\",class=\"5xx\"}", 1.0),
-        ("forebay_requests_total{route=\"(none)\",class=\"4xx\"}", 1.0),
-        ("forebay_pool_jobs_faulted_total{pool=\"api\"}", before + 1.0),
+        ("forebay_requests_total{route=\"/*\",class=\"5xx\"}", 1),
+        ("forebay_requests_total{route=\"(none)\",class=\"4xx\"}", 1),
+        ("forebay_pool_jobs_faulted_total{pool=\"api\"}", before + 1),
     ] {
         assert_eq!(metric(&server, series), count, "{series}");
     }
@@ -69,11 +69,11 @@ fn requests_are_counted_by_route_and_class() {
     wait_for_note(&server, "begin a");
     drop(leaving);
     wait_until("the client's leaving to be counted", || {
-        metric(&server, "forebay_requests_total{route=\"/*\",class=\"gone\"}") == 1.0
+        metric(&server, "forebay_requests_total{route=\"/*\",class=\"gone\"}") == 1
     });
     assert_eq!(
         metric(&server, "forebay_pool_jobs_cancelled_total{pool=\"api\"}"),
-        1.0
+        1
     );
 }
 
@@ -117,7 +117,7 @@ fn metrics_are_in_the_form_that_prometheus_reads() {
 fn the_status_names_every_worker() {
     let server = node(TOOLBOX, "workers = { min = 3, max = 3 }").admin().start();
     wait_until("all workers to be ready", || {
-        metric(&server, "forebay_pool_workers{pool=\"api\",phase=\"ready\"}") == 3.0
+        metric(&server, "forebay_pool_workers{pool=\"api\",phase=\"ready\"}") == 3
     });
     let status = server.admin().get("/status").json();
     let named: BTreeSet<u64> = status["pools"][0]["workers"]

@@ -150,7 +150,7 @@ fn header_values_survive_in_both_directions() {
     for runtime in Runtime::BOTH {
         let server = runtime.pool(source, ONE_WORKER).start();
         let mut client = server.connect();
-        client.send("GET / HTTP/1.1\r\nhost: a\r\nX-T: one, two;q=\"x\"\r\nconnection: keep-alive, x-third\r\nx-third: hop\r\nX-Tab: a\tb\r\n\r\n");
+        client.send("GET / HTTP/1.1\r\nhost: a\r\nX-T: one, two;q=\"x\"\r\nconnection: keep-alive\r\nConnection: X-Third\r\nx-third: hop\r\nX-Tab: a\tb\r\n\r\n");
         let answer = client.response();
         let seen = answer.json();
         assert_eq!(

@@ -135,6 +135,17 @@ fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one() {
 }
 
 #[test]
+fn an_announced_length_without_a_body_counts_only_for_head() {
+    let server = one();
+    let mut client = server.connect();
+    client.request("HEAD", "/announces");
+    assert_eq!(client.response_to("HEAD").header("content-length"), Some("5"));
+    let answer = client.get("/announces");
+    assert_eq!((answer.status, answer.header("content-length")), (200, Some("0")));
+    assert_eq!(client.get("/here").text(), "here");
+}
+
+#[test]
 fn a_second_answer_to_a_request_is_dropped() {
     let server = one();
     let answer = server.get("/answers-again");

@@ -1,6 +1,6 @@
 //! Another configuration in force while the server runs: nothing is lost, and what is wrong changes nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs};
 
 use forebay_testkit::{Load, Response, Server, wait_until};
 
@@ -38,7 +38,7 @@ fn reloads_under_load_fail_no_request() {
             let reloaded = reload(&server);
             assert_eq!(reloaded.status, 200, "{}", reloaded.text());
             assert_eq!(reloaded.json()["generation"], number + 1);
-            wait_until("more load", || answered() > seen + 200.0);
+            wait_until("more load", || answered() > seen + 200);
         }
         load.end();
         let report = running.join().expect("the load does not panic");
@@ -50,7 +50,7 @@ fn reloads_under_load_fail_no_request() {
         });
         // Counts go on: what the load saw and the first request.
         let counted = |name| metric(&server, name);
-        let answered = (report.sent + 1) as f64;
+        let answered = report.sent as u64 + 1;
         wait_until("the counts of old pools to be kept", || {
             counted("forebay_pool_jobs_answered_total{pool=\"api\"}") == answered
         });
@@ -59,8 +59,8 @@ fn reloads_under_load_fail_no_request() {
             answered
         );
         assert_eq!(counted("forebay_pool_run_seconds_count{pool=\"api\"}"), answered);
-        assert_eq!(counted("forebay_pool_workers_started_total{pool=\"api\"}"), 12.0);
-        assert_eq!(counted("forebay_generation"), 6.0);
+        assert_eq!(counted("forebay_pool_workers_started_total{pool=\"api\"}"), 12);
+        assert_eq!(counted("forebay_generation"), 6);
     }
 }
 
@@ -80,7 +80,7 @@ fn a_request_ends_with_the_handler_it_began_with() {
     let mut waiting = server.connect();
     waiting.request("GET", "/hold/gate/b");
     wait_until("the second to wait", || {
-        metric(&server, "forebay_pool_jobs_accepted_total{pool=\"api\"}") >= 3.0
+        metric(&server, "forebay_pool_jobs_accepted_total{pool=\"api\"}") >= 3
     });
     server.folder().write("api.mjs", saying("new"));
     assert_eq!(reload(&server).status, 200);
@@ -148,7 +148,11 @@ fn what_does_not_check_is_refused_and_all_stays() {
             saying("new"),
             "admin.listen has changed",
         ),
-        (config.clone(), "throw new Error('no way');".to_owned(), "no way"),
+        (
+            config.clone() + "[[route]]\npath = \"/x\"\nrespond = { text = \"x\" }\n",
+            "throw new Error('no way');".to_owned(),
+            "no way",
+        ),
     ] {
         server.folder().write("forebay.toml", config);
         server.folder().write("api.mjs", handler);
@@ -159,8 +163,12 @@ fn what_does_not_check_is_refused_and_all_stays() {
         assert_eq!(server.get("/").text(), "old");
         wait_until("the new workers to be gone", || pids(&server) == before);
     }
-    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 4.0);
-    assert_eq!(metric(&server, "forebay_generation"), 1.0);
+    fs::remove_file(server.folder().path().join("forebay.toml")).expect("it is there");
+    let refused = reload(&server);
+    assert!(refused.detail().contains("No such file"), "{}", refused.detail());
+    assert_eq!(metric(&server, "forebay_reloads_refused_total"), 5);
+    assert!(!server.admin().get("/metrics").text().contains("route=\"/x\""));
+    assert_eq!(metric(&server, "forebay_generation"), 1);
     server.folder().write("forebay.toml", config);
     server.folder().write("api.mjs", saying("new"));
     assert_eq!(reload(&server).status, 200);

@@ -79,12 +79,12 @@ pub(crate) fn open(server: &Server, gate: &str) {
     server.folder().write(gate, "");
 }
 
-/// The value of one series of `/metrics`; 0 when there is none.
-pub(crate) fn metric(server: &Server, series: &str) -> f64 {
+/// The value of one series of `/metrics` that counts something; 0 when there is none.
+pub(crate) fn metric(server: &Server, series: &str) -> u64 {
     let metrics = server.admin().get("/metrics");
     let value = metrics
         .text()
         .lines()
         .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    value.map_or(0.0, |value| value.parse().expect("a number"))
+    value.map_or(0, |value| value.parse().expect("a whole number"))
 }

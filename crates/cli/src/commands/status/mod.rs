@@ -37,12 +37,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             output::line(answer.trim_end())?;
         } else {
             let status: Value = serde_json::from_str(&answer).context("the server's status is no JSON")?;
-            let clear = if arguments.follow && output::is_terminal() {
-                CLEAR
-            } else {
-                ""
+            let (before, after) = match (arguments.follow, output::is_terminal()) {
+                (true, true) => (CLEAR, ""),
+                (true, false) => ("", "\n"),
+                (false, _) => ("", ""),
             };
-            output::whole(&format!("{clear}{}\n", report::of(&status)))?;
+            output::whole(&format!("{before}{}{after}", report::of(&status)))?;
         }
         if !arguments.follow {
             return Ok(());

@@ -65,9 +65,23 @@ pub(super) struct Owner {
     pub(super) offered: Option<Instant>,
     /// Whether it was ever sent: then the queue's bounds no longer count for it.
     pub(super) was_offered: bool,
+    /// When it left a response that had begun.
+    left_stream: Option<Instant>,
     script: Script,
     end: bool,
     runs: u32,
+}
+
+impl Owner {
+    /// When the job, started at that time, is over its limit; never while its response goes on.
+    pub(super) fn limit(&self, started: Instant) -> Option<Instant> {
+        let run_timeout = self.limits.run_timeout;
+        match (self.left_stream, self.stage) {
+            (Some(left), _) => Some(left + run_timeout),
+            (None, Stage::Streaming) => None,
+            (None, _) => Some(self.deadline.min(started + run_timeout)),
+        }
+    }
 }
 
 /// What an owner does later.
@@ -124,6 +138,7 @@ impl Clients {
             started: None,
             offered: None,
             was_offered: false,
+            left_stream: None,
             script,
             end,
             runs: 0,
@@ -170,7 +185,9 @@ impl Clients {
             .stage = stage;
     }
 
-    pub(super) fn left(&mut self, serial: u64) {
+    pub(super) fn left(&mut self, serial: u64, now: Instant) {
+        let owner = self.owners.get_mut(&serial).expect("whoever leaves was there");
+        owner.left_stream = (owner.stage == Stage::Streaming).then_some(now);
         self.close(serial, Stage::Left);
     }
 

@@ -12,6 +12,11 @@ use super::{
     wire::{Offer, ToWorker, Wire},
 };
 
+/// How long a frame is under way at most.
+const LATENCY_MAX: Duration = Duration::from_millis(25);
+/// How long stop hooks take at most: less than any `kill_grace`.
+const STOP_HOOKS_US_MAX: u64 = 45_000;
+
 /// What a worker tells the server. Frames arrive in their order, each a little later than it was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FromWorker {
@@ -54,7 +59,7 @@ pub(super) enum Boot {
     Ready(Duration),
     Dies(Duration),
     Hangs,
-    /// Becomes ready and ends so much later, whatever it has then.
+    /// Becomes ready, starts nothing, and ends so much later, whatever it has then.
     Stillborn(Duration),
 }
 
@@ -88,6 +93,8 @@ pub(super) struct Process {
     heeds_drain: bool,
     heeds_term: bool,
     draining: bool,
+    /// Since when it has drained and runs its stop hooks.
+    pub(super) done: Option<Instant>,
     dies_at: Option<Instant>,
     reads_at: Option<Instant>,
     busy_until: Instant,
@@ -97,6 +104,8 @@ pub(super) struct Process {
     ran: bool,
     runs: Vec<Run>,
     mail: VecDeque<(Instant, FromWorker)>,
+    /// Jobs whose end may still be on its way to the server: serial number, start, end.
+    unheard: Vec<(u64, Instant, Instant)>,
     /// Names of the jobs that it answered last, for frames that come twice.
     pub(super) over: VecDeque<(u32, u32)>,
 }
@@ -136,6 +145,7 @@ impl Process {
             heeds_drain,
             heeds_term,
             draining: false,
+            done: None,
             dies_at: None,
             reads_at: None,
             busy_until: now,
@@ -144,6 +154,7 @@ impl Process {
             ran: false,
             runs: Vec::new(),
             mail: VecDeque::new(),
+            unheard: Vec::new(),
             over: VecDeque::new(),
         }
     }
@@ -182,6 +193,21 @@ impl Process {
             .map(|run| (run.offer.serial, run.started))
     }
 
+    /// Jobs that it was sent and has not started.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
+        let read = self.inbox.iter().map(|offer| offer.serial);
+        read.chain(self.wire.unread_offers())
+    }
+
+    /// Jobs whose end the server may not know yet, and when they were started.
+    pub(super) fn unheard(&self, now: Instant) -> impl Iterator<Item = (u64, Instant)> + '_ {
+        let recent = self
+            .unheard
+            .iter()
+            .filter(move |&&(_, _, ended)| now < ended + LATENCY_MAX);
+        recent.map(|&(serial, started, _)| (serial, started))
+    }
+
     /// Jobs whose handlers have been started, and when.
     pub(super) fn running(&self) -> impl Iterator<Item = (u64, Instant)> + '_ {
         self.runs.iter().map(|run| (run.offer.serial, run.started))
@@ -209,7 +235,7 @@ impl Process {
                 Boot::Hangs => None,
             };
         }
-        if self.spins {
+        if self.spins || matches!(self.boot, Boot::Stillborn(_)) {
             return self.dies_at;
         }
         let wants_thread = self
@@ -227,7 +253,8 @@ impl Process {
     }
 
     fn may_leave(&self) -> bool {
-        self.draining && self.heeds_drain && self.runs.is_empty() && (self.claims || self.inbox.is_empty())
+        let is_done = self.runs.is_empty() && (self.claims || self.inbox.is_empty());
+        self.draining && self.done.is_none() && is_done
     }
 
     /// Does one thing that is due. What it returns has arrived at the server.
@@ -250,6 +277,8 @@ impl Process {
             }
         } else if self.dies_at.is_some_and(|at| at <= now) {
             self.die(now, dice);
+        } else if matches!(self.boot, Boot::Stillborn(_)) {
+            // It does nothing until it ends.
         } else if self.reads_at.is_some_and(|at| at <= now) {
             self.read(now, dice);
         } else if let Some(run) = self
@@ -259,7 +288,8 @@ impl Process {
         {
             self.go_on(run, now, dice);
         } else if self.may_leave() {
-            self.die(now, dice);
+            self.done = Some(now);
+            self.dies_at = self.heeds_drain.then(|| now + dice.micros(0, STOP_HOOKS_US_MAX));
         } else if self.may_start() {
             self.start(now, dice, clients);
         }
@@ -274,7 +304,7 @@ impl Process {
     fn write(&mut self, frame: FromWorker, now: Instant, dice: &mut Dice) {
         // Now and then the thread that reads has something else to do.
         let soon = now
-            + if dice.chance(20) {
+            + if dice.chance(50) {
                 dice.micros(1_000, 20_000)
             } else {
                 dice.micros(5, 400)
@@ -332,12 +362,15 @@ impl Process {
     }
 
     fn abort(&mut self, slot: u32, number: u32, now: Instant, dice: &mut Dice) {
-        if let Some(at) = self
+        let named = |offer: &Offer| (offer.slot, offer.number) == (slot, number);
+        if let Some(offer) = self
             .inbox
             .iter()
-            .position(|offer| (offer.slot, offer.number) == (slot, number))
+            .position(named)
+            .and_then(|at| self.inbox.remove(at))
         {
-            self.inbox.remove(at);
+            // When it was sent is not known here; the server knows, and takes it for the start.
+            self.unheard.push((offer.serial, self.spawned, now));
             self.write(FromWorker::Reset { slot, number }, now, dice);
         }
         let Some(at) = self.run_at(slot, number) else {
@@ -441,7 +474,7 @@ impl Process {
                 } else if resets {
                     self.reset(at, now, dice);
                 } else {
-                    self.end(at);
+                    self.end(at, now);
                     self.write(
                         FromWorker::Chunk {
                             slot,
@@ -462,10 +495,12 @@ impl Process {
         }
     }
 
-    fn end(&mut self, at: usize) {
-        let Run { offer, .. } = self.runs.remove(at);
+    fn end(&mut self, at: usize, now: Instant) {
+        let Run { offer, started, .. } = self.runs.remove(at);
         self.over.push_front((offer.slot, offer.number));
         self.over.truncate(4);
+        self.unheard.retain(|&(_, _, ended)| now < ended + LATENCY_MAX);
+        self.unheard.push((offer.serial, started, now));
     }
 
     fn answer(&mut self, at: usize, fault: bool, now: Instant, dice: &mut Dice) {
@@ -473,7 +508,7 @@ impl Process {
             slot, number, serial, ..
         } = self.runs[at].offer;
         let run_us = (now - self.runs[at].started).as_micros() as u32;
-        self.end(at);
+        self.end(at, now);
         self.write(
             FromWorker::Answer {
                 slot,
@@ -490,7 +525,7 @@ impl Process {
 
     fn reset(&mut self, at: usize, now: Instant, dice: &mut Dice) {
         let Offer { slot, number, .. } = self.runs[at].offer;
-        self.end(at);
+        self.end(at, now);
         self.write(FromWorker::Reset { slot, number }, now, dice);
     }
 }

@@ -1,6 +1,6 @@
 //! What must be true after every step, whatever has happened.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{
     super::{
@@ -211,7 +211,9 @@ fn stuck_workers_end(world: &World) {
             let Some(owner) = world.clients.owner(serial) else {
                 continue;
             };
-            let limit = owner.deadline.min(started + owner.limits.run_timeout);
+            let Some(limit) = owner.limit(started) else {
+                continue;
+            };
             assert!(
                 !late(limit + options.kill_grace),
                 "worker {} is stuck in job {serial}",
@@ -219,4 +221,27 @@ fn stuck_workers_end(world: &World) {
             );
         }
     }
+}
+
+/// SIGTERM goes only to a worker that is over a job's limit, or drained, and has had `kill_grace` since.
+pub(super) fn terminates_with_reason(world: &World, id: u64) {
+    let Some(process) = world.processes.get(&id) else {
+        return;
+    };
+    let grace = world.state.options().kill_grace;
+    let passed = |since: Instant| world.now >= since + grace;
+    let started = process.running().chain(process.unheard(world.now));
+    let sent = process.waiting().map(|serial| (serial, world.now));
+    let overran = started.chain(sent).any(|(serial, started)| {
+        let owner = world.clients.owner(serial);
+        // Without claim words a job seems to run from when it was sent.
+        let seems = owner.and_then(|owner| world.clients.seems_started(owner));
+        let since = seems.map_or(started, |seems| seems.min(started));
+        owner.and_then(|owner| owner.limit(since)).is_some_and(passed)
+    });
+    let drained = process.done.is_some_and(passed);
+    assert!(
+        overran || drained || process.dead,
+        "worker {id} gets SIGTERM for nothing"
+    );
 }

@@ -70,6 +70,16 @@ impl Wire {
         self.sent.borrow().len()
     }
 
+    /// Jobs in frames that the worker has not read.
+    pub(super) fn unread_offers(&self) -> Vec<u64> {
+        let sent = self.sent.borrow();
+        let offers = sent.iter().filter_map(|frame| match frame {
+            ToWorker::Request(offer) => Some(offer.serial),
+            _ => None,
+        });
+        offers.collect()
+    }
+
     pub(super) fn receive(&self) -> VecDeque<ToWorker> {
         self.sent.take()
     }

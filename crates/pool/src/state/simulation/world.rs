@@ -16,6 +16,7 @@ use super::{
     dice::Dice,
     nature::{Nature, options, script},
     process::{Character, FromWorker, Process},
+    promises,
     wire::Wire,
 };
 use crate::{Delivery, Limits, Retry, delivery::ReplyTo};
@@ -277,7 +278,7 @@ impl World {
             .is_some_and(|owner| owner.handle == handle)
         {
             self.tell(|| format!("owner {serial} leaves"));
-            self.clients.left(serial);
+            self.clients.left(serial, self.now);
             self.state.cancel(handle, self.now, &mut self.outputs);
         }
     }
@@ -310,6 +311,9 @@ impl World {
 
     fn carry_out(&mut self, command: Command) {
         self.tell(|| format!("{command:?}"));
+        if let Command::Signal(id, Signal::Terminate) = command {
+            promises::terminates_with_reason(self, id);
+        }
         let (now, dice) = (self.now, &mut self.dice);
         match command {
             Command::Start => self.start(),
@@ -450,7 +454,8 @@ impl World {
             }
             FromWorker::Gone => {
                 let process = self.processes.remove(&id).expect("it has just acted");
-                if process.is_stillborn(now) {
+                // Without claim words, one that was sent a job has run it, as far as anybody knows.
+                if claims && process.is_stillborn(now) {
                     self.count_stillborn();
                 }
                 self.worker_gone(key);
