@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes of one line that are logged; the rest of a longer line becomes lines of its own.
+/// Bytes of one line that are logged; the rest of a longer line becomes lines of its own. Of a LOG frame, bytes of the message and of
+/// the fields; the rest is cut off, so that what the log remembers stays small.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
 /// Which of a worker's two outputs a line came from.
@@ -24,11 +25,12 @@ pub(crate) fn printed(pool: &str, worker: u64, request: Option<&str>, stream: St
 /// Logs the content of a LOG frame. `request` is what the server knows of it: nothing, when the answer has overtaken the line.
 pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload: &[u8]) {
     let entry: Map<String, Value> = serde_json::from_slice(payload).unwrap_or_default();
-    let message = entry.get("message").and_then(Value::as_str).unwrap_or_default();
+    let text = |name| entry.get(name).and_then(Value::as_str).map(shortened);
+    let message = text("message").unwrap_or_default();
     let fields = entry.get("fields").map(Value::to_string);
-    let fields = fields.as_deref();
-    let request = entry.get("request").and_then(Value::as_str).or(request);
-    match entry.get("level").and_then(Value::as_str) {
+    let fields = fields.as_deref().map(shortened);
+    let request = text("request").or(request);
+    match text("level") {
         Some("error") => {
             tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}");
         }
@@ -38,6 +40,14 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
         }
         _ => tracing::info!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
     }
+}
+
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(LINE_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// Calls `take` with every line until the output ends. Bytes that are not UTF-8 are replaced.
@@ -115,6 +125,13 @@ mod tests {
             );
             assert_eq!(lines.last().map(String::as_str), Some("next"));
         }
+    }
+
+    #[test]
+    fn a_text_is_cut_off_between_characters() {
+        assert_eq!(shortened("short"), "short");
+        let long = format!("x{}", "\u{e9}".repeat(LINE_BYTES_MAX));
+        assert_eq!(shortened(&long).len(), LINE_BYTES_MAX - 1);
     }
 
     #[tokio::test]

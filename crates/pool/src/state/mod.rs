@@ -177,16 +177,19 @@ impl<L: LinkPort> State<L> {
         }
         let arrival = self.arrivals;
         let bytes = new.payload.len();
-        let free = if self.queue.is_empty() { self.pick() } else { None };
-        let waits = free.is_none_or(|worker| self.workers[worker].in_flight() >= self.options.concurrency);
-        if waits && self.queue.len() + self.sent_ahead() >= self.options.queue_max {
-            let refusal = self.full(&Full::Jobs, bytes);
-            self.counters.refused(&refusal);
-            return Err(refusal);
-        }
+        let may_wait = self.queue.len() + self.sent_ahead() < self.options.queue_max;
+        let free = if self.queue.is_empty() {
+            self.pick(may_wait)
+        } else {
+            None
+        };
         if free.is_none() {
-            let full = self.queue.push(arrival, self.jobs.vacant_key(), bytes);
-            if let Err(full) = full {
+            let queued = if may_wait {
+                self.queue.push(arrival, self.jobs.vacant_key(), bytes)
+            } else {
+                Err(Full::Jobs)
+            };
+            if let Err(full) = queued {
                 let refusal = self.full(&full, bytes);
                 self.counters.refused(&refusal);
                 return Err(refusal);
@@ -257,8 +260,8 @@ impl<L: LinkPort> State<L> {
 
     /// The worker that gets the next job. Idle ones first, the most recently used of them, so that the others may retire; but once
     /// as many are busy as there are cores, a fast one with credit left takes it into its inbox: waking one more process would
-    /// only make batches smaller. Last comes one whose running job takes long.
-    fn pick(&self) -> Option<usize> {
+    /// only make batches smaller. Last comes one whose running job takes long. Unless the job may wait, it gets only what runs it at once.
+    fn pick(&self, may_wait: bool) -> Option<usize> {
         let mut idle: Option<(usize, Instant)> = None;
         let mut busy: Option<(usize, (bool, usize))> = None;
         let mut busy_count = 0;
@@ -277,7 +280,12 @@ impl<L: LinkPort> State<L> {
                 busy_count += 1;
             }
             let rank = (worker.stalled, in_flight);
-            if worker.has_room(self.options.concurrency) && busy.is_none_or(|(_, least)| rank < least) {
+            let has_room = if may_wait {
+                worker.has_room(self.options.concurrency)
+            } else {
+                in_flight < self.options.concurrency
+            };
+            if has_room && busy.is_none_or(|(_, least)| rank < least) {
                 busy = Some((key, rank));
             }
         }
@@ -314,7 +322,7 @@ impl<L: LinkPort> State<L> {
     /// Gives waiting jobs to workers while there is room.
     fn dispatch(&mut self, now: Instant, out: &mut impl Outlet<L>) {
         while !self.queue.is_empty() {
-            let Some(worker) = self.pick() else { return };
+            let Some(worker) = self.pick(true) else { return };
             let job = self.queue.pop().expect("the queue is not empty");
             self.send(job, worker, now, out);
         }

@@ -189,6 +189,7 @@ impl<S: Stream> Exchange<S> {
     async fn answer(&mut self, head: &Head) -> Next {
         let arrived = self.now;
         let app = self.thread.app();
+        self.limits = Limits::of(&app.config.server);
         let generated = self.thread.request_id();
         let id = request_id(head, &generated);
         let (next, route) = match app.router.find(head.method(), head.host(), head.path()) {

@@ -117,15 +117,9 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
             .fields()
             .filter(|(name, _)| !is_hop(name) && !is_named_hop(name) && *name != b"x-request-id")
             // An authority in the target stands in the place of Host (RFC 9112, 3.2.2), for the handler as for the router.
-            .map(|(name, value)| {
-                (
-                    name,
-                    if name == b"host" {
-                        head.host().as_bytes()
-                    } else {
-                        value
-                    },
-                )
+            .map(|(name, value)| match name {
+                b"host" => (name, head.host().as_bytes()),
+                _ => (name, value),
             })
             .chain(std::iter::once(id)),
         peer: peer.as_bytes(),
