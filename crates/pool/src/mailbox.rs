@@ -96,6 +96,8 @@ struct Waiter {
     nonce: u32,
     first: Option<Delivery>,
     more: VecDeque<Delivery>,
+    /// Bytes of all the windows that were delivered and not yet taken: however many a worker sends, they need no more room than this.
+    window: u32,
     waker: Option<Waker>,
 }
 
@@ -183,6 +185,7 @@ impl LocalMailbox {
             nonce,
             first: None,
             more: VecDeque::new(),
+            window: 0,
             waker: None,
         };
         ReplyTo {
@@ -206,10 +209,10 @@ impl LocalMailbox {
         else {
             return;
         };
-        if waiter.first.is_none() && waiter.more.is_empty() {
-            waiter.first = Some(delivery);
-        } else {
-            waiter.more.push_back(delivery);
+        match delivery {
+            Delivery::Window(bytes) => waiter.window = waiter.window.saturating_add(bytes),
+            delivery if waiter.first.is_none() && waiter.more.is_empty() => waiter.first = Some(delivery),
+            delivery => waiter.more.push_back(delivery),
         }
         let waker = waiter.waker.take();
         drop(waiters);
@@ -218,12 +221,15 @@ impl LocalMailbox {
         }
     }
 
-    /// The next delivery at a place.
+    /// The next delivery at a place. Windows come added up and before all else.
     pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
         let mut waiters = self.waiters.borrow_mut();
         let waiter = waiters
             .get_mut(place.waiter as usize)
             .expect("a place is kept while it is polled");
+        if waiter.window > 0 {
+            return Poll::Ready(Delivery::Window(std::mem::take(&mut waiter.window)));
+        }
         if let Some(delivery) = waiter.first.take().or_else(|| waiter.more.pop_front()) {
             return Poll::Ready(delivery);
         }
@@ -245,14 +251,17 @@ mod tests {
     use crate::Failure;
 
     /// A delivery that can be told from others.
-    fn window(bytes: u32) -> Delivery {
-        Delivery::Window(bytes)
+    fn chunk(number: u32) -> Delivery {
+        Delivery::Chunk {
+            bytes: number.to_le_bytes().to_vec().into(),
+            end: false,
+        }
     }
 
     async fn next(mailbox: &LocalMailbox, place: ReplyTo) -> u32 {
         match poll_fn(|cx| mailbox.poll(place, cx)).await {
-            Delivery::Window(bytes) => bytes,
-            other => panic!("a window was delivered, not {other:?}"),
+            Delivery::Chunk { bytes, .. } => u32::from_le_bytes(bytes[..].try_into().unwrap()),
+            other => panic!("a chunk was delivered, not {other:?}"),
         }
     }
 
@@ -281,7 +290,7 @@ mod tests {
                         for thread in 0..THREADS {
                             scope.spawn(move || {
                                 for turn in 0..EACH {
-                                    all.deliver([(place, window(thread * EACH + turn))]);
+                                    all.deliver([(place, chunk(thread * EACH + turn))]);
                                 }
                             });
                         }
@@ -304,7 +313,7 @@ mod tests {
                 assert!(
                     received
                         .iter()
-                        .filter(|&&bytes| bytes / EACH == thread)
+                        .filter(|&&number| number / EACH == thread)
                         .is_sorted()
                 );
             }
@@ -325,11 +334,34 @@ mod tests {
             mailbox.deliver(gone, Delivery::Failed(Failure::DeadlinePassed));
             all.deliver([
                 (gone, Delivery::Failed(Failure::DeadlinePassed)),
-                (here, window(1)),
+                (here, chunk(1)),
             ]);
-            mailbox.deliver(here, window(0));
+            mailbox.deliver(here, chunk(0));
             assert_eq!([next(&mailbox, here).await, next(&mailbox, here).await], [0, 1]);
             mailbox.forget(here);
+        });
+    }
+
+    #[test]
+    fn windows_that_nobody_takes_are_added_up() {
+        let all = Mailboxes::new(1);
+        thread(|| async {
+            let mailbox = LocalMailbox::open(&all, 0);
+            let place = mailbox.wait();
+            for _ in 0..10_000 {
+                mailbox.deliver(place, Delivery::Window(0));
+                mailbox.deliver(place, Delivery::Window(3));
+            }
+            mailbox.deliver(place, chunk(7));
+            let first = poll_fn(|cx| mailbox.poll(place, cx)).await;
+            assert!(matches!(first, Delivery::Window(30_000)), "{first:?}");
+            assert_eq!(next(&mailbox, place).await, 7);
+            for _ in 0..2 {
+                mailbox.deliver(place, Delivery::Window(u32::MAX));
+            }
+            let most = poll_fn(|cx| mailbox.poll(place, cx)).await;
+            assert!(matches!(most, Delivery::Window(u32::MAX)), "{most:?}");
+            mailbox.forget(place);
         });
     }
 }

@@ -49,8 +49,8 @@ pub(super) struct Lifecycle {
     abandoned: bool,
     /// Starts that failed since one succeeded.
     start_failures: u32,
-    /// Workers in a row that became ready and ended without having run a job: each was a success before it was a failure.
-    stillborn: u32,
+    /// The same since a worker ended that was of use: becoming ready is not enough to start the back-off anew.
+    failed_in_a_row: u32,
     next_start: Option<Instant>,
     /// Starts that were ordered and are not yet among the workers.
     ordered: usize,
@@ -67,7 +67,7 @@ impl Lifecycle {
             stopping: false,
             abandoned: false,
             start_failures: 0,
-            stillborn: 0,
+            failed_in_a_row: 0,
             next_start: None,
             ordered: 0,
             saturated_since: None,
@@ -240,23 +240,20 @@ impl<L: LinkPort> State<L> {
             && worker
                 .ready_at
                 .is_some_and(|ready| now.saturating_duration_since(ready) < START_FAILURE_LIFE);
-        if stillborn {
-            self.lifecycle.stillborn += 1;
-            self.lifecycle.start_failures = self.lifecycle.start_failures.max(self.lifecycle.stillborn - 1);
-        } else if worker.ready_at.is_some() {
-            self.lifecycle.stillborn = 0;
-        }
         if cause == EndCause::StartFailed || stillborn {
             self.start_failed(now);
+        } else if worker.ready_at.is_some() {
+            self.lifecycle.failed_in_a_row = 0;
         }
     }
 
     fn start_failed(&mut self, now: Instant) {
-        let failures = &mut self.lifecycle.start_failures;
+        let failed = &mut self.lifecycle.failed_in_a_row;
         let pause = BACKOFF_MIN
-            .saturating_mul(1 << (*failures).min(16))
+            .saturating_mul(1 << (*failed).min(16))
             .min(BACKOFF_MAX);
-        *failures += 1;
+        *failed += 1;
+        self.lifecycle.start_failures = *failed;
         self.lifecycle.next_start = Some(now + pause);
     }
 
@@ -519,9 +516,11 @@ impl<L: LinkPort> State<L> {
             }
         }
         let ready = self.workers.iter().filter(|(_, w)| w.phase == Phase::Ready);
-        let (old, fresh): (Vec<_>, Vec<_>) = ready
+        let (old, mut fresh): (Vec<_>, Vec<_>) = ready
             .map(|(key, w)| (key, w.to_recycle))
             .partition(|&(_, old)| old);
+        // Those that were used last stay.
+        fresh.sort_by_key(|&(key, _)| self.workers[key].last_answer);
         let mut staying = fresh.len();
         for (key, _) in fresh {
             let worker = &self.workers[key];

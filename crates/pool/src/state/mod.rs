@@ -393,7 +393,9 @@ impl<L: LinkPort> State<L> {
             .ok_or(WireError::WindowExceeded { sent, window })?;
         self.workers[from].last_answer = now;
         let end = flags & flag::END != 0;
-        if let Some(to) = job.reply_to {
+        // One that says nothing uses up no window: delivered, any number of them could wait for a slow client.
+        let says_something = end || !bytes.is_empty();
+        if let Some(to) = job.reply_to.filter(|_| says_something) {
             out.deliver(to, Delivery::Chunk { bytes, end });
         }
         if end {

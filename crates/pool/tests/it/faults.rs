@@ -100,10 +100,11 @@ fn a_spinning_handler_is_ended_and_replaced() {
         assert_ne!(house.pid().await, pid);
         assert!(since.elapsed() < Duration::from_secs(5));
         until("the spinning process is gone", || !is_alive(pid)).await;
-        assert_eq!(
-            house.pool.status().counters.ended.get(&EndCause::Overran),
-            Some(&1)
-        );
+        let ended = || house.pool.status().counters.ended;
+        until("its end is counted", || {
+            ended().get(&EndCause::Overran) == Some(&1)
+        })
+        .await;
     });
 }
 

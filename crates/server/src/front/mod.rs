@@ -7,6 +7,7 @@ mod head;
 mod listener;
 mod request_body;
 mod thread;
+mod timer;
 mod wire;
 
 use std::{

@@ -9,12 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::Sleep,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::thread::Thread;
+use super::{thread::Thread, timer::Timer};
 
 /// Input kept by a connection that waits for its next request.
 const IDLE_BUFFER_BYTES: usize = 1024;
@@ -34,7 +31,7 @@ pub(crate) struct Wire<S> {
     input: Vec<u8>,
     taken: usize,
     ended: bool,
-    timer: Pin<Box<Sleep>>,
+    timer: Timer,
 }
 
 /// How waiting for input ended.
@@ -48,14 +45,13 @@ pub(crate) enum Filled {
 
 impl<S: Stream> Wire<S> {
     pub(crate) fn new(socket: S, thread: Rc<Thread>, now: Instant) -> Self {
-        let timer = Box::pin(tokio::time::sleep_until(now.into()));
         Self {
             socket,
             thread,
             input: Vec::new(),
             taken: 0,
             ended: false,
-            timer,
+            timer: Timer::new(now),
         }
     }
 
@@ -106,10 +102,7 @@ impl<S: Stream> Wire<S> {
         if let Poll::Ready(filled) = self.poll_fill(cx) {
             return Poll::Ready(filled);
         }
-        if self.timer.deadline() != deadline.into() {
-            self.timer.as_mut().reset(deadline.into());
-        }
-        self.timer.as_mut().poll(cx).map(|()| Filled::TimedOut)
+        self.timer.poll(cx, deadline).map(|()| Filled::TimedOut)
     }
 
     /// Waits for more input, at most until `deadline`.
@@ -141,20 +134,16 @@ impl<S: Stream> Wire<S> {
 
     /// Writes everything. A client that takes nothing for `stall_max` is given up.
     pub(crate) async fn write_all(&mut self, mut bytes: &[u8], stall_max: Duration) -> io::Result<()> {
-        let mut armed = false;
+        let mut until = None;
         while !bytes.is_empty() {
             let written = poll_fn(|cx| {
                 if let Poll::Ready(written) = Pin::new(&mut self.socket).poll_write(cx, bytes) {
-                    armed = false;
+                    until = None;
                     return Poll::Ready(written);
                 }
-                if !armed {
-                    armed = true;
-                    self.timer.as_mut().reset((Instant::now() + stall_max).into());
-                }
+                let until = *until.get_or_insert_with(|| Instant::now() + stall_max);
                 self.timer
-                    .as_mut()
-                    .poll(cx)
+                    .poll(cx, until)
                     .map(|()| Err(io::ErrorKind::TimedOut.into()))
             })
             .await?;

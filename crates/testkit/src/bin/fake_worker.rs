@@ -1,6 +1,8 @@
 //! A worker that speaks the protocol on purpose well or badly. Its argument says how it starts; the path of each request says how
 //! it answers. Started by a pool with `command = [".../fake-worker", "START"]`.
 
+#![expect(clippy::print_stderr, reason = "what a worker prints is what the pool quotes")]
+
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
@@ -269,7 +271,7 @@ impl Worker {
                 // Past every window that was granted, and never at an end.
                 self.response(job, 0, 200, &[], &[]);
                 loop {
-                    self.body(job, 0, &[b'.'; 65536]);
+                    self.body(job, 0, &vec![b'.'; 65536]);
                 }
             }
             "/slow" => {
@@ -361,7 +363,7 @@ impl Worker {
                 self.received.drain(..used);
                 return Some(frame);
             }
-            let mut piece = [0; 64 * 1024];
+            let mut piece = vec![0; 64 * 1024];
             match self.link.read(&mut piece) {
                 Ok(0) | Err(_) => return None,
                 Ok(bytes) => self.received.extend_from_slice(&piece[..bytes]),

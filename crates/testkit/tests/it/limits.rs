@@ -117,6 +117,26 @@ fn a_body_that_trickles_in_is_cut_off_with_408() {
     assert_took(begun, Duration::from_millis(300));
 }
 
+#[test]
+fn a_body_that_is_not_there_at_the_deadline_is_answered_with_504() {
+    let server = fake("well", "workers = { min = 1, max = 1 }")
+        .server("deadline = \"300ms\"")
+        .start();
+    let begun = Instant::now();
+    let mut client = server.connect();
+    client.send("POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 10000\r\n\r\nbegun");
+    let mut sender = trickle(
+        &server,
+        b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n",
+    );
+    assert_eq!(client.response().status, 504, "a client that stops in the middle");
+    assert_eq!(sender.response().status, 504, "a client that never stops");
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    // What was left of the body is taken off, and the connection goes on.
+    client.send([b'x'; 9_995]);
+    assert_eq!(client.get("/here").status, 200);
+}
+
 /// Sends the start of a request, then one byte after another, often enough that no pause is long; returns the connection's other half.
 fn trickle(server: &Server, start: &[u8]) -> forebay_testkit::Client {
     let mut client = server.connect();

@@ -16,6 +16,9 @@ const SLACK: Duration = Duration::from_millis(45);
 /// Frames that may wait unread in a worker's link for each job it may hold: offers, aborts, grants.
 const UNREAD_MAX: usize = 2_000;
 
+/// More workers than any simulated pool has at a time.
+const WORKERS_MAX: usize = 10;
+
 pub(super) fn check(world: &World) {
     conserves_jobs(world);
     conserves_workers(world);
@@ -104,6 +107,13 @@ fn keeps_bounds(world: &World) {
     assert!(
         waiting.iter().sum::<usize>() <= options.queue_bytes_max,
         "the queue's bytes are bounded"
+    );
+    // What workers run may come back when they end; what lies in their inboxes counts as waiting before.
+    let running_max = options.concurrency * WORKERS_MAX;
+    let all = state.queue.len() + state.sent_ahead();
+    assert!(
+        all <= options.queue_max + running_max,
+        "{all} jobs wait with what came back"
     );
     for process in world.processes.values() {
         assert!(
