@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use forebay_testkit::{Client, Load, Response, Server, wait_until};
 
 use crate::support::{
-    ONE_WORKER, Runtime, TOOLBOX, assert_took, node, noted, open, wait_for_note, wait_until_ready,
+    ONE_WORKER, Runtime, TOOLBOX, assert_took, metric, node, noted, open, wait_for_note, wait_until_ready,
 };
 
 /// Sends a request on a connection of its own without waiting for its answer.
@@ -218,13 +218,19 @@ fn nothing_waits_behind_a_slow_request_while_another_worker_is_free() {
 #[test]
 fn overload_is_refused_and_fills_no_memory() {
     let keys = format!("{ONE_WORKER}\nqueue_max = 20");
-    let server = node(TOOLBOX, &keys).start();
+    let server = node(TOOLBOX, &keys).admin().start();
     let begin = Load::on(&server, "/block/10")
         .connections(40)
         .pause_after_refusal(Duration::from_millis(20));
     begin.clone().requests(300).run();
     let before = server.process().rss_bytes();
-    let report = begin.requests(2500).run();
+    let running = begin.requests(2500).start();
+    let mut longest = 0;
+    while !running.is_finished() {
+        longest = longest.max(metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}"));
+    }
+    let report = running.join().expect("the load does not panic");
+    assert_eq!(longest, 20, "the queue is full and never fuller");
     let after = server.process().rss_bytes();
     report.assert_each_answered(&[200, 503]);
     let (accepted, refused) = (report.with_status(200), report.with_status(503));
