@@ -206,10 +206,14 @@ impl LocalMailbox {
         else {
             return;
         };
-        if waiter.first.is_none() && waiter.more.is_empty() {
-            waiter.first = Some(delivery);
-        } else {
-            waiter.more.push_back(delivery);
+        let last = waiter.more.back_mut().or(waiter.first.as_mut());
+        match (last, delivery) {
+            // However often a worker grants: what waits here stays bounded by the response's window.
+            (Some(Delivery::Window(granted)), Delivery::Window(more)) => {
+                *granted = granted.saturating_add(more);
+            }
+            (None, delivery) => waiter.first = Some(delivery),
+            (Some(_), delivery) => waiter.more.push_back(delivery),
         }
         let waker = waiter.waker.take();
         drop(waiters);
@@ -239,20 +243,22 @@ impl LocalMailbox {
 mod tests {
     use std::future::poll_fn;
 
+    use bytes::Bytes;
     use tokio::task::LocalSet;
 
     use super::*;
     use crate::Failure;
 
     /// A delivery that can be told from others.
-    fn window(bytes: u32) -> Delivery {
-        Delivery::Window(bytes)
+    fn chunk(number: u32) -> Delivery {
+        let bytes = Bytes::copy_from_slice(&number.to_le_bytes());
+        Delivery::Chunk { bytes, end: false }
     }
 
     async fn next(mailbox: &LocalMailbox, place: ReplyTo) -> u32 {
         match poll_fn(|cx| mailbox.poll(place, cx)).await {
-            Delivery::Window(bytes) => bytes,
-            other => panic!("a window was delivered, not {other:?}"),
+            Delivery::Chunk { bytes, .. } => u32::from_le_bytes(bytes[..].try_into().unwrap()),
+            other => panic!("a chunk was delivered, not {other:?}"),
         }
     }
 
@@ -281,7 +287,7 @@ mod tests {
                         for thread in 0..THREADS {
                             scope.spawn(move || {
                                 for turn in 0..EACH {
-                                    all.deliver([(place, window(thread * EACH + turn))]);
+                                    all.deliver([(place, chunk(thread * EACH + turn))]);
                                 }
                             });
                         }
@@ -325,11 +331,33 @@ mod tests {
             mailbox.deliver(gone, Delivery::Failed(Failure::DeadlinePassed));
             all.deliver([
                 (gone, Delivery::Failed(Failure::DeadlinePassed)),
-                (here, window(1)),
+                (here, chunk(1)),
             ]);
-            mailbox.deliver(here, window(0));
+            mailbox.deliver(here, chunk(0));
             assert_eq!([next(&mailbox, here).await, next(&mailbox, here).await], [0, 1]);
             mailbox.forget(here);
+        });
+    }
+
+    #[test]
+    fn grants_that_nobody_fetches_become_one() {
+        let all = Mailboxes::new(1);
+        thread(|| async {
+            let mailbox = LocalMailbox::open(&all, 0);
+            let place = mailbox.wait();
+            for bytes in [1, 2, u32::MAX] {
+                mailbox.deliver(place, Delivery::Window(bytes));
+            }
+            mailbox.deliver(place, chunk(7));
+            mailbox.deliver(place, Delivery::Window(3));
+            mailbox.deliver(place, Delivery::Window(4));
+            assert_eq!(mailbox.waiters.borrow()[place.waiter as usize].more.len(), 2);
+            let first = poll_fn(|cx| mailbox.poll(place, cx)).await;
+            assert!(matches!(first, Delivery::Window(u32::MAX)), "{first:?}");
+            assert_eq!(next(&mailbox, place).await, 7);
+            let last = poll_fn(|cx| mailbox.poll(place, cx)).await;
+            assert!(matches!(last, Delivery::Window(7)), "{last:?}");
+            mailbox.forget(place);
         });
     }
 }

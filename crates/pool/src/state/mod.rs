@@ -393,6 +393,10 @@ impl<L: LinkPort> State<L> {
             .ok_or(WireError::WindowExceeded { sent, window })?;
         self.workers[from].last_answer = now;
         let end = flags & flag::END != 0;
+        if bytes.is_empty() && !end {
+            // It says nothing, and any number of them would fit into the window.
+            return Ok(());
+        }
         if let Some(to) = job.reply_to {
             out.deliver(to, Delivery::Chunk { bytes, end });
         }
