@@ -27,7 +27,7 @@ run: build
 	@echo '  curl http://127.0.0.1:8080/helloworld              by a Node worker'
 	@echo '  curl http://127.0.0.1:8080/bun/helloworld          the same file, by a Bun worker'
 	@echo '  curl http://127.0.0.1:8080/echo -d hello           the body again'
-	@echo '  curl http://127.0.0.1:8080/slow?ms=500             blocks its worker'
+	@echo '  curl "http://127.0.0.1:8080/slow?ms=500"           blocks its worker'
 	@echo '  curl -N http://127.0.0.1:8080/stream               chunk by chunk'
 	@echo '  curl http://127.0.0.1:8080/spin                    never returns: 504 after a second'
 	@echo '  curl http://127.0.0.1:8080/crash                   its process exits: 502'

@@ -96,6 +96,8 @@ struct Waiter {
     nonce: u32,
     first: Option<Delivery>,
     more: VecDeque<Delivery>,
+    /// Bytes of all the windows that were delivered and not yet taken: however many a worker sends, they need no more room than this.
+    window: u32,
     waker: Option<Waker>,
 }
 
@@ -183,6 +185,7 @@ impl LocalMailbox {
             nonce,
             first: None,
             more: VecDeque::new(),
+            window: 0,
             waker: None,
         };
         ReplyTo {
@@ -206,14 +209,10 @@ impl LocalMailbox {
         else {
             return;
         };
-        let last = waiter.more.back_mut().or(waiter.first.as_mut());
-        match (last, delivery) {
-            // However often a worker grants: what waits here stays bounded by the response's window.
-            (Some(Delivery::Window(granted)), Delivery::Window(more)) => {
-                *granted = granted.saturating_add(more);
-            }
-            (None, delivery) => waiter.first = Some(delivery),
-            (Some(_), delivery) => waiter.more.push_back(delivery),
+        match delivery {
+            Delivery::Window(bytes) => waiter.window = waiter.window.saturating_add(bytes),
+            delivery if waiter.first.is_none() && waiter.more.is_empty() => waiter.first = Some(delivery),
+            delivery => waiter.more.push_back(delivery),
         }
         let waker = waiter.waker.take();
         drop(waiters);
@@ -222,12 +221,15 @@ impl LocalMailbox {
         }
     }
 
-    /// The next delivery at a place.
+    /// The next delivery at a place. Windows come added up and before all else.
     pub(crate) fn poll(&self, place: ReplyTo, cx: &mut Context<'_>) -> Poll<Delivery> {
         let mut waiters = self.waiters.borrow_mut();
         let waiter = waiters
             .get_mut(place.waiter as usize)
             .expect("a place is kept while it is polled");
+        if waiter.window > 0 {
+            return Poll::Ready(Delivery::Window(std::mem::take(&mut waiter.window)));
+        }
         if let Some(delivery) = waiter.first.take().or_else(|| waiter.more.pop_front()) {
             return Poll::Ready(delivery);
         }
@@ -243,7 +245,6 @@ impl LocalMailbox {
 mod tests {
     use std::future::poll_fn;
 
-    use bytes::Bytes;
     use tokio::task::LocalSet;
 
     use super::*;
@@ -251,8 +252,10 @@ mod tests {
 
     /// A delivery that can be told from others.
     fn chunk(number: u32) -> Delivery {
-        let bytes = Bytes::copy_from_slice(&number.to_le_bytes());
-        Delivery::Chunk { bytes, end: false }
+        Delivery::Chunk {
+            bytes: number.to_le_bytes().to_vec().into(),
+            end: false,
+        }
     }
 
     async fn next(mailbox: &LocalMailbox, place: ReplyTo) -> u32 {
@@ -310,7 +313,7 @@ mod tests {
                 assert!(
                     received
                         .iter()
-                        .filter(|&&bytes| bytes / EACH == thread)
+                        .filter(|&&number| number / EACH == thread)
                         .is_sorted()
                 );
             }
@@ -340,23 +343,24 @@ mod tests {
     }
 
     #[test]
-    fn grants_that_nobody_fetches_become_one() {
+    fn windows_that_nobody_takes_are_added_up() {
         let all = Mailboxes::new(1);
         thread(|| async {
             let mailbox = LocalMailbox::open(&all, 0);
             let place = mailbox.wait();
-            for bytes in [1, 2, u32::MAX] {
-                mailbox.deliver(place, Delivery::Window(bytes));
+            for _ in 0..10_000 {
+                mailbox.deliver(place, Delivery::Window(0));
+                mailbox.deliver(place, Delivery::Window(3));
             }
             mailbox.deliver(place, chunk(7));
-            mailbox.deliver(place, Delivery::Window(3));
-            mailbox.deliver(place, Delivery::Window(4));
-            assert_eq!(mailbox.waiters.borrow()[place.waiter as usize].more.len(), 2);
             let first = poll_fn(|cx| mailbox.poll(place, cx)).await;
-            assert!(matches!(first, Delivery::Window(u32::MAX)), "{first:?}");
+            assert!(matches!(first, Delivery::Window(30_000)), "{first:?}");
             assert_eq!(next(&mailbox, place).await, 7);
-            let last = poll_fn(|cx| mailbox.poll(place, cx)).await;
-            assert!(matches!(last, Delivery::Window(7)), "{last:?}");
+            for _ in 0..2 {
+                mailbox.deliver(place, Delivery::Window(u32::MAX));
+            }
+            let most = poll_fn(|cx| mailbox.poll(place, cx)).await;
+            assert!(matches!(most, Delivery::Window(u32::MAX)), "{most:?}");
             mailbox.forget(place);
         });
     }

@@ -3,9 +3,11 @@
 #![expect(unsafe_code, reason = "shared memory and fork have no safe interface")]
 
 use std::{
+    fs::File,
     io,
+    ops::RangeInclusive,
     os::{
-        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::process::CommandExt,
     },
     process::Command,
@@ -14,6 +16,7 @@ use std::{
 };
 
 use forebay_wire::PAGE_BYTES;
+use parking_lot::Mutex;
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create},
     mm::{MapFlags, ProtFlags, mmap, munmap},
@@ -93,10 +96,35 @@ impl Drop for SharedPage {
     }
 }
 
+/// Sees to it that none of these numbers is free in this process, now and later: those that are get `/dev/null`, for good.
+///
+/// The standard library reports a failed exec through a pipe of its own, made right before the fork. If that pipe had got one of the
+/// numbers that [`contain`] places descriptors at, the child would write the report into a worker's link instead, and the spawn would
+/// look like a success. One case is left: somebody else closes a descriptor with one of these numbers between this call and the
+/// spawn. Then a failed exec is noticed as a worker that ended during its start.
+pub(crate) fn reserve(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
+    static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+    let null = OwnedFd::from(File::open("/dev/null")?);
+    let mut reserved = RESERVED.lock();
+    loop {
+        // The lowest free number: beyond the range, all of it is in use.
+        let lowest_free = duplicate_above(null.as_fd(), *numbers.start())?;
+        if lowest_free.as_raw_fd() > *numbers.end() {
+            break;
+        }
+        reserved.push(lowest_free);
+    }
+    if numbers.contains(&null.as_raw_fd()) {
+        reserved.push(null);
+    }
+    Ok(())
+}
+
 /// Prepares a command so that its process leads a group of its own, dies with the thread that spawns it, and finds `fds[i].0` as
 /// descriptor `fds[i].1`.
 ///
-/// The sources must be numbered above every target, so that no duplication overwrites a later source.
+/// The sources must be numbered above every target, so that no duplication overwrites a later source. The targets must be
+/// [reserved](reserve), so that none overwrites a descriptor that the standard library needs until the exec.
 pub(crate) fn contain(command: &mut Command, fds: Vec<(RawFd, RawFd)>) {
     let highest = fds.iter().map(|&(_, target)| target).max().unwrap_or(0);
     assert!(
@@ -163,3 +191,19 @@ pub(crate) trait Watchable {}
 
 impl Watchable for OwnedFd {}
 impl Watchable for crate::reader::WatchedSocket {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_numbers_are_free_for_nobody() {
+        // Higher than what other tests of this process open.
+        const LOWEST: RawFd = 900;
+        for _ in 0..2 {
+            reserve(LOWEST..=LOWEST + 2).unwrap();
+            let next = duplicate_above(std::io::stdin().as_fd(), LOWEST).unwrap();
+            assert_eq!(next.as_raw_fd(), LOWEST + 3);
+        }
+    }
+}

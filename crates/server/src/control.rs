@@ -3,26 +3,33 @@
 use std::{str::FromStr, sync::Arc};
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tracing::Level;
 
 use crate::{
-    admin::http::{Events, Request, Response, Service},
+    admin::http::{Events, Follow, Request, Response, Service},
     reload::ReloadError,
     server::Shared,
 };
 
 /// Most workers that a pool may have, as in the configuration.
 const WORKERS_MAX: u64 = 1024;
+/// Most clients that follow the log at a time. Fewer than the connections served, so that orders always find a place.
+const FOLLOWERS_MAX: usize = 16;
 
 /// Answers on the control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     shared: Arc<Shared>,
+    followers: Arc<Semaphore>,
 }
 
 impl Control {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+        }
     }
 }
 
@@ -120,11 +127,23 @@ impl Control {
             Some("" | "true" | "1") => true,
             Some(_) => return Response::problem(400, "follow: expected true or false"),
         };
+        let place = match follow
+            .then(|| self.followers.clone().try_acquire_owned())
+            .transpose()
+        {
+            Ok(place) => place,
+            Err(_) => {
+                return Response::problem(
+                    503,
+                    &format!("{FOLLOWERS_MAX} clients follow the log already, that is the most"),
+                );
+            }
+        };
         let (past, feed) = self.shared.ground.log.recent().look();
         Response::events(Events {
             level,
             past,
-            feed: follow.then_some(feed),
+            follow: place.map(|place| Follow { feed, _place: place }),
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
+    fs,
+    hash::{BuildHasher, RandomState},
+    io,
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
@@ -131,19 +133,32 @@ fn is_complete(package: &Path) -> bool {
 
 /// Writes beside the final place and renames, so that nobody ever sees half a package.
 fn write_package(cache: &Path, package: &Path) -> io::Result<()> {
-    let fresh = cache.join(format!("sdk-{}.{}", EMBEDDED.hash, std::process::id()));
+    // Servers in several containers may share the folder and have the same process id.
+    let unique = RandomState::new().hash_one(std::process::id());
+    let fresh = cache.join(format!("sdk-{}.{unique:016x}", EMBEDDED.hash));
+    fs::create_dir(&fresh)?;
+    let placed = fill_and_place(&fresh, package);
+    if !matches!(placed, Ok(true)) {
+        // Its name will not come up again, so nobody else would tidy it up.
+        fs::remove_dir_all(&fresh)?;
+    }
+    placed.map(drop)
+}
+
+/// False: there is a complete package already.
+fn fill_and_place(fresh: &Path, package: &Path) -> io::Result<bool> {
     for (name, bytes) in EMBEDDED.files {
         let file = fresh.join(name);
         fs::create_dir_all(file.parent().expect("files lie in the package"))?;
         fs::write(file, bytes)?;
     }
-    match fs::rename(&fresh, package) {
-        Ok(()) => Ok(()),
-        // Another server was faster, or what is there is damaged.
-        Err(_) if is_complete(package) => fs::remove_dir_all(&fresh),
-        Err(_) => {
-            fs::remove_dir_all(package)?;
-            fs::rename(&fresh, package)
-        }
+    if fs::rename(fresh, package).is_ok() {
+        return Ok(true);
     }
+    // Another server was faster, or what is there is damaged.
+    if is_complete(package) {
+        return Ok(false);
+    }
+    fs::remove_dir_all(package)?;
+    fs::rename(fresh, package).map(|()| true)
 }

@@ -85,7 +85,7 @@ impl Process {
     }
 }
 
-/// Fields of `/proc/PID/stat` (proc_pid_stat(5)).
+/// Fields of `/proc/PID/stat` (`proc_pid_stat(5)`).
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; state, the third field, comes after the last of them.

@@ -314,6 +314,7 @@ impl Server {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "a test that fails shows what the server said")]
 impl Drop for Server {
     fn drop(&mut self) {
         if thread::panicking() {

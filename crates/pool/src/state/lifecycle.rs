@@ -516,9 +516,11 @@ impl<L: LinkPort> State<L> {
             }
         }
         let ready = self.workers.iter().filter(|(_, w)| w.phase == Phase::Ready);
-        let (old, fresh): (Vec<_>, Vec<_>) = ready
+        let (old, mut fresh): (Vec<_>, Vec<_>) = ready
             .map(|(key, w)| (key, w.to_recycle))
             .partition(|&(_, old)| old);
+        // Those that were used last stay.
+        fresh.sort_by_key(|&(key, _)| self.workers[key].last_answer);
         let mut staying = fresh.len();
         for (key, _) in fresh {
             let worker = &self.workers[key];

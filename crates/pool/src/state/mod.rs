@@ -393,11 +393,9 @@ impl<L: LinkPort> State<L> {
             .ok_or(WireError::WindowExceeded { sent, window })?;
         self.workers[from].last_answer = now;
         let end = flags & flag::END != 0;
-        if bytes.is_empty() && !end {
-            // It says nothing, and any number of them would fit into the window.
-            return Ok(());
-        }
-        if let Some(to) = job.reply_to {
+        // One that says nothing uses up no window: delivered, any number of them could wait for a slow client.
+        let says_something = end || !bytes.is_empty();
+        if let Some(to) = job.reply_to.filter(|_| says_something) {
             out.deliver(to, Delivery::Chunk { bytes, end });
         }
         if end {

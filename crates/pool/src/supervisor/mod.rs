@@ -158,7 +158,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
     };
     let now = Instant::now();
     match Process::spawn(&program, id) {
-        Ok((process, child)) => {
+        Ok((process, leader)) => {
             let process = Rc::new(process);
             let key = pool
                 .state
@@ -168,7 +168,11 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {
-                vital("watcher of a worker", process::watch(&pool, key, &process, child)).await;
+                vital(
+                    "watcher of a worker",
+                    process::watch(&pool, key, &process, leader),
+                )
+                .await;
                 processes.borrow_mut().remove(&id);
                 pool.wake.notify_one();
             });

@@ -1,6 +1,7 @@
 //! One worker process, from its spawn to its end.
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -13,10 +14,12 @@ use forebay_wire::FrameType;
 use rustix::{
     event::{EventfdFlags, eventfd},
     net::{AddressFamily, SocketFlags, SocketType, socketpair},
+    process::{Pid, WaitId, WaitIdOptions, waitid},
 };
 use tokio::{
     io::BufReader,
     process::{Child, Command as Spawn},
+    signal::unix::{SignalKind, signal},
 };
 
 use super::{handshake, signal_number};
@@ -48,12 +51,14 @@ const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 pub(super) struct Process {
     id: u64,
     pid: u32,
+    /// Whether the system may give its number, and so its group's, to another.
+    reaped: Cell<bool>,
     link: Arc<Link>,
     last_lines: Arc<parking_lot::Mutex<VecDeque<String>>>,
 }
 
 impl Process {
-    pub(super) fn spawn(program: &Program, id: u64) -> io::Result<(Self, Child)> {
+    pub(super) fn spawn(program: &Program, id: u64) -> io::Result<(Self, Leader)> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -73,6 +78,8 @@ impl Process {
             None
         };
         let generation = generation(id);
+        let children = signal(SignalKind::child())?;
+        sys::reserve(LINK_FD..=BELL_FD)?;
         let child = command(program, generation, &fds).spawn()?;
         let pid = child.id().expect("a child that was not waited for has an id");
         let link = Link::new(ours, generation, page);
@@ -80,10 +87,11 @@ impl Process {
             Self {
                 id,
                 pid,
+                reaped: Cell::new(false),
                 link,
                 last_lines: Arc::default(),
             },
-            child,
+            Leader { child, pid, children },
         ))
     }
 
@@ -100,7 +108,9 @@ impl Process {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        sys::signal_group(self.pid, signal_number(signal));
+        if !self.reaped.get() {
+            sys::signal_group(self.pid, signal_number(signal));
+        }
     }
 
     /// What the process printed last to standard error.
@@ -111,6 +121,30 @@ impl Process {
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join("\n")
+    }
+}
+
+/// The process that was spawned. While it is not reaped, its number and that of its group belong to nobody else.
+#[derive(Debug)]
+pub(super) struct Leader {
+    child: Child,
+    pid: u32,
+    /// Notices of children that have ended, of any.
+    children: tokio::signal::unix::Signal,
+}
+
+impl Leader {
+    /// Waits until it has ended, without reaping it.
+    async fn ended(&mut self) {
+        let pid = Pid::from_raw(self.pid.cast_signed()).expect("a process number is not 0");
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        while let Ok(None) = waitid(WaitId::Pid(pid), options) {
+            self.children.recv().await;
+        }
+    }
+
+    async fn reap(mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
     }
 }
 
@@ -149,13 +183,15 @@ fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn 
 }
 
 /// Leads a worker through its life: handshake, work, end. Returns when the process and all it left behind are gone.
-pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut child: Child) {
+pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut leader: Leader) {
     let outputs = [
-        child
+        leader
+            .child
             .stdout
             .take()
             .map(|out| capture(pool, process, BufReader::new(out), Stream::Stdout)),
-        child
+        leader
+            .child
             .stderr
             .take()
             .map(|err| capture(pool, process, BufReader::new(err), Stream::Stderr)),
@@ -173,23 +209,22 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
                 false
             }
         },
-        _ = child.wait() => false,
+        () = leader.ended() => false,
     };
     if reading {
         tokio::select! {
-            _ = child.wait() => process.link().hang_up(),
+            () = leader.ended() => process.link().hang_up(),
             () = process.link().ended.notified() => {}
         }
     }
-    let status = match tokio::time::timeout(CLOSED_GRACE, child.wait()).await {
-        Ok(status) => status,
-        Err(_) => {
-            process.signal(Signal::Kill);
-            child.wait().await
-        }
-    };
-    // Whatever the worker started and left in its group ends with it.
+    if tokio::time::timeout(CLOSED_GRACE, leader.ended()).await.is_err() {
+        process.signal(Signal::Kill);
+        leader.ended().await;
+    }
+    // Whatever the worker started and left in its group ends with it: before it is reaped, as its group is surely ours until then.
     process.signal(Signal::Kill);
+    process.reaped.set(true);
+    let status = leader.reap().await;
     for output in outputs.into_iter().flatten() {
         drop(tokio::time::timeout(OUTPUT_GRACE, output).await);
     }

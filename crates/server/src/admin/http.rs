@@ -5,7 +5,7 @@ use std::{io::Write, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tracing::Level;
@@ -71,7 +71,25 @@ pub(crate) struct Events {
     pub(crate) level: Level,
     pub(crate) past: Vec<Arc<Entry>>,
     /// None: only those of the past.
-    pub(crate) feed: Option<Feed>,
+    pub(crate) follow: Option<Follow>,
+}
+
+/// Events to come, and the place among the followers that is taken meanwhile.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    pub(crate) feed: Feed,
+    pub(crate) _place: OwnedSemaphorePermit,
+}
+
+/// How a request wants to be answered.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    /// The connection ends after it.
+    close: bool,
+    /// It is for HEAD.
+    head_only: bool,
+    /// The client may be too old for chunks: then the connection's end is the body's.
+    http10: bool,
 }
 
 impl Events {
@@ -85,7 +103,7 @@ impl Events {
                 return Some(lines);
             }
         }
-        let feed = self.feed.as_mut()?;
+        let feed = &mut self.follow.as_mut()?.feed;
         loop {
             match feed.next().await {
                 Ok(entry) if entry.level <= self.level => return Some(entry.json.clone().into_bytes()),
@@ -148,16 +166,16 @@ impl Response {
         }
     }
 
-    fn head(&self, close: bool) -> Vec<u8> {
+    fn head(&self, manner: Manner) -> Vec<u8> {
         let reason = reply::reason(self.status);
         let date = httpdate::fmt_http_date(std::time::SystemTime::now());
         let mut head = Vec::with_capacity(256);
-        self.put_head(&mut head, reason, &date, close)
+        self.put_head(&mut head, reason, &date, manner)
             .expect("a Vec takes everything");
         head
     }
 
-    fn put_head(&self, head: &mut Vec<u8>, reason: &str, date: &str, close: bool) -> std::io::Result<()> {
+    fn put_head(&self, head: &mut Vec<u8>, reason: &str, date: &str, manner: Manner) -> std::io::Result<()> {
         write!(
             head,
             "HTTP/1.1 {} {reason}\r\ndate: {date}\r\nserver: forebay\r\n",
@@ -173,9 +191,10 @@ impl Response {
         }
         match &self.body {
             Body::Whole(bytes) => write!(head, "content-length: {}\r\n", bytes.len())?,
+            Body::Events(_) if manner.http10 => {}
             Body::Events(_) => write!(head, "transfer-encoding: chunked\r\n")?,
         }
-        if close {
+        if manner.close {
             write!(head, "connection: close\r\n")?;
         }
         write!(head, "\r\n")
@@ -257,13 +276,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Err(NoRequest::Gone) => false,
                 Err(NoRequest::Refused(refusal)) => {
                     let response = Response::problem(refusal.status(), &refusal.to_string());
-                    let _ = self.send(response, true, false).await;
+                    let manner = Manner {
+                        close: true,
+                        head_only: false,
+                        http10: false,
+                    };
+                    let _ = self.send(response, manner).await;
                     false
                 }
-                Ok((request, keep_alive)) => {
-                    let head_only = request.method == "HEAD";
+                Ok((request, manner)) => {
                     let response = service.answer(request).await;
-                    self.send(response, !keep_alive, head_only).await.is_ok() && keep_alive
+                    self.send(response, manner).await.is_ok() && !manner.close
                 }
             };
             if !goes_on {
@@ -274,8 +297,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Reads a request; also says whether the connection may go on after it.
-    async fn read(&mut self) -> Result<(Request, bool), NoRequest> {
+    /// Reads a request; also says how it wants to be answered.
+    async fn read(&mut self) -> Result<(Request, Manner), NoRequest> {
         let mut head = Head::default();
         loop {
             if let Parsed::Whole(length) = head.parse(&self.input, HEAD_BYTES_MAX)? {
@@ -311,7 +334,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             query: String::from_utf8_lossy(head.query()).into_owned(),
             body,
         };
-        Ok((request, head.keep_alive && !head.is_http10))
+        let manner = Manner {
+            close: head.is_http10 || !head.keep_alive,
+            head_only: head.method() == "HEAD",
+            http10: head.is_http10,
+        };
+        Ok((request, manner))
     }
 
     async fn fill(&mut self) -> Result<(), NoRequest> {
@@ -325,23 +353,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         timeout(PATIENCE, self.socket.write_all(bytes)).await?
     }
 
-    async fn send(&mut self, response: Response, close: bool, head_only: bool) -> std::io::Result<()> {
-        let mut out = response.head(close);
+    async fn send(&mut self, response: Response, manner: Manner) -> std::io::Result<()> {
+        let mut out = response.head(manner);
         match response.body {
-            _ if head_only => self.write(&out).await,
+            _ if manner.head_only => self.write(&out).await,
             Body::Whole(bytes) => {
                 out.extend_from_slice(&bytes);
                 self.write(&out).await
             }
             Body::Events(events) => {
                 self.write(&out).await?;
-                self.send_events(*events).await
+                self.send_events(*events, !manner.http10).await
             }
         }
     }
 
     /// Sends events until there are no more or the client leaves.
-    async fn send_events(&mut self, mut events: Events) -> std::io::Result<()> {
+    async fn send_events(&mut self, mut events: Events, chunked: bool) -> std::io::Result<()> {
         loop {
             let mut sent_meanwhile = [0; 1];
             let lines = tokio::select! {
@@ -349,12 +377,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 // A client that follows has nothing more to say: this is its leaving, or something that it should not send.
                 _ = self.socket.read(&mut sent_meanwhile) => return Err(std::io::ErrorKind::ConnectionAborted.into()),
             };
-            let mut chunk = Vec::new();
-            match lines {
-                Some(lines) => reply::put_chunk(&mut chunk, &lines),
-                None => return self.write(reply::LAST_CHUNK).await,
+            match (lines, chunked) {
+                (Some(lines), true) => {
+                    let mut chunk = Vec::new();
+                    reply::put_chunk(&mut chunk, &lines);
+                    self.write(&chunk).await?;
+                }
+                (Some(lines), false) => self.write(&lines).await?,
+                (None, true) => return self.write(reply::LAST_CHUNK).await,
+                (None, false) => return Ok(()),
             }
-            self.write(&chunk).await?;
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn reference() -> String {
 
 const INTRODUCTION: &str = r#"# Configuration
 
-<!-- Made from crates/server/src/config/keys.rs. To refresh: FOREBAY_REFRESH=1 cargo test -p forebay-server --test reference -->
+<!-- Made from crates/server/src/config/keys.rs. To refresh: FOREBAY_REFRESH=1 cargo test -p forebay-server --test it reference -->
 
 Forebay reads `forebay.toml`, or the file after `-c`. `forebay check` says what is wrong with it, each problem with its line, and
 prints the effective configuration: every key with its value. What it prints is a configuration too.

@@ -102,7 +102,7 @@ impl<S: Stream> Connection<S> {
                 Err(refusal) => {
                     let id = self.exchange.thread.request_id();
                     let id = std::str::from_utf8(&id).expect("hexadecimal digits are UTF-8");
-                    let next = self.exchange.refuse(&refusal, id, None);
+                    let next = self.exchange.refuse(&refusal, None, id, None);
                     // What was read of the head means nothing.
                     let (app, head) = (self.exchange.thread.app(), Head::default());
                     self.exchange.account(&app, None, &head, id, self.exchange.now);
@@ -214,7 +214,9 @@ impl<S: Stream> Exchange<S> {
     /// Counts a request that is over, and logs it if asked to.
     fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
         let Sent { status, bytes } = std::mem::take(&mut self.sent);
-        let duration = arrived.elapsed();
+        // What was waited for has been timed; what was not takes a clock of its own.
+        let over = if self.now > arrived { self.now } else { Instant::now() };
+        let duration = over - arrived;
         let counts = route.map_or(&app.unrouted, |route| &route.counts);
         counts.of_thread(self.thread.index).count(status, duration);
         if let Some(log) = &app.access_log {
@@ -239,7 +241,7 @@ impl<S: Stream> Exchange<S> {
     async fn answer_route(&mut self, request: &Request<'_>, route: &Route) -> Next {
         let mut body = match RequestBody::new(request.head, route.body_bytes_max, self.limits) {
             Ok(body) => body,
-            Err(refusal) => return self.refuse(&refusal, request.id, Some(route)),
+            Err(refusal) => return self.refuse(&refusal, Some(request.head), request.id, Some(route)),
         };
         let reply = match &route.target {
             Target::Respond(respond) => Ok(respond.reply()),
@@ -262,7 +264,7 @@ impl<S: Stream> Exchange<S> {
                     .await
             }
             Err(End::Refused(refusal)) if refusal.ends_connection() => {
-                self.refuse(&refusal, request.id, Some(route))
+                self.refuse(&refusal, Some(request.head), request.id, Some(route))
             }
             Err(End::Refused(refusal)) => {
                 self.send(
@@ -285,7 +287,7 @@ impl<S: Stream> Exchange<S> {
                 reply.headers.to_mut().push_known("allow", &allow);
                 return match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
                     Ok(body) => self.send(reply, head, id, None, body).await,
-                    Err(refusal) => self.refuse(&refusal, id, None),
+                    Err(refusal) => self.refuse(&refusal, Some(head), id, None),
                 };
             }
             Outcome::MethodNotAllowed { allow } => Refusal::MethodNotAllowed { allow },
@@ -298,20 +300,23 @@ impl<S: Stream> Exchange<S> {
             Ok(body) if !refusal.ends_connection() => {
                 self.send(refusal.reply(id), head, id, None, body).await
             }
-            _ => self.refuse(&refusal, id, None),
+            _ => self.refuse(&refusal, Some(head), id, None),
         }
     }
 
-    /// Answers with a refusal and ends the connection: what follows on it may not be a request.
-    fn refuse(&mut self, refusal: &Refusal, id: &str, route: Option<&Route>) -> Next {
+    /// Answers with a refusal and ends the connection: what follows on it may not be a request. Without a head, nothing is known
+    /// of what was asked.
+    fn refuse(&mut self, refusal: &Refusal, head: Option<&Head>, id: &str, route: Option<&Route>) -> Next {
         let reply = refusal.reply(id);
         let Body::Bytes(body) = &reply.body else {
             unreachable!("refusals have a body in memory")
         };
         let length = Delimiting::Length(body.len() as u64);
         self.put_head(&reply, length, id, route, Last::Yes, false);
-        self.output.extend_from_slice(body);
-        self.sent.bytes = body.len() as u64;
+        if head.is_none_or(|head| head.method() != "HEAD") {
+            self.output.extend_from_slice(body);
+            self.sent.bytes = body.len() as u64;
+        }
         Next::Close
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct RequestBody {
     patience: Duration,
     /// When patience ends, while the client is waited for.
     until: Option<Instant>,
+    /// When the request must be answered, while nobody but this reading sees to it.
+    deadline: Option<Instant>,
 }
 
 impl RequestBody {
@@ -65,6 +67,7 @@ impl RequestBody {
             limits,
             patience: limits.body_timeout,
             until: None,
+            deadline: None,
         })
     }
 
@@ -87,22 +90,27 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Reads until the end or until there are at least `enough` bytes.
+    /// Reads until the end or until there are at least `enough` bytes, at most until `deadline`.
     pub(crate) async fn read<S: Stream>(
         &mut self,
         wire: &mut Wire<S>,
         enough: usize,
+        deadline: Instant,
     ) -> Result<Vec<u8>, End> {
         let mut body = Vec::new();
         if self.ended() {
             return Ok(body);
         }
         self.permit(wire).await?;
-        while !self.ended() && body.len() < enough {
+        self.deadline = Some(deadline);
+        let mut read = Ok(());
+        while read.is_ok() && !self.ended() && body.len() < enough {
             let room = enough - body.len();
-            poll_fn(|cx| self.poll_read(wire, cx, room, |bytes| body.extend_from_slice(bytes))).await?;
+            read = poll_fn(|cx| self.poll_read(wire, cx, room, |bytes| body.extend_from_slice(bytes))).await;
         }
-        Ok(body)
+        // From here on the pool keeps the deadline; and what is left may still be dropped after it.
+        self.deadline = None;
+        read.map(|()| body)
     }
 
     /// Reads some bytes, at most `room`. The client is waited for `body_timeout` in all.
@@ -153,13 +161,17 @@ impl RequestBody {
     fn poll_more<S: Stream>(&mut self, wire: &mut Wire<S>, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         let body_timeout = self.limits.body_timeout;
         let until = *self.until.get_or_insert_with(|| Instant::now() + self.patience);
-        match ready!(wire.poll_fill_until(cx, until)) {
+        let deadline = self.deadline.filter(|&deadline| deadline < until);
+        match ready!(wire.poll_fill_until(cx, deadline.unwrap_or(until))) {
             Filled::Bytes => {
                 self.until = None;
                 self.patience = until.saturating_duration_since(Instant::now());
                 Poll::Ready(Ok(()))
             }
             Filled::End => Poll::Ready(Err(End::Gone)),
+            Filled::TimedOut if deadline.is_some() => {
+                Poll::Ready(Err(forebay_pool::Failure::DeadlinePassed.into()))
+            }
             Filled::TimedOut => Poll::Ready(Err(Refusal::BodyTimeout { body_timeout }.into())),
         }
     }

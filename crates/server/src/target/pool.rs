@@ -60,7 +60,7 @@ impl PoolTarget {
         body: &mut RequestBody,
         wire: &mut Wire<S>,
     ) -> Result<Reply<'a>, End> {
-        let first = body.read(wire, INLINE_BODY_BYTES).await?;
+        let first = body.read(wire, INLINE_BODY_BYTES, request.deadline).await?;
         let whole = body.ended();
         let mut limits = self.limits;
         if !is_idempotent(request.head.method()) {

@@ -18,7 +18,7 @@ fn assert_fresh(name: &str, made: &str) {
     let found = fs::read_to_string(&file).unwrap_or_default();
     assert!(
         found == made,
-        "docs/reference/{name} is stale; refresh it: FOREBAY_REFRESH=1 cargo test -p forebay-server --test reference"
+        "docs/reference/{name} is stale; refresh it: FOREBAY_REFRESH=1 cargo test -p forebay-server --test it reference"
     );
 }
 

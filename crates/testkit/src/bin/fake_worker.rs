@@ -1,6 +1,8 @@
 //! A worker that speaks the protocol on purpose well or badly. Its argument says how it starts; the path of each request says how
 //! it answers. Started by a pool with `command = [".../fake-worker", "START"]`.
 
+#![expect(clippy::print_stderr, reason = "what a worker prints is what the pool quotes")]
+
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
@@ -173,7 +175,7 @@ impl Worker {
             ),
             "/status" => self.response(job, flag::END, 99, &[], body),
             "/cut" => {
-                let frame = self.response_frame(job, flag::END, 200, &[], body);
+                let frame = response_frame(job, flag::END, 200, &[], body);
                 self.send(&frame[..frame.len() - 1]);
                 std::process::exit(1);
             }
@@ -199,7 +201,7 @@ impl Worker {
                 self.response(job, flag::END, 200, &pairs(&hops), body);
             }
             "/bytewise" => {
-                for byte in self.response_frame(job, flag::END, 200, &[], body) {
+                for byte in response_frame(job, flag::END, 200, &[], body) {
                     self.send(&[byte]);
                 }
             }
@@ -269,7 +271,7 @@ impl Worker {
                 // Past every window that was granted, and never at an end.
                 self.response(job, 0, 200, &[], &[]);
                 loop {
-                    self.body(job, 0, &[b'.'; 65536]);
+                    self.body(job, 0, &vec![b'.'; 65536]);
                 }
             }
             "/slow" => {
@@ -295,29 +297,8 @@ impl Worker {
     }
 
     fn response(&mut self, job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) {
-        let frame = self.response_frame(job, flags, status, headers, body);
+        let frame = response_frame(job, flags, status, headers, body);
         self.send(&frame);
-    }
-
-    fn response_frame(&self, job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) -> Vec<u8> {
-        let mut payload = Vec::new();
-        ResponseHead {
-            status,
-            content: ContentKind::Bytes,
-            run_us: 1,
-        }
-        .put(&mut payload, headers, body);
-        let mut frame = Vec::new();
-        put_frame(
-            &mut frame,
-            &Header {
-                kind: FrameType::Response,
-                flags,
-                ..job
-            },
-            &payload,
-        );
-        frame
     }
 
     fn body(&mut self, job: Header, flags: u8, bytes: &[u8]) {
@@ -361,7 +342,7 @@ impl Worker {
                 self.received.drain(..used);
                 return Some(frame);
             }
-            let mut piece = [0; 64 * 1024];
+            let mut piece = vec![0; 64 * 1024];
             match self.link.read(&mut piece) {
                 Ok(0) | Err(_) => return None,
                 Ok(bytes) => self.received.extend_from_slice(&piece[..bytes]),
@@ -376,4 +357,25 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<u8> {
         forebay_wire::put_pair(&mut block, name.as_bytes(), value.as_bytes());
     }
     block
+}
+
+fn response_frame(job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    ResponseHead {
+        status,
+        content: ContentKind::Bytes,
+        run_us: 1,
+    }
+    .put(&mut payload, headers, body);
+    let mut frame = Vec::new();
+    put_frame(
+        &mut frame,
+        &Header {
+            kind: FrameType::Response,
+            flags,
+            ..job
+        },
+        &payload,
+    );
+    frame
 }

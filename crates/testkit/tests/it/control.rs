@@ -110,6 +110,34 @@ fn recent_events_are_shown_and_further_ones_follow() {
 }
 
 #[test]
+fn clients_that_follow_the_log_leave_room_for_orders() {
+    let server = fake("well", ONE_WORKER).admin().start();
+    let follow = || {
+        let mut client = server.control();
+        client.request("GET", "/logs?follow=true");
+        let head = client.head().unwrap();
+        (head.status, client)
+    };
+    let following: Vec<_> = (0..16).map(|_| follow()).collect();
+    assert!(following.iter().all(|(status, _)| *status == 200));
+    assert_eq!(follow().0, 503);
+    assert_eq!(server.control().get("/logs").status, 200);
+    drop(following);
+    wait_until("the places to be free again", || follow().0 == 200);
+}
+
+#[test]
+fn an_old_client_gets_the_log_without_chunks() {
+    let server = fake("well", ONE_WORKER).admin().start();
+    let mut control = server.control();
+    control.send("GET /logs HTTP/1.0\r\n\r\n");
+    let head = control.head().unwrap();
+    assert_eq!((head.status, head.header("transfer-encoding")), (200, None));
+    let lines = control.some_bytes();
+    assert!(lines.starts_with(b"{"), "{}", String::from_utf8_lossy(&lines));
+}
+
+#[test]
 fn the_server_is_stopped_as_by_a_signal() {
     let mut server = node(TOOLBOX, ONE_WORKER).admin().start();
     wait_until_ready(&server);

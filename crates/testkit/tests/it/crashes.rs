@@ -101,19 +101,26 @@ fn a_handler_that_throws_is_answered_with_500_and_keeps_its_worker() {
     }
 }
 
-/// Kills the oldest worker twice a second while `load` runs to its end; returns its report and the number of kills.
+/// Kills the oldest worker again and again while `load` runs to its end; returns its report and the number of kills.
 fn kill_under(server: &Server, load: &Load, every: Duration) -> (Report, usize) {
+    let mut admin = server.admin();
     let running = load.start();
     let begun = Instant::now();
     let mut kills = 0;
     while !running.is_finished() {
+        assert_eq!(
+            admin.get("/health/ready").status,
+            200,
+            "the pool is never unready"
+        );
         if begun.elapsed() >= every * (kills as u32 + 1) {
             if let Some(worker) = server.workers().first() {
                 worker.kill();
                 kills += 1;
             }
         }
-        thread::sleep(Duration::from_millis(1));
+        // Only so that looking does not become a load of its own.
+        thread::sleep(Duration::from_millis(10));
     }
     (running.join().expect("the load does not panic"), kills)
 }
@@ -123,9 +130,13 @@ fn kill_under(server: &Server, load: &Load, every: Duration) -> (Report, usize) 
 fn workers_killed_twice_a_second_cost_at_most_one_502_each_and_nothing_else() {
     let requests = if crate::support::soak() { 1_000_000 } else { 60_000 };
     for runtime in Runtime::BOTH {
-        let server = runtime.pool(TOOLBOX, "workers = { min = 2, max = 2 }").start();
-        wait_until_ready(&server);
-        server.wait_for_workers(2);
+        let server = runtime
+            .pool(TOOLBOX, "workers = { min = 2, max = 2 }")
+            .admin()
+            .start();
+        wait_until("both workers to be ready", || {
+            server.admin().get("/health/ready").status == 200
+        });
         let load = Load::on(&server, "/echo").connections(32).requests(requests);
         let (report, kills) = kill_under(&server, &load, Duration::from_millis(500));
         report.assert_each_answered(&[200, 502]);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use forebay_testkit::{Server, wait_for, wait_until};
 
-use crate::support::fake;
+use crate::support::{assert_took, fake};
 
 /// One worker, replaced at once.
 fn one() -> Server {
@@ -182,11 +182,7 @@ fn a_worker_that_never_answers_is_given_up_at_the_run_timeout() {
         let begun = Instant::now();
         let answer = server.get(path);
         assert_eq!(answer.status, 504, "{path}");
-        assert!(
-            begun.elapsed() >= Duration::from_millis(200),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert_took(begun, Duration::from_millis(200));
         assert_still_works(&server);
         if path == "/deaf" {
             assert!(

@@ -184,6 +184,15 @@ fn a_head_request_gets_the_fields_of_get_and_no_body() {
     client.request("HEAD", "/nowhere");
     assert_eq!(client.response_to("HEAD").status, 404);
     assert_eq!(client.get("/here").text(), "here", "the connection goes on");
+    client.send("HEAD /here HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000000\r\n\r\n");
+    let refused = client.response_to("HEAD");
+    assert_eq!(refused.status, 413);
+    assert_ne!(
+        refused.header("content-length"),
+        Some("0"),
+        "what GET would bring"
+    );
+    client.ends();
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod admin;
 mod architecture;
 mod bodies;
 mod clients;
+mod conservation;
 mod control;
 mod crashes;
 mod deadlines;

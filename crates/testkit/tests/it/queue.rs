@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use forebay_testkit::{Client, Load, Response, Server, wait_until};
 
-use crate::support::{ONE_WORKER, Runtime, TOOLBOX, node, noted, open, wait_for_note, wait_until_ready};
+use crate::support::{
+    ONE_WORKER, Runtime, TOOLBOX, assert_took, metric, node, noted, open, wait_for_note, wait_until_ready,
+};
 
 /// Sends a request on a connection of its own without waiting for its answer.
 fn ask(server: &Server, target: &str) -> Client {
@@ -154,7 +156,7 @@ fn a_request_that_waits_too_long_gets_503_and_never_runs() {
     assert_eq!(answer.status, 503);
     assert!(answer.header("retry-after").is_some());
     assert!(answer.detail().contains("queue_timeout"), "{}", answer.detail());
-    assert!(begun.elapsed() >= Duration::from_millis(200));
+    assert_took(begun, Duration::from_millis(200));
     open(&server, "gate");
     assert_eq!(running.response().status, 200);
     assert_eq!(server.get("/hold/gate/next").status, 200);
@@ -214,27 +216,24 @@ fn nothing_waits_behind_a_slow_request_while_another_worker_is_free() {
 
 /// A worker that does 100 a second, and ten times as many requests.
 #[test]
-fn overload_is_refused_at_once_and_what_is_accepted_is_answered_in_bounded_time() {
+fn overload_is_refused_and_fills_no_memory() {
     let keys = format!("{ONE_WORKER}\nqueue_max = 20");
-    let server = node(TOOLBOX, &keys).start();
+    let server = node(TOOLBOX, &keys).admin().start();
     let begin = Load::on(&server, "/block/10")
         .connections(40)
         .pause_after_refusal(Duration::from_millis(20));
     begin.clone().requests(300).run();
     let before = server.process().rss_bytes();
-    let report = begin.requests(2500).run();
+    let running = begin.requests(2500).start();
+    let mut longest = 0;
+    while !running.is_finished() {
+        longest = longest.max(metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}"));
+    }
+    let report = running.join().expect("the load does not panic");
+    assert_eq!(longest, 20, "the queue is full and never fuller");
     let after = server.process().rss_bytes();
     report.assert_each_answered(&[200, 503]);
     let (accepted, refused) = (report.with_status(200), report.with_status(503));
     assert!(refused > 5 * accepted, "not much of an overload: {report}");
-    let rate = accepted as f64 / report.elapsed.as_secs_f64();
-    let bound = Duration::from_secs_f64(2.0 * 20.0 / rate);
-    let p99 = report.percentile(99);
-    assert!(p99 <= bound, "p99 {p99:?} at {rate:.0}/s, bound {bound:?}");
-    let refusal = report.refusal_times[report.refusal_times.len() / 2];
-    assert!(
-        refusal < Duration::from_millis(100),
-        "a refusal takes {refusal:?}"
-    );
     assert!(after < before + (8 << 20), "memory went from {before} to {after}");
 }

@@ -1,5 +1,7 @@
 //! What the tests of several subjects start with.
 
+use std::time::{Duration, Instant};
+
 use forebay_testkit::{Server, Setup, wait_until};
 
 /// A handler with everything that the pool tests ask of one.
@@ -54,6 +56,16 @@ pub(crate) fn soak() -> bool {
 /// Waits until the toolbox answers, for tests whose limits are shorter than a worker's start.
 pub(crate) fn wait_until_ready(server: &Server) {
     wait_until("the pool to answer", || server.get("/pid").status == 200);
+}
+
+/// Panics unless a limit has passed since `begun`, and not much more than that, however busy the machine is.
+pub(crate) fn assert_took(begun: Instant, limit: Duration) {
+    let took = begun.elapsed();
+    assert!(took >= limit, "the limit is {limit:?}, it took {took:?}");
+    assert!(
+        took < limit + Duration::from_secs(8),
+        "the limit is {limit:?}, it took {took:?}"
+    );
 }
 
 /// What the toolbox has noted, line by line.

@@ -64,7 +64,7 @@ pub enum FileBody {
     },
 }
 
-/// A request's header by its lower-case name, when it is there once and is text.
+/// A request's header by its lower-case name: the first field of that name, when it is UTF-8.
 pub type HeaderLookup<'l, 'h> = &'l dyn Fn(&'static str) -> Option<&'h str>;
 
 impl Folder {
