@@ -175,7 +175,7 @@ impl Worker {
             ),
             "/status" => self.response(job, flag::END, 99, &[], body),
             "/cut" => {
-                let frame = self.response_frame(job, flag::END, 200, &[], body);
+                let frame = response_frame(job, flag::END, 200, &[], body);
                 self.send(&frame[..frame.len() - 1]);
                 std::process::exit(1);
             }
@@ -201,7 +201,7 @@ impl Worker {
                 self.response(job, flag::END, 200, &pairs(&hops), body);
             }
             "/bytewise" => {
-                for byte in self.response_frame(job, flag::END, 200, &[], body) {
+                for byte in response_frame(job, flag::END, 200, &[], body) {
                     self.send(&[byte]);
                 }
             }
@@ -297,29 +297,8 @@ impl Worker {
     }
 
     fn response(&mut self, job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) {
-        let frame = self.response_frame(job, flags, status, headers, body);
+        let frame = response_frame(job, flags, status, headers, body);
         self.send(&frame);
-    }
-
-    fn response_frame(&self, job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) -> Vec<u8> {
-        let mut payload = Vec::new();
-        ResponseHead {
-            status,
-            content: ContentKind::Bytes,
-            run_us: 1,
-        }
-        .put(&mut payload, headers, body);
-        let mut frame = Vec::new();
-        put_frame(
-            &mut frame,
-            &Header {
-                kind: FrameType::Response,
-                flags,
-                ..job
-            },
-            &payload,
-        );
-        frame
     }
 
     fn body(&mut self, job: Header, flags: u8, bytes: &[u8]) {
@@ -378,4 +357,25 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<u8> {
         forebay_wire::put_pair(&mut block, name.as_bytes(), value.as_bytes());
     }
     block
+}
+
+fn response_frame(job: Header, flags: u8, status: u16, headers: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    ResponseHead {
+        status,
+        content: ContentKind::Bytes,
+        run_us: 1,
+    }
+    .put(&mut payload, headers, body);
+    let mut frame = Vec::new();
+    put_frame(
+        &mut frame,
+        &Header {
+            kind: FrameType::Response,
+            flags,
+            ..job
+        },
+        &payload,
+    );
+    frame
 }
