@@ -24,7 +24,7 @@ use super::Phase;
 /// Worlds of each kind.
 const WORLDS: u64 = 12;
 /// The same with `FOREBAY_SOAK`.
-const WORLDS_SOAK: u64 = 500;
+const WORLDS_SOAK: u64 = 200;
 /// How long a world lasts before it calms down.
 const LIFE: Duration = Duration::from_secs(20);
 /// In a calm world everything that was broken is whole again after so long: the longest pause between failing starts, and a
