@@ -145,7 +145,7 @@ impl<L: LinkPort> State<L> {
             .filter(|(_, worker)| worker.phase == Phase::Ready)
             .count();
         let had_enough = self.counters.ready >= self.lifecycle.min as u64;
-        had_enough && (ready > 0 || (self.lifecycle.start_failures == 0 && !self.lifecycle.stopping))
+        had_enough && (ready > 0 || !(self.cannot_start() || self.lifecycle.stopping))
     }
 
     /// Starts that failed since one succeeded.

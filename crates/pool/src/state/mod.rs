@@ -31,6 +31,9 @@ use crate::{
     supervisor::WINDOW_BYTES,
 };
 
+/// Starts that may fail in a row before jobs are refused, once the pool has worked: a new worker may be killed by chance.
+const START_FAILURES_BORNE: u32 = 2;
+
 /// Sends to one worker and knows its claim words. Nothing here blocks.
 pub(crate) trait LinkPort {
     /// Offers a job: stores its claim word, then sends its REQUEST.
@@ -240,7 +243,12 @@ impl<L: LinkPort> State<L> {
 
     /// Whether starts fail and no worker is left: nobody knows when the next job could run.
     fn cannot_start(&self) -> bool {
-        self.lifecycle.start_failures() > 0 && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
+        let borne = if self.counters.ready > 0 {
+            START_FAILURES_BORNE
+        } else {
+            0
+        };
+        self.lifecycle.start_failures() > borne && !self.workers.iter().any(|(_, w)| w.phase == Phase::Ready)
     }
 
     fn full(&self, full: &Full, bytes: usize) -> Failure {
