@@ -15,16 +15,25 @@ mod world;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    time::Duration,
+    rc::Rc,
+    time::{Duration, Instant},
 };
 
-use self::{dice::Dice, nature::Nature, world::World};
-use super::Phase;
+use bytes::Bytes;
+
+use self::{
+    dice::Dice,
+    nature::{Nature, options},
+    wire::Wire,
+    world::{Outputs, World, response},
+};
+use super::{Command, NewJob, Phase, Signal, State};
+use crate::{Limits, Options, Retry, delivery::ReplyTo};
 
 /// Worlds of each kind.
 const WORLDS: u64 = 12;
 /// The same with `FOREBAY_SOAK`.
-const WORLDS_SOAK: u64 = 500;
+const WORLDS_SOAK: u64 = 200;
 /// How long a world lasts before it calms down.
 const LIFE: Duration = Duration::from_secs(20);
 /// In a calm world everything that was broken is whole again after so long: the longest pause between failing starts, and a
@@ -176,4 +185,72 @@ fn a_simulated_hour_passes_quickly() {
         false,
     );
     assert!(delivered > 10_000, "only {delivered} deliveries in an hour");
+}
+
+/// The rarest of cases, by itself: a frame that was under way when the limit passed is no sign of life for ever.
+#[test]
+fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
+    let ms = Duration::from_millis;
+    let nature = Nature {
+        claims: true,
+        chaos: false,
+        misbehaving: 0,
+        gaps_us: QUIET,
+    };
+    let options = Options {
+        concurrency: 2,
+        kill_grace: ms(300),
+        ..options(&mut Dice::new(0), nature)
+    };
+    let (mut state, mut out) = (State::new(options, 1), Outputs::default());
+    let (start, wire) = (Instant::now(), Rc::new(Wire::default()));
+    let id = state.next_worker_id();
+    let key = state.add_worker(id, 1, wire.clone(), start);
+    wire.claims.set(true);
+    state.worker_ready(key, true, start, &mut out);
+    let limits = Limits {
+        queue_timeout: ms(1_000),
+        run_timeout: ms(20),
+        retry: Retry::Never,
+    };
+    let mut submit = |waiter| {
+        let job = NewJob {
+            payload: vec![0; 12],
+            end: true,
+            limits,
+            deadline: start + ms(60_000),
+            reply_to: ReplyTo {
+                mailbox: 0,
+                waiter,
+                nonce: 0,
+            },
+        };
+        state.submit(job, start, &mut out).unwrap();
+        let name = state.workers[key].jobs_in_order().last().unwrap();
+        assert!(wire.claim(name.0, name.1));
+        (name.0, name.1)
+    };
+    let (_spins, streams) = (submit(0), submit(1));
+    let head = response(0, 1);
+    state
+        .answer(key, streams, 0, head, start + ms(1), &mut out)
+        .unwrap();
+    let mut ended = None;
+    for now in (5..1_000).step_by(5) {
+        let (commands, _) = state.housekeep(start + ms(now), &mut out);
+        if now == 30 {
+            let bytes = Bytes::from_static(b"under way");
+            let late = start + ms(now);
+            state.chunk(key, streams, 0, bytes, late, &mut out).unwrap();
+        }
+        if commands.contains(&Command::Signal(id, Signal::Terminate)) {
+            ended = Some(now);
+            break;
+        }
+    }
+    assert_eq!(
+        ended,
+        Some(30 + 300),
+        "it has kill_grace from when it was last heard"
+    );
 }
