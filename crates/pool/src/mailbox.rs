@@ -149,6 +149,8 @@ impl LocalMailbox {
         let mut links = Vec::new();
         loop {
             self.write.notified().await;
+            // One more look at the sockets first: what has arrived meanwhile joins the batch.
+            tokio::task::yield_now().await;
             std::mem::swap(&mut links, &mut *self.unwritten.borrow_mut());
             for link in links.drain(..) {
                 link.flush();

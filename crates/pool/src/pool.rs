@@ -95,7 +95,16 @@ struct Outputs<'a> {
     mailbox: Option<&'a Rc<LocalMailbox>>,
     deliveries: SmallVec<[(ReplyTo, Delivery); 1]>,
     links: SmallVec<[Arc<Link>; 1]>,
+    logged: Vec<Logged>,
     wake: bool,
+}
+
+/// What a worker has logged: the content of its frame, and what it is about.
+#[derive(Debug)]
+struct Logged {
+    worker: u64,
+    request: Option<String>,
+    entry: Bytes,
 }
 
 impl Outlet<Arc<Link>> for Outputs<'_> {
@@ -122,6 +131,7 @@ impl Drop for Session<'_> {
             mailbox,
             deliveries,
             links,
+            logged,
             wake,
         } = std::mem::take(&mut self.outputs);
         match mailbox {
@@ -144,6 +154,15 @@ impl Drop for Session<'_> {
         }
         if wake {
             self.shared.wake.notify_one();
+        }
+        // Whoever takes the log may be slow.
+        for Logged {
+            worker,
+            request,
+            entry,
+        } in logged
+        {
+            worker_log::structured(&self.shared.name, worker, request.as_deref(), &entry);
         }
     }
 }
@@ -197,12 +216,15 @@ impl<'a> Session<'a> {
         self.parts().0.counters.stray_frames += 1;
     }
 
-    pub(crate) fn log(&mut self, from: usize, (slot, number): (u32, u32), payload: &[u8]) {
-        let name = &self.shared.name;
+    pub(crate) fn log(&mut self, from: usize, (slot, number): (u32, u32), entry: Bytes) {
         let (state, _) = self.parts();
         let request = state.request_id(from, slot, number);
         let worker = state.worker(from).map_or(0, |worker| worker.id);
-        worker_log::structured(name, worker, request.as_deref(), payload);
+        self.outputs.logged.push(Logged {
+            worker,
+            request,
+            entry,
+        });
     }
 
     pub(crate) fn worker_gone(&mut self, worker: usize) {

@@ -238,7 +238,7 @@ impl Reader {
                 };
                 session.window(worker, job, u32::from_le_bytes(bytes));
             }
-            FrameType::Log => session.log(worker, job, frame.payload),
+            FrameType::Log => session.log(worker, job, payload()),
             // Frames of the handshake are over, those of the other direction mean nothing here, unknown ones are skipped.
             FrameType::Pad
             | FrameType::Hello

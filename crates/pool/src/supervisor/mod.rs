@@ -35,7 +35,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the thread. It ends, and with it every worker that is left, when this value and all its pools are gone.
+    /// Starts the thread. It ends, and with it every worker that is left, when this value is gone and all its pools have stopped.
     pub fn start() -> std::io::Result<Self> {
         let (pools, mut new_pools) = mpsc::unbounded_channel::<Arc<Shared>>();
         let runtime = tokio::runtime::Builder::new_current_thread()

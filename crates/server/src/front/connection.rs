@@ -215,7 +215,11 @@ impl<S: Stream> Exchange<S> {
     fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
         let Sent { status, bytes } = std::mem::take(&mut self.sent);
         // What was waited for has been timed; what was not takes a clock of its own.
-        let over = if self.now > arrived { self.now } else { Instant::now() };
+        let over = if self.now > arrived {
+            self.now
+        } else {
+            Instant::now()
+        };
         let duration = over - arrived;
         let counts = route.map_or(&app.unrouted, |route| &route.counts);
         counts.of_thread(self.thread.index).count(status, duration);

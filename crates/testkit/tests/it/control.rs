@@ -129,6 +129,9 @@ fn clients_that_follow_the_log_leave_room_for_orders() {
 #[test]
 fn an_old_client_gets_the_log_without_chunks() {
     let server = fake("well", ONE_WORKER).admin().start();
+    wait_until("something to be logged", || {
+        !server.control().get("/logs").text().is_empty()
+    });
     let mut control = server.control();
     control.send("GET /logs HTTP/1.0\r\n\r\n");
     let head = control.head().unwrap();
