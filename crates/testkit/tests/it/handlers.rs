@@ -33,13 +33,11 @@ fn a_handler_alone_in_a_folder_imports_forebay() {
     let source =
         "import { router } from 'forebay'; export default router().get('/', () => ({ alone: true }));";
     for runtime in Runtime::BOTH {
-        for module in ["alone.mjs", "alone.js"] {
-            let setup = pool_of(runtime, module, source);
-            let setup = if module.ends_with(".js") {
-                setup.file("package.json", "{\"type\":\"module\"}")
-            } else {
-                setup
-            };
+        for (module, package) in [("alone.mjs", None), ("alone.js", Some("{\"type\":\"module\"}"))] {
+            let mut setup = pool_of(runtime, module, source);
+            if let Some(package) = package {
+                setup = setup.file("package.json", package);
+            }
             let server = setup.start();
             let answer = server.get("/");
             assert_eq!(

@@ -1,4 +1,4 @@
-//! The sixteen scenarios in which QOper8 was seen to fail, each as this server must behave.
+//! The sixteen scenarios in which `QOper8` was seen to fail, each as this server must behave.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::support::{
     ONE_WORKER, Runtime, TOOLBOX, fake, node, noted, open, wait_for_note, wait_until_ready,
 };
 
-/// QOper8 leaves the process behind; here a thrown error costs no process at all, and none is ever left behind.
+/// `QOper8` leaves the process behind; here a thrown error costs no process at all, and none is ever left behind.
 #[test]
 fn a_handler_that_throws_leaves_no_process_behind() {
     for runtime in Runtime::BOTH {
@@ -238,7 +238,7 @@ fn of_500_requests_at_once_a_queue_of_4_accepts_4_and_refuses_the_rest_at_once()
     }
 }
 
-/// QOper8 gives all to the first. The policy here is the most recently used idle worker, so that the others may retire.
+/// `QOper8` gives all to the first. The policy here is the most recently used idle worker, so that the others may retire.
 #[test]
 fn sequential_requests_stay_with_one_worker_and_the_others_retire() {
     let server = node(TOOLBOX, "workers = { min = 1, max = 3 }\nidle_retire = \"200ms\"").start();
@@ -289,7 +289,7 @@ fn nothing_that_a_client_sends_is_taken_for_an_order() {
 
 /// Bytes that would drain a worker, were they on its link.
 fn forebay_frames() -> Vec<u8> {
-    let mut bytes = vec![0; 16];
+    let mut bytes = [0; 16];
     bytes[4] = 0x05;
     bytes[6] = 1;
     bytes.repeat(64)

@@ -126,7 +126,7 @@ fn a_queue_with_no_room_for_the_bytes_refuses_at_once() {
     let mut clients: Vec<_> = (0..8)
         .map(|_| {
             let mut client = server.connect();
-            client.post("/echo", &[b'x'; 20 * 1024]);
+            client.post("/echo", &vec![b'x'; 20 * 1024]);
             client
         })
         .collect();
