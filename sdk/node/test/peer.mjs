@@ -179,14 +179,18 @@ export class Peer {
     return new Promise((resolve, reject) => this.#watchers.push({ type, test, resolve, reject }));
   }
 
-  /** Offers a request and returns its job; `job.answer` resolves with status, headers, body, fault. */
-  request(request, { slot, end = true, offer = true, split = false } = {}) {
+  /**
+   * Offers a request and returns its job; `job.answer` resolves with status, headers, body, fault. A `revoked` one is
+   * taken back before the worker can see it.
+   */
+  request(request, { slot, end = true, offer = true, revoked = false, split = false } = {}) {
     const number = this.#nextJob++;
     const job = { number, slot: slot ?? number % 4096, chunks: [] };
     job.answer = new Promise((resolve, reject) => Object.assign(job, { resolve, reject }));
     job.answer.catch(() => {});
     this.#jobs.set(number, job);
     if (this.bell !== undefined && offer) this.offer(job);
+    if (revoked) this.revoke(job);
     const bytes = frame(TYPES.REQUEST, end ? END : 0, this.generation, number, job.slot, requestPayload(request));
     if (split) void this.#writeByBytes(bytes);
     else this.link.write(bytes);
