@@ -127,17 +127,14 @@ impl Control {
             Some("" | "true" | "1") => true,
             Some(_) => return Response::problem(400, "follow: expected true or false"),
         };
-        let place = match follow
+        let Ok(place) = follow
             .then(|| self.followers.clone().try_acquire_owned())
             .transpose()
-        {
-            Ok(place) => place,
-            Err(_) => {
-                return Response::problem(
-                    503,
-                    &format!("{FOLLOWERS_MAX} clients follow the log already, that is the most"),
-                );
-            }
+        else {
+            return Response::problem(
+                503,
+                &format!("{FOLLOWERS_MAX} clients follow the log already, that is the most"),
+            );
         };
         let (past, feed) = self.shared.ground.log.recent().look();
         Response::events(Events {
