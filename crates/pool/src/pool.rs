@@ -33,6 +33,8 @@ pub struct Job {
     pub payload: Vec<u8>,
     /// Whether the payload has the whole body; otherwise [`Pending::send_body`] brings the rest.
     pub whole: bool,
+    /// When it began to wait: now, or a moment ago by a clock that was read already.
+    pub since: Instant,
     /// When the client must have its answer.
     pub deadline: Instant,
     /// Its other limits.
@@ -268,7 +270,7 @@ impl Pool {
         let submitted = {
             let mut session = self.shared.session(Some(mailbox));
             let (state, out) = session.parts();
-            state.submit(new, Instant::now(), out)
+            state.submit(new, job.since, out)
         };
         match submitted {
             Ok(handle) => Ok(Pending {

@@ -57,6 +57,8 @@ pub(super) struct Lifecycle {
     saturated_since: Option<Instant>,
     workers_made: u64,
     recycle_jobs: u64,
+    /// The next housekeeping comes within a tick, without anybody asking for it.
+    pub(super) ticks: bool,
 }
 
 impl Lifecycle {
@@ -73,6 +75,7 @@ impl Lifecycle {
             saturated_since: None,
             workers_made: 0,
             recycle_jobs: options.recycle.jobs,
+            ticks: false,
         }
     }
 
@@ -272,7 +275,9 @@ impl<L: LinkPort> State<L> {
         self.retire(now, &mut commands);
         self.grow(now, &mut commands);
         self.dispatch(now, out);
-        (commands, self.look_again(now))
+        let again = self.look_again(now);
+        self.lifecycle.ticks = again == Some(TICK);
+        (commands, again)
     }
 
     fn look_again(&self, now: Instant) -> Option<Duration> {

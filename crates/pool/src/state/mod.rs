@@ -218,7 +218,7 @@ impl<L: LinkPort> State<L> {
             None if self.can_grow() => out.wake_supervisor(),
             None => {}
         }
-        if self.jobs.len() == 1 {
+        if !self.lifecycle.ticks {
             out.wake_supervisor();
         }
         Ok(JobHandle { job, arrival })

@@ -203,6 +203,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
     Job {
         payload,
         whole: true,
+        since: Instant::now(),
         deadline: Instant::now() + Duration::from_secs(60),
         limits,
     }

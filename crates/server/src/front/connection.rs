@@ -201,6 +201,7 @@ impl<S: Stream> Exchange<S> {
                     pattern: found.pattern,
                     params: &found.params[..],
                     rest: found.rest,
+                    arrived,
                     deadline: arrived + route.deadline,
                 };
                 (self.answer_route(&request, route).await, Some(route))

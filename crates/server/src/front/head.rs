@@ -252,6 +252,14 @@ impl Head {
         }
     }
 
+    /// [`Head::path`] for whoever needs no text: checking that it is some takes time.
+    pub(crate) fn path_bytes(&self) -> &[u8] {
+        match self.slice(self.path) {
+            b"" => b"/",
+            path => path,
+        }
+    }
+
     /// The query without `?`, as received.
     pub(crate) fn query(&self) -> &[u8] {
         self.slice(self.query)
@@ -260,6 +268,11 @@ impl Head {
     /// The authority of the target or the Host field; may be empty.
     pub(crate) fn host(&self) -> &str {
         self.text(self.host)
+    }
+
+    /// [`Head::host`] for whoever needs no text.
+    pub(crate) fn host_bytes(&self) -> &[u8] {
+        self.slice(self.host)
     }
 
     /// All fields in order, names in lower case.

@@ -98,9 +98,6 @@ impl RequestBody {
         deadline: Instant,
     ) -> Result<Vec<u8>, End> {
         let mut body = Vec::new();
-        if self.ended() {
-            return Ok(body);
-        }
         self.permit(wire).await?;
         self.deadline = Some(deadline);
         let mut read = Ok(());

@@ -41,5 +41,7 @@ pub(crate) struct Request<'a> {
     pub(crate) params: &'a [(&'a str, Cow<'a, str>)],
     /// What the pattern's `*` took, percent-encoded.
     pub(crate) rest: Option<&'a str>,
+    /// When its head had been read.
+    pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
 }

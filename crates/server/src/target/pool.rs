@@ -5,6 +5,7 @@ use std::{
     future::poll_fn,
     rc::Rc,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -60,7 +61,12 @@ impl PoolTarget {
         body: &mut RequestBody,
         wire: &mut Wire<S>,
     ) -> Result<Reply<'a>, End> {
-        let first = body.read(wire, INLINE_BODY_BYTES, request.deadline).await?;
+        let (first, since) = if body.ended() {
+            (Vec::new(), request.arrived)
+        } else {
+            let first = body.read(wire, INLINE_BODY_BYTES, request.deadline).await?;
+            (first, Instant::now())
+        };
         let whole = body.ended();
         let mut limits = self.limits;
         if !is_idempotent(request.head.method()) {
@@ -69,6 +75,7 @@ impl PoolTarget {
         let job = Job {
             payload: encode(request, peer, &first),
             whole,
+            since,
             deadline: request.deadline,
             limits,
         };
@@ -106,7 +113,7 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
     RequestParts {
         remaining_ms: 0,
         method: head.method().as_bytes(),
-        path: head.path().as_bytes(),
+        path: head.path_bytes(),
         query: head.query(),
         route: request.pattern.as_bytes(),
         params: request
@@ -118,7 +125,7 @@ fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
             .filter(|(name, _)| !is_hop(name) && !is_named_hop(name) && *name != b"x-request-id")
             // An authority in the target stands in the place of Host (RFC 9112, 3.2.2), for the handler as for the router.
             .map(|(name, value)| match name {
-                b"host" => (name, head.host().as_bytes()),
+                b"host" => (name, head.host_bytes()),
                 _ => (name, value),
             })
             .chain(std::iter::once(id)),
