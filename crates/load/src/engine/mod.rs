@@ -1,0 +1,329 @@
+//! Makes load: a [`Session`] keeps threads and their connections over several measurements, each under a load of its own.
+
+mod budget;
+mod clock;
+mod connection;
+mod pacing;
+mod thread;
+mod timeline;
+mod transport;
+mod window;
+
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+pub use self::{
+    timeline::{Slice, Timeline},
+    window::{LATENCY_DIGITS, LATENCY_MAX_NS, Window, latencies},
+};
+use self::{budget::Budget, clock::Clock, thread::Thread};
+use crate::{failure::Class, plan::{Load, Plan}};
+
+/// How long a thread may take to hear a command.
+const HEARING: Duration = Duration::from_secs(10);
+/// How often the session looks up while it measures.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What a session asks of a thread.
+#[derive(Clone, Debug)]
+enum Command {
+    /// A new stretch of the run begins, with so many requests to send under such a load.
+    Epoch { number: u64, requests: Budget, load: Load },
+    /// The load changes within a stretch.
+    Load(Load),
+    End,
+}
+
+/// Commands for one thread, and the bell that wakes it.
+#[derive(Debug)]
+struct Inbox {
+    commands: Mutex<Vec<Command>>,
+    bell: OwnedFd,
+}
+
+impl Inbox {
+    fn new() -> std::io::Result<Arc<Self>> {
+        use rustix::event::{EventfdFlags, eventfd};
+        Ok(Arc::new(Self {
+            commands: Mutex::default(),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        }))
+    }
+
+    fn put(&self, command: Command) {
+        self.commands.lock().expect("no thread panics with its commands locked").push(command);
+        // A full counter has rung already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Vec<Command> {
+        std::mem::take(&mut *self.commands.lock().expect("no thread panics with its commands locked"))
+    }
+}
+
+/// What a thread tells its session.
+#[derive(Debug)]
+enum Notice {
+    Window(Box<Window>),
+    Example { class: Class, text: String },
+    /// It has begun the stretch with this number.
+    Began(u64),
+    /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
+    Idle(u64),
+}
+
+/// When a measurement ends: at whichever comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Until {
+    /// After so long.
+    pub duration: Option<Duration>,
+    /// After so many requests, all of them answered or failed.
+    pub requests: Option<u64>,
+    /// Whether the load stays afterwards; otherwise it pauses.
+    pub keep_going: bool,
+}
+
+/// What was measured in one stretch of a run.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// The load it was measured under.
+    pub load: Load,
+    /// Everything together.
+    pub total: Window,
+    /// How it went over time.
+    pub timeline: Timeline,
+    /// The first failure of each class.
+    pub examples: Vec<(Class, String)>,
+    /// CPU time of this process, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Whether it was ended by [`Session::stopper`].
+    pub interrupted: bool,
+}
+
+impl Stretch {
+    fn new(load: Load) -> Self {
+        let mut total = Window::new(0, u64::MAX, false);
+        total.end_ns = 0;
+        Self {
+            load,
+            total,
+            timeline: Timeline::default(),
+            examples: Vec::new(),
+            cpu_ns: 0,
+            interrupted: false,
+        }
+    }
+
+    /// Seconds from the first thread's start to the last one's end.
+    pub fn seconds(&self) -> f64 {
+        self.total.end_ns.saturating_sub(self.total.start_ns) as f64 / 1e9
+    }
+
+    /// Whole answers a second.
+    pub fn per_second(&self) -> f64 {
+        let seconds = self.seconds();
+        if seconds > 0.0 { self.total.answers as f64 / seconds } else { 0.0 }
+    }
+
+    /// Adds what came after its end but belongs to it: answers to requests that were under way.
+    pub fn absorb(&mut self, rest: &Self) {
+        let end_ns = self.total.end_ns;
+        self.total.merge(&rest.total);
+        self.total.end_ns = end_ns;
+        for (class, text) in &rest.examples {
+            self.note_example(*class, text);
+        }
+    }
+
+    fn note_example(&mut self, class: Class, text: &str) {
+        if !self.examples.iter().any(|(known, _)| *known == class) {
+            self.examples.push((class, text.to_owned()));
+        }
+    }
+
+    fn take(&mut self, window: &Window) {
+        self.total.merge(window);
+        self.timeline.add(window);
+    }
+}
+
+/// Threads and connections that can be put under one load after another.
+#[derive(Debug)]
+pub struct Session {
+    plan: Arc<Plan>,
+    inboxes: Vec<Arc<Inbox>>,
+    notices: Receiver<Notice>,
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    load: Load,
+    epoch: u64,
+    /// What was sent and answered between measurements.
+    between: Stretch,
+    /// Threads with nothing to do in this stretch.
+    idle: usize,
+    /// Windows of this stretch that came before all threads had begun it.
+    early: Vec<Box<Window>>,
+}
+
+impl Session {
+    /// Starts the threads. Nothing is connected yet.
+    pub fn start(plan: Plan) -> std::io::Result<Self> {
+        let plan = plan.shared();
+        let clock = Clock::start();
+        let (sender, notices) = channel();
+        let mut inboxes = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..plan.threads {
+            let inbox = Inbox::new()?;
+            let thread = Thread::new(plan.clone(), index, clock, inbox.clone(), sender.clone())?;
+            inboxes.push(inbox);
+            threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(|| thread.run())?);
+        }
+        Ok(Self {
+            plan,
+            inboxes,
+            notices,
+            threads,
+            stop: Arc::default(),
+            load: Load::PAUSED,
+            epoch: 0,
+            between: Stretch::new(Load::PAUSED),
+            idle: 0,
+            early: Vec::new(),
+        })
+    }
+
+    /// What is being run.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Setting it ends the measurement under way, and every further one at once.
+    pub fn stopper(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
+    fn tell(&self, command: &Command) {
+        self.inboxes.iter().for_each(|inbox| inbox.put(command.clone()));
+    }
+
+    /// Changes the load while it is measured, as stages do. It stays until the next one.
+    pub fn set_load(&mut self, load: Load) {
+        self.load = load;
+        self.tell(&Command::Load(load));
+    }
+
+    /// Lets all threads begin a stretch, and takes what still belongs to the one before.
+    fn begin(&mut self, requests: Option<u64>, load: Load, before: &mut Stretch) {
+        self.epoch += 1;
+        self.load = load;
+        self.idle = 0;
+        self.early.drain(..).for_each(|window| before.take(&window));
+        self.tell(&Command::Epoch {
+            number: self.epoch,
+            requests: Budget::new(requests, self.plan.threads),
+            load,
+        });
+        let mut hearing = self.plan.threads;
+        let until = Instant::now() + HEARING;
+        while hearing > 0 {
+            match self.notices.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Notice::Began(number)) => hearing -= usize::from(number == self.epoch),
+                Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
+                Ok(Notice::Window(window)) => self.early.push(window),
+                Ok(Notice::Example { class, text }) => before.note_example(class, &text),
+                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
+                Err(_) => panic!("a thread of the load generator does not answer"),
+            }
+        }
+    }
+
+    /// Puts the connections under a load and measures; `watch` is called while it lasts.
+    pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
+        let mut between = std::mem::replace(&mut self.between, Stretch::new(self.load));
+        let cpu_before = cpu_ns();
+        self.begin(until.requests, load, &mut between);
+        self.between = between;
+        let mut stretch = Stretch::new(load);
+        self.early.drain(..).for_each(|window| stretch.take(&window));
+        let end = until.duration.map(|duration| Instant::now() + duration);
+        // Without a number of requests a thread is idle only for want of connections.
+        while until.requests.is_none() || self.idle < self.plan.threads {
+            let now = Instant::now();
+            if self.stop.load(Ordering::Relaxed) {
+                stretch.interrupted = true;
+                break;
+            }
+            let left = end.map_or(TICK, |end| end.saturating_duration_since(now));
+            if left.is_zero() {
+                break;
+            }
+            match self.notices.recv_timeout(left.min(TICK)) {
+                Ok(Notice::Window(window)) => stretch.take(&window),
+                Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
+                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
+                Ok(Notice::Began(_)) => {}
+                Err(RecvTimeoutError::Timeout) => watch(&stretch),
+                Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
+            }
+        }
+        let after = if until.keep_going { self.load } else { Load::PAUSED };
+        self.begin(None, after, &mut stretch);
+        stretch.cpu_ns = cpu_ns() - cpu_before;
+        stretch
+    }
+
+    /// Stops sending and waits for the answers that are due, at most for the time-out of a request. What it returns was measured
+    /// after the last measurement's end, and between measurements.
+    pub fn finish(mut self) -> Stretch {
+        let mut between = std::mem::replace(&mut self.between, Stretch::new(Load::PAUSED));
+        self.begin(None, Load::PAUSED, &mut between);
+        self.early.drain(..).for_each(|window| between.take(&window));
+        let until = Instant::now() + self.plan.timeout;
+        while self.idle < self.plan.threads {
+            match self.notices.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
+                Ok(Notice::Window(window)) => between.take(&window),
+                Ok(Notice::Example { class, text }) => between.note_example(class, &text),
+                Ok(Notice::Began(_)) => {}
+                Err(_) => break,
+            }
+        }
+        self.tell(&Command::End);
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        while let Ok(notice) = self.notices.try_recv() {
+            if let Notice::Window(window) = notice {
+                between.take(&window);
+            }
+        }
+        between
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.tell(&Command::End);
+        for thread in self.threads.drain(..) {
+            // Its panic was printed when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// CPU time of this process so far.
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

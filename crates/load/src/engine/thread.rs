@@ -1,0 +1,671 @@
+//! An event loop: connections that send, read, and send again. An answer is followed by the next request at once, so a request costs
+//! one read, one write, and its share of one wait for all connections that are ready (edge-triggered epoll).
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, mpsc::Sender},
+};
+
+use rustix::{
+    event::{Timespec, epoll},
+    io::Errno,
+};
+
+use super::{
+    Command, Inbox, Notice,
+    budget::Budget,
+    clock::Clock,
+    connection::{Connection, Phase, Sent},
+    pacing::Pacer,
+    transport::Transport,
+    window::{WINDOW_NS, Window},
+};
+use crate::{
+    failure::Class,
+    plan::{Load, Pace, Plan},
+    request::Source,
+    response::{Answer, KnownHead, Read},
+};
+
+/// Bytes that one read may bring.
+const SCRATCH_BYTES: usize = 32 * 1024;
+/// Events that one wait may bring.
+const EVENTS_MAX: usize = 512;
+/// The event of the bell that announces commands.
+const BELL: u64 = u64::MAX;
+/// First pause after an attempt to connect that failed; it doubles up to [`BACKOFF_MAX_NS`].
+const BACKOFF_NS: u64 = 10_000_000;
+const BACKOFF_MAX_NS: u64 = 1_000_000_000;
+/// A loop without events looks up at least so often.
+const WAIT_MAX_NS: u64 = 1_000_000_000;
+
+pub(super) struct Thread {
+    connections: Vec<Connection>,
+    context: Context,
+}
+
+/// What all connections of a thread work with.
+struct Context {
+    plan: Arc<Plan>,
+    index: usize,
+    clock: Clock,
+    epoll: OwnedFd,
+    inbox: Arc<Inbox>,
+    notices: Sender<Notice>,
+    load: Load,
+    /// Connections of this thread that are in use: those with a lower index.
+    active: usize,
+    pacer: Option<Pacer>,
+    budget: Budget,
+    sources: Vec<Source>,
+    known: Vec<KnownHead>,
+    window: Window,
+    epoch: u64,
+    scratch: Box<[u8]>,
+    rendered: Vec<u8>,
+    /// Connections that wait for a request of an open load to be due.
+    waiting: VecDeque<usize>,
+    /// When to look at a connection again.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    in_flight: usize,
+    /// Whether [`Notice::Idle`] was sent for what is under way.
+    idle_told: bool,
+    examples_told: u32,
+    next_sweep: u64,
+    sweep_every: u64,
+    keeps: bool,
+}
+
+/// What became of a connection after it was looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Goes,
+    /// It was closed and is to be made anew.
+    Reopen,
+}
+
+impl Thread {
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        index: usize,
+        clock: Clock,
+        inbox: Arc<Inbox>,
+        notices: Sender<Notice>,
+    ) -> std::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, inbox.bell.as_fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        let source = |lane: &crate::plan::Lane| Source::new(&lane.requests, plan.pipeline, plan.seed, index);
+        let sources = plan.lanes.iter().map(source).collect();
+        let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();
+        let shortest = plan.timeout.min(plan.connect_timeout);
+        let now = clock.now();
+        let context = Context {
+            index,
+            clock,
+            epoll,
+            inbox,
+            notices,
+            load: Load::PAUSED,
+            active: 0,
+            pacer: None,
+            budget: Budget::new(None, plan.threads),
+            sources,
+            known,
+            window: Window::new(0, now, false),
+            epoch: 0,
+            scratch: vec![0; SCRATCH_BYTES].into(),
+            rendered: Vec::new(),
+            waiting: VecDeque::new(),
+            timers: BinaryHeap::new(),
+            in_flight: 0,
+            idle_told: true,
+            examples_told: 0,
+            next_sweep: now,
+            sweep_every: (shortest.as_nanos() as u64 / 20).clamp(1_000_000, 100_000_000),
+            keeps: plan.expect.looks_into_bodies(),
+            plan,
+        };
+        Ok(Self {
+            connections: Vec::new(),
+            context,
+        })
+    }
+
+    /// Works until it is told to end.
+    pub(super) fn run(mut self) {
+        // Waits shall end when they are due, not when the kernel finds it convenient. Without this only the lag grows.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            let wait = self.wait();
+            events.clear();
+            match epoll::wait(&self.context.epoll, rustix::buffer::spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("the thread's own event queue failed: {error}"),
+            }
+            for event in &events {
+                let (data, flags) = (event.data.u64(), event.flags);
+                if data != BELL {
+                    self.ready(data as usize, flags);
+                }
+            }
+            let now = self.context.clock.now();
+            if events.iter().any(|event| event.data.u64() == BELL) {
+                for command in self.context.inbox.take() {
+                    if self.obey(command, now) {
+                        return;
+                    }
+                }
+            }
+            self.send_due(now);
+            self.run_timers(now);
+            if now >= self.context.next_sweep {
+                self.context.next_sweep = now + self.context.sweep_every;
+                self.sweep(now);
+            }
+            if now >= self.context.window.start_ns + WINDOW_NS {
+                self.context.publish(now);
+            }
+            self.context.tell_idle();
+        }
+    }
+
+    fn wait(&self) -> Timespec {
+        let context = &self.context;
+        let now = context.clock.now();
+        let mut until = now + WAIT_MAX_NS;
+        if context.active > 0 || context.in_flight > 0 {
+            until = until.min(context.next_sweep).min(context.window.start_ns + WINDOW_NS);
+        }
+        if let Some(pacer) = &context.pacer {
+            until = until.min(pacer.next_due());
+        }
+        if let Some(Reverse((at, _))) = context.timers.peek() {
+            until = until.min(*at);
+        }
+        let wait = until.saturating_sub(now);
+        Timespec {
+            tv_sec: (wait / 1_000_000_000) as i64,
+            tv_nsec: (wait % 1_000_000_000) as _,
+        }
+    }
+
+    /// Does what the session asks. True: the thread shall end.
+    fn obey(&mut self, command: Command, now: u64) -> bool {
+        match command {
+            Command::Load(load) => self.set_load(load, now),
+            Command::Epoch { number, requests, load } => {
+                self.context.publish(now);
+                self.context.epoch = number;
+                self.context.window.epoch = number;
+                self.context.budget = requests;
+                self.context.idle_told = false;
+                self.context.examples_told = 0;
+                let _ = self.context.notices.send(Notice::Began(number));
+                self.set_load(load, now);
+            }
+            Command::End => {
+                let unanswered = self.context.in_flight as u64;
+                self.context.window.failures.add(Class::Unanswered, unanswered);
+                self.context.publish(now);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn set_load(&mut self, load: Load, now: u64) {
+        let threads = self.context.plan.threads;
+        let before = std::mem::replace(&mut self.context.load, load);
+        let own = |all: usize| all / threads + usize::from(self.context.index < all % threads);
+        self.context.active = own(load.connections);
+        self.context.idle_told = false;
+        let pacer = Pacer::new(load.pace, self.context.index, threads, self.context.plan.seed, now);
+        match (&mut self.context.pacer, pacer) {
+            (Some(going), Some(next)) => going.resume(next, now),
+            (pacer, next) => *pacer = next,
+        }
+        let paced = matches!(load.pace, Pace::Open { .. });
+        if paced && self.context.window.service.is_none() {
+            self.context.publish(now);
+        }
+        while self.connections.len() < self.context.active {
+            let index = self.connections.len();
+            let lane = (index * threads + self.context.index) % self.context.plan.lanes.len();
+            self.connections.push(Connection::new(index, lane, self.context.keeps));
+        }
+        if let Pace::PerConnection { per_second } = load.pace
+            && before.pace != load.pace
+        {
+            // Spread over the first interval, or all of them would send at once.
+            let interval = 1e9 / per_second;
+            let active = self.context.active.max(1) as f64;
+            for connection in &mut self.connections[..self.context.active] {
+                connection.next_due = now + (interval * connection.index as f64 / active) as u64;
+            }
+        }
+        for index in 0..self.context.active {
+            let connection = &mut self.connections[index];
+            if connection.phase == Phase::Closed {
+                self.open(index, now);
+            } else {
+                self.pump(index, now);
+            }
+        }
+    }
+
+    fn open(&mut self, index: usize, now: u64) {
+        let connection = &mut self.connections[index];
+        if connection.phase == Phase::Closed && index < self.context.active && !self.context.budget.is_spent() {
+            self.context.connect(connection, now);
+            self.pump(index, now);
+        }
+    }
+
+    /// Sends what may be sent on a connection.
+    fn pump(&mut self, index: usize, now: u64) {
+        let after = self.context.fill(&mut self.connections[index], now);
+        self.go_on(index, after, now);
+    }
+
+    fn go_on(&mut self, index: usize, after: After, now: u64) {
+        if after == After::Reopen {
+            let failed = self.connections[index].failed_attempts;
+            if failed == 0 && self.connections[index].carried > 0 {
+                self.connections[index].carried = 0;
+                self.open(index, now);
+            } else {
+                let pause = (BACKOFF_NS << failed.min(10)).min(BACKOFF_MAX_NS);
+                self.context.timers.push(Reverse((now + pause, index)));
+            }
+        }
+    }
+
+    fn ready(&mut self, index: usize, flags: epoll::EventFlags) {
+        let hung_up = flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+        let connection = &mut self.connections[index];
+        let mut after = After::Goes;
+        if connection.phase == Phase::Connecting && (hung_up || flags.contains(epoll::EventFlags::OUT)) {
+            let now = self.context.clock.now();
+            after = self.context.connected(connection, now);
+            if after == After::Goes {
+                after = self.context.fill(connection, now);
+            }
+        }
+        if after == After::Goes && connection.phase == Phase::Open {
+            if flags.contains(epoll::EventFlags::OUT) && !connection.unsent.is_empty() {
+                let now = self.context.clock.now();
+                after = self.context.flush(connection, now);
+            }
+            if after == After::Goes && (hung_up || flags.contains(epoll::EventFlags::IN)) {
+                after = self.context.receive(connection, hung_up);
+            }
+        }
+        if after == After::Reopen {
+            let now = self.context.clock.now();
+            self.go_on(index, after, now);
+        }
+    }
+
+    /// Gives requests that are due to connections that wait for some.
+    fn send_due(&mut self, now: u64) {
+        let Some(pacer) = &mut self.context.pacer else {
+            return;
+        };
+        let dropped = pacer.advance(now);
+        if dropped > 0 {
+            self.context.window.failures.add(Class::Dropped, dropped);
+            self.context.example(Class::Dropped, || "more requests were due and waiting than are kept".into());
+        }
+        while self.context.pacer.as_ref().is_some_and(|pacer| !pacer.backlog.is_empty()) {
+            let Some(index) = self.context.waiting.pop_front() else {
+                return;
+            };
+            self.connections[index].waits = false;
+            self.pump(index, now);
+        }
+    }
+
+    fn run_timers(&mut self, now: u64) {
+        while let Some(&Reverse((at, index))) = self.context.timers.peek()
+            && at <= now
+        {
+            self.context.timers.pop();
+            match self.connections[index].phase {
+                Phase::Closed => self.open(index, now),
+                Phase::Connecting => {}
+                Phase::Open => self.pump(index, now),
+            }
+        }
+    }
+
+    fn sweep(&mut self, now: u64) {
+        let timeout = self.context.plan.timeout.as_nanos() as u64;
+        let connect_timeout = self.context.plan.connect_timeout.as_nanos() as u64;
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            let after = match (connection.phase, connection.in_flight.front()) {
+                (Phase::Connecting, _) if now - connection.since >= connect_timeout => {
+                    self.context.connect_failed(connection, Class::ConnectTimeout, "the connection was not open in time")
+                }
+                (Phase::Open, Some(sent)) if now.saturating_sub(sent.at) >= timeout => {
+                    for sent in &connection.in_flight {
+                        self.context.window.latency.saturating_record(now.saturating_sub(sent.due));
+                    }
+                    self.context.close(connection, Class::Timeout, "no whole answer within the time-out")
+                }
+                _ => continue,
+            };
+            self.go_on(index, after, now);
+        }
+    }
+}
+
+impl Context {
+    fn connect(&mut self, connection: &mut Connection, now: u64) {
+        connection.since = now;
+        connection.phase = Phase::Connecting;
+        let (transport, open) = match Transport::connect(&self.plan.lanes[connection.lane].address) {
+            Ok(connecting) => connecting,
+            Err(error) => {
+                let after = self.connect_failed(connection, class_of_connect(error), &error.to_string());
+                debug_assert!(after == After::Reopen);
+                self.timers.push(Reverse((now + BACKOFF_NS, connection.index)));
+                return;
+            }
+        };
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let data = epoll::EventData::new_u64(connection.index as u64);
+        epoll::add(&self.epoll, transport.as_fd(), data, flags).expect("a new socket can be watched");
+        connection.transport = Some(transport);
+        if open {
+            self.opened(connection, now);
+        }
+    }
+
+    /// The attempt to connect has ended.
+    fn connected(&mut self, connection: &mut Connection, now: u64) -> After {
+        let transport = connection.transport.as_ref().expect("a connection that is being made has a socket");
+        match transport.connected() {
+            Ok(()) => {
+                self.opened(connection, now);
+                After::Goes
+            }
+            Err(error) => self.connect_failed(connection, class_of_connect(error), &error.to_string()),
+        }
+    }
+
+    fn opened(&mut self, connection: &mut Connection, now: u64) {
+        connection.phase = Phase::Open;
+        connection.failed_attempts = 0;
+        connection.carried = 0;
+        connection.ending = false;
+        self.window.connects += 1;
+        self.window.connecting.saturating_record(now - connection.since);
+    }
+
+    fn connect_failed(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
+        let address = &self.plan.lanes[connection.lane].address;
+        let text = format!("{address}: {what}");
+        self.window.fail(class);
+        self.example(class, || text);
+        connection.phase = Phase::Closed;
+        connection.transport = None;
+        connection.failed_attempts += 1;
+        After::Reopen
+    }
+
+    /// Sends as many requests as the load and the connection allow.
+    fn fill(&mut self, connection: &mut Connection, now: u64) -> After {
+        if connection.phase != Phase::Open || connection.ending || !connection.unsent.is_empty() || connection.index >= self.active {
+            return After::Goes;
+        }
+        let mut room = self.plan.pipeline - connection.in_flight.len();
+        if !self.plan.keep_alive {
+            room = usize::from(connection.carried == 0);
+        } else if self.plan.requests_per_connection > 0 {
+            let left = self.plan.requests_per_connection - connection.carried;
+            room = room.min(left as usize);
+        }
+        let due = match (self.load.pace, &mut self.pacer) {
+            (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
+            (Pace::PerConnection { .. }, _) => room.min(usize::from(connection.next_due <= now)),
+            _ => room,
+        };
+        let count = self.budget.take(due);
+        if count > 0 {
+            let after = self.send(connection, count, now);
+            if after == After::Reopen {
+                return after;
+            }
+        }
+        match self.load.pace {
+            Pace::Open { .. } if !connection.waits && count < room => {
+                connection.waits = true;
+                self.waiting.push_back(connection.index);
+            }
+            Pace::PerConnection { per_second } if due > 0 => {
+                connection.next_due += (1e9 / per_second) as u64;
+                self.timers.push(Reverse((connection.next_due, connection.index)));
+            }
+            Pace::PerConnection { .. } if connection.in_flight.is_empty() => {
+                self.timers.push(Reverse((connection.next_due, connection.index)));
+            }
+            _ => {}
+        }
+        After::Goes
+    }
+
+    fn send(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
+        let source = &mut self.sources[connection.lane];
+        self.rendered.clear();
+        let same = source.same(count).map(|(_, put)| put);
+        for _ in 0..count {
+            let put = match same {
+                Some(put) => put,
+                None => source.next(&mut self.rendered),
+            };
+            let due = match (self.load.pace, &mut self.pacer) {
+                (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
+                (Pace::PerConnection { .. }, _) => connection.next_due,
+                _ => now,
+            };
+            self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
+            connection.in_flight.push_back(Sent {
+                due,
+                at: now,
+                head_only: put.head_only,
+            });
+        }
+        let bytes = source.same(count).map_or(&self.rendered[..], |(bytes, _)| bytes);
+        connection.carried += count as u64;
+        self.in_flight += count;
+        self.window.sent += count as u64;
+        self.window.bytes_out += bytes.len() as u64;
+        let transport = connection.transport.as_ref().expect("an open connection has a socket");
+        match transport.send(bytes) {
+            Ok(sent) if sent == bytes.len() => After::Goes,
+            Ok(sent) => {
+                connection.unsent.extend_from_slice(&bytes[sent..]);
+                After::Goes
+            }
+            Err(Errno::AGAIN) => {
+                connection.unsent.extend_from_slice(bytes);
+                After::Goes
+            }
+            Err(error) => self.write_failed(connection, error),
+        }
+    }
+
+    /// Writes what the socket did not take before.
+    fn flush(&mut self, connection: &mut Connection, now: u64) -> After {
+        let transport = connection.transport.as_ref().expect("an open connection has a socket");
+        match transport.send(&connection.unsent) {
+            Ok(sent) => {
+                connection.unsent.drain(..sent);
+                if connection.unsent.is_empty() {
+                    return self.fill(connection, now);
+                }
+                After::Goes
+            }
+            Err(Errno::AGAIN) => After::Goes,
+            Err(error) => self.write_failed(connection, error),
+        }
+    }
+
+    /// What was answered before the other side went may still be there to be read.
+    fn write_failed(&mut self, connection: &mut Connection, error: Errno) -> After {
+        if matches!(error, Errno::PIPE | Errno::CONNRESET) {
+            connection.ending = true;
+            return After::Goes;
+        }
+        self.close(connection, Class::Write, &format!("cannot write: {error}"))
+    }
+
+    fn receive(&mut self, connection: &mut Connection, hung_up: bool) -> After {
+        loop {
+            let transport = connection.transport.as_ref().expect("an open connection has a socket");
+            let received = match transport.receive(&mut self.scratch) {
+                Ok(0) => return self.ended(connection),
+                Ok(received) => received,
+                Err(Errno::AGAIN) => return After::Goes,
+                Err(Errno::INTR) => continue,
+                Err(error) => return self.close(connection, Class::Reset, &format!("the connection was reset: {error}")),
+            };
+            let now = self.clock.now();
+            let after = self.take(connection, received, now);
+            if after == After::Reopen {
+                return after;
+            }
+            if received < self.scratch.len() {
+                // Less than was asked for: the socket is empty, and an end that is known needs no further read.
+                return if hung_up { self.ended(connection) } else { After::Goes };
+            }
+        }
+    }
+
+    /// Takes what was received into the scratch buffer.
+    fn take(&mut self, connection: &mut Connection, received: usize, now: u64) -> After {
+        let mut at = 0;
+        while at < received {
+            let Some(&sent) = connection.in_flight.front() else {
+                return self.close(connection, Class::Unsolicited, "bytes came that no request asked for");
+            };
+            let known = &mut self.known[connection.lane];
+            match connection.reader.read(&self.scratch[at..received], sent.head_only, known) {
+                Ok(Read::Partial) => break,
+                Ok(Read::Whole { used, answer }) => {
+                    at += used;
+                    connection.in_flight.pop_front();
+                    self.answered(connection, sent, answer, now);
+                }
+                Err(broken) => return self.close(connection, broken.class, broken.what),
+            }
+        }
+        let over = connection.in_flight.is_empty();
+        let served = self.plan.requests_per_connection;
+        if over && (connection.ending || (served > 0 && connection.carried >= served)) && self.plan.keep_alive {
+            return self.reopen(connection);
+        }
+        self.fill(connection, now)
+    }
+
+    fn answered(&mut self, connection: &mut Connection, sent: Sent, answer: Answer, now: u64) {
+        self.in_flight -= 1;
+        let window = &mut self.window;
+        window.answers += 1;
+        window.latency.saturating_record(now.saturating_sub(sent.due));
+        if let Some(service) = &mut window.service {
+            service.saturating_record(now.saturating_sub(sent.at));
+        }
+        window.count_status(answer.status);
+        window.bytes_in += answer.wire_bytes;
+        window.body_bytes_in += answer.body_bytes;
+        connection.ending |= !answer.keep_alive;
+        if !self.plan.expect.accepts(answer.status) {
+            window.fail(Class::Status);
+            self.example(Class::Status, || format!("an answer has status {}", answer.status));
+        } else if let Some(kept) = &connection.reader.kept
+            && let Err(unexpected) = self.plan.expect.check_body(&kept.body)
+        {
+            self.window.fail(unexpected.class);
+            self.example(unexpected.class, || unexpected.text);
+        }
+    }
+
+    /// The other side sends nothing more.
+    fn ended(&mut self, connection: &mut Connection) -> After {
+        if let Some(answer) = connection.reader.end()
+            && let Some(sent) = connection.in_flight.pop_front()
+        {
+            let now = self.clock.now();
+            self.answered(connection, sent, answer, now);
+        }
+        if connection.in_flight.is_empty() {
+            return self.reopen(connection);
+        }
+        if connection.reader.is_inside() {
+            self.close(connection, Class::Truncated, "the connection was closed in the middle of an answer")
+        } else {
+            self.close(connection, Class::ClosedEarly, "the connection was closed before an answer began")
+        }
+    }
+
+    /// Ends a connection that carries nothing.
+    fn reopen(&mut self, connection: &mut Connection) -> After {
+        connection.phase = Phase::Closed;
+        connection.transport = None;
+        connection.reader = crate::response::Reader::new(self.keeps);
+        connection.unsent.clear();
+        After::Reopen
+    }
+
+    /// Ends a connection whose requests have failed.
+    fn close(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
+        let lost = connection.in_flight.len();
+        self.in_flight -= lost;
+        connection.in_flight.clear();
+        self.window.failures.add(class, lost.max(1) as u64);
+        self.example(class, || what.to_owned());
+        self.reopen(connection)
+    }
+
+    /// Reports the first failure of a class in each stretch of the run.
+    fn example(&mut self, class: Class, text: impl FnOnce() -> String) {
+        let bit = 1 << class as u32;
+        if self.examples_told & bit == 0 {
+            self.examples_told |= bit;
+            // Nobody listens any more when the session is being dropped.
+            let _ = self.notices.send(Notice::Example { class, text: text() });
+        }
+    }
+
+    fn publish(&mut self, now: u64) {
+        let with_service = matches!(self.load.pace, Pace::Open { .. } | Pace::PerConnection { .. });
+        self.window.end_ns = now;
+        let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
+        let _ = self.notices.send(Notice::Window(Box::new(window)));
+    }
+
+    /// Tells the session once when nothing is under way and nothing will be.
+    fn tell_idle(&mut self) {
+        let done = self.active == 0 || self.budget.is_spent();
+        if done && self.in_flight == 0 && !self.idle_told {
+            self.idle_told = true;
+            let now = self.clock.now();
+            self.publish(now);
+            let _ = self.notices.send(Notice::Idle(self.epoch));
+        }
+    }
+}
+
+fn class_of_connect(error: Errno) -> Class {
+    match error {
+        Errno::CONNREFUSED | Errno::NOENT => Class::ConnectRefused,
+        Errno::TIMEDOUT => Class::ConnectTimeout,
+        Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::AGAIN => Class::Resources,
+        _ => Class::Connect,
+    }
+}

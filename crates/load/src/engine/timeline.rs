@@ -1,0 +1,116 @@
+//! How a run went over time, in at most so many slices however long it is.
+
+use hdrhistogram::Histogram;
+
+use super::window::{LATENCY_MAX_NS, WINDOW_NS, Window};
+
+/// Most slices. When they are used up, each two become one.
+const SLICES_MAX: usize = 300;
+
+/// A part of the run.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// Whole answers.
+    pub answers: u64,
+    /// Failures of all classes.
+    pub failures: u64,
+    /// Bytes of answers.
+    pub bytes_in: u64,
+    /// Latencies in nanoseconds, to two digits.
+    pub latency: Histogram<u32>,
+}
+
+impl Slice {
+    fn empty() -> Self {
+        Self {
+            answers: 0,
+            failures: 0,
+            bytes_in: 0,
+            latency: Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid"),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.answers += other.answers;
+        self.failures += other.failures;
+        self.bytes_in += other.bytes_in;
+        self.latency.add(&other.latency).expect("all histograms have the same bounds");
+    }
+}
+
+/// Slices of equal length.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// When the first begins, in nanoseconds since the session began.
+    pub start_ns: u64,
+    /// Length of each.
+    pub slice_ns: u64,
+    /// In their order; the last may be shorter.
+    pub slices: Vec<Slice>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self {
+            start_ns: 0,
+            slice_ns: WINDOW_NS,
+            slices: Vec::new(),
+        }
+    }
+}
+
+impl Timeline {
+    /// Adds a thread's window to the slice in which it began.
+    pub(crate) fn add(&mut self, window: &Window) {
+        if self.slices.is_empty() {
+            self.start_ns = window.start_ns;
+        }
+        let since = window.start_ns.saturating_sub(self.start_ns);
+        while (since / self.slice_ns) as usize >= SLICES_MAX {
+            self.coarsen();
+        }
+        let at = (since / self.slice_ns) as usize;
+        if self.slices.len() <= at {
+            self.slices.resize_with(at + 1, Slice::empty);
+        }
+        let slice = &mut self.slices[at];
+        slice.answers += window.answers;
+        slice.failures += window.failures.total();
+        slice.bytes_in += window.bytes_in;
+        for recorded in window.latency.iter_recorded() {
+            let count = u32::try_from(recorded.count_at_value()).unwrap_or(u32::MAX);
+            slice.latency.saturating_record_n(recorded.value_iterated_to(), count);
+        }
+    }
+
+    fn coarsen(&mut self) {
+        let mut slices = std::mem::take(&mut self.slices).into_iter();
+        while let Some(mut slice) = slices.next() {
+            if let Some(next) = slices.next() {
+                slice.merge(&next);
+            }
+            self.slices.push(slice);
+        }
+        self.slice_ns *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_needs_no_more_slices_and_loses_nothing() {
+        let mut timeline = Timeline::default();
+        for at in 0..10_000_u64 {
+            let mut window = Window::new(1, at * WINDOW_NS, false);
+            window.answers = at;
+            window.latency.record(1_000_000 + at).unwrap();
+            timeline.add(&window);
+        }
+        assert!(timeline.slices.len() <= SLICES_MAX);
+        assert_eq!(timeline.slices.iter().map(|slice| slice.answers).sum::<u64>(), 9_999 * 5_000);
+        assert_eq!(timeline.slices.iter().map(|slice| slice.latency.len()).sum::<u64>(), 10_000);
+        assert_eq!(timeline.slice_ns, 64 * WINDOW_NS);
+    }
+}

@@ -1,0 +1,16 @@
+//! An HTTP load generator: says what to send ([`plan`]), sends it from event loops of its own ([`engine`]), and says what came of it
+//! ([`stats`]). Shares no code with the server that it measures.
+
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod expect;
+pub mod failure;
+pub mod plan;
+pub mod report;
+pub mod request;
+mod response;
+pub mod stats;
+pub mod target;
+
+pub use self::{engine::Session, plan::Plan, target::Url};

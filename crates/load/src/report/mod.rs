@@ -1,0 +1,137 @@
+//! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
+
+use hdrhistogram::Histogram;
+
+use crate::{
+    engine::{Stretch, Timeline},
+    failure::Class,
+    plan::Load,
+};
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was run, as it was asked for.
+    pub run: Run,
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Requests written.
+    pub sent: u64,
+    /// Whole answers, those included that came after the measured time to requests sent within it.
+    pub answers: u64,
+    /// Answers within the measured time, a second.
+    pub per_second: f64,
+    /// Bytes of answers with their heads.
+    pub bytes_in: u64,
+    /// Bytes of answers' bodies.
+    pub body_bytes_in: u64,
+    /// Bytes of requests.
+    pub bytes_out: u64,
+    /// Connections opened.
+    pub connects: u64,
+    /// Nanoseconds from when a request was due to the end of its answer.
+    pub latency_ns: Histogram<u64>,
+    /// Nanoseconds from when it was written, under an open load.
+    pub service_ns: Option<Histogram<u64>>,
+    /// Nanoseconds from the attempt to the open connection.
+    pub connecting_ns: Histogram<u64>,
+    /// Answers by status, in the order of statuses.
+    pub statuses: Vec<(u16, u64)>,
+    /// What failed, by class.
+    pub failures: Vec<Failure>,
+    /// How it went over time.
+    pub timeline: Timeline,
+    /// How far a request of an open load was sent behind its time at the worst, in nanoseconds.
+    pub lag_max_ns: u64,
+    /// CPU seconds of the generator within the measured time.
+    pub cpu_seconds: f64,
+    /// Requests before the measured time.
+    pub warm_up_requests: u64,
+    /// Whether it was ended before its time.
+    pub interrupted: bool,
+}
+
+/// What was run, as it was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// A name for the run.
+    pub title: Option<String>,
+    /// The URLs, in the order in which connections take them.
+    pub urls: Vec<String>,
+    /// The method of the requests.
+    pub method: String,
+    /// Bytes of the body of each request.
+    pub body_bytes: u64,
+    /// Event loops.
+    pub threads: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Requests under way on a connection at most.
+    pub pipeline: usize,
+    /// Whether connections serve several requests.
+    pub keep_alive: bool,
+    /// The load.
+    pub load: Option<Load>,
+    /// Seconds asked for.
+    pub duration_seconds: Option<f64>,
+    /// Requests asked for.
+    pub requests: Option<u64>,
+    /// When the measured time began, as milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// The Server field of the first answer.
+    pub server: Option<String>,
+}
+
+/// How often something failed, and how it looked the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What failed.
+    pub class: Class,
+    /// How often.
+    pub count: u64,
+    /// The first one.
+    pub example: Option<String>,
+}
+
+impl Report {
+    /// A report on what was measured; `after` is what came in after the end to requests that were under way.
+    pub fn new(run: Run, measured: &Stretch, after: &Stretch) -> Self {
+        let (seconds, per_second) = (measured.seconds(), measured.per_second());
+        let mut all = measured.clone();
+        all.absorb(after);
+        let mut statuses = all.total.statuses.clone();
+        statuses.sort_unstable();
+        let example = |class| {
+            let found = all.examples.iter().find(|(known, _)| *known == class);
+            found.map(|(_, text)| text.clone())
+        };
+        let failures = all.total.failures.iter();
+        Self {
+            run,
+            seconds,
+            sent: all.total.sent,
+            answers: all.total.answers,
+            per_second,
+            bytes_in: all.total.bytes_in,
+            body_bytes_in: all.total.body_bytes_in,
+            bytes_out: all.total.bytes_out,
+            connects: all.total.connects,
+            failures: failures
+                .map(|(class, count)| Failure {
+                    class,
+                    count,
+                    example: example(class),
+                })
+                .collect(),
+            latency_ns: all.total.latency,
+            service_ns: all.total.service,
+            connecting_ns: all.total.connecting,
+            statuses,
+            timeline: all.timeline,
+            lag_max_ns: all.total.lag_max_ns,
+            cpu_seconds: measured.cpu_ns as f64 / 1e9,
+            warm_up_requests: 0,
+            interrupted: measured.interrupted,
+        }
+    }
+}

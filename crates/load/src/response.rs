@@ -1,0 +1,545 @@
+//! Reads HTTP/1.1 answers from a stream, whatever its pieces (RFC 9112, 6). Bodies are counted, and kept only where asked for.
+
+use crate::failure::Class;
+
+/// Longest head of an answer.
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Longest line of a chunk's size, extensions included.
+const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+/// Longest trailer section.
+const TRAILER_BYTES_MAX: usize = 16 * 1024;
+/// Longest body that is kept to be looked at.
+pub(crate) const KEPT_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most fields of an answer.
+const FIELDS_MAX: usize = 128;
+
+/// An answer that has been read to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Head, body and framing, and interim answers before it.
+    pub(crate) wire_bytes: u64,
+    pub(crate) body_bytes: u64,
+    pub(crate) keep_alive: bool,
+}
+
+/// What a piece of the stream was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// So many bytes of it end an answer.
+    Whole { used: usize, answer: Answer },
+    /// All of it; the answer goes on.
+    Partial,
+}
+
+/// Why what came is not an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) class: Class,
+    pub(crate) what: &'static str,
+}
+
+/// How the body ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Framing {
+    #[default]
+    Nothing,
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Before an answer, or in its head.
+    #[default]
+    Head,
+    Length(u64),
+    UntilClose,
+    ChunkSize,
+    Chunk(u64),
+    /// The line end after a chunk.
+    ChunkEnd,
+    Trailer,
+}
+
+/// The reader of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    state: State,
+    answer: Answer,
+    /// The start of a head or line that has not ended.
+    held: Vec<u8>,
+    trailer_bytes: usize,
+    /// What is kept of the answer, if asked for.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// An answer kept for whoever looks into it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) head: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reader {
+    /// A reader; `keeps`: heads and bodies are kept.
+    pub(crate) fn new(keeps: bool) -> Self {
+        Self {
+            kept: keeps.then(Kept::default),
+            ..Self::default()
+        }
+    }
+
+    /// Whether some of an answer has come, not all.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.state != State::Head || !self.held.is_empty() || self.answer.wire_bytes > 0
+    }
+
+    /// Reads on; `head_only`: the answer due is one to HEAD.
+    pub(crate) fn read(&mut self, bytes: &[u8], head_only: bool, known: &mut KnownHead) -> Result<Read, Broken> {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            if rest.is_empty() {
+                return Ok(Read::Partial);
+            }
+            match self.state {
+                State::Head => match self.head(rest, head_only, known)? {
+                    None => return Ok(Read::Partial),
+                    Some(used) => {
+                        at += used;
+                        if self.state == State::Head {
+                            if self.answer.status >= 200 {
+                                return Ok(self.whole(at));
+                            }
+                            // An interim answer (RFC 9110, 15.2): the real one follows.
+                            self.answer.status = 0;
+                        }
+                    }
+                },
+                State::Length(left) => {
+                    let taken = left.min(rest.len() as u64);
+                    self.take_body(&rest[..taken as usize]);
+                    at += taken as usize;
+                    self.state = State::Length(left - taken);
+                    if left == taken {
+                        return Ok(self.whole(at));
+                    }
+                }
+                State::UntilClose => {
+                    self.take_body(rest);
+                    return Ok(Read::Partial);
+                }
+                State::ChunkSize => match self.line(rest, CHUNK_LINE_BYTES_MAX, "the line of a chunk's size is too long")? {
+                    None => return Ok(Read::Partial),
+                    Some(used) => {
+                        at += used;
+                        let size = chunk_size(&self.held).ok_or(Broken {
+                            class: Class::Malformed,
+                            what: "a chunk's size is not a hexadecimal number",
+                        })?;
+                        self.held.clear();
+                        self.trailer_bytes = 0;
+                        self.state = if size == 0 { State::Trailer } else { State::Chunk(size) };
+                    }
+                },
+                State::Chunk(left) => {
+                    let taken = left.min(rest.len() as u64);
+                    self.take_body(&rest[..taken as usize]);
+                    at += taken as usize;
+                    self.state = if left == taken { State::ChunkEnd } else { State::Chunk(left - taken) };
+                }
+                State::ChunkEnd => match self.line(rest, 2, "a chunk is longer than its size")? {
+                    None => return Ok(Read::Partial),
+                    Some(used) => {
+                        at += used;
+                        if !self.held.is_empty() {
+                            return Err(Broken {
+                                class: Class::Malformed,
+                                what: "a chunk is longer than its size",
+                            });
+                        }
+                        self.state = State::ChunkSize;
+                    }
+                },
+                State::Trailer => {
+                    let room = TRAILER_BYTES_MAX - self.trailer_bytes;
+                    match self.line(rest, room, "the trailer section is too long")? {
+                        None => return Ok(Read::Partial),
+                        Some(used) => {
+                            at += used;
+                            self.trailer_bytes += self.held.len();
+                            let ended = self.held.is_empty();
+                            self.held.clear();
+                            if ended {
+                                return Ok(self.whole(at));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The stream has ended. An answer may end with it; `None` when that is not so.
+    pub(crate) fn end(&mut self) -> Option<Answer> {
+        if self.state != State::UntilClose {
+            return None;
+        }
+        self.answer.keep_alive = false;
+        let answer = self.answer;
+        self.restart();
+        Some(answer)
+    }
+
+    fn whole(&mut self, used: usize) -> Read {
+        let answer = self.answer;
+        self.restart();
+        Read::Whole { used, answer }
+    }
+
+    fn restart(&mut self) {
+        self.state = State::Head;
+        self.answer = Answer::default();
+    }
+
+    fn take_body(&mut self, bytes: &[u8]) {
+        self.answer.body_bytes += bytes.len() as u64;
+        self.answer.wire_bytes += bytes.len() as u64;
+        if let Some(kept) = &mut self.kept {
+            let room = KEPT_BODY_BYTES_MAX.saturating_sub(kept.body.len());
+            kept.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    /// Reads a head. `None`: it has not ended, all of `bytes` is held.
+    fn head(&mut self, bytes: &[u8], head_only: bool, known: &mut KnownHead) -> Result<Option<usize>, Broken> {
+        if self.held.is_empty() && known.is_at(bytes) {
+            self.begin(known.status, known.framing, known.keep_alive, known.bytes.len(), head_only);
+            if let Some(kept) = &mut self.kept {
+                kept.body.clear();
+                kept.head.clear();
+                kept.head.extend_from_slice(&bytes[..known.bytes.len()]);
+            }
+            return Ok(Some(known.bytes.len()));
+        }
+        let before = self.held.len();
+        let joined: &[u8] = if before == 0 {
+            bytes
+        } else {
+            self.held.extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES_MAX + 1 - before)]);
+            &self.held
+        };
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut response = httparse::Response::new(&mut fields);
+        match response.parse(joined) {
+            Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => {
+                let status = response.code.unwrap_or_default();
+                let (framing, keep_alive) = framing(&response)?;
+                known.learn(&joined[..length], &response, framing, keep_alive);
+                if let Some(kept) = &mut self.kept {
+                    kept.body.clear();
+                    kept.head.clear();
+                    kept.head.extend_from_slice(&joined[..length]);
+                }
+                self.held.clear();
+                self.begin(status, framing, keep_alive, length, head_only);
+                Ok(Some(length - before))
+            }
+            Ok(httparse::Status::Partial) if joined.len() <= HEAD_BYTES_MAX => {
+                if before == 0 {
+                    self.held.extend_from_slice(bytes);
+                }
+                Ok(None)
+            }
+            Ok(_) => Err(Broken {
+                class: Class::OverLong,
+                what: "the head of the answer is longer than 64 KiB",
+            }),
+            Err(httparse::Error::TooManyHeaders) => Err(Broken {
+                class: Class::OverLong,
+                what: "the answer has more than 128 header fields",
+            }),
+            Err(_) => Err(Broken {
+                class: Class::Malformed,
+                what: "what came is not the head of an HTTP/1 answer",
+            }),
+        }
+    }
+
+    fn begin(&mut self, status: u16, framing: Framing, keep_alive: bool, head_bytes: usize, head_only: bool) {
+        self.answer.status = status;
+        self.answer.wire_bytes += head_bytes as u64;
+        self.answer.keep_alive = keep_alive;
+        let nothing = head_only || status < 200 || matches!(status, 204 | 304);
+        self.state = match framing {
+            _ if nothing => State::Head,
+            Framing::Nothing | Framing::Length(0) => State::Head,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::ChunkSize,
+            Framing::UntilClose => State::UntilClose,
+        };
+    }
+
+    /// Reads a line into `held`, without its end. `None`: it has not ended.
+    fn line(&mut self, bytes: &[u8], max: usize, too_long: &'static str) -> Result<Option<usize>, Broken> {
+        let (part, used) = match memchr::memchr(b'\n', bytes) {
+            Some(at) => (&bytes[..at], Some(at + 1)),
+            None => (bytes, None),
+        };
+        if self.held.len() + part.len() > max {
+            return Err(Broken {
+                class: Class::OverLong,
+                what: too_long,
+            });
+        }
+        self.held.extend_from_slice(part);
+        self.answer.wire_bytes += used.unwrap_or(bytes.len()) as u64;
+        if used.is_some() && self.held.last() == Some(&b'\r') {
+            self.held.pop();
+        }
+        Ok(used)
+    }
+}
+
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    digits.iter().try_fold(0, |size, &digit| {
+        Some(size << 4 | u64::from((digit as char).to_digit(16)?))
+    })
+}
+
+/// How the body of an answer ends, and whether another may follow (RFC 9112, 6.3 and 9.3).
+fn framing(response: &httparse::Response<'_, '_>) -> Result<(Framing, bool), Broken> {
+    let broken = |what| Broken {
+        class: Class::Framing,
+        what,
+    };
+    let mut keep_alive = response.version == Some(1);
+    let (mut length, mut chunked) = (None, false);
+    for field in response.headers.iter() {
+        if field.name.eq_ignore_ascii_case("content-length") {
+            let number = decimal(field.value).ok_or(broken("content-length is not a decimal number"))?;
+            if length.is_some_and(|known| known != number) {
+                return Err(broken("there are two different content-lengths"));
+            }
+            length = Some(number);
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            if chunked || !field.value.eq_ignore_ascii_case(b"chunked") {
+                return Err(broken("the transfer coding is not chunked"));
+            }
+            chunked = true;
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            for option in field.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                if option.eq_ignore_ascii_case(b"close") {
+                    keep_alive = false;
+                } else if option.eq_ignore_ascii_case(b"keep-alive") && response.version == Some(0) {
+                    keep_alive = true;
+                }
+            }
+        }
+    }
+    match (chunked, length) {
+        (true, Some(_)) => Err(broken("there are both a content-length and a transfer-encoding")),
+        (true, None) => Ok((Framing::Chunked, keep_alive)),
+        (false, Some(0)) => Ok((Framing::Nothing, keep_alive)),
+        (false, Some(length)) => Ok((Framing::Length(length), keep_alive)),
+        (false, None) => Ok((Framing::UntilClose, keep_alive)),
+    }
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The head that a server sends again and again. One that differs from it only in values that steer nothing, such as the date,
+/// need not be parsed.
+#[derive(Debug, Default)]
+pub(crate) struct KnownHead {
+    bytes: Vec<u8>,
+    /// Values that were seen to change, in order.
+    gaps: Vec<Gap>,
+    status: u16,
+    framing: Framing,
+    keep_alive: bool,
+    /// Heads that did not match and could not be made to.
+    misses: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    start: usize,
+    end: usize,
+}
+
+/// Most values that may change.
+const GAPS_MAX: usize = 8;
+/// After so many heads of other shapes none is looked for any more: the server's answers differ too much.
+const MISSES_MAX: u32 = 64;
+
+impl KnownHead {
+    fn is_at(&self, bytes: &[u8]) -> bool {
+        let length = self.bytes.len();
+        if length == 0 || bytes.len() < length {
+            return false;
+        }
+        let mut at = 0;
+        for gap in &self.gaps {
+            if bytes[at..gap.start] != self.bytes[at..gap.start]
+                || bytes[gap.start..gap.end].iter().any(|byte| matches!(byte, b'\r' | b'\n'))
+            {
+                return false;
+            }
+            at = gap.end;
+        }
+        bytes[at..length] == self.bytes[at..]
+    }
+
+    fn learn(&mut self, head: &[u8], response: &httparse::Response<'_, '_>, framing: Framing, keep_alive: bool) {
+        let status = response.code.unwrap_or_default();
+        if self.misses >= MISSES_MAX || status < 200 {
+            return;
+        }
+        let same_shape = head.len() == self.bytes.len() && (self.status, self.framing, self.keep_alive) == (status, framing, keep_alive);
+        if same_shape && let Some(gaps) = self.gaps_with(head, response) {
+            self.gaps = gaps;
+            return;
+        }
+        self.misses += 1;
+        self.bytes.clear();
+        self.gaps.clear();
+        if self.misses < MISSES_MAX {
+            self.bytes.extend_from_slice(head);
+            (self.status, self.framing, self.keep_alive) = (status, framing, keep_alive);
+        }
+    }
+
+    /// The gaps that make this head a known one too.
+    fn gaps_with(&self, head: &[u8], response: &httparse::Response<'_, '_>) -> Option<Vec<Gap>> {
+        let mut gaps = self.gaps.clone();
+        for field in response.headers.iter() {
+            let start = field.value.as_ptr() as usize - head.as_ptr() as usize;
+            let gap = Gap {
+                start,
+                end: start + field.value.len(),
+            };
+            let steers = ["content-length", "transfer-encoding", "connection"]
+                .iter()
+                .any(|name| field.name.eq_ignore_ascii_case(name));
+            if !steers && !gaps.contains(&gap) && head[gap.start..gap.end] != self.bytes[gap.start..gap.end] {
+                gaps.push(gap);
+            }
+        }
+        gaps.sort_unstable_by_key(|gap| gap.start);
+        let apart = gaps.windows(2).all(|pair| pair[0].end <= pair[1].start);
+        let mut wider = Self {
+            bytes: self.bytes.clone(),
+            gaps,
+            ..Self::default()
+        };
+        (apart && wider.gaps.len() <= GAPS_MAX && wider.is_at(head)).then(|| std::mem::take(&mut wider.gaps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a stream in pieces of so many bytes: the answers, and what ended it.
+    fn answers(stream: &[u8], piece: usize, head_only: bool) -> (Vec<(u16, u64)>, Result<bool, Class>) {
+        let (mut reader, mut known) = (Reader::new(false), KnownHead::default());
+        let mut answers = Vec::new();
+        for mut part in stream.chunks(piece) {
+            loop {
+                match reader.read(part, head_only, &mut known) {
+                    Ok(Read::Whole { used, answer }) => {
+                        answers.push((answer.status, answer.body_bytes));
+                        part = &part[used..];
+                        if part.is_empty() {
+                            break;
+                        }
+                    }
+                    Ok(Read::Partial) => break,
+                    Err(broken) => return (answers, Err(broken.class)),
+                }
+            }
+        }
+        let inside = reader.is_inside();
+        if let Some(answer) = reader.end() {
+            answers.push((answer.status, answer.body_bytes));
+            return (answers, Ok(false));
+        }
+        (answers, Ok(inside))
+    }
+
+    #[test]
+    fn answers_are_the_same_however_the_stream_is_cut() {
+        let stream = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: a\r\n\r\nhello\
+            HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: b\r\n\r\nworld\
+            HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nt: v\r\n\r\n\
+            HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n\
+            HTTP/1.1 200 OK\r\n\r\nuntil the end";
+        let expected = vec![(200, 5), (200, 5), (204, 0), (200, 13), (404, 0), (200, 13)];
+        for piece in 1..=stream.len() {
+            assert_eq!(answers(stream, piece, false), (expected.clone(), Ok(false)), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let stream = b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n";
+        assert_eq!(answers(stream, 1000, true), (vec![(200, 0), (200, 0)], Ok(false)));
+    }
+
+    #[test]
+    fn what_cannot_be_an_answer_has_a_class() {
+        let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(HEAD_BYTES_MAX));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(200));
+        for (stream, class) in [
+            ("SSH-2.0-OpenSSH\r\n", Class::Malformed),
+            ("HTTP/1.1 abc OK\r\n\r\n", Class::Malformed),
+            ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Class::Framing),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", Class::Framing),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", Class::Framing),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n", Class::Framing),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", Class::Malformed),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n", Class::OverLong),
+            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", Class::Malformed),
+            (&long, Class::OverLong),
+            (&many, Class::OverLong),
+        ] {
+            for piece in [1, 7, 100_000] {
+                assert_eq!(answers(stream.as_bytes(), piece, false).1, Err(class), "{stream:.60?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ends_inside_an_answer_is_known_to() {
+        for stream in ["HTTP/1.1 2", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhell", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"] {
+            assert_eq!(answers(stream.as_bytes(), 9, false), (vec![], Ok(true)), "{stream:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_known_again_when_only_values_that_steer_nothing_differ() {
+        let head = |date: &str, id: &str, length: &str| format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nX-Id: {id}\r\nContent-Length: {length}\r\n\r\n");
+        let (mut reader, mut known) = (Reader::new(false), KnownHead::default());
+        for (date, id) in [("one", "aa"), ("two", "aa"), ("two", "bb")] {
+            reader.read(head(date, id, "0").as_bytes(), false, &mut known).unwrap();
+        }
+        assert!(known.is_at(head("ten", "zz", "0").as_bytes()));
+        assert!(!known.is_at(head("ten", "zz", "7").as_bytes()), "the length steers");
+        assert!(!known.is_at(head("t\rn", "zz", "0").as_bytes()), "a line may not end elsewhere");
+        let read = reader.read(format!("{}1234567", head("six", "cc", "7")).as_bytes(), false, &mut known).unwrap();
+        assert!(matches!(read, Read::Whole { answer: Answer { body_bytes: 7, .. }, .. }));
+    }
+}

@@ -1,0 +1,1 @@
+//! What measurements say: intervals, warm-up, noise.

@@ -1,0 +1,191 @@
+//! Where requests go: URLs as they are typed, and the addresses behind them.
+
+use std::{
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+};
+
+/// An `http` or `https` URL in its parts. The path and query stay as they were typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Whether it is `https`.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// The port, given or that of the scheme.
+    pub port: u16,
+    /// Path and query, at least `/`.
+    pub path_and_query: String,
+}
+
+/// Why a text is no URL that can be loaded.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum UrlError {
+    /// Not a URL at all.
+    #[error("`{text}` is not a URL: {what}")]
+    Malformed {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A scheme other than the two.
+    #[error("`{text}` has the scheme `{scheme}`; accepted are http and https")]
+    Scheme {
+        /// What was given.
+        text: String,
+        /// Its scheme.
+        scheme: String,
+    },
+}
+
+impl Url {
+    /// Reads a URL. Without a scheme it is `http`: `localhost:8080/local`.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let malformed = |what: &dyn std::fmt::Display| UrlError::Malformed {
+            text: text.to_owned(),
+            what: what.to_string(),
+        };
+        let whole = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
+        let without_fragment = whole.split('#').next().unwrap_or_default();
+        let uri: http::Uri = without_fragment.parse().map_err(|error| malformed(&error))?;
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let tls = match scheme {
+            "http" => false,
+            "https" => true,
+            other => {
+                return Err(UrlError::Scheme {
+                    text: text.to_owned(),
+                    scheme: other.to_owned(),
+                });
+            }
+        };
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| malformed(&"it names no host"))?;
+        let path_and_query = uri.path_and_query().map_or("/", |path| path.as_str());
+        Ok(Self {
+            tls,
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            path_and_query: if path_and_query.starts_with('/') {
+                path_and_query.to_owned()
+            } else {
+                format!("/{path_and_query}")
+            },
+        })
+    }
+
+    /// Host and port as a Host field has them: without the scheme's own port.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        if self.port == if self.tls { 443 } else { 80 } {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+
+    /// The first address that the system knows for the host. Waits for the resolver.
+    pub fn resolve(&self, family: Family) -> std::io::Result<SocketAddr> {
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs()?;
+        addresses
+            .find(|address| match family {
+                Family::Any => true,
+                Family::V4 => address.is_ipv4(),
+                Family::V6 => address.is_ipv6(),
+            })
+            .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address of that family"))
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path_and_query)
+    }
+}
+
+/// Which addresses of a host are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// The first.
+    #[default]
+    Any,
+    /// The first of IPv4.
+    V4,
+    /// The first of IPv6.
+    V6,
+}
+
+/// What connections are made to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Whether it is on this machine: loading anything else needs a permission of its own.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => match address.ip() {
+                IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified(),
+                IpAddr::V6(ip) => ip.to_canonical().is_loopback() || ip.is_unspecified(),
+            },
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_as_they_are_typed() {
+        for (text, shown, host, port) in [
+            ("http://localhost:8080/local", "http://localhost:8080/local", "localhost", 8080),
+            ("localhost:8080", "http://localhost:8080/", "localhost", 8080),
+            ("http://h?x=1#part", "http://h/?x=1", "h", 80),
+            ("https://[::1]:443/a%20b", "https://[::1]/a%20b", "::1", 443),
+        ] {
+            let url = Url::parse(text).unwrap();
+            assert_eq!((url.to_string().as_str(), url.host.as_str(), url.port), (shown, host, port));
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_its_reason() {
+        assert!(matches!(Url::parse("ftp://h/"), Err(UrlError::Scheme { scheme, .. }) if scheme == "ftp"));
+        for text in ["", "http://", "http://h:99999/", "http://a b/"] {
+            assert!(matches!(Url::parse(text), Err(UrlError::Malformed { .. })), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_and_unix_sockets_are_local() {
+        let local = |text: &str| Address::Tcp(text.parse().unwrap()).is_local();
+        assert!(local("127.0.0.9:1") && local("[::1]:1") && local("[::ffff:127.0.0.1]:1"));
+        assert!(!local("10.0.0.1:1") && !local("[2001:db8::1]:1"));
+        assert!(Address::Unix("/tmp/s".into()).is_local());
+    }
+}
