@@ -5,6 +5,7 @@ use std::{io, process::ExitCode};
 use forebay_server::{StartError, config::ConfigError};
 
 use crate::{
+    commands::load::LoadError,
     control::ControlError,
     output::{self, OutputError},
 };
@@ -12,6 +13,8 @@ use crate::{
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const CONFIGURATION: u8 = 3;
+/// `load` has run to its end, and its result does not do.
+const ASSERTION: u8 = 3;
 const UNREACHABLE: u8 = 4;
 
 /// The command line asks for something that the configuration does not have.
@@ -44,6 +47,8 @@ fn code(error: &anyhow::Error) -> u8 {
         USAGE
     } else if error.is::<ConfigError>() {
         CONFIGURATION
+    } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
+        ASSERTION
     } else {
         match error.downcast_ref() {
             Some(ControlError::Refused { .. }) | None => FAILED,
@@ -71,6 +76,15 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         return (source.kind() == io::ErrorKind::AddrInUse).then_some(
             "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
         );
+    }
+    if let Some(error) = error.downcast_ref::<LoadError>() {
+        return match error {
+            LoadError::NothingListens { .. } => {
+                Some("start the server first, or let the load start it: `--on-port -- CMD`")
+            }
+            LoadError::Taken { .. } => Some("stop it, or give the command another port"),
+            _ => None,
+        };
     }
     match error.downcast_ref() {
         Some(ControlError::Unreachable { .. }) => {

@@ -2,7 +2,7 @@
 
 mod source;
 
-pub(crate) use self::source::Source;
+pub(crate) use self::source::{Random, Source};
 
 use std::sync::Arc;
 
