@@ -111,7 +111,10 @@ impl Counts {
 
     /// The classes that have happened.
     pub fn iter(&self) -> impl Iterator<Item = (Class, u64)> {
-        Class::ALL.into_iter().map(|class| (class, self.get(class))).filter(|(_, count)| *count > 0)
+        Class::ALL
+            .into_iter()
+            .map(|class| (class, self.get(class)))
+            .filter(|(_, count)| *count > 0)
     }
 
     /// Adds what another has counted.

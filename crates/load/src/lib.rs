@@ -11,6 +11,7 @@ pub mod plan;
 pub mod report;
 pub mod request;
 mod response;
+pub mod search;
 pub mod stats;
 pub mod target;
 
