@@ -33,11 +33,17 @@ impl Environment {
     pub(super) fn read(machine: &Machine) -> Self {
         let number = |path: &str| machine.read(path)?.split_whitespace().next()?.parse::<f64>().ok();
         let kernel = machine.read("sys/kernel/osrelease").map(|version| {
-            let name = machine.read("sys/kernel/ostype").unwrap_or_else(|| "Linux".into());
+            let name = machine
+                .read("sys/kernel/ostype")
+                .unwrap_or_else(|| "Linux".into());
             format!("{name} {version}")
         });
-        let memory = machine.read("meminfo").and_then(|text| number_after(&text, "MemTotal:"));
-        let quota = machine.read_sys("fs/cgroup/cpu.max").and_then(|text| quota(&text));
+        let memory = machine
+            .read("meminfo")
+            .and_then(|text| number_after(&text, "MemTotal:"));
+        let quota = machine
+            .read_sys("fs/cgroup/cpu.max")
+            .and_then(|text| quota(&text));
         let ports = machine.read("sys/net/ipv4/ip_local_port_range").and_then(|text| {
             let mut ends = text.split_whitespace().map(str::parse);
             Some((ends.next()?.ok()?, ends.next()?.ok()?))
@@ -60,7 +66,9 @@ impl Environment {
     /// What is known as names and values, in the order in which reports show them.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let ports = self.ports.map(|(first, last)| format!("{first} to {last}"));
-        let memory = self.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)));
+        let memory = self
+            .memory_bytes
+            .map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)));
         let lines = [
             ("forebay", Some(self.version.clone())),
             ("processor", self.cpu.clone()),
@@ -69,12 +77,18 @@ impl Environment {
             ("governor", self.governor.clone()),
             ("kernel", self.kernel.clone()),
             ("memory", memory),
-            ("load average before", self.load_average.map(|load| format!("{load:.2}"))),
+            (
+                "load average before",
+                self.load_average.map(|load| format!("{load:.2}")),
+            ),
             ("open files", self.open_files.map(|files| files.to_string())),
             ("local ports", ports),
             ("accept backlog", self.backlog.map(|backlog| backlog.to_string())),
         ];
-        lines.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        lines
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
     }
 }
 
@@ -85,7 +99,9 @@ fn model(cpuinfo: &str) -> Option<String> {
         let mut found = fields.filter(|(key, value)| key.trim() == name && !value.trim().is_empty());
         found.next().map(|(_, value)| value.trim().to_owned())
     };
-    ["model name", "Model", "Hardware", "cpu model", "uarch"].into_iter().find_map(field)
+    ["model name", "Model", "Hardware", "cpu model", "uarch"]
+        .into_iter()
+        .find_map(field)
 }
 
 /// Cores' worth of time in `cpu.max`: `MICROSECONDS PERIOD`, or `max PERIOD` for all there is.
@@ -97,21 +113,26 @@ fn quota(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::machine::tests::Folder;
 
     #[test]
     fn what_is_there_is_told() {
         let folder = Folder::new("environment");
         for (path, text) in [
-            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 3000\n\nprocessor\t: 1\nmodel name\t: Fast 3000\n"),
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nmodel name\t: Fast 3000\n\nprocessor\t: 1\nmodel name\t: Fast 3000\n",
+            ),
             ("proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB\n"),
             ("proc/loadavg", "0.25 0.5 0.5 1/100 5\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
             ("proc/sys/net/core/somaxconn", "4096\n"),
             ("sys/fs/cgroup/cpu.max", "150000 100000\n"),
-            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
         ] {
             folder.put(path, text);
         }
@@ -119,7 +140,10 @@ mod tests {
         assert_eq!(found.cpu.as_deref(), Some("Fast 3000"));
         assert_eq!(found.memory_bytes, Some(4 << 30));
         assert_eq!((found.cpu_quota, found.load_average), (Some(1.5), Some(0.25)));
-        assert_eq!((found.kernel.as_deref(), found.governor.as_deref()), (Some("Linux 6.1.0"), Some("powersave")));
+        assert_eq!(
+            (found.kernel.as_deref(), found.governor.as_deref()),
+            (Some("Linux 6.1.0"), Some("powersave"))
+        );
         assert_eq!((found.ports, found.backlog), (Some((32_768, 60_999)), Some(4096)));
         assert!(found.lines().contains(&("memory", "4.0 GiB".into())));
     }
@@ -131,7 +155,15 @@ mod tests {
         folder.put("proc/sys/net/ipv4/ip_local_port_range", "x\n");
         folder.put("proc/cpuinfo", "\u{0}\u{0}");
         let found = folder.machine().environment();
-        assert_eq!((found.cpu.clone(), found.ports, found.cpu_quota, found.kernel.clone()), (None, None, None, None));
+        assert_eq!(
+            (
+                found.cpu.clone(),
+                found.ports,
+                found.cpu_quota,
+                found.kernel.clone()
+            ),
+            (None, None, None, None)
+        );
         assert!(found.cores >= 1 && found.lines().iter().all(|(_, value)| !value.is_empty()));
     }
 }

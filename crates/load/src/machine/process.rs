@@ -55,7 +55,9 @@ impl Machine {
         let folder = format!("{}/task/{id}", self.own);
         // Nanoseconds on a core, nanoseconds in line for one.
         let times = self.read(format!("{folder}/schedstat")).unwrap_or_default();
-        let mut times = times.split_whitespace().map(|field| field.parse::<f64>().unwrap_or(0.0) / 1e9);
+        let mut times = times
+            .split_whitespace()
+            .map(|field| field.parse::<f64>().unwrap_or(0.0) / 1e9);
         let cpu_seconds = match times.next() {
             Some(seconds) => seconds,
             None => parse(&self.read(format!("{folder}/stat"))?)?.cpu_seconds,
@@ -81,7 +83,13 @@ impl Tree {
                 children.entry(process.parent).or_default().push((other, process));
             }
         }
-        let mut tree = Self { pid, started: root.started, processes: 0, cpu_seconds: 0.0, rss_bytes: 0 };
+        let mut tree = Self {
+            pid,
+            started: root.started,
+            processes: 0,
+            cpu_seconds: 0.0,
+            rss_bytes: 0,
+        };
         let mut left = vec![(pid, root)];
         while let Some((pid, process)) = left.pop() {
             tree.processes += 1;
@@ -150,13 +158,30 @@ mod tests {
     #[test]
     fn a_server_is_counted_with_all_that_descend_from_it() {
         let folder = Folder::new("tree");
-        for (pid, parent, ticks) in [(1, 0, 900), (20, 1, 100), (21, 20, 10), (22, 21, 1), (7, 20, 5000), (30, 1, 700), (31, 7, 3)] {
-            folder.put(&format!("proc/{pid}/stat"), &stat(pid, "x", parent, [ticks, 0, 0, 0]));
-            folder.put(&format!("proc/{pid}/status"), &format!("Name:\tx\nVmRSS:\t    {pid} kB\n"));
+        for (pid, parent, ticks) in [
+            (1, 0, 900),
+            (20, 1, 100),
+            (21, 20, 10),
+            (22, 21, 1),
+            (7, 20, 5000),
+            (30, 1, 700),
+            (31, 7, 3),
+        ] {
+            folder.put(
+                &format!("proc/{pid}/stat"),
+                &stat(pid, "x", parent, [ticks, 0, 0, 0]),
+            );
+            folder.put(
+                &format!("proc/{pid}/status"),
+                &format!("Name:\tx\nVmRSS:\t    {pid} kB\n"),
+            );
         }
         folder.put("proc/40/stat", "gone while it was read");
         let tree = Tree::read(&folder.machine(), 20).unwrap();
-        assert_eq!(tree.processes, 3, "the generator, pid 7, and its children are no part of the server");
+        assert_eq!(
+            tree.processes, 3,
+            "the generator, pid 7, and its children are no part of the server"
+        );
         assert!((tree.cpu_seconds - 111.0 / ticks_per_second()).abs() < 1e-9);
         assert_eq!(tree.rss_bytes, 63 * 1024);
         assert_eq!(Tree::read(&folder.machine(), 99), None);
@@ -177,13 +202,22 @@ mod tests {
         folder.put("proc/7/task/7/stat", &stat(7, "forebay", 1, [100, 0, 0, 0]));
         folder.put("proc/7/task/8/comm", "load-0\n");
         folder.put("proc/7/task/8/schedstat", "1500000000 250000000 12\n");
-        folder.put("proc/7/task/8/status", "voluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t4\n");
+        folder.put(
+            "proc/7/task/8/status",
+            "voluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t4\n",
+        );
         let mut threads = folder.machine().threads();
         threads.sort_by_key(|thread| thread.id);
         assert_eq!(threads.len(), 2);
-        assert_eq!((threads[0].waited_seconds, threads[0].involuntary_switches), (None, 0));
+        assert_eq!(
+            (threads[0].waited_seconds, threads[0].involuntary_switches),
+            (None, 0)
+        );
         assert_eq!(threads[1].name, "load-0");
         assert!((threads[1].cpu_seconds - 1.5).abs() < 1e-9);
-        assert_eq!((threads[1].waited_seconds, threads[1].involuntary_switches), (Some(0.25), 4));
+        assert_eq!(
+            (threads[1].waited_seconds, threads[1].involuntary_switches),
+            (Some(0.25), 4)
+        );
     }
 }

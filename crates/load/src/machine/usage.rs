@@ -64,13 +64,21 @@ impl Usage {
     pub fn between(before: &Sample, after: &Sample) -> Self {
         let seconds = after.at.saturating_duration_since(before.at).as_secs_f64();
         let cpu = before.cpu.zip(after.cpu);
-        let total = cpu.map(|(before, after)| after.total - before.total).filter(|total| *total > 0.0);
+        let total = cpu
+            .map(|(before, after)| after.total - before.total)
+            .filter(|total| *total > 0.0);
         let share = |of: fn(&super::Cpu) -> f64| {
             let used = cpu.map(|(before, after)| of(&after) - of(&before))?;
             Some((used / total?).clamp(0.0, 1.0))
         };
-        let own_cpu_seconds = before.own_cpu_seconds.zip(after.own_cpu_seconds).map(|(before, after)| (after - before).max(0.0));
-        let same = before.server.zip(after.server).filter(|(before, after)| (before.pid, before.started) == (after.pid, after.started));
+        let own_cpu_seconds = before
+            .own_cpu_seconds
+            .zip(after.own_cpu_seconds)
+            .map(|(before, after)| (after - before).max(0.0));
+        let same = before
+            .server
+            .zip(after.server)
+            .filter(|(before, after)| (before.pid, before.started) == (after.pid, after.started));
         let server = same.map(|(before, after)| ServerUsage {
             pid: after.pid,
             processes: after.processes,
@@ -83,18 +91,29 @@ impl Usage {
             let known = own_cpu_seconds? + server?.cpu_seconds;
             Some((after.busy - before.busy - known).max(0.0))
         };
-        let threads: Vec<_> = after.threads.iter().map(|thread| (thread, start_of(thread, before))).collect();
+        let threads: Vec<_> = after
+            .threads
+            .iter()
+            .map(|thread| (thread, start_of(thread, before)))
+            .collect();
         let switches = |(after, before): &(&Thread, Option<&Thread>)| {
-            after.involuntary_switches - before.map_or(0, |before| before.involuntary_switches.min(after.involuntary_switches))
+            after.involuntary_switches
+                - before.map_or(0, |before| {
+                    before.involuntary_switches.min(after.involuntary_switches)
+                })
         };
-        let loops = threads.iter().filter(|(thread, _)| thread.name.starts_with(LOOP_NAMES));
+        let loops = threads
+            .iter()
+            .filter(|(thread, _)| thread.name.starts_with(LOOP_NAMES));
         Self {
             seconds,
             cores: after.cpu.map(|cpu| cpu.cores),
             busy_share: share(|cpu| cpu.busy),
             steal_share: share(|cpu| cpu.steal),
             own_cpu_seconds,
-            loops: loops.map(|(after, before)| LoopUsage::between(*before, after, seconds)).collect(),
+            loops: loops
+                .map(|(after, before)| LoopUsage::between(*before, after, seconds))
+                .collect(),
             involuntary_switches: threads.iter().map(switches).sum(),
             others_cpu_seconds: others(),
             server,
@@ -108,19 +127,27 @@ impl Usage {
 
     /// How long an event loop stood in line for a core at the worst, as a share of the time.
     pub fn longest_wait(&self) -> Option<f64> {
-        self.loops.iter().filter_map(|one| one.waiting_share).max_by(f64::total_cmp)
+        self.loops
+            .iter()
+            .filter_map(|one| one.waiting_share)
+            .max_by(f64::total_cmp)
     }
 
     /// The generator's share of all CPU time that was used.
     pub fn own_share_of_busy(&self) -> Option<f64> {
         let busy = self.busy_share? * self.cores? as f64 * self.seconds;
-        self.own_cpu_seconds.filter(|_| busy > 0.0).map(|own| (own / busy).clamp(0.0, 1.0))
+        self.own_cpu_seconds
+            .filter(|_| busy > 0.0)
+            .map(|own| (own / busy).clamp(0.0, 1.0))
     }
 
     /// Requests a second that the server could answer on all cores of this machine if the generator took none of them, as far as its
     /// CPU time alone limits it.
     pub fn capacity(&self, answers: u64) -> Option<f64> {
-        let each = self.server?.cpu_us_per_request(answers).filter(|each| *each > 0.0)?;
+        let each = self
+            .server?
+            .cpu_us_per_request(answers)
+            .filter(|each| *each > 0.0)?;
         Some(self.cores? as f64 * 1e6 / each)
     }
 }
@@ -128,7 +155,11 @@ impl Usage {
 impl LoopUsage {
     fn between(before: Option<&Thread>, after: &Thread, seconds: f64) -> Self {
         let share = |after: f64, before: Option<f64>| {
-            if seconds > 0.0 { ((after - before.unwrap_or(0.0)) / seconds).clamp(0.0, 1.0) } else { 0.0 }
+            if seconds > 0.0 {
+                ((after - before.unwrap_or(0.0)) / seconds).clamp(0.0, 1.0)
+            } else {
+                0.0
+            }
         };
         let waited_before = before.and_then(|before| before.waited_seconds);
         Self {
@@ -152,7 +183,12 @@ mod tests {
 
     fn sample(start: Instant, at: u64, own: f64, server: Option<(u64, f64)>) -> Sample {
         let at_seconds = at as f64;
-        let cpu = Cpu { cores: 2, busy: 1.5 * at_seconds, steal: 0.1 * at_seconds, total: 2.0 * at_seconds };
+        let cpu = Cpu {
+            cores: 2,
+            busy: 1.5 * at_seconds,
+            steal: 0.1 * at_seconds,
+            total: 2.0 * at_seconds,
+        };
         let thread = |id, name: &str, share: f64| Thread {
             id,
             name: name.into(),
@@ -164,15 +200,28 @@ mod tests {
             at: start + Duration::from_secs(at),
             cpu: Some(cpu),
             own_cpu_seconds: Some(own),
-            threads: vec![thread(7, "forebay", 0.01), thread(8, "load-0", 0.95), thread(9, "load-1", 0.4)],
-            server: server.map(|(started, cpu_seconds)| Tree { pid: 20, started, processes: 3, cpu_seconds, rss_bytes: 1 << 20 }),
+            threads: vec![
+                thread(7, "forebay", 0.01),
+                thread(8, "load-0", 0.95),
+                thread(9, "load-1", 0.4),
+            ],
+            server: server.map(|(started, cpu_seconds)| Tree {
+                pid: 20,
+                started,
+                processes: 3,
+                cpu_seconds,
+                rss_bytes: 1 << 20,
+            }),
         }
     }
 
     #[test]
     fn the_difference_of_two_samples_is_what_was_used() {
         let start = Instant::now();
-        let (before, after) = (sample(start, 10, 1.0, Some((5, 2.0))), sample(start, 20, 7.0, Some((5, 8.0))));
+        let (before, after) = (
+            sample(start, 10, 1.0, Some((5, 2.0))),
+            sample(start, 20, 7.0, Some((5, 8.0))),
+        );
         let usage = Usage::between(&before, &after);
         let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
         assert!((usage.seconds - 10.0).abs() < 1e-9 && usage.cores == Some(2));
@@ -189,7 +238,10 @@ mod tests {
     #[test]
     fn another_process_with_the_same_pid_is_not_the_server() {
         let start = Instant::now();
-        let usage = Usage::between(&sample(start, 1, 0.0, Some((5, 2.0))), &sample(start, 2, 0.0, Some((6, 3.0))));
+        let usage = Usage::between(
+            &sample(start, 1, 0.0, Some((5, 2.0))),
+            &sample(start, 2, 0.0, Some((6, 3.0))),
+        );
         assert!(usage.server.is_none() && usage.others_cpu_seconds.is_none());
     }
 
@@ -198,7 +250,10 @@ mod tests {
         let start = Instant::now();
         let one = sample(start, 1, 1.0, Some((5, 2.0)));
         let usage = Usage::between(&one, &one);
-        assert_eq!((usage.busy_share, usage.own_share_of_busy(), usage.capacity(1)), (None, None, None));
+        assert_eq!(
+            (usage.busy_share, usage.own_share_of_busy(), usage.capacity(1)),
+            (None, None, None)
+        );
         assert_eq!(usage.busiest_loop(), Some(0.0));
     }
 
@@ -227,7 +282,10 @@ mod tests {
     fn a_real_process_is_measured_as_a_server() {
         use std::io::Read;
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "exec 3<&0; (i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo x; cat <&3) & wait"])
+            .args([
+                "-c",
+                "exec 3<&0; (i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo x; cat <&3) & wait",
+            ])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()

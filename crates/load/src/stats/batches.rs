@@ -38,7 +38,12 @@ pub fn batch_means(values: &[f64]) -> Option<BatchMeans> {
     let left = correlation.clamp(0.0, 0.95);
     let stretch = ((1.0 + left) / (1.0 - left)).sqrt();
     let interval = Interval::of_mean_with(&means, stretch)?;
-    Some(BatchMeans { interval, batches: means.len(), values_per_batch, correlation })
+    Some(BatchMeans {
+        interval,
+        batches: means.len(),
+        values_per_batch,
+        correlation,
+    })
 }
 
 /// Answers a second of a run with their interval. `None` with fewer than five whole slices.
@@ -53,7 +58,10 @@ pub(super) fn independent(values: &[f64]) -> (Vec<f64>, usize) {
     let mut means = values.to_vec();
     while autocorrelation(&means) > CORRELATION_MAX && values.len() / (2 * length) >= BATCHES_MIN {
         length *= 2;
-        means = values[values.len() % length..].chunks_exact(length).map(mean).collect();
+        means = values[values.len() % length..]
+            .chunks_exact(length)
+            .map(mean)
+            .collect();
     }
     (means, length)
 }
@@ -62,9 +70,16 @@ pub(super) fn independent(values: &[f64]) -> (Vec<f64>, usize) {
 fn autocorrelation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let all: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let neighbours: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    let neighbours: f64 = values
+        .windows(2)
+        .map(|pair| (pair[0] - mean) * (pair[1] - mean))
+        .sum();
     // Sums of squares of equal values may be off zero by rounding.
-    if all > mean.abs() * f64::EPSILON { neighbours / all } else { 0.0 }
+    if all > mean.abs() * f64::EPSILON {
+        neighbours / all
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +132,12 @@ mod tests {
 
     #[test]
     fn a_longer_run_is_surer() {
-        let width = |length| batch_means(&series(length, 0.3, 9)).unwrap().interval.relative_half_width();
+        let width = |length| {
+            batch_means(&series(length, 0.3, 9))
+                .unwrap()
+                .interval
+                .relative_half_width()
+        };
         assert!(width(3000) < width(300) && width(300) < width(30));
     }
 

@@ -39,13 +39,18 @@ fn whole(timeline: &Timeline) -> &[crate::engine::Slice] {
 /// Answers a second in each whole slice.
 pub fn rates(timeline: &Timeline) -> Vec<f64> {
     let seconds = timeline.slice_ns as f64 / 1e9;
-    whole(timeline).iter().map(|slice| slice.answers as f64 / seconds).collect()
+    whole(timeline)
+        .iter()
+        .map(|slice| slice.answers as f64 / seconds)
+        .collect()
 }
 
 /// Median latency in nanoseconds of each whole slice that had answers.
 pub fn medians(timeline: &Timeline) -> Vec<f64> {
     let answered = whole(timeline).iter().filter(|slice| !slice.latency.is_empty());
-    answered.map(|slice| slice.latency.value_at_quantile(0.5) as f64).collect()
+    answered
+        .map(|slice| slice.latency.value_at_quantile(0.5) as f64)
+        .collect()
 }
 
 /// How much the rate of a run varied: the coefficient of variation over twenty equal parts of it (fewer when there are fewer slices),
@@ -84,23 +89,34 @@ pub(crate) mod tests {
         let slices = all.iter().map(|&answers| {
             let mut latency = hdrhistogram::Histogram::new_with_bounds(1_000, 1_000_000_000, 2).unwrap();
             latency.record_n(latency_ns, answers as u32).unwrap();
-            Slice { answers, failures: 0, bytes_in: 0, latency }
+            Slice {
+                answers,
+                failures: 0,
+                bytes_in: 0,
+                latency,
+            }
         });
-        Timeline { start_ns: 0, slice_ns: 100_000_000, slices: slices.collect() }
+        Timeline {
+            start_ns: 0,
+            slice_ns: 100_000_000,
+            slices: slices.collect(),
+        }
     }
 
     #[test]
     fn the_first_and_the_last_slice_are_not_counted() {
         assert_eq!(rates(&timeline(&[100, 200], 5_000)), [1000.0, 2000.0]);
-        assert_eq!(rates(&timeline(&[], 5_000)), []);
-        assert_eq!(rates(&Timeline::default()), []);
+        assert_eq!(rates(&timeline(&[], 5_000)), [0.0; 0]);
+        assert_eq!(rates(&Timeline::default()), [0.0; 0]);
         assert_eq!(medians(&timeline(&[100, 0], 5_000)).len(), 1);
     }
 
     #[test]
     fn variation_leaves_out_what_chance_explains() {
         // Twenty parts of five slices; their rates alternate by ten per cent.
-        let rough: Vec<_> = (0..100).map(|at| if at / 5 % 2 == 0 { 9_000 } else { 11_000 }).collect();
+        let rough: Vec<_> = (0..100)
+            .map(|at| if at / 5 % 2 == 0 { 9_000 } else { 11_000 })
+            .collect();
         let found = variation(&timeline(&rough, 5_000)).unwrap();
         assert!((found - 0.1026).abs() < 0.001, "{found}");
         // The same share of variation is less than chance brings at four answers a slice.

@@ -25,7 +25,11 @@ pub fn enough_samples(percentile: f64, samples: u64) -> bool {
 pub fn samples_needed(percentile: f64) -> u64 {
     let beyond = percentile.min(100.0 - percentile) / 100.0;
     // A share such as 0.1 % has no exact binary form; its last bits must not ask for one sample more.
-    if beyond <= 0.0 { 1 } else { (BEYOND_MIN / beyond - 1e-6).ceil() as u64 }
+    if beyond <= 0.0 {
+        1
+    } else {
+        (BEYOND_MIN / beyond - 1e-6).ceil() as u64
+    }
 }
 
 /// 95 % intervals of percentiles (0 to 100) of latency, in nanoseconds. The figures themselves are those of `latency`, the whole run's
@@ -63,7 +67,11 @@ pub fn percentile_intervals(
         let at = |share: f64| drawn[((drawn.len() - 1) as f64 * share).round() as usize] as f64;
         let value = latency.value_at_quantile(percentile / 100.0) as f64;
         // The slices know a latency to two digits only; the interval must not leave out its own figure for that.
-        Some(Interval { value, low: at(0.025).min(value), high: at(0.975).max(value) })
+        Some(Interval {
+            value,
+            low: at(0.025).min(value),
+            high: at(0.975).max(value),
+        })
     };
     percentiles.iter().zip(drawn).map(interval).collect()
 }
@@ -99,7 +107,12 @@ impl Blocks {
                 }
             }
         }
-        Self { values, sums, slices: count, length }
+        Self {
+            values,
+            sums,
+            slices: count,
+            length,
+        }
     }
 
     /// Draws as many slices as the run has, in blocks.
@@ -108,7 +121,10 @@ impl Blocks {
         for _ in 0..self.slices.div_ceil(self.length) {
             let start = random.below(self.slices) * self.values.len();
             let block = &self.sums[start..start + self.values.len()];
-            counts.iter_mut().zip(block).for_each(|(count, more)| *count += more);
+            counts
+                .iter_mut()
+                .zip(block)
+                .for_each(|(count, more)| *count += more);
         }
     }
 
@@ -148,7 +164,15 @@ mod tests {
 
     #[test]
     fn ten_samples_must_lie_beyond_a_percentile() {
-        for (percentile, needed) in [(50.0, 20), (99.0, 1000), (99.9, 10_000), (99.99, 100_000), (2.5, 400), (100.0, 1), (0.0, 1)] {
+        for (percentile, needed) in [
+            (50.0, 20),
+            (99.0, 1000),
+            (99.9, 10_000),
+            (99.99, 100_000),
+            (2.5, 400),
+            (100.0, 1),
+            (0.0, 1),
+        ] {
             assert_eq!(samples_needed(percentile), needed, "p{percentile}");
             assert!(enough_samples(percentile, needed) && !enough_samples(percentile, needed - 1));
         }

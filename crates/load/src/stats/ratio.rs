@@ -42,7 +42,9 @@ impl Ratio {
 ///
 /// Source: L. Bulej and others, "Duet benchmarking: improving measurement accuracy in the cloud", ICPE 2020.
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
-    let usable = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0 && (a / b).is_normal());
+    let usable = pairs
+        .iter()
+        .filter(|(a, b)| *a > 0.0 && *b > 0.0 && (a / b).is_normal());
     let logarithms: Vec<_> = usable.map(|(a, b)| (a / b).ln()).collect();
     let Interval { low, high, .. } = Interval::of_mean(&logarithms)?;
     Some(Ratio {
@@ -89,13 +91,17 @@ mod tests {
 
     #[test]
     fn what_hits_both_sides_does_not_hide_a_difference() {
-        let seen = (0..100).filter(|seed| ratio(&pairs(20, 1.1, *seed)).unwrap().differs()).count();
+        let seen = (0..100)
+            .filter(|seed| ratio(&pairs(20, 1.1, *seed)).unwrap().differs())
+            .count();
         assert!(seen >= 99, "{seen} of 100");
     }
 
     #[test]
     fn the_same_server_twice_does_not_differ_but_by_chance() {
-        let different = (0..1000).filter(|seed| ratio(&pairs(10, 1.0, *seed)).unwrap().differs()).count();
+        let different = (0..1000)
+            .filter(|seed| ratio(&pairs(10, 1.0, *seed)).unwrap().differs())
+            .count();
         assert!((25..=80).contains(&different), "{different} of 1000");
     }
 

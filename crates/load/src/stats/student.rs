@@ -20,7 +20,7 @@ pub fn student_t(confidence: f64, degrees: usize) -> f64 {
     let confidence = confidence.clamp(0.0, 1.0 - 1e-12);
     let (mut low, mut high) = (0.0, FRAC_PI_2);
     for _ in 0..HALVINGS {
-        let middle = (low + high) / 2.0;
+        let middle = f64::midpoint(low, high);
         if within(middle, degrees) < confidence {
             low = middle;
         } else {
@@ -38,12 +38,22 @@ fn within(angle: f64, degrees: usize) -> f64 {
     // Odd: cos + 2/3 cos³ + (2·4)/(3·5) cos⁵ …; even: 1 + 1/2 cos² + (1·3)/(2·4) cos⁴ …
     let mut term = if odd { cosine } else { 1.0 };
     let mut sum = 0.0;
-    for power in (if odd { 1..degrees.saturating_sub(1) } else { 0..degrees - 1 }).step_by(2) {
+    for power in (if odd {
+        1..degrees.saturating_sub(1)
+    } else {
+        0..degrees - 1
+    })
+    .step_by(2)
+    {
         sum += term;
         let next = power as f64;
         term *= square * (next + 1.0) / (next + 2.0);
     }
-    if odd { FRAC_2_PI * (angle + sine * sum) } else { sine * sum }
+    if odd {
+        FRAC_2_PI * (angle + sine * sum)
+    } else {
+        sine * sum
+    }
 }
 
 #[cfg(test)]
@@ -71,7 +81,10 @@ mod tests {
             (0.50, 7, 0.711_142),
         ] {
             let found = student_t(confidence, degrees);
-            assert!((found / expected - 1.0).abs() < 1e-6, "{confidence} {degrees}: {found}");
+            assert!(
+                (found / expected - 1.0).abs() < 1e-6,
+                "{confidence} {degrees}: {found}"
+            );
         }
     }
 
@@ -83,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_the_range_are_no_trap() {
-        assert_eq!(student_t(0.95, 0), f64::INFINITY);
+        assert!(student_t(0.95, 0).is_infinite());
         assert!(student_t(0.0, 5).abs() < 1e-9);
         assert!(student_t(1.0, 5).is_finite());
     }

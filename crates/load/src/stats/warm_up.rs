@@ -53,7 +53,12 @@ pub fn warm_up(values: &[f64]) -> Option<WarmUp> {
     let cut = (0..=joined.len() - LEFT_MIN).min_by(|a, b| error(*a).total_cmp(&error(*b)))?;
     let after = mean(&joined[cut..]);
     let before = if cut == 0 { after } else { mean(&joined[..cut]) };
-    Some(WarmUp { cut: cut * JOINED, values: values.len(), before, after })
+    Some(WarmUp {
+        cut: cut * JOINED,
+        values: values.len(),
+        before,
+        after,
+    })
 }
 
 #[cfg(test)]
@@ -63,7 +68,9 @@ mod tests {
 
     fn noisy(length: usize, seed: u64, level: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut random = Random::new(seed);
-        (0..length).map(|at| level(at as f64) * (0.98 + 0.04 * random.unit())).collect()
+        (0..length)
+            .map(|at| level(at as f64) * (0.98 + 0.04 * random.unit()))
+            .collect()
     }
 
     #[test]
