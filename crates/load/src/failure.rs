@@ -87,6 +87,11 @@ impl Class {
             Self::Unanswered => "unanswered",
         }
     }
+
+    /// Whether there was a whole answer, which is counted as one too.
+    pub const fn has_answer(self) -> bool {
+        matches!(self, Self::Status | Self::Mismatch)
+    }
 }
 
 /// A count for each class.
