@@ -63,13 +63,16 @@ impl Expect {
             })
         };
         match &self.body {
-            Some(Body::Equals(expected)) if expected != body => wrong("the body is not the one expected".into()),
+            Some(Body::Equals(expected)) if expected != body => {
+                wrong("the body is not the one expected".into())
+            }
             Some(Body::Contains(part)) if memchr::memmem::find(body, part).is_none() => {
                 wrong("the body does not contain what is expected".into())
             }
-            Some(Body::Length(length)) if *length != body.len() as u64 => {
-                wrong(format!("the body has {} bytes, {length} are expected", body.len()))
-            }
+            Some(Body::Length(length)) if *length != body.len() as u64 => wrong(format!(
+                "the body has {} bytes, {length} are expected",
+                body.len()
+            )),
             Some(Body::Json(expected)) => match serde_json::from_slice::<serde_json::Value>(body) {
                 Ok(found) if found == *expected => Ok(()),
                 Ok(_) => wrong("the body is another JSON value than expected".into()),

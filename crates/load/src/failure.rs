@@ -87,6 +87,11 @@ impl Class {
             Self::Unanswered => "unanswered",
         }
     }
+
+    /// Whether there was a whole answer, which is counted as one too.
+    pub const fn has_answer(self) -> bool {
+        matches!(self, Self::Status | Self::Mismatch)
+    }
 }
 
 /// A count for each class.
@@ -111,7 +116,10 @@ impl Counts {
 
     /// The classes that have happened.
     pub fn iter(&self) -> impl Iterator<Item = (Class, u64)> {
-        Class::ALL.into_iter().map(|class| (class, self.get(class))).filter(|(_, count)| *count > 0)
+        Class::ALL
+            .into_iter()
+            .map(|class| (class, self.get(class)))
+            .filter(|(_, count)| *count > 0)
     }
 
     /// Adds what another has counted.

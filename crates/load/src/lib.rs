@@ -6,10 +6,12 @@
 pub mod engine;
 pub mod expect;
 pub mod failure;
+pub mod machine;
 pub mod plan;
 pub mod report;
 pub mod request;
 mod response;
+pub mod search;
 pub mod stats;
 pub mod target;
 

@@ -97,7 +97,12 @@ impl Reader {
     }
 
     /// Reads on; `head_only`: the answer due is one to HEAD.
-    pub(crate) fn read(&mut self, bytes: &[u8], head_only: bool, known: &mut KnownHead) -> Result<Read, Broken> {
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        head_only: bool,
+        known: &mut KnownHead,
+    ) -> Result<Read, Broken> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
@@ -131,7 +136,11 @@ impl Reader {
                     self.take_body(rest);
                     return Ok(Read::Partial);
                 }
-                State::ChunkSize => match self.line(rest, CHUNK_LINE_BYTES_MAX, "the line of a chunk's size is too long")? {
+                State::ChunkSize => match self.line(
+                    rest,
+                    CHUNK_LINE_BYTES_MAX,
+                    "the line of a chunk's size is too long",
+                )? {
                     None => return Ok(Read::Partial),
                     Some(used) => {
                         at += used;
@@ -141,14 +150,22 @@ impl Reader {
                         })?;
                         self.held.clear();
                         self.trailer_bytes = 0;
-                        self.state = if size == 0 { State::Trailer } else { State::Chunk(size) };
+                        self.state = if size == 0 {
+                            State::Trailer
+                        } else {
+                            State::Chunk(size)
+                        };
                     }
                 },
                 State::Chunk(left) => {
                     let taken = left.min(rest.len() as u64);
                     self.take_body(&rest[..taken as usize]);
                     at += taken as usize;
-                    self.state = if left == taken { State::ChunkEnd } else { State::Chunk(left - taken) };
+                    self.state = if left == taken {
+                        State::ChunkEnd
+                    } else {
+                        State::Chunk(left - taken)
+                    };
                 }
                 State::ChunkEnd => match self.line(rest, 2, "a chunk is longer than its size")? {
                     None => return Ok(Read::Partial),
@@ -214,9 +231,20 @@ impl Reader {
     }
 
     /// Reads a head. `None`: it has not ended, all of `bytes` is held.
-    fn head(&mut self, bytes: &[u8], head_only: bool, known: &mut KnownHead) -> Result<Option<usize>, Broken> {
+    fn head(
+        &mut self,
+        bytes: &[u8],
+        head_only: bool,
+        known: &mut KnownHead,
+    ) -> Result<Option<usize>, Broken> {
         if self.held.is_empty() && known.is_at(bytes) {
-            self.begin(known.status, known.framing, known.keep_alive, known.bytes.len(), head_only);
+            self.begin(
+                known.status,
+                known.framing,
+                known.keep_alive,
+                known.bytes.len(),
+                head_only,
+            );
             if let Some(kept) = &mut self.kept {
                 kept.body.clear();
                 kept.head.clear();
@@ -228,7 +256,8 @@ impl Reader {
         let joined: &[u8] = if before == 0 {
             bytes
         } else {
-            self.held.extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES_MAX + 1 - before)]);
+            self.held
+                .extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES_MAX + 1 - before)]);
             &self.held
         };
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -393,7 +422,9 @@ impl KnownHead {
         let mut at = 0;
         for gap in &self.gaps {
             if bytes[at..gap.start] != self.bytes[at..gap.start]
-                || bytes[gap.start..gap.end].iter().any(|byte| matches!(byte, b'\r' | b'\n'))
+                || bytes[gap.start..gap.end]
+                    .iter()
+                    .any(|byte| matches!(byte, b'\r' | b'\n'))
             {
                 return false;
             }
@@ -402,12 +433,19 @@ impl KnownHead {
         bytes[at..length] == self.bytes[at..]
     }
 
-    fn learn(&mut self, head: &[u8], response: &httparse::Response<'_, '_>, framing: Framing, keep_alive: bool) {
+    fn learn(
+        &mut self,
+        head: &[u8],
+        response: &httparse::Response<'_, '_>,
+        framing: Framing,
+        keep_alive: bool,
+    ) {
         let status = response.code.unwrap_or_default();
         if self.misses >= MISSES_MAX || status < 200 {
             return;
         }
-        let same_shape = head.len() == self.bytes.len() && (self.status, self.framing, self.keep_alive) == (status, framing, keep_alive);
+        let same_shape = head.len() == self.bytes.len()
+            && (self.status, self.framing, self.keep_alive) == (status, framing, keep_alive);
         if same_shape && let Some(gaps) = self.gaps_with(head, response) {
             self.gaps = gaps;
             return;
@@ -489,13 +527,18 @@ mod tests {
             HTTP/1.1 200 OK\r\n\r\nuntil the end";
         let expected = vec![(200, 5), (200, 5), (204, 0), (200, 13), (404, 0), (200, 13)];
         for piece in 1..=stream.len() {
-            assert_eq!(answers(stream, piece, false), (expected.clone(), Ok(false)), "pieces of {piece}");
+            assert_eq!(
+                answers(stream, piece, false),
+                (expected.clone(), Ok(false)),
+                "pieces of {piece}"
+            );
         }
     }
 
     #[test]
     fn an_answer_to_head_has_no_body() {
-        let stream = b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n";
+        let stream =
+            b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n";
         assert_eq!(answers(stream, 1000, true), (vec![(200, 0), (200, 0)], Ok(false)));
     }
 
@@ -507,39 +550,91 @@ mod tests {
             ("SSH-2.0-OpenSSH\r\n", Class::Malformed),
             ("HTTP/1.1 abc OK\r\n\r\n", Class::Malformed),
             ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Class::Framing),
-            ("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", Class::Framing),
-            ("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", Class::Framing),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n", Class::Framing),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", Class::Malformed),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n", Class::OverLong),
-            ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n", Class::Malformed),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+                Class::Framing,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+                Class::Framing,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
+                Class::Framing,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+                Class::Malformed,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n",
+                Class::OverLong,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+                Class::Malformed,
+            ),
             (&long, Class::OverLong),
             (&many, Class::OverLong),
         ] {
             for piece in [1, 7, 100_000] {
-                assert_eq!(answers(stream.as_bytes(), piece, false).1, Err(class), "{stream:.60?} in pieces of {piece}");
+                assert_eq!(
+                    answers(stream.as_bytes(), piece, false).1,
+                    Err(class),
+                    "{stream:.60?} in pieces of {piece}"
+                );
             }
         }
     }
 
     #[test]
     fn a_stream_that_ends_inside_an_answer_is_known_to() {
-        for stream in ["HTTP/1.1 2", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhell", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"] {
-            assert_eq!(answers(stream.as_bytes(), 9, false), (vec![], Ok(true)), "{stream:?}");
+        for stream in [
+            "HTTP/1.1 2",
+            "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhell",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+        ] {
+            assert_eq!(
+                answers(stream.as_bytes(), 9, false),
+                (vec![], Ok(true)),
+                "{stream:?}"
+            );
         }
     }
 
     #[test]
     fn a_head_is_known_again_when_only_values_that_steer_nothing_differ() {
-        let head = |date: &str, id: &str, length: &str| format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nX-Id: {id}\r\nContent-Length: {length}\r\n\r\n");
+        let head = |date: &str, id: &str, length: &str| {
+            format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nX-Id: {id}\r\nContent-Length: {length}\r\n\r\n")
+        };
         let (mut reader, mut known) = (Reader::new(false), KnownHead::default());
         for (date, id) in [("one", "aa"), ("two", "aa"), ("two", "bb")] {
-            reader.read(head(date, id, "0").as_bytes(), false, &mut known).unwrap();
+            reader
+                .read(head(date, id, "0").as_bytes(), false, &mut known)
+                .unwrap();
         }
         assert!(known.is_at(head("ten", "zz", "0").as_bytes()));
-        assert!(!known.is_at(head("ten", "zz", "7").as_bytes()), "the length steers");
-        assert!(!known.is_at(head("t\rn", "zz", "0").as_bytes()), "a line may not end elsewhere");
-        let read = reader.read(format!("{}1234567", head("six", "cc", "7")).as_bytes(), false, &mut known).unwrap();
-        assert!(matches!(read, Read::Whole { answer: Answer { body_bytes: 7, .. }, .. }));
+        assert!(
+            !known.is_at(head("ten", "zz", "7").as_bytes()),
+            "the length steers"
+        );
+        assert!(
+            !known.is_at(head("t\rn", "zz", "0").as_bytes()),
+            "a line may not end elsewhere"
+        );
+        let read = reader
+            .read(
+                format!("{}1234567", head("six", "cc", "7")).as_bytes(),
+                false,
+                &mut known,
+            )
+            .unwrap();
+        assert!(matches!(
+            read,
+            Read::Whole {
+                answer: Answer { body_bytes: 7, .. },
+                ..
+            }
+        ));
     }
 }

@@ -66,6 +66,12 @@ impl Url {
         };
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| malformed(&"it names no host"))?;
+        let has_port = uri
+            .authority()
+            .is_some_and(|authority| !authority.as_str().ends_with(host));
+        if has_port && uri.port_u16().is_none() {
+            return Err(malformed(&"its port is not a number from 0 to 65535"));
+        }
         let path_and_query = uri.path_and_query().map_or("/", |path| path.as_str());
         Ok(Self {
             tls,
@@ -102,7 +108,12 @@ impl Url {
                 Family::V4 => address.is_ipv4(),
                 Family::V6 => address.is_ipv6(),
             })
-            .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address of that family"))
+            .ok_or_else(|| {
+                std::io::Error::new(
+                    std::io::ErrorKind::NotFound,
+                    "the host has no address of that family",
+                )
+            })
     }
 }
 
@@ -163,13 +174,21 @@ mod tests {
     #[test]
     fn urls_are_read_as_they_are_typed() {
         for (text, shown, host, port) in [
-            ("http://localhost:8080/local", "http://localhost:8080/local", "localhost", 8080),
+            (
+                "http://localhost:8080/local",
+                "http://localhost:8080/local",
+                "localhost",
+                8080,
+            ),
             ("localhost:8080", "http://localhost:8080/", "localhost", 8080),
             ("http://h?x=1#part", "http://h/?x=1", "h", 80),
             ("https://[::1]:443/a%20b", "https://[::1]/a%20b", "::1", 443),
         ] {
             let url = Url::parse(text).unwrap();
-            assert_eq!((url.to_string().as_str(), url.host.as_str(), url.port), (shown, host, port));
+            assert_eq!(
+                (url.to_string().as_str(), url.host.as_str(), url.port),
+                (shown, host, port)
+            );
         }
     }
 
@@ -177,7 +196,10 @@ mod tests {
     fn what_is_no_url_is_refused_with_its_reason() {
         assert!(matches!(Url::parse("ftp://h/"), Err(UrlError::Scheme { scheme, .. }) if scheme == "ftp"));
         for text in ["", "http://", "http://h:99999/", "http://a b/"] {
-            assert!(matches!(Url::parse(text), Err(UrlError::Malformed { .. })), "{text:?}");
+            assert!(
+                matches!(Url::parse(text), Err(UrlError::Malformed { .. })),
+                "{text:?}"
+            );
         }
     }
 

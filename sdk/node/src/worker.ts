@@ -61,7 +61,13 @@ async function start(init: Init): Promise<void> {
 
 async function load(file: string | null): Promise<LoadedHandler> {
   if (file === null) throw new TypeError('the pool names no handler file');
-  return loadHandler(await import(pathToFileURL(file).href), file);
+  try {
+    return loadHandler(await import(pathToFileURL(file).href), file);
+  } catch (error) {
+    // The stack of a syntax error names no file.
+    if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
+    throw error;
+  }
 }
 
 /** The hooks of a start-up module: `onStart` or its default function, and `onStop`. */

@@ -257,6 +257,18 @@ for (const runtime of RUNTIMES) {
       });
     }
 
+    it('answers on DRAIN what it was sent, when it has no page to leave it on', async () => {
+      const peer = await Peer.start({ runtime, handler: TIMING, page: false });
+      const first = peer.request({ path: '/signal' });
+      const second = peer.request({ path: '/state' });
+      peer.send(TYPES.DRAIN, 0, 0, 0);
+      await peer.settled();
+      peer.send(TYPES.ABORT, 0, first.number, first.slot, Buffer.from([1]));
+      assert.equal((await second.answer).status, 200);
+      assert.deepEqual(await peer.exited, { code: 0, signal: null });
+      assert.match(peer.stdout, /stopped after undefined runs/);
+    });
+
     it('ends at once on DRAIN when it is idle', async () => {
       const peer = await Peer.start({ runtime, handler: TIMING });
       assert.deepEqual(await peer.stop(), { code: 0, signal: null });

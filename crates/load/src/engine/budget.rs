@@ -54,7 +54,11 @@ impl Budget {
 
     /// Whether all is used up, as far as this thread knows.
     pub(crate) fn is_spent(&self) -> bool {
-        self.held == 0 && self.left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0)
+        self.held == 0
+            && self
+                .left
+                .as_ref()
+                .is_some_and(|left| left.load(Ordering::Relaxed) == 0)
     }
 }
 

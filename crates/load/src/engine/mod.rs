@@ -20,12 +20,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::{budget::Budget, clock::Clock, thread::Thread};
 pub use self::{
     timeline::{Slice, Timeline},
     window::{LATENCY_DIGITS, LATENCY_MAX_NS, Window, latencies},
 };
-use self::{budget::Budget, clock::Clock, thread::Thread};
-use crate::{failure::Class, plan::{Load, Plan}};
+use crate::{
+    failure::Class,
+    plan::{Load, Plan},
+};
 
 /// How long a thread may take to hear a command.
 const HEARING: Duration = Duration::from_secs(10);
@@ -36,7 +39,11 @@ const TICK: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 enum Command {
     /// A new stretch of the run begins, with so many requests to send under such a load.
-    Epoch { number: u64, requests: Budget, load: Load },
+    Epoch {
+        number: u64,
+        requests: Budget,
+        load: Load,
+    },
     /// The load changes within a stretch.
     Load(Load),
     End,
@@ -59,13 +66,21 @@ impl Inbox {
     }
 
     fn put(&self, command: Command) {
-        self.commands.lock().expect("no thread panics with its commands locked").push(command);
+        self.commands
+            .lock()
+            .expect("no thread panics with its commands locked")
+            .push(command);
         // A full counter has rung already.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
     fn take(&self) -> Vec<Command> {
-        std::mem::take(&mut *self.commands.lock().expect("no thread panics with its commands locked"))
+        std::mem::take(
+            &mut *self
+                .commands
+                .lock()
+                .expect("no thread panics with its commands locked"),
+        )
     }
 }
 
@@ -73,7 +88,10 @@ impl Inbox {
 #[derive(Debug)]
 enum Notice {
     Window(Box<Window>),
-    Example { class: Class, text: String },
+    Example {
+        class: Class,
+        text: String,
+    },
     /// It has begun the stretch with this number.
     Began(u64),
     /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
@@ -141,7 +159,11 @@ impl Stretch {
     /// Whole answers a second.
     pub fn per_second(&self) -> f64 {
         let seconds = self.seconds();
-        if seconds > 0.0 { self.total.answers as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 {
+            self.total.answers as f64 / seconds
+        } else {
+            0.0
+        }
     }
 
     /// Adds what came after its end but belongs to it: answers to requests that were under way.
@@ -196,7 +218,11 @@ impl Session {
             let inbox = Inbox::new()?;
             let thread = Thread::new(plan.clone(), index, clock, inbox.clone(), sender.clone())?;
             inboxes.push(inbox);
-            threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(|| thread.run())?);
+            threads.push(
+                std::thread::Builder::new()
+                    .name(format!("load-{index}"))
+                    .spawn(|| thread.run())?,
+            );
         }
         Ok(Self {
             plan,
@@ -246,7 +272,10 @@ impl Session {
         let mut hearing = self.plan.threads;
         let until = Instant::now() + HEARING;
         while hearing > 0 {
-            match self.notices.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self
+                .notices
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(Notice::Began(number)) => hearing -= usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
                 Ok(Notice::Window(window)) => self.early.push(window),
@@ -317,7 +346,10 @@ impl Session {
         self.early.drain(..).for_each(|window| between.take(&window));
         let until = Instant::now() + self.plan.timeout;
         while self.idle < self.plan.threads {
-            match self.notices.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self
+                .notices
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) => between.take(&window),
                 Ok(Notice::Example { class, text }) => between.note_example(class, &text),

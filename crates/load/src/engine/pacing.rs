@@ -75,7 +75,7 @@ impl Pacer {
 }
 
 fn exponential(random: &mut Random, mean: f64) -> f64 {
-    -mean * (1.0 - random.unit()).ln()
+    -mean * f64::ln(1.0 - random.unit())
 }
 
 #[cfg(test)]
@@ -96,7 +96,10 @@ mod tests {
             })
             .collect();
         due.sort_unstable();
-        assert!(due.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000), "{due:?}");
+        assert!(
+            due.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000),
+            "{due:?}"
+        );
         assert_eq!(due.len(), 1001);
     }
 
@@ -105,7 +108,10 @@ mod tests {
         let mut pacer = pacer(100_000.0, Arrivals::Poisson, 0, 1);
         pacer.advance(1_000_000_000);
         let count = pacer.backlog.len();
-        assert!((99_000..101_000).contains(&count), "{count} arrivals in a second at 100,000/s");
+        assert!(
+            (99_000..101_000).contains(&count),
+            "{count} arrivals in a second at 100,000/s"
+        );
     }
 
     #[test]

@@ -95,7 +95,12 @@ impl Thread {
         notices: Sender<Notice>,
     ) -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, inbox.bell.as_fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        epoll::add(
+            &epoll,
+            inbox.bell.as_fd(),
+            epoll::EventData::new_u64(BELL),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
         let source = |lane: &crate::plan::Lane| Source::new(&lane.requests, plan.pipeline, plan.seed, index);
         let sources = plan.lanes.iter().map(source).collect();
         let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();
@@ -141,7 +146,11 @@ impl Thread {
         loop {
             let wait = self.wait();
             events.clear();
-            match epoll::wait(&self.context.epoll, rustix::buffer::spare_capacity(&mut events), Some(&wait)) {
+            match epoll::wait(
+                &self.context.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                Some(&wait),
+            ) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => panic!("the thread's own event queue failed: {error}"),
             }
@@ -177,7 +186,9 @@ impl Thread {
         let now = context.clock.now();
         let mut until = now + WAIT_MAX_NS;
         if context.active > 0 || context.in_flight > 0 {
-            until = until.min(context.next_sweep).min(context.window.start_ns + WINDOW_NS);
+            until = until
+                .min(context.next_sweep)
+                .min(context.window.start_ns + WINDOW_NS);
         }
         if let Some(pacer) = &context.pacer {
             until = until.min(pacer.next_due());
@@ -196,7 +207,11 @@ impl Thread {
     fn obey(&mut self, command: Command, now: u64) -> bool {
         match command {
             Command::Load(load) => self.set_load(load, now),
-            Command::Epoch { number, requests, load } => {
+            Command::Epoch {
+                number,
+                requests,
+                load,
+            } => {
                 self.context.publish(now);
                 self.context.epoch = number;
                 self.context.window.epoch = number;
@@ -222,7 +237,13 @@ impl Thread {
         let own = |all: usize| all / threads + usize::from(self.context.index < all % threads);
         self.context.active = own(load.connections);
         self.context.idle_told = false;
-        let pacer = Pacer::new(load.pace, self.context.index, threads, self.context.plan.seed, now);
+        let pacer = Pacer::new(
+            load.pace,
+            self.context.index,
+            threads,
+            self.context.plan.seed,
+            now,
+        );
         match (&mut self.context.pacer, pacer) {
             (Some(going), Some(next)) => going.resume(next, now),
             (pacer, next) => *pacer = next,
@@ -234,7 +255,8 @@ impl Thread {
         while self.connections.len() < self.context.active {
             let index = self.connections.len();
             let lane = (index * threads + self.context.index) % self.context.plan.lanes.len();
-            self.connections.push(Connection::new(index, lane, self.context.keeps));
+            self.connections
+                .push(Connection::new(index, lane, self.context.keeps));
         }
         if let Pace::PerConnection { per_second } = load.pace
             && before.pace != load.pace
@@ -258,7 +280,8 @@ impl Thread {
 
     fn open(&mut self, index: usize, now: u64) {
         let connection = &mut self.connections[index];
-        if connection.phase == Phase::Closed && index < self.context.active && !self.context.budget.is_spent() {
+        if connection.phase == Phase::Closed && index < self.context.active && !self.context.budget.is_spent()
+        {
             self.context.connect(connection, now);
             self.pump(index, now);
         }
@@ -284,7 +307,8 @@ impl Thread {
     }
 
     fn ready(&mut self, index: usize, flags: epoll::EventFlags) {
-        let hung_up = flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+        let hung_up =
+            flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
         let connection = &mut self.connections[index];
         let mut after = After::Goes;
         if connection.phase == Phase::Connecting && (hung_up || flags.contains(epoll::EventFlags::OUT)) {
@@ -317,9 +341,16 @@ impl Thread {
         let dropped = pacer.advance(now);
         if dropped > 0 {
             self.context.window.failures.add(Class::Dropped, dropped);
-            self.context.example(Class::Dropped, || "more requests were due and waiting than are kept".into());
+            self.context.example(Class::Dropped, || {
+                "more requests were due and waiting than are kept".into()
+            });
         }
-        while self.context.pacer.as_ref().is_some_and(|pacer| !pacer.backlog.is_empty()) {
+        while self
+            .context
+            .pacer
+            .as_ref()
+            .is_some_and(|pacer| !pacer.backlog.is_empty())
+        {
             let Some(index) = self.context.waiting.pop_front() else {
                 return;
             };
@@ -348,13 +379,21 @@ impl Thread {
             let connection = &mut self.connections[index];
             let after = match (connection.phase, connection.in_flight.front()) {
                 (Phase::Connecting, _) if now - connection.since >= connect_timeout => {
-                    self.context.connect_failed(connection, Class::ConnectTimeout, "the connection was not open in time")
+                    self.context.connect_failed(
+                        connection,
+                        Class::ConnectTimeout,
+                        "the connection was not open in time",
+                    )
                 }
                 (Phase::Open, Some(sent)) if now.saturating_sub(sent.at) >= timeout => {
                     for sent in &connection.in_flight {
-                        self.context.window.latency.saturating_record(now.saturating_sub(sent.due));
+                        self.context
+                            .window
+                            .latency
+                            .saturating_record(now.saturating_sub(sent.due));
                     }
-                    self.context.close(connection, Class::Timeout, "no whole answer within the time-out")
+                    self.context
+                        .close(connection, Class::Timeout, "no whole answer within the time-out")
                 }
                 _ => continue,
             };
@@ -376,7 +415,8 @@ impl Context {
                 return;
             }
         };
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(connection.index as u64);
         epoll::add(&self.epoll, transport.as_fd(), data, flags).expect("a new socket can be watched");
         connection.transport = Some(transport);
@@ -387,7 +427,10 @@ impl Context {
 
     /// The attempt to connect has ended.
     fn connected(&mut self, connection: &mut Connection, now: u64) -> After {
-        let transport = connection.transport.as_ref().expect("a connection that is being made has a socket");
+        let transport = connection
+            .transport
+            .as_ref()
+            .expect("a connection that is being made has a socket");
         match transport.connected() {
             Ok(()) => {
                 self.opened(connection, now);
@@ -419,7 +462,11 @@ impl Context {
 
     /// Sends as many requests as the load and the connection allow.
     fn fill(&mut self, connection: &mut Connection, now: u64) -> After {
-        if connection.phase != Phase::Open || connection.ending || !connection.unsent.is_empty() || connection.index >= self.active {
+        if connection.phase != Phase::Open
+            || connection.ending
+            || !connection.unsent.is_empty()
+            || connection.index >= self.active
+        {
             return After::Goes;
         }
         let mut room = self.plan.pipeline - connection.in_flight.len();
@@ -484,7 +531,10 @@ impl Context {
         self.in_flight += count;
         self.window.sent += count as u64;
         self.window.bytes_out += bytes.len() as u64;
-        let transport = connection.transport.as_ref().expect("an open connection has a socket");
+        let transport = connection
+            .transport
+            .as_ref()
+            .expect("an open connection has a socket");
         match transport.send(bytes) {
             Ok(sent) if sent == bytes.len() => After::Goes,
             Ok(sent) => {
@@ -501,7 +551,10 @@ impl Context {
 
     /// Writes what the socket did not take before.
     fn flush(&mut self, connection: &mut Connection, now: u64) -> After {
-        let transport = connection.transport.as_ref().expect("an open connection has a socket");
+        let transport = connection
+            .transport
+            .as_ref()
+            .expect("an open connection has a socket");
         match transport.send(&connection.unsent) {
             Ok(sent) => {
                 connection.unsent.drain(..sent);
@@ -526,13 +579,22 @@ impl Context {
 
     fn receive(&mut self, connection: &mut Connection, hung_up: bool) -> After {
         loop {
-            let transport = connection.transport.as_ref().expect("an open connection has a socket");
+            let transport = connection
+                .transport
+                .as_ref()
+                .expect("an open connection has a socket");
             let received = match transport.receive(&mut self.scratch) {
                 Ok(0) => return self.ended(connection),
                 Ok(received) => received,
                 Err(Errno::AGAIN) => return After::Goes,
                 Err(Errno::INTR) => continue,
-                Err(error) => return self.close(connection, Class::Reset, &format!("the connection was reset: {error}")),
+                Err(error) => {
+                    return self.close(
+                        connection,
+                        Class::Reset,
+                        &format!("the connection was reset: {error}"),
+                    );
+                }
             };
             let now = self.clock.now();
             let after = self.take(connection, received, now);
@@ -541,7 +603,11 @@ impl Context {
             }
             if received < self.scratch.len() {
                 // Less than was asked for: the socket is empty, and an end that is known needs no further read.
-                return if hung_up { self.ended(connection) } else { After::Goes };
+                return if hung_up {
+                    self.ended(connection)
+                } else {
+                    After::Goes
+                };
             }
         }
     }
@@ -551,10 +617,17 @@ impl Context {
         let mut at = 0;
         while at < received {
             let Some(&sent) = connection.in_flight.front() else {
-                return self.close(connection, Class::Unsolicited, "bytes came that no request asked for");
+                return self.close(
+                    connection,
+                    Class::Unsolicited,
+                    "bytes came that no request asked for",
+                );
             };
             let known = &mut self.known[connection.lane];
-            match connection.reader.read(&self.scratch[at..received], sent.head_only, known) {
+            match connection
+                .reader
+                .read(&self.scratch[at..received], sent.head_only, known)
+            {
                 Ok(Read::Partial) => break,
                 Ok(Read::Whole { used, answer }) => {
                     at += used;
@@ -566,7 +639,8 @@ impl Context {
         }
         let over = connection.in_flight.is_empty();
         let served = self.plan.requests_per_connection;
-        if over && (connection.ending || (served > 0 && connection.carried >= served)) && self.plan.keep_alive {
+        if over && (connection.ending || (served > 0 && connection.carried >= served)) && self.plan.keep_alive
+        {
             return self.reopen(connection);
         }
         self.fill(connection, now)
@@ -586,7 +660,9 @@ impl Context {
         connection.ending |= !answer.keep_alive;
         if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
-            self.example(Class::Status, || format!("an answer has status {}", answer.status));
+            self.example(Class::Status, || {
+                format!("an answer has status {}", answer.status)
+            });
         } else if let Some(kept) = &connection.reader.kept
             && let Err(unexpected) = self.plan.expect.check_body(&kept.body)
         {
@@ -607,9 +683,17 @@ impl Context {
             return self.reopen(connection);
         }
         if connection.reader.is_inside() {
-            self.close(connection, Class::Truncated, "the connection was closed in the middle of an answer")
+            self.close(
+                connection,
+                Class::Truncated,
+                "the connection was closed in the middle of an answer",
+            )
         } else {
-            self.close(connection, Class::ClosedEarly, "the connection was closed before an answer began")
+            self.close(
+                connection,
+                Class::ClosedEarly,
+                "the connection was closed before an answer began",
+            )
         }
     }
 

@@ -34,7 +34,9 @@ impl Slice {
         self.answers += other.answers;
         self.failures += other.failures;
         self.bytes_in += other.bytes_in;
-        self.latency.add(&other.latency).expect("all histograms have the same bounds");
+        self.latency
+            .add(&other.latency)
+            .expect("all histograms have the same bounds");
     }
 }
 
@@ -79,7 +81,9 @@ impl Timeline {
         slice.bytes_in += window.bytes_in;
         for recorded in window.latency.iter_recorded() {
             let count = u32::try_from(recorded.count_at_value()).unwrap_or(u32::MAX);
-            slice.latency.saturating_record_n(recorded.value_iterated_to(), count);
+            slice
+                .latency
+                .saturating_record_n(recorded.value_iterated_to(), count);
         }
     }
 
@@ -109,8 +113,18 @@ mod tests {
             timeline.add(&window);
         }
         assert!(timeline.slices.len() <= SLICES_MAX);
-        assert_eq!(timeline.slices.iter().map(|slice| slice.answers).sum::<u64>(), 9_999 * 5_000);
-        assert_eq!(timeline.slices.iter().map(|slice| slice.latency.len()).sum::<u64>(), 10_000);
+        assert_eq!(
+            timeline.slices.iter().map(|slice| slice.answers).sum::<u64>(),
+            9_999 * 5_000
+        );
+        assert_eq!(
+            timeline
+                .slices
+                .iter()
+                .map(|slice| slice.latency.len())
+                .sum::<u64>(),
+            10_000
+        );
         assert_eq!(timeline.slice_ns, 64 * WINDOW_NS);
     }
 }

@@ -83,24 +83,23 @@ impl Window {
         self.failures.add(class, 1);
     }
 
-    /// Whether it says anything.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sent == 0 && self.answers == 0 && self.connects == 0 && self.failures.total() == 0
-    }
-
     /// Adds what another has measured.
     pub fn merge(&mut self, other: &Self) {
         self.start_ns = self.start_ns.min(other.start_ns);
         self.end_ns = self.end_ns.max(other.end_ns);
         self.sent += other.sent;
         self.answers += other.answers;
-        self.latency.add(&other.latency).expect("all histograms have the same bounds");
+        self.latency
+            .add(&other.latency)
+            .expect("all histograms have the same bounds");
         match (&mut self.service, &other.service) {
             (Some(mine), Some(theirs)) => mine.add(theirs).expect("all histograms have the same bounds"),
             (none @ None, Some(theirs)) => *none = Some(theirs.clone()),
             (_, None) => {}
         }
-        self.connecting.add(&other.connecting).expect("all histograms have the same bounds");
+        self.connecting
+            .add(&other.connecting)
+            .expect("all histograms have the same bounds");
         for &(status, count) in &other.statuses {
             match self.statuses.iter_mut().find(|(known, _)| *known == status) {
                 Some((_, mine)) => *mine += count,

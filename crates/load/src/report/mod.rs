@@ -1,5 +1,11 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
+mod course;
+#[cfg(test)]
+mod fixture;
+pub mod text;
+mod words;
+
 use hdrhistogram::Histogram;
 
 use crate::{
@@ -82,6 +88,24 @@ pub struct Run {
     pub server: Option<String>,
 }
 
+/// How a report is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The percentiles of latency that are shown, each from 0 to 100, in this order.
+    pub percentiles: Vec<f64>,
+    /// Whether text may be coloured. The caller knows the terminal, and whether its user wants colour at all.
+    pub colour: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            percentiles: vec![50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99],
+            colour: false,
+        }
+    }
+}
+
 /// How often something failed, and how it looked the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -133,5 +157,22 @@ impl Report {
             warm_up_requests: 0,
             interrupted: measured.interrupted,
         }
+    }
+
+    /// Failures of all classes.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|failure| failure.count).sum()
+    }
+
+    /// Everything that was asked for and has come to an end: answers, and what failed without one.
+    pub fn asked(&self) -> u64 {
+        let unanswered = self.failures.iter().filter(|failure| !failure.class.has_answer());
+        self.answers + unanswered.map(|failure| failure.count).sum::<u64>()
+    }
+
+    /// CPU time of the generator for each answer within the measured time, in nanoseconds. `None` without answers.
+    pub fn generator_ns_per_answer(&self) -> Option<f64> {
+        let answers = self.per_second * self.seconds;
+        (answers >= 1.0).then(|| self.cpu_seconds * 1e9 / answers)
     }
 }

@@ -79,7 +79,9 @@ impl Parts {
         }
         let mut bytes = Vec::with_capacity(256 + self.body.len());
         let mut line = |parts: &[&str]| {
-            parts.iter().for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+            parts
+                .iter()
+                .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
             bytes.extend_from_slice(b"\r\n");
         };
         line(&[&self.method, " ", &self.path_and_query, " HTTP/1.1"]);
@@ -88,8 +90,15 @@ impl Parts {
             check_text(name, value)?;
             line(&[name, ": ", value]);
         }
-        let has = |name: &str| self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-        let may_have_body = !matches!(self.method.as_str(), "GET" | "HEAD" | "DELETE" | "OPTIONS" | "TRACE");
+        let has = |name: &str| {
+            self.fields
+                .iter()
+                .any(|(known, _)| known.eq_ignore_ascii_case(name))
+        };
+        let may_have_body = !matches!(
+            self.method.as_str(),
+            "GET" | "HEAD" | "DELETE" | "OPTIONS" | "TRACE"
+        );
         if (!self.body.is_empty() || may_have_body) && !has("content-length") && !has("transfer-encoding") {
             line(&["content-length: ", &self.body.len().to_string()]);
         }

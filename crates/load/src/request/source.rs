@@ -11,8 +11,17 @@ pub(crate) struct Source {
 #[derive(Debug)]
 enum Kind {
     /// The bytes of one request, so often in a row that one write can carry a whole pipeline.
-    Same { repeated: Vec<u8>, each: usize, head_only: bool },
-    Several { messages: std::sync::Arc<[Message]>, order: Order, next: usize, random: Random },
+    Same {
+        repeated: Vec<u8>,
+        each: usize,
+        head_only: bool,
+    },
+    Several {
+        messages: std::sync::Arc<[Message]>,
+        order: Order,
+        next: usize,
+        random: Random,
+    },
 }
 
 /// What was put out by [`Source::next`].
@@ -43,7 +52,16 @@ impl Source {
     /// The bytes of the next `count` requests when all are the same.
     pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
         match &self.kind {
-            Kind::Same { repeated, each, head_only } => Some((&repeated[..count * each], Put { head_only: *head_only })),
+            Kind::Same {
+                repeated,
+                each,
+                head_only,
+            } => Some((
+                &repeated[..count * each],
+                Put {
+                    head_only: *head_only,
+                },
+            )),
             Kind::Several { .. } => None,
         }
     }
@@ -51,18 +69,31 @@ impl Source {
     /// Appends the next request.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Put {
         match &mut self.kind {
-            Kind::Same { repeated, each, head_only } => {
+            Kind::Same {
+                repeated,
+                each,
+                head_only,
+            } => {
                 out.extend_from_slice(&repeated[..*each]);
-                Put { head_only: *head_only }
+                Put {
+                    head_only: *head_only,
+                }
             }
-            Kind::Several { messages, order, next, random } => {
+            Kind::Several {
+                messages,
+                order,
+                next,
+                random,
+            } => {
                 let at = match order {
                     Order::InTurn => std::mem::replace(next, (*next + 1) % messages.len()),
                     Order::Random => random.below(messages.len()),
                 };
                 let message = &messages[at];
                 out.extend_from_slice(&message.bytes);
-                Put { head_only: message.head_only }
+                Put {
+                    head_only: message.head_only,
+                }
             }
         }
     }

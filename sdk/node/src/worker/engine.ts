@@ -85,6 +85,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #now = 0;
   #ringing = false;
   #draining = false;
+  #stopping = false;
   #ended = false;
   #idle: (() => void)[] = [];
   #droppedLogs = 0;
@@ -105,15 +106,22 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#context = context;
     this.#handle = handle;
     this.#stopHooks = stopHooks;
-    if (this.#draining) void this.#stop();
+    this.#stopIfDone();
   }
 
   /** Finishes what is claimed, runs the stop hooks and ends the process with status 0. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
-    this.#inbox = [];
-    if (this.#running === 0 && this.#handle !== null) void this.#stop();
+    // Without a page the server counts every job it has sent as begun, and gives it to nobody else.
+    if (this.#page !== null) this.#inbox = [];
+    if (this.#handle !== null) this.#stopIfDone();
+  }
+
+  #stopIfDone(): void {
+    if (!this.#draining || this.#stopping || this.#running > 0 || this.#inbox.length > 0) return;
+    this.#stopping = true;
+    void this.#stop();
   }
 
   async #stop(): Promise<void> {
@@ -162,7 +170,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
         const slot = readU32(bytes, at + 12);
         if (type !== REQUEST) this.#control(type, flags, number, slot, bytes, start, next);
         else if (this.#free && this.#inbox.length === 0) this.#run(bytes, start, next, flags, number, slot, received);
-        else if (!this.#draining) this.#inbox.push({ bytes, at: start, end: next, flags, number, slot, received });
+        else if (!this.#draining || this.#page === null) this.#inbox.push({ bytes, at: start, end: next, flags, number, slot, received });
       }
       at = next;
     }
@@ -205,7 +213,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   /** Whether another job may be claimed: one place is free, and no finished answer waits in our own memory. */
   get #free(): boolean {
-    return this.#running < this.#concurrency && this.link.backlog === 0 && !this.#draining;
+    return this.#running < this.#concurrency && this.link.backlog === 0 && (!this.#draining || this.#page === null);
   }
 
   /** Starts what waited, as far as there is room now. */
@@ -326,12 +334,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     job.end();
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
-      if (this.#draining && this.#running === 0) void this.#stop();
+      this.#stopIfDone();
       return;
     }
     this.#jobs.delete(job.slot);
-    if (this.#draining && this.#running === 0) void this.#stop();
-    else this.#pump();
+    this.#pump();
+    this.#stopIfDone();
   }
 
   /** Rings after the microtasks that are due: they may bring more answers. */

@@ -1,0 +1,223 @@
+//! Two finished runs with fixed figures that fit each other, for the tests of everything that writes reports. Only exact
+//! arithmetic goes into them, so that every machine gets the same text.
+
+use hdrhistogram::Histogram;
+
+use super::{Failure, Report, Run};
+use crate::{
+    engine::{LATENCY_MAX_NS, Slice, Timeline, latencies},
+    failure::Class,
+    plan::{Arrivals, Load, Pace},
+};
+
+/// Points at which the distribution of latencies is taken.
+const POINTS: u64 = 23_700;
+/// Slices of the timeline: 10 seconds by 100 milliseconds.
+const SLICES: u64 = 100;
+/// The slice in which the server stalls.
+const STALLED: u64 = 60;
+const TIMEOUT_NS: u64 = 2_000_000_000;
+
+/// The latency below which the part `q` of all lies: 213 us for a half, 1.04 ms for 99 %, 270 us on average.
+fn latency_ns(q: f64) -> u64 {
+    (150_000.0 + 90_000.0 * q / (1.0 - q).sqrt()) as u64
+}
+
+/// The middle of the part with this number.
+fn middle(at: u64, of: u64) -> f64 {
+    (at as f64 + 0.5) / of as f64
+}
+
+fn slice(at: u64) -> Slice {
+    let change = (at / 2 * 37) % 41 * 15;
+    let mut answers = if at.is_multiple_of(2) {
+        23_790 + change
+    } else {
+        23_790 - change
+    };
+    let mut slowness = 1;
+    let mut failures = 0;
+    if at == STALLED {
+        answers -= 9_000;
+        slowness = 12;
+        failures = 17;
+    }
+    let mut latency = Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid");
+    for point in 0..1_000 {
+        let count = answers / 1_000 + u64::from(point < answers % 1_000);
+        latency.saturating_record_n(latency_ns(middle(point, 1_000)) * slowness, count as u32);
+    }
+    Slice {
+        answers,
+        failures,
+        bytes_in: answers * 149,
+        latency,
+    }
+}
+
+impl Report {
+    /// A closed load of 64 connections for 10 seconds: 2,370,000 answers, and a few failures while the server stalled once.
+    pub(crate) fn example() -> Self {
+        let answers = 100 * POINTS;
+        let (timeouts, resets, refusals) = (2, 3, 12);
+        let mut latency_ns_of_all = latencies();
+        for point in 0..POINTS {
+            latency_ns_of_all.saturating_record_n(latency_ns(middle(point, POINTS)), 100);
+        }
+        latency_ns_of_all.saturating_record_n(TIMEOUT_NS, timeouts);
+        let mut connecting_ns =
+            Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid");
+        (0..67).for_each(|at| connecting_ns.saturating_record(60_000 + at * 4_000));
+        let sent = answers + timeouts + resets;
+        let failure = |class, count, example: &str| Failure {
+            class,
+            count,
+            example: Some(example.to_owned()),
+        };
+        Self {
+            run: Run {
+                title: Some("local route".into()),
+                urls: vec!["http://localhost:8080/local?a=1&b=<2>".into()],
+                method: "GET".into(),
+                body_bytes: 0,
+                threads: 2,
+                connections: 64,
+                pipeline: 1,
+                keep_alive: true,
+                load: Some(Load {
+                    connections: 64,
+                    pace: Pace::Closed,
+                }),
+                duration_seconds: Some(10.0),
+                requests: None,
+                started_unix_ms: 1_760_000_000_000,
+                server: Some("nginx/1.24.0".into()),
+            },
+            seconds: 10.0,
+            sent,
+            answers,
+            per_second: 237_000.0,
+            bytes_in: answers * 149,
+            body_bytes_in: answers * 12,
+            bytes_out: sent * 78,
+            connects: 67,
+            latency_ns: latency_ns_of_all,
+            service_ns: None,
+            connecting_ns,
+            statuses: vec![(200, answers - refusals), (503, refusals)],
+            failures: vec![
+                failure(
+                    Class::Reset,
+                    resets,
+                    "connection 17: the other side reset it with 1 answer due",
+                ),
+                failure(
+                    Class::Timeout,
+                    timeouts,
+                    "connection 4: no whole answer within 2 s",
+                ),
+                failure(
+                    Class::Status,
+                    refusals,
+                    "503; the body is `<p>busy & \"full\"</p>`",
+                ),
+            ],
+            timeline: Timeline {
+                start_ns: 500_000_000,
+                slice_ns: 100_000_000,
+                slices: (0..SLICES).map(slice).collect(),
+            },
+            lag_max_ns: 0,
+            cpu_seconds: 8.7,
+            warm_up_requests: 212_004,
+            interrupted: false,
+        }
+    }
+
+    /// The same load as an open one: 240,000 requests a second at random over 128 connections, of which some waited and some were
+    /// dropped.
+    pub(crate) fn example_open() -> Self {
+        let mut report = Self::example();
+        report.run.title = None;
+        report.run.connections = 128;
+        report.run.load = Some(Load {
+            connections: 128,
+            pace: Pace::Open {
+                per_second: 240_000.0,
+                arrivals: Arrivals::Poisson,
+            },
+        });
+        let mut due = latencies();
+        for point in 0..POINTS {
+            let waited = if point % 100 == 99 { 40_000_000 } else { 0 };
+            due.saturating_record_n(latency_ns(middle(point, POINTS)) + waited, 100);
+        }
+        due.saturating_record_n(TIMEOUT_NS, 2);
+        report.service_ns = Some(std::mem::replace(&mut report.latency_ns, due));
+        report.lag_max_ns = 41_250_000;
+        report.failures.push(Failure {
+            class: Class::Dropped,
+            count: 29_995,
+            example: Some("more than 65536 requests were due and not sent".into()),
+        });
+        report
+    }
+}
+
+/// Compares a text with the file of that name under `tests/golden`. With `UPDATE_GOLDEN` set it writes the file instead: what has
+/// changed in it is then for the reader of the change to judge.
+pub(crate) fn assert_golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().expect("it has a folder")).expect("the folder can be made");
+        std::fs::write(&path, text).expect("the file can be written");
+    }
+    let expected =
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    for (at, (found, expected)) in text.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(
+            found,
+            expected,
+            "line {} is another one than in {}",
+            at + 1,
+            path.display()
+        );
+    }
+    assert!(
+        text == expected,
+        "{} differs in its length or its line ends",
+        path.display()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one tool's form leaves out another's shows, so the figures must agree.
+    #[test]
+    fn the_example_agrees_with_itself() {
+        let report = Report::example();
+        let failed: u64 = report.failures.iter().map(|failure| failure.count).sum();
+        let slices = &report.timeline.slices;
+        assert_eq!(
+            slices.iter().map(|slice| slice.answers).sum::<u64>(),
+            report.answers
+        );
+        assert_eq!(slices.iter().map(|slice| slice.failures).sum::<u64>(), failed);
+        assert_eq!(
+            slices.iter().map(|slice| slice.bytes_in).sum::<u64>(),
+            report.bytes_in
+        );
+        assert!(slices.iter().all(|slice| slice.latency.len() == slice.answers));
+        assert_eq!(
+            report.statuses.iter().map(|(_, count)| count).sum::<u64>(),
+            report.answers
+        );
+        assert_eq!(report.latency_ns.len(), report.answers + 2);
+        let little = report.per_second * report.latency_ns.mean() / 1e9;
+        assert!((little - 64.0).abs() < 1.0, "{little} requests under way");
+    }
+}

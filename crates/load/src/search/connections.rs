@@ -1,0 +1,288 @@
+//! The best number of connections under a closed load: the smallest that brings as good as all of the throughput there is. More of
+//! them only make each other wait.
+
+use std::time::Duration;
+
+use super::{Point, try_load};
+use crate::{
+    engine::Session,
+    plan::{Load, Pace},
+    request::Random,
+};
+
+/// How connections are searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep {
+    /// Most connections that are tried.
+    pub connections_max: usize,
+    /// Time before each measurement.
+    pub settle: Duration,
+    /// Time of each measurement.
+    pub measure: Duration,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            settle: Duration::from_millis(300),
+            measure: Duration::from_millis(1500),
+        }
+    }
+}
+
+/// What a sweep has found.
+#[derive(Clone, Debug)]
+pub struct Best {
+    /// Everything that was tried, by connections; repeated ones as their mean.
+    pub curve: Vec<Point>,
+    /// The place of the chosen one in the curve.
+    pub chosen: usize,
+    /// Why it was chosen.
+    pub reason: String,
+    /// Where a server that works on requests in parallel without any cost would level off: its highest throughput times the
+    /// latency of a single connection.
+    pub knee: f64,
+}
+
+/// Throughput below this part of the best counts as falling.
+const FALLING: f64 = 0.97;
+/// Throughput above this part of the best counts as all there is.
+const ENOUGH: f64 = 0.99;
+/// Failures that end the sweep.
+const FAILED_MAX: f64 = 0.001;
+/// Rounds in which the best few are measured again.
+const ROUNDS: usize = 2;
+
+/// Sweeps the number of connections. `watch` sees each point as it is measured.
+pub fn best_connections(session: &mut Session, sweep: Sweep, watch: &mut dyn FnMut(&Point)) -> Best {
+    let mut curve = Curve::default();
+    let mut measure = |connections: usize, curve: &mut Curve| {
+        let load = Load {
+            connections,
+            pace: Pace::Closed,
+        };
+        let point = Point::of(&try_load(session, load, sweep.settle, sweep.measure));
+        watch(&point);
+        curve.add(connections, point);
+        curve.mean(connections)
+    };
+    let (mut connections, mut falling) = (1, 0);
+    let mut errors_at = None;
+    while connections <= sweep.connections_max && falling < 2 {
+        let point = measure(connections, &mut curve);
+        if point.failed > FAILED_MAX {
+            errors_at = Some(connections);
+            break;
+        }
+        falling = if point.per_second < FALLING * curve.best().1.per_second {
+            falling + 1
+        } else {
+            0
+        };
+        connections *= 2;
+    }
+    // Between the neighbours of the best, until they are next to it or an eighth apart.
+    loop {
+        let best = curve.best().0;
+        let Some(next) = curve.gap_beside(best) else {
+            break;
+        };
+        let point = measure(next, &mut curve);
+        if point.failed > FAILED_MAX {
+            errors_at.get_or_insert(next);
+            break;
+        }
+    }
+    let mut random = Random::new(session.plan().seed);
+    for _ in 0..ROUNDS {
+        let mut again = curve.best_few();
+        while !again.is_empty() {
+            let connections = again.swap_remove(random.below(again.len()));
+            let load = Load {
+                connections,
+                pace: Pace::Closed,
+            };
+            let point = Point::of(&try_load(session, load, sweep.settle, sweep.measure));
+            watch(&point);
+            curve.add(connections, point);
+        }
+    }
+    curve.choose(errors_at)
+}
+
+/// What was measured at each number of connections.
+#[derive(Debug, Default)]
+struct Curve {
+    points: std::collections::BTreeMap<usize, Vec<Point>>,
+}
+
+impl Curve {
+    fn add(&mut self, connections: usize, point: Point) {
+        self.points.entry(connections).or_default().push(point);
+    }
+
+    /// The mean of what was measured at a number of connections.
+    fn mean(&self, connections: usize) -> Point {
+        let points = &self.points[&connections];
+        let count = points.len() as f64;
+        let mut middle = points[points.len() / 2].clone();
+        middle.per_second = points.iter().map(|point| point.per_second).sum::<f64>() / count;
+        middle.failed = points.iter().map(|point| point.failed).sum::<f64>() / count;
+        middle
+    }
+
+    fn all(&self) -> Vec<(usize, Point)> {
+        self.points
+            .keys()
+            .map(|&connections| (connections, self.mean(connections)))
+            .collect()
+    }
+
+    /// The one with the highest throughput among those without failures, or among all.
+    fn best(&self) -> (usize, Point) {
+        let all = self.all();
+        let fast = |points: &mut dyn Iterator<Item = &(usize, Point)>| {
+            points
+                .max_by(|a, b| a.1.per_second.total_cmp(&b.1.per_second))
+                .cloned()
+        };
+        fast(&mut all.iter().filter(|(_, point)| point.failed <= FAILED_MAX))
+            .or_else(|| fast(&mut all.iter()))
+            .expect("something was measured")
+    }
+
+    fn best_few(&self) -> Vec<usize> {
+        let mut all = self.all();
+        all.retain(|(_, point)| point.failed <= FAILED_MAX);
+        all.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
+        all.iter().take(3).map(|(connections, _)| *connections).collect()
+    }
+
+    /// A number between this one and a measured neighbour that is more than an eighth away.
+    fn gap_beside(&self, best: usize) -> Option<usize> {
+        let below = self
+            .points
+            .range(..best)
+            .next_back()
+            .map(|(&connections, _)| connections);
+        let above = self
+            .points
+            .range(best + 1..)
+            .next()
+            .map(|(&connections, _)| connections);
+        let least = (best / 8).max(1);
+        [below.map(|below| (below, best)), above.map(|above| (best, above))]
+            .into_iter()
+            .flatten()
+            .filter(|(low, high)| high - low > least)
+            .max_by_key(|(low, high)| high - low)
+            .map(|(low, high)| low + (high - low) / 2)
+    }
+
+    fn choose(&self, errors_at: Option<usize>) -> Best {
+        let all = self.all();
+        let (fastest, top) = self.best();
+        let chosen = all
+            .iter()
+            .position(|(_, point)| point.failed <= FAILED_MAX && point.per_second >= ENOUGH * top.per_second)
+            .unwrap_or_else(|| {
+                all.iter()
+                    .position(|(connections, _)| *connections == fastest)
+                    .unwrap_or(0)
+            });
+        let connections = all[chosen].0;
+        let mut reason = if connections == fastest {
+            format!(
+                "{connections} connections bring the highest throughput, {:.0} requests/s",
+                top.per_second
+            )
+        } else {
+            format!(
+                "{connections} connections bring {:.0} requests/s, within 1 % of the highest, {:.0} at {fastest}",
+                all[chosen].1.per_second, top.per_second
+            )
+        };
+        match (errors_at, all.last()) {
+            (Some(errors_at), _) => reason += &format!("; from {errors_at} on requests fail"),
+            (None, Some((last, point))) if point.per_second < FALLING * top.per_second => {
+                reason += &format!("; {last} bring only {:.0}", point.per_second);
+            }
+            (None, Some((last, _))) if *last == connections => {
+                reason += "; more were not tried and may bring more";
+            }
+            _ => reason += "; more bring no more",
+        }
+        let fastest_answer = all.iter().map(|(_, point)| point.p50_ns).min().unwrap_or(0);
+        Best {
+            knee: top.per_second * fastest_answer as f64 / 1e9,
+            curve: all.into_iter().map(|(_, point)| point).collect(),
+            chosen,
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(usize, f64, f64)]) -> Curve {
+        let mut curve = Curve::default();
+        for &(connections, per_second, failed) in points {
+            let load = Load {
+                connections,
+                pace: Pace::Closed,
+            };
+            let point = Point {
+                load,
+                per_second,
+                p50_ns: 100_000 * connections as u64,
+                p99_ns: 0,
+                failed,
+            };
+            curve.add(connections, point);
+        }
+        curve
+    }
+
+    #[test]
+    fn the_smallest_number_that_is_as_good_as_the_best_is_chosen() {
+        let best = curve(&[
+            (1, 10.0, 0.0),
+            (2, 50.0, 0.0),
+            (4, 99.5, 0.0),
+            (8, 100.0, 0.0),
+            (16, 80.0, 0.0),
+        ])
+        .choose(None);
+        assert_eq!(best.curve[best.chosen].load.connections, 4);
+        assert!(
+            best.reason.contains("within 1 %") && best.reason.contains("16 bring only 80"),
+            "{}",
+            best.reason
+        );
+    }
+
+    #[test]
+    fn what_fails_is_never_chosen() {
+        let best = curve(&[(1, 10.0, 0.0), (2, 20.0, 0.0), (4, 900.0, 0.5)]).choose(Some(4));
+        assert_eq!(best.curve[best.chosen].load.connections, 2);
+        assert!(
+            best.reason.ends_with("from 4 on requests fail"),
+            "{}",
+            best.reason
+        );
+    }
+
+    #[test]
+    fn gaps_beside_the_best_are_halved_until_they_are_small() {
+        let mut curve = curve(&[(16, 1.0, 0.0), (32, 3.0, 0.0), (64, 2.0, 0.0)]);
+        let mut tried = Vec::new();
+        while let Some(next) = curve.gap_beside(32) {
+            tried.push(next);
+            curve.add(next, curve.mean(16));
+        }
+        assert_eq!(tried, [48, 40, 24, 36, 28]);
+    }
+}

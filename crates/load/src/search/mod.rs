@@ -1,0 +1,54 @@
+//! Measurements that choose the next one themselves: the best number of connections, the highest rate that keeps a promise.
+
+mod connections;
+mod rate;
+
+pub use self::{
+    connections::{Best, Sweep, best_connections},
+    rate::{Promise, RateSearch, Sustained, highest_rate},
+};
+
+use std::time::Duration;
+
+use crate::engine::{Session, Stretch, Until};
+use crate::plan::Load;
+
+/// One load that was tried, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The load.
+    pub load: Load,
+    /// Whole answers a second.
+    pub per_second: f64,
+    /// Median latency in nanoseconds.
+    pub p50_ns: u64,
+    /// Its 99th percentile in nanoseconds.
+    pub p99_ns: u64,
+    /// Failures as a part of everything that was asked for, from 0 to 1.
+    pub failed: f64,
+}
+
+impl Point {
+    fn of(stretch: &Stretch) -> Self {
+        let total = &stretch.total;
+        let failures = total.failures.total();
+        Self {
+            load: stretch.load,
+            per_second: stretch.per_second(),
+            p50_ns: total.latency.value_at_quantile(0.5),
+            p99_ns: total.latency.value_at_quantile(0.99),
+            failed: failures as f64 / (total.answers + failures).max(1) as f64,
+        }
+    }
+}
+
+/// Lets a load settle, then measures it.
+fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
+    let until = |duration| Until {
+        duration: Some(duration),
+        requests: None,
+        keep_going: true,
+    };
+    session.measure(load, until(settle), &mut |_| {});
+    session.measure(load, until(measure), &mut |_| {})
+}

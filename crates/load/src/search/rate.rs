@@ -1,0 +1,167 @@
+//! The highest rate of an open load at which a promise is kept. Rates rise until it is broken, then the limit is closed in on, and
+//! what was found is confirmed by a longer run.
+
+use std::time::Duration;
+
+use super::{Point, try_load};
+use crate::{
+    engine::Session,
+    plan::{Arrivals, Load, Pace},
+};
+
+/// What must hold at a rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// Quantiles of the latency, from 0 to 1, and the most nanoseconds each may be.
+    pub latencies: Vec<(f64, u64)>,
+    /// The part of requests that may fail, from 0 to 1.
+    pub failed_max: f64,
+}
+
+/// How the rate is searched.
+#[derive(Clone, Copy, Debug)]
+pub struct RateSearch {
+    /// Connections that the load may use.
+    pub connections: usize,
+    /// How requests are spread.
+    pub arrivals: Arrivals,
+    /// The first rate that is tried.
+    pub first_per_second: f64,
+    /// Time before each measurement.
+    pub settle: Duration,
+    /// Shortest time of each measurement; it grows until the promise's quantiles have samples enough.
+    pub measure: Duration,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug)]
+pub struct Sustained {
+    /// The highest rate at which the promise was kept, and again when it was confirmed; `None` when even the first was too much.
+    pub per_second: Option<f64>,
+    /// The confirming run.
+    pub confirmed: Option<Point>,
+    /// Every rate tried, in order, and why the promise was broken there.
+    pub tried: Vec<(Point, Option<String>)>,
+}
+
+/// Part of a rate that must have been carried.
+const ACHIEVED: f64 = 0.99;
+/// The search ends when the limit is known to this part.
+const PRECISION: f64 = 0.02;
+/// Samples beyond a quantile that a measurement needs.
+const SAMPLES: f64 = 10.0;
+/// Most rates that are tried.
+const TRIES_MAX: usize = 40;
+/// Longest single measurement.
+const MEASURE_MAX: Duration = Duration::from_secs(60);
+
+/// Searches the highest rate. `watch` sees each one as it is measured.
+pub fn highest_rate(
+    session: &mut Session,
+    search: RateSearch,
+    promise: &Promise,
+    watch: &mut dyn FnMut(&Point, Option<&str>),
+) -> Sustained {
+    let mut tried = Vec::new();
+    let mut try_rate = |per_second: f64, times: u32, tried: &mut Vec<(Point, Option<String>)>| {
+        let load = Load {
+            connections: search.connections,
+            pace: Pace::Open {
+                per_second,
+                arrivals: search.arrivals,
+            },
+        };
+        let measure = promise.time_at(per_second).max(search.measure).min(MEASURE_MAX) * times;
+        let stretch = try_load(session, load, search.settle, measure);
+        // What still waits must not be taken for load of the next rate.
+        session.measure(Load::PAUSED, drained(search.settle), &mut |_| {});
+        let point = Point::of(&stretch);
+        let broken = promise.broken(&stretch.total.latency, &point, per_second);
+        watch(&point, broken.as_deref());
+        let kept = broken.is_none();
+        tried.push((point, broken));
+        kept
+    };
+    let (mut kept, mut broken) = (None, None);
+    let mut rate = search.first_per_second;
+    while tried.len() < TRIES_MAX {
+        if try_rate(rate, 1, &mut tried) {
+            kept = Some(rate);
+        } else {
+            broken = Some(rate);
+        }
+        rate = match (kept, broken) {
+            (Some(kept), None) => kept * 2.0,
+            (None, Some(broken)) if broken > 1.0 => broken / 4.0,
+            (Some(kept), Some(broken)) if broken / kept > 1.0 + PRECISION => f64::sqrt(kept * broken),
+            (Some(highest), _) => {
+                if try_rate(highest, 3, &mut tried) {
+                    break;
+                }
+                // What cannot be confirmed was luck.
+                broken = Some(highest);
+                kept = None;
+                highest * (1.0 - PRECISION)
+            }
+            (None, _) => break,
+        };
+    }
+    let confirmed = tried
+        .last()
+        .filter(|(_, broken)| broken.is_none())
+        .map(|(point, _)| point.clone());
+    Sustained {
+        per_second: kept.filter(|_| confirmed.is_some()),
+        confirmed,
+        tried,
+    }
+}
+
+fn drained(settle: Duration) -> crate::engine::Until {
+    crate::engine::Until {
+        duration: Some(settle),
+        requests: None,
+        keep_going: false,
+    }
+}
+
+impl Promise {
+    /// Time in which the rarest quantile gets its samples.
+    fn time_at(&self, per_second: f64) -> Duration {
+        let rarest = self
+            .latencies
+            .iter()
+            .map(|(quantile, _)| 1.0 - quantile)
+            .fold(1.0, f64::min);
+        Duration::try_from_secs_f64(SAMPLES / (rarest.max(1e-6) * per_second)).unwrap_or(MEASURE_MAX)
+    }
+
+    /// Why it is broken, in words.
+    fn broken(
+        &self,
+        latency: &hdrhistogram::Histogram<u64>,
+        point: &Point,
+        per_second: f64,
+    ) -> Option<String> {
+        if point.failed > self.failed_max {
+            return Some(format!("{:.3} % of the requests failed", point.failed * 100.0));
+        }
+        if point.per_second < ACHIEVED * per_second {
+            return Some(format!(
+                "only {:.0} of {per_second:.0} requests/s were carried",
+                point.per_second
+            ));
+        }
+        self.latencies.iter().find_map(|&(quantile, max_ns)| {
+            let found = latency.value_at_quantile(quantile);
+            (found > max_ns).then(|| {
+                format!(
+                    "p{} is {:.3} ms, {:.3} ms were promised",
+                    quantile * 100.0,
+                    found as f64 / 1e6,
+                    max_ns as f64 / 1e6
+                )
+            })
+        })
+    }
+}
