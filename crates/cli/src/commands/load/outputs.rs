@@ -1,6 +1,6 @@
 //! Where results go: standard output, files, and the exit code.
 
-use forebay_load::report::Report;
+use forebay_load::report::{self, Report, text};
 
 use super::arguments::Options;
 use crate::output;
@@ -11,22 +11,16 @@ pub(crate) fn check(_options: &Options) -> anyhow::Result<()> {
 }
 
 /// Writes what is asked for.
-pub(crate) fn write(_options: &Options, reports: &[Report]) -> anyhow::Result<()> {
+pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()> {
+    let mut shown = report::Options {
+        colour: output::in_colour(),
+        ..report::Options::default()
+    };
+    if !options.percentiles.is_empty() {
+        shown.percentiles.clone_from(&options.percentiles);
+    }
     for report in reports {
-        let ms = |percent: f64| report.latency_ns.value_at_percentile(percent) as f64 / 1e6;
-        output::line(&format!(
-            "{} answers in {:.3} s, {:.1} answers/s\nlatency ms p50 {:.3} p99 {:.3} max {:.3}",
-            report.answers,
-            report.seconds,
-            report.per_second,
-            ms(50.0),
-            ms(99.0),
-            report.latency_ns.max() as f64 / 1e6
-        ))?;
-        for failure in &report.failures {
-            let example = failure.example.as_deref().unwrap_or_default();
-            output::line(&format!("{} {} {example}", failure.class.name(), failure.count))?;
-        }
+        output::whole(&text::write(report, &shown))?;
     }
     Ok(())
 }

@@ -58,6 +58,7 @@ pub(crate) struct Job {
 
 /// Makes a job of options.
 pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Job> {
+    unfinished(options)?;
     together(options)?;
     let schedule = (!options.stages.is_empty())
         .then(|| Schedule::new(&options.stages, options.connections.unwrap_or(CONNECTIONS)))
@@ -135,6 +136,45 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
 #[expect(clippy::needless_pass_by_value, reason = "it is a step of map_err")]
 fn refused(error: PlanError) -> UsageError {
     UsageError(error.to_string())
+}
+
+/// Options whose part of the load generator is not joined to the command yet.
+fn unfinished(options: &Options) -> Result<(), UsageError> {
+    let named = [
+        (!options.form.is_empty(), "-F"),
+        (options.template, "--template"),
+        (options.urls_file.is_some(), "--urls"),
+        (options.shuffle, "--shuffle"),
+        (options.har.is_some(), "--har"),
+        (options.requests.is_some(), "--requests"),
+        (options.http2, "--http2"),
+        (options.cacert.is_some() || options.cert.is_some(), "TLS"),
+        (options.json.is_some() || options.old.json, "--json"),
+        (options.ndjson.is_some(), "--ndjson"),
+        (options.csv.is_some(), "--csv"),
+        (options.html.is_some(), "--html"),
+        (options.hgrm.is_some(), "--hgrm"),
+        (
+            !options.assertions.is_empty() || options.junit.is_some(),
+            "--assert",
+        ),
+        (options.save.is_some(), "--save"),
+        (options.compare.is_some(), "--compare"),
+        (options.find_best, "--find-best"),
+        (options.find_rate, "--find-rate"),
+        (options.until_ci.is_some(), "--until-ci"),
+        (options.vs.is_some() || options.vs_cmd.is_some(), "--vs"),
+        (options.server_pid.is_some(), "--server-pid"),
+        (options.preset.is_some(), "--preset"),
+        (options.old.raw_request.is_some(), "-r"),
+        (options.old.user.is_some(), "-A"),
+    ];
+    match named.iter().find(|(asked, _)| *asked) {
+        Some((_, name)) => Err(UsageError(format!(
+            "{name} is understood, and does nothing in this build"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// What options exclude that each of them allows.

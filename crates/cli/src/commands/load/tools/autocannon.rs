@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use super::{Grammar, Table, words::Flag};
-use crate::commands::load::{
-    arguments::Options,
-    values::{header, rate, some_count, some_duration, some_size},
-};
+use crate::commands::load::values::{header, rate, some_count, some_duration, some_size};
 
 pub(super) const TABLE: Table = Table {
     grammar: Grammar::Getopt,
@@ -328,7 +325,6 @@ pub(super) const TABLE: Table = Table {
             options.headers.iter_mut().for_each(|(_, value)| fill(value));
             options.body.iter_mut().for_each(fill);
         }
-        // Most requests within a duration are both; a count alone has no end of its own in time.
         Ok(())
     },
 };

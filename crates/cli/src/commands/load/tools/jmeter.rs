@@ -41,7 +41,7 @@ pub(super) const TABLE: Table = Table {
             &["--ramp-up"],
             "SECONDS",
             "Time in which users start; 0 is all at once.",
-            |options, text| match duration(text)?.as_nanos() {
+            |_, text| match duration(text)?.as_nanos() {
                 0 => Ok(()),
                 _ => Err(format!(
                     "found {text:?}; users start at once, and --warmup leaves out the beginning"
