@@ -1,8 +1,12 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
 mod course;
+pub mod csv;
 #[cfg(test)]
 mod fixture;
+pub mod hgrm;
+pub mod json;
+pub mod ndjson;
 pub mod text;
 mod words;
 
