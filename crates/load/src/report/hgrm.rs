@@ -1,4 +1,4 @@
-//! The percentile distribution of HdrHistogram (`outputPercentileDistribution` of its Java library), which its plotters read. Values
+//! The percentile distribution of `HdrHistogram` (`outputPercentileDistribution` of its Java library), which its plotters read. Values
 //! are milliseconds; a last line says so, as lines that begin with `#` are comments to those who read it.
 
 use std::fmt::Write as _;

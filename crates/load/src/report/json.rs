@@ -17,23 +17,23 @@ const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 pub fn write(report: &Report, options: &Options) -> String {
     let mut whole = Object::default();
     whole.text_if("title", report.run.title.as_deref());
-    whole.object("run", run(report));
+    whole.object("run", &run(report));
     whole.value("seconds", round(report.seconds));
     whole.value("interrupted", report.interrupted);
-    whole.object("requests", requests(report));
-    whole.object("latency_ms", latency(&report.latency_ns, options));
+    whole.object("requests", &requests(report));
+    whole.object("latency_ms", &latency(&report.latency_ns, options));
     if let Some(service_ns) = &report.service_ns {
-        whole.object("service_ms", latency(service_ns, options));
+        whole.object("service_ms", &latency(service_ns, options));
     }
-    whole.object("connect_ms", latency(&report.connecting_ns, options));
-    whole.object("errors", errors(report));
-    whole.object("error_examples", error_examples(report));
-    whole.object("statuses", statuses(report));
-    whole.object("bytes", bytes(report));
+    whole.object("connect_ms", &latency(&report.connecting_ns, options));
+    whole.object("errors", &errors(report));
+    whole.object("error_examples", &error_examples(report));
+    whole.object("statuses", &statuses(report));
+    whole.object("bytes", &bytes(report));
     let mut connections = Object::default();
     connections.value("opened", report.connects);
-    whole.object("connections", connections);
-    whole.object("generator", generator(report));
+    whole.object("connections", &connections);
+    whole.object("generator", &generator(report));
     whole.lines("timeline", course::steps(report).iter().map(step));
     whole.page()
 }
@@ -201,7 +201,7 @@ impl Object {
         self.value_if(name, text);
     }
 
-    fn object(&mut self, name: &str, object: Self) {
+    fn object(&mut self, name: &str, object: &Self) {
         self.add(name, &object.line());
     }
 
