@@ -6,6 +6,7 @@
 pub mod engine;
 pub mod expect;
 pub mod failure;
+pub mod machine;
 pub mod plan;
 pub mod report;
 pub mod request;
