@@ -283,7 +283,10 @@ mod tests {
         report.failures.clear();
         let value = read(&report);
         assert_eq!(value["latency_ms"]["count"], 0);
-        assert!(value["latency_ms"].get("p99").is_some_and(Value::is_null), "{value}");
+        assert!(
+            value["latency_ms"].get("p99").is_some_and(Value::is_null),
+            "{value}"
+        );
         assert_eq!(value["errors"], serde_json::json!({}));
         assert_eq!(value["timeline"], serde_json::json!([]));
     }
