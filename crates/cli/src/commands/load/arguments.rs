@@ -135,7 +135,7 @@ pub(crate) struct Options {
     /// Write the result as one JSON object, to standard output or a file. Example: --json=result.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
-    /// Write one JSON object for each second while it runs. Example: --ndjson=seconds.ndjson
+    /// Write one JSON object for each slice of the run. Example: --ndjson=slices.ndjson
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) ndjson: Option<PathBuf>,
     /// Write percentiles as CSV. Example: --csv=latency.csv

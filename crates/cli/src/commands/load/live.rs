@@ -17,7 +17,7 @@ use crate::output;
 /// Pause between two pictures on a terminal.
 const PICTURE_EVERY: Duration = Duration::from_millis(250);
 /// Pause between two lines elsewhere.
-const LINE_EVERY: Duration = Duration::from_secs(5);
+const LINE_EVERY: Duration = Duration::from_secs(2);
 /// Bars of the sparkline.
 const BARS: usize = 40;
 /// Heights of a bar.

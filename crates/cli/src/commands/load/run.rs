@@ -12,6 +12,7 @@ use std::{
 use forebay_load::{
     Session, Url,
     engine::{Course, Stretch, Until},
+    machine::{self, Machine, MachineError, Usage},
     plan::{Load, Pace},
     report::Report,
     target::{Address, Family},
@@ -27,7 +28,7 @@ use super::{
     plan::{self, Job, Surroundings},
     spawn,
 };
-use crate::output;
+use crate::{failure::UsageError, output};
 
 /// Longest body or list that is read from a file or standard input.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -49,7 +50,7 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let job = plan::job(&options, &around)?;
     outputs::check(&options)?;
     let interrupt = Interrupt::listen()?;
-    let (_server, job) = if options.on_port {
+    let (server, job) = if options.on_port {
         let wanted = match &job.plan.lanes[0].address {
             Address::Tcp(address) if !on_path => Some(*address),
             _ => None,
@@ -64,6 +65,11 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     } else {
         (None, job)
     };
+    let machine = Observed {
+        machine: Machine::this(),
+        server: options.server_pid.or(server.as_ref().map(spawn::Server::pid)),
+    };
+    machine.sample()?;
     for lane in &job.plan.lanes {
         trial(&lane.address, job.plan.connect_timeout)?;
     }
@@ -80,15 +86,12 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     };
     let mut reports = Vec::new();
     for load in steps {
-        let measured = measure(&job, load, &options, &interrupt)?;
+        let measured = measure(&job, load, &options, &machine, &interrupt)?;
         let interrupted = measured.interrupted;
         reports.push(measured);
         if interrupted {
             break;
         }
-    }
-    if interrupt.came() && !options.quiet {
-        output::complaint("interrupted: this is what was measured until then");
     }
     answered(&job, &reports)?;
     outputs::write(&options, &reports)
@@ -195,8 +198,27 @@ fn announcement(job: &Job, options: &Options) -> String {
     text
 }
 
+/// The machine, and the server on it if it is known.
+struct Observed {
+    machine: Machine,
+    server: Option<u32>,
+}
+
+impl Observed {
+    fn sample(&self) -> Result<machine::Sample, UsageError> {
+        let sampled = self.machine.sample(self.server);
+        sampled.map_err(|error: MachineError| UsageError(format!("--server-pid: {error}")))
+    }
+}
+
 /// Warms up and measures.
-fn measure(job: &Job, load: Load, options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
+fn measure(
+    job: &Job,
+    load: Load,
+    options: &Options,
+    observed: &Observed,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Report> {
     let mut session = Session::start(job.plan.clone())?;
     interrupt.stops(session.stopper());
     let keys = options.style_is_jmeter().then(Keys::listen).flatten();
@@ -220,20 +242,23 @@ fn measure(job: &Job, load: Load, options: &Options, interrupt: &Interrupt) -> a
         until.requests = Some(loops.saturating_mul(load.connections as u64));
     }
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let measured = loop {
+    let (measured, usage) = loop {
         let hint = if keys.is_some() {
             "   c clears the statistics"
         } else {
             ""
         };
         let mut watcher = Watcher::new(job, load, options, until, hint);
+        let before = observed.sample();
         let measured = session.steer(load, until, &mut |stretch| watcher.look(stretch, keys.as_ref()));
+        // A server that has gone meanwhile leaves its figures out; the failures tell the rest.
+        let after = observed.machine.sample(observed.server).or_else(|_| observed.machine.sample(None));
         watcher.live.end();
         if let Some(why) = watcher.ended {
             output::complaint(why);
         }
         if !watcher.clear {
-            break measured;
+            break (measured, before.ok().zip(after.ok()));
         }
     };
     let after = session.finish();
@@ -248,6 +273,8 @@ fn measure(job: &Job, load: Load, options: &Options, interrupt: &Interrupt) -> a
     run.requests = until.requests;
     let mut report = Report::new(run, &measured, &after);
     report.warm_up_requests = warm_up_requests;
+    report.environment = Some(observed.machine.environment());
+    report.usage = usage.map(|(before, after)| Usage::between(&before, &after));
     if options.old.raw_latency
         && let Some(service) = &report.service_ns
     {
