@@ -7,6 +7,7 @@ mod fixture;
 pub mod hgrm;
 pub mod json;
 pub mod ndjson;
+pub mod style;
 pub mod text;
 mod words;
 
