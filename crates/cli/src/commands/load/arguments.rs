@@ -1,13 +1,23 @@
 //! The options of `forebay load`. Command lines of other tools are read into the same ones.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments of options are read on a terminal, where backticks and brackets would be in the way"
+)]
+
 use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use clap::ValueEnum;
+use clap::{
+    ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use forebay_load::report::style::Style;
 
 use super::values::{self, Stage};
 
 /// What to load, how hard, and what to say about it. What is `None` has a default, which its help names.
 #[derive(Debug, Clone, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Options {
     /// What to load; connections take several URLs in turn. With --on-port a path is enough. Example: http://localhost:8080/local
     #[arg(value_name = "URL")]
@@ -148,8 +158,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub(crate) hgrm: Option<PathBuf>,
     /// Print the result as another tool does. Example: --style wrk
-    #[arg(long, value_name = "TOOL")]
-    pub(crate) style: Option<StyleName>,
+    #[arg(long, value_name = "TOOL", value_parser = style_names())]
+    pub(crate) style: Option<Style>,
     /// A name for the run. Example: --title 'after the change'
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
@@ -210,8 +220,13 @@ pub(crate) struct Options {
 impl Options {
     /// Whether statistics can be cleared by a key, as JMeter's users do.
     pub(crate) fn style_is_jmeter(&self) -> bool {
-        self.style == Some(StyleName::Jmeter)
+        self.style == Some(Style::Jmeter)
     }
+}
+
+/// Reads the name of a style, and lists all of them.
+fn style_names() -> impl TypedValueParser<Value = Style> {
+    PossibleValuesParser::new(Style::ALL.map(Style::name)).try_map(|name| name.parse::<Style>())
 }
 
 /// How requests of an open load are spread.
@@ -219,22 +234,6 @@ impl Options {
 pub(crate) enum ArrivalKind {
     Uniform,
     Poisson,
-}
-
-/// Tools whose output can be printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StyleName {
-    Autocannon,
-    Ab,
-    Wrk,
-    Wrk2,
-    Hose,
-    GoWrk,
-    Jmeter,
-    Oha,
-    Hey,
-    Bombardier,
-    Vegeta,
 }
 
 /// Known protocols of measuring.

@@ -37,9 +37,10 @@ impl Interrupt {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let _inside = runtime.enter();
-        let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        drop(_inside);
+        let (mut int, mut term) = {
+            let _inside = runtime.enter();
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        };
         std::thread::Builder::new()
             .name("interrupt".to_owned())
             .spawn(move || {

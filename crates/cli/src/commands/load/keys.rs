@@ -42,6 +42,10 @@ impl Keys {
     }
 
     /// The key that was pressed, if one was.
+    #[expect(
+        clippy::unused_self,
+        reason = "only a terminal that was switched gives single keys"
+    )]
     pub(crate) fn pressed(&self) -> Option<char> {
         let input = io::stdin();
         let mut ready = [PollFd::new(&input, PollFlags::IN)];

@@ -1,6 +1,12 @@
 //! `forebay load`: from a command line to a [`plan::Job`], from that to a report. The engine, the statistics and the reports are
 //! `forebay_load`'s; here is what belongs to a command: words, files, signals, the terminal, other processes.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments of commands are read on a terminal, where backticks and brackets would be in the way"
+)]
+
+mod announcement;
 mod arguments;
 mod error;
 mod interrupt;

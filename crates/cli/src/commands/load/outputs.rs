@@ -1,8 +1,12 @@
 //! Where results go: standard output, files, and the exit code.
 
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
-use forebay_load::report::{self, Report, csv, hgrm, json, ndjson, text};
+use forebay_load::report::{
+    self, Report, Run, csv, hgrm, json, ndjson,
+    style::{self, Style, StyleOptions, ab, jmeter},
+    text,
+};
 
 use super::{LoadError, arguments::Options};
 use crate::{failure::UsageError, output};
@@ -12,15 +16,34 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Whether everything that is asked for can be written, as far as that can be known before there is a result.
 pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
-    let files = [&options.json, &options.ndjson, &options.csv, &options.hgrm, &options.html, &options.save, &options.junit];
-    for file in files.into_iter().flatten().filter(|file| file.as_os_str() != STANDARD_OUTPUT) {
+    let files = [
+        &options.json,
+        &options.ndjson,
+        &options.csv,
+        &options.hgrm,
+        &options.html,
+        &options.save,
+        &options.junit,
+    ];
+    for file in files
+        .into_iter()
+        .flatten()
+        .filter(|file| file.as_os_str() != STANDARD_OUTPUT)
+    {
         let folder = match file.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
         if !folder.is_dir() || file.is_dir() {
-            let what = if file.is_dir() { "is a folder" } else { "lies in a folder that does not exist" };
-            return Err(UsageError(format!("{} cannot be written: it {what}", file.display())));
+            let what = if file.is_dir() {
+                "is a folder"
+            } else {
+                "lies in a folder that does not exist"
+            };
+            return Err(UsageError(format!(
+                "{} cannot be written: it {what}",
+                file.display()
+            )));
         }
     }
     Ok(())
@@ -62,10 +85,72 @@ pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()>
             put(file, &form())?;
         }
     }
-    if !standard_output_is_taken {
-        output::whole(&each(&|report| text::write(report, &shown)))?;
+    for report in reports {
+        if let Some(file) = &options.old.percentages {
+            put_with(file, &|out| ab::percentages_csv(report, out))?;
+        }
+        if let Some(file) = &options.old.gnuplot {
+            put_with(file, &|out| ab::gnuplot_tsv(report, out))?;
+        }
+    }
+    match options.style {
+        _ if standard_output_is_taken => Ok(()),
+        Some(style) => in_style(style, options, reports),
+        None => Ok(output::whole(&each(&|report| text::write(report, &shown)))?),
+    }
+}
+
+/// Prints what a tool prints before a run. True: that says what is about to be done, and nothing more need be said.
+pub(crate) fn announce(options: &Options, run: &Run) -> anyhow::Result<bool> {
+    let Some(style) = options.style else {
+        return Ok(false);
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    style::announce(style, run, &style_options(options), &mut out, &mut err)?;
+    let said = !err.is_empty();
+    pass_on(&out, &err)?;
+    Ok(said)
+}
+
+/// Prints reports as another tool does.
+fn in_style(style: Style, options: &Options, reports: &[Report]) -> anyhow::Result<()> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    if style == Style::Jmeter {
+        let label = |report: &Report| format!("HTTP Request ({})", report.run.connections);
+        let labels: Vec<String> = reports.iter().map(label).collect();
+        let rows: Vec<(&str, &Report)> = labels.iter().map(String::as_str).zip(reports).collect();
+        jmeter::table(&rows, &mut out)?;
+    } else {
+        for report in reports {
+            style::write(style, report, &style_options(options), &mut out, &mut err)?;
+        }
+    }
+    pass_on(&out, &err)
+}
+
+/// What the tool prints before a run has been printed then.
+fn style_options(options: &Options) -> StyleOptions {
+    StyleOptions {
+        extras: options.old.more.clone(),
+        announced: true,
+    }
+}
+
+fn pass_on(out: &[u8], err: &[u8]) -> anyhow::Result<()> {
+    if !err.is_empty() {
+        output::complaint(String::from_utf8_lossy(err).trim_end_matches('\n'));
+    }
+    if !out.is_empty() {
+        output::whole(&String::from_utf8_lossy(out))?;
     }
     Ok(())
+}
+
+/// Writes what a form writes to a file, or to standard output.
+fn put_with(file: &Path, form: &dyn Fn(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    form(&mut text)?;
+    put(file, &String::from_utf8_lossy(&text))
 }
 
 /// Writes to a file, or to standard output.

@@ -149,7 +149,6 @@ fn unfinished(options: &Options) -> Result<(), UsageError> {
         (options.requests.is_some(), "--requests"),
         (options.http2, "--http2"),
         (options.cacert.is_some() || options.cert.is_some(), "TLS"),
-        (options.old.json, "--json"),
         (options.html.is_some(), "--html"),
         (
             !options.assertions.is_empty() || options.junit.is_some(),

@@ -13,13 +13,14 @@ use forebay_load::{
     Session, Url,
     engine::{Course, Stretch, Until},
     machine::{self, Machine, MachineError, Usage},
-    plan::{Load, Pace},
+    plan::Load,
     report::Report,
     target::{Address, Family},
 };
 
 use super::{
     LoadError,
+    announcement::announcement,
     arguments::Options,
     interrupt::Interrupt,
     keys::Keys,
@@ -76,7 +77,7 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     for note in &options.old.notes {
         output::complaint(&format!("note: {note}"));
     }
-    if !options.quiet {
+    if !outputs::announce(&options, &job.run)? && !options.quiet {
         output::complaint(&announcement(&job, &options));
     }
     let steps = if options.old.steps.is_empty() {
@@ -153,51 +154,6 @@ fn trial(address: &Address, patience: Duration) -> Result<(), LoadError> {
     })
 }
 
-/// What is about to be done, in a line.
-fn announcement(job: &Job, options: &Options) -> String {
-    let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let mut text = format!("{} {}", job.run.method, job.run.urls[0]);
-    if job.run.urls.len() > 1 {
-        text.push_str(&format!(" and {} more", job.run.urls.len() - 1));
-    }
-    let connections = match options.old.steps.as_slice() {
-        [] | [_] => plural(job.connections_max, "connection"),
-        steps => {
-            let sizes: Vec<String> = steps.iter().map(usize::to_string).collect();
-            format!("{} connections in turn", sizes.join(", "))
-        }
-    };
-    text.push_str(&format!(
-        ": {connections} on {}",
-        plural(job.plan.threads, "thread")
-    ));
-    if job.plan.pipeline > 1 {
-        text.push_str(&format!(
-            ", up to {} requests under way on each",
-            job.plan.pipeline
-        ));
-    }
-    match job.load.pace {
-        _ if job.schedule.is_some() => text.push_str(&format!(", {}", plural(options.stages.len(), "stage"))),
-        Pace::Closed => {}
-        Pace::Open { per_second, .. } => text.push_str(&format!(", {per_second} requests/s")),
-        Pace::PerConnection { per_second } => text.push_str(&format!(", {per_second} requests/s on each")),
-    }
-    if let Some(requests) = job.until.requests {
-        text.push_str(&format!(", {requests} requests"));
-    }
-    match job.until.duration {
-        Some(duration) if job.until.requests.is_some() => text.push_str(&format!(", at most {duration:?}")),
-        Some(duration) => text.push_str(&format!(", {duration:?}")),
-        None if job.until.requests.is_none() => text.push_str(", until Ctrl-C"),
-        None => {}
-    }
-    if job.warm_up > Duration::ZERO {
-        text.push_str(&format!(" after {:?} of warm-up", job.warm_up));
-    }
-    text
-}
-
 /// The machine, and the server on it if it is known.
 struct Observed {
     machine: Machine,
@@ -252,7 +208,10 @@ fn measure(
         let before = observed.sample();
         let measured = session.steer(load, until, &mut |stretch| watcher.look(stretch, keys.as_ref()));
         // A server that has gone meanwhile leaves its figures out; the failures tell the rest.
-        let after = observed.machine.sample(observed.server).or_else(|_| observed.machine.sample(None));
+        let after = observed
+            .machine
+            .sample(observed.server)
+            .or_else(|_| observed.machine.sample(None));
         watcher.live.end();
         if let Some(why) = watcher.ended {
             output::complaint(why);
@@ -348,10 +307,10 @@ fn answered(job: &Job, reports: &[Report]) -> Result<(), LoadError> {
     if reports.iter().any(|report| report.answers > 0) {
         return Ok(());
     }
-    let failures = reports.iter().flat_map(|report| &report.failures);
+    let mut failures = reports.iter().flat_map(|report| &report.failures);
     Err(LoadError::NoAnswer {
         address: job.plan.lanes[0].address.to_string(),
-        example: failures.filter_map(|failure| failure.example.clone()).next(),
+        example: failures.find_map(|failure| failure.example.clone()),
     })
 }
 

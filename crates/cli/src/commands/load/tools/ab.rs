@@ -1,6 +1,6 @@
 //! `ab`: closed connections unless `-k`, one thread, a count.
 
-use super::{Grammar, Table, one_url, words::Flag};
+use super::{Extra, Grammar, Table, one_url, words::Flag};
 use crate::commands::load::{
     arguments::Options,
     values::{header, some_count, some_duration, some_size},
@@ -61,16 +61,17 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(
             &["-k"],
             "Keep connections open. Requests are HTTP/1.1, ab's are HTTP/1.0.",
-            |options, _| {
+            |options| {
                 options.no_keepalive = false;
-                Ok(())
             },
         ),
         Flag::value(&["-p"], "FILE", "The body, sent with POST.", |options, text| {
-            body(options, text, "POST")
+            body(options, text, "POST");
+            Ok(())
         }),
         Flag::value(&["-u"], "FILE", "The body, sent with PUT.", |options, text| {
-            body(options, text, "PUT")
+            body(options, text, "PUT");
+            Ok(())
         }),
         Flag::value(
             &["-T"],
@@ -81,9 +82,8 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-i"], "HEAD instead of GET.", |options, _| {
+        Flag::switch(&["-i"], "HEAD instead of GET.", |options| {
             options.method = Some("HEAD".to_owned());
-            Ok(())
         }),
         Flag::value(&["-m"], "METHOD", "The method.", |options, text| {
             options.method = Some(text.to_owned());
@@ -120,29 +120,34 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-q"], "No progress.", |options, _| {
+        Flag::switch(&["-q"], "No progress.", |options| {
             options.quiet = true;
-            Ok(())
         }),
         Flag::switch(
             &["-l"],
-            "Bodies may differ in length. They always may here.",
-            |_, _| Ok(()),
+            "Print no length of the document. Bodies may differ in length here anyway.",
+            |options| options.old.more.push(Extra::AnyLength),
         ),
-        Flag::switch(
-            &["-r"],
-            "Go on after socket errors. It always does here.",
-            |_, _| Ok(()),
-        ),
-        Flag::switch(
-            &["-d", "-S"],
-            "Leave out some of the output. All of it is printed here.",
-            |_, _| Ok(()),
-        ),
-        Flag::value(&["-e"], "FILE", "Write percentiles as CSV.", |options, text| {
-            options.csv = Some(text.into());
+        Flag::switch(&["-r"], "Go on after socket errors. It always does here.", |_| {}),
+        Flag::switch(&["-d"], "No percentages.", |options| {
+            options.old.more.push(Extra::NoPercentages);
+        }),
+        Flag::switch(&["-S"], "No medians and deviations.", |options| {
+            options.old.more.push(Extra::NoDeviations);
+        }),
+        Flag::value(&["-e"], "FILE", "Write percentages as CSV.", |options, text| {
+            options.old.percentages = Some(text.into());
             Ok(())
         }),
+        Flag::value(
+            &["-g"],
+            "FILE",
+            "Write latencies as gnuplot reads them.",
+            |options, text| {
+                options.old.gnuplot = Some(text.into());
+                Ok(())
+            },
+        ),
         Flag::value(
             &["-E"],
             "FILE",
@@ -157,10 +162,6 @@ pub(super) const TABLE: Table = Table {
             options.threads = Some(some_size(text)?);
             Ok(())
         }),
-        Flag::refused(
-            &["-g"],
-            "no list of all requests is kept, so that memory does not grow; -e FILE writes percentiles",
-        ),
         Flag::refused(
             &["-v"],
             "requests and answers are not printed; `curl -v URL` shows one",
@@ -200,8 +201,7 @@ pub(super) const TABLE: Table = Table {
     },
 };
 
-fn body(options: &mut Options, file: &str, method: &str) -> Result<(), String> {
+fn body(options: &mut Options, file: &str, method: &str) {
     options.body_file = Some(file.into());
     options.method = Some(method.to_owned());
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Grammar, Table, words::Flag};
+use super::{Extra, Grammar, Table, words::Flag};
 use crate::commands::load::values::{header, rate, some_count, some_duration, some_size};
 
 pub(super) const TABLE: Table = Table {
@@ -80,9 +80,8 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(
             &["--on-port"],
             "Start the command after --, and load it once it listens.",
-            |options, _| {
+            |options| {
                 options.on_port = true;
-                Ok(())
             },
         ),
         Flag::value(
@@ -196,9 +195,8 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(
             &["-C", "--ignoreCoordinatedOmission"],
             "Latencies from when a request was written, not from when it was due.",
-            |options, _| {
+            |options| {
                 options.old.raw_latency = true;
-                Ok(())
             },
         ),
         Flag::value(
@@ -210,42 +208,32 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-n", "--no-progress"], "No progress.", |options, _| {
+        Flag::switch(&["-n", "--no-progress"], "No progress.", |options| {
             options.quiet = true;
-            Ok(())
         }),
-        Flag::switch(
-            &["-l", "--latency"],
-            "All percentiles of latency.",
-            |options, _| {
-                options.old.detailed = true;
-                Ok(())
-            },
-        ),
-        Flag::switch(&["--renderStatusCodes"], "A table of statuses.", |options, _| {
-            options.old.statuses = true;
-            Ok(())
+        Flag::switch(&["-l", "--latency"], "All percentiles of latency.", |options| {
+            options.old.more.push(Extra::Latency);
+        }),
+        Flag::switch(&["--renderStatusCodes"], "A table of statuses.", |options| {
+            options.old.more.push(Extra::Statuses);
         }),
         Flag::switch(
             &["-I", "--idReplacement"],
             "An id of its own for each [<id>] in URL, headers and body.",
-            |options, _| {
+            |options| {
                 options.template = true;
-                Ok(())
             },
         ),
         Flag::switch(
             &["-j", "--json"],
             "The result as autocannon's JSON, on standard output.",
-            |options, _| {
-                options.old.json = true;
+            |options| {
+                options.old.more.push(Extra::Machine);
                 options.quiet = true;
-                Ok(())
             },
         ),
-        Flag::switch(&["-f", "--forever"], "Until Ctrl-C.", |options, _| {
+        Flag::switch(&["-f", "--forever"], "Until Ctrl-C.", |options| {
             options.old.forever = true;
-            Ok(())
         }),
         Flag::value(
             &["-s", "--servername"],
@@ -295,7 +283,7 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(
             &["-V", "--verbose"],
             "All tables. They are always printed here.",
-            |_, _| Ok(()),
+            |_| {},
         ),
         Flag::refused(
             &["-M", "--maxConnectionRequests"],
@@ -311,7 +299,7 @@ pub(super) const TABLE: Table = Table {
         Flag::help(&["-h", "--help"]),
     ],
     finish: |options, operands| {
-        options.url = operands;
+        options.url = operands.to_vec();
         if options.url.is_empty() && !options.on_port {
             return Err("a URL is missing, such as http://localhost:3000/".to_owned());
         }

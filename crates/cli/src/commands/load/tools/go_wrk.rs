@@ -1,7 +1,7 @@
 //! `go-wrk`: 1000 requests over 100 connections. Its `-m` is the method, but a document that many follow means the count; a number is
 //! taken as what that document means.
 
-use super::{Grammar, Table, one_url, words::Flag};
+use super::{Extra, Grammar, Table, one_url, words::Flag};
 use crate::commands::load::values::{header, some_count, some_size};
 
 pub(super) const TABLE: Table = Table {
@@ -64,9 +64,8 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(
             &["-k"],
             "Close each connection after one answer, as go-wrk's -k=true does.",
-            |options, _| {
+            |options| {
                 options.no_keepalive = true;
-                Ok(())
             },
         ),
         Flag::value(
@@ -111,9 +110,8 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-i"], "Take any certificate of the server.", |options, _| {
+        Flag::switch(&["-i"], "Take any certificate of the server.", |options| {
             options.insecure = true;
-            Ok(())
         }),
         Flag::value(
             &["-s"],
@@ -121,10 +119,11 @@ pub(super) const TABLE: Table = Table {
             "What must be in every body; others count as failed.",
             |options, text| {
                 options.expect_body = Some(format!("~{text}"));
+                options.old.more.push(Extra::Matches);
                 Ok(())
             },
         ),
-        Flag::switch(&["-r"], "Read whole bodies. They always are here.", |_, _| Ok(())),
+        Flag::switch(&["-r"], "Read whole bodies. They always are here.", |_| {}),
         Flag::refused(
             &["-d", "-f"],
             "there are no masters and slaves; one process is enough on one machine",

@@ -53,9 +53,8 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-k", "--keep-alive"], "Keep connections open.", |options, _| {
+        Flag::switch(&["-k", "--keep-alive"], "Keep connections open.", |options| {
             options.no_keepalive = false;
-            Ok(())
         }),
         Flag::value(
             &["-b", "--backlog"],
@@ -102,9 +101,8 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-j", "--json"], "The result as JSON.", |options, _| {
+        Flag::switch(&["-j", "--json"], "The result as JSON.", |options| {
             options.json = Some("-".into());
-            Ok(())
         }),
         Flag::refused(
             &["-l", "--spread"],
@@ -119,8 +117,8 @@ pub(super) const TABLE: Table = Table {
     ],
     finish: |options, operands| {
         let path = options.url.pop().unwrap_or_default();
-        let [host] = operands.as_slice() else {
-            return Err(match operands.as_slice() {
+        let [host] = operands else {
+            return Err(match operands {
                 [] => "HOST:PORT is missing, such as 127.0.0.1:6363".to_owned(),
                 _ => format!("found {:?} after HOST:PORT, expected nothing more", operands[1]),
             });

@@ -1,4 +1,4 @@
-//! A thread group of JMeter with one HTTP sampler: so many users, one after the other in several sizes.
+//! A thread group of `JMeter` with one HTTP sampler: so many users, one after the other in several sizes.
 
 use super::{Grammar, Table, one_url, words::Flag};
 use crate::commands::load::values::{duration, header, some_count, some_duration, some_size};

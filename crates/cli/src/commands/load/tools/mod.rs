@@ -9,10 +9,12 @@ mod jmeter;
 mod words;
 mod wrk;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
+
+use forebay_load::report::style::{Extra, Style};
 
 use self::words::{Grammar, Table};
-use super::arguments::{Options, StyleName};
+use super::arguments::Options;
 
 /// What only command lines of other tools can ask for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,14 +29,14 @@ pub(crate) struct Extras {
     pub(crate) forever: bool,
     /// Latencies from when a request was written, not from when it was due.
     pub(crate) raw_latency: bool,
-    /// Ask the tool's own way of printing for more of it.
-    pub(crate) detailed: bool,
-    /// Print statuses too, where the tool does that only when asked.
-    pub(crate) statuses: bool,
-    /// Print the result as the tool's JSON.
-    pub(crate) json: bool,
+    /// What the tool prints only when asked.
+    pub(crate) more: Vec<Extra>,
+    /// A file for percentiles in whole per cents, as ab writes it.
+    pub(crate) percentages: Option<PathBuf>,
+    /// A file for latencies in gnuplot's form, as ab writes it.
+    pub(crate) gnuplot: Option<PathBuf>,
     /// A whole request as it goes over the wire.
-    pub(crate) raw_request: Option<std::path::PathBuf>,
+    pub(crate) raw_request: Option<PathBuf>,
     /// `user:password` for Basic authentication.
     pub(crate) user: Option<String>,
     /// The name for TLS, if not the URL's host.
@@ -90,15 +92,15 @@ impl Tool {
         }
     }
 
-    fn style(self) -> StyleName {
+    fn style(self) -> Style {
         match self {
-            Self::Autocannon => StyleName::Autocannon,
-            Self::Ab => StyleName::Ab,
-            Self::Hose => StyleName::Hose,
-            Self::GoWrk => StyleName::GoWrk,
-            Self::Wrk => StyleName::Wrk,
-            Self::Wrk2 => StyleName::Wrk2,
-            Self::Jmeter => StyleName::Jmeter,
+            Self::Autocannon => Style::Autocannon,
+            Self::Ab => Style::Ab,
+            Self::Hose => Style::Hose,
+            Self::GoWrk => Style::GoWrk,
+            Self::Wrk => Style::Wrk,
+            Self::Wrk2 => Style::Wrk2,
+            Self::Jmeter => Style::Jmeter,
         }
     }
 
@@ -125,14 +127,14 @@ impl Tool {
         let Some(operands) = words::read(&table, words, &mut options)? else {
             return Ok(Line::Help(words::help(self.name(), &table)));
         };
-        (table.finish)(&mut options, operands)?;
+        (table.finish)(&mut options, &operands)?;
         Ok(Line::Run(Box::new(options)))
     }
 }
 
 /// Operands that are one URL.
-fn one_url(options: &mut Options, operands: Vec<String>) -> Result<(), String> {
-    match operands.as_slice() {
+fn one_url(options: &mut Options, operands: &[String]) -> Result<(), String> {
+    match operands {
         [url] => {
             options.url.push(url.clone());
             Ok(())

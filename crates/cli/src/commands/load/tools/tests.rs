@@ -145,7 +145,7 @@ fn flags_are_written_as_the_tool_takes_them() {
         (wrk.threads, wrk.connections, seconds(&wrk)),
         (Some(4), Some(400), Some(30.0))
     );
-    assert!(wrk.old.detailed && wrk.timeout == Some(Duration::from_secs(8)));
+    assert!(wrk.old.more == [Extra::Latency] && wrk.timeout == Some(Duration::from_secs(8)));
     let ab = read("ab -kqc 10 -n100 -C a=1 -C b=2 -A me:secret http://h/").unwrap();
     assert!(!ab.no_keepalive && ab.quiet);
     assert_eq!((ab.connections, ab.count), (Some(10), Some(100)));
@@ -192,7 +192,6 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
         ("wrk -s pipeline.lua http://h/", "-s: Lua is not run"),
         ("wrk2 http://h/", "-R is missing"),
         ("ab -X proxy:80 http://h/", "-X: there is no way through a proxy"),
-        ("ab -g out.tsv http://h/", "-g: no list of all requests is kept"),
         ("ab -n", "-n: its REQUESTS is missing"),
         ("ab -n many http://h/", "-n: found \"many\", expected a count"),
         ("ab http://h/ http://i/", "after the URL"),

@@ -4,8 +4,10 @@ use std::{ffi::OsString, fmt::Write as _};
 
 use super::Options;
 
-/// Sets an option from a flag's value, which is empty for a switch.
+/// Sets an option from a flag's value.
 type Set = fn(&mut Options, &str) -> Result<(), String>;
+/// Sets an option by a flag that has none.
+type Switch = fn(&mut Options);
 
 /// A tool's command line.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +21,7 @@ pub(crate) struct Table {
     /// Its flags.
     pub(super) flags: &'static [Flag],
     /// Takes the operands, and checks what flags say together.
-    pub(super) finish: fn(&mut Options, Vec<String>) -> Result<(), String>,
+    pub(super) finish: fn(&mut Options, &[String]) -> Result<(), String>,
 }
 
 /// How flags are written.
@@ -45,6 +47,8 @@ pub(crate) struct Flag {
 pub(super) enum Effect {
     /// What it does, as its help says.
     Sets(&'static str, Set),
+    /// The same.
+    Switches(&'static str, Switch),
     /// Why it is not understood.
     Refused(&'static str),
     Help,
@@ -66,11 +70,11 @@ impl Flag {
     }
 
     /// Without one.
-    pub(super) const fn switch(names: &'static [&'static str], help: &'static str, set: Set) -> Self {
+    pub(super) const fn switch(names: &'static [&'static str], help: &'static str, switch: Switch) -> Self {
         Self {
             names,
             value: None,
-            effect: Effect::Sets(help, set),
+            effect: Effect::Switches(help, switch),
         }
     }
 
@@ -101,6 +105,10 @@ impl Flag {
         match self.effect {
             Effect::Help => Ok(false),
             Effect::Refused(why) => Err(format!("{name}: {why}")),
+            Effect::Switches(_, switch) => {
+                switch(options);
+                Ok(true)
+            }
             Effect::Sets(_, set) => {
                 set(options, value).map_err(|wrong| format!("{name}: {wrong}"))?;
                 Ok(true)
@@ -167,7 +175,7 @@ fn one(
             "false" | "0" | "f" => return Ok(true),
             _ => return Err(format!("{name}: found {value:?}, expected true or false")),
         },
-        (None, Some(value)) if matches!(flag.effect, Effect::Sets(..)) => {
+        (None, Some(value)) if matches!(flag.effect, Effect::Switches(..)) => {
             return Err(format!("{name}: found {value:?}, it takes no value"));
         }
         (None, _) => String::new(),
@@ -182,8 +190,7 @@ fn bundle(
     following: &mut dyn FnMut() -> Option<String>,
     options: &mut Options,
 ) -> Result<bool, String> {
-    let mut letters = text[1..].char_indices();
-    while let Some((at, letter)) = letters.next() {
+    for (at, letter) in text[1..].char_indices() {
         let name = format!("-{letter}");
         let flag = find(table, &name)?;
         let rest = &text[1 + at + letter.len_utf8()..];
@@ -235,7 +242,7 @@ pub(super) fn help(name: &str, table: &Table) -> String {
     let mut text = format!("Usage: forebay load {name} [flags] {}\n\n", table.operands);
     for flag in table.flags {
         let what = match flag.effect {
-            Effect::Sets(help, _) => help.to_owned(),
+            Effect::Sets(help, _) | Effect::Switches(help, _) => help.to_owned(),
             Effect::Refused(why) => format!("Refused: {why}."),
             Effect::Help => "Print this.".to_owned(),
         };

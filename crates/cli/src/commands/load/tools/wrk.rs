@@ -1,6 +1,6 @@
 //! `wrk` and `wrk2`: 10 connections on 2 threads for 10 s; wrk2 with a rate.
 
-use super::{Grammar, Table, one_url, words::Flag};
+use super::{Extra, Grammar, Table, one_url, words::Flag};
 use crate::commands::load::{
     arguments::Options,
     values::{header, rate, some_duration, some_size},
@@ -100,9 +100,10 @@ pub(super) const TABLE_2: Table = Table {
         HEADER,
         TIMEOUT,
         Flag::switch(&["-L", "--latency"], "The whole spectrum of latencies.", detailed),
-        Flag::refused(
+        Flag::switch(
             &["-U", "--u_latency"],
-            "`forebay load URL --rate R --json` has the latencies from when requests were written beside those from when they were due",
+            "The latencies from when requests were written, too.",
+            |options| options.old.more.extend([Extra::Uncorrected, Extra::Latency]),
         ),
         Flag::refused(&["-B", "--batch_latency"], "each request's latency is its own"),
         SCRIPT,
@@ -125,7 +126,6 @@ fn defaults(options: &mut Options) {
     options.warmup = Some(std::time::Duration::ZERO);
 }
 
-fn detailed(options: &mut Options, _: &str) -> Result<(), String> {
-    options.old.detailed = true;
-    Ok(())
+fn detailed(options: &mut Options) {
+    options.old.more.push(Extra::Latency);
 }
