@@ -8,6 +8,7 @@ pub mod hgrm;
 pub mod html;
 pub mod json;
 pub mod ndjson;
+pub mod style;
 pub mod text;
 mod words;
 
