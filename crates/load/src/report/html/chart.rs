@@ -152,6 +152,9 @@ fn step_for(most: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
+/// The lower left and the upper right of a box, in the values of the scales.
+pub(super) type Corners = ((f64, f64), (f64, f64));
+
 /// A drawing with its scales.
 #[derive(Debug)]
 pub(super) struct Drawing {
@@ -243,7 +246,7 @@ impl Drawing {
     }
 
     /// Filled boxes, each from a point at its lower left to one at its upper right.
-    pub(super) fn boxes(&mut self, class: &str, opacity: f64, boxes: &[((f64, f64), (f64, f64))]) {
+    pub(super) fn boxes(&mut self, class: &str, opacity: f64, boxes: &[Corners]) {
         let mut path = String::new();
         for &(from, to) in boxes {
             let ((left, bottom), (right, top)) = (self.place(from), self.place(to));

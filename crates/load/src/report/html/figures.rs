@@ -1,5 +1,9 @@
 //! What the page draws: how latency is distributed, and how the run went.
 
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+
 use super::{
     chart::{Drawing, Scale, nines},
     escape,
@@ -32,12 +36,9 @@ pub(super) fn latency(report: &Report) -> String {
         html.push_str("<p class=\"card\">Nothing was answered.</p>\n");
         return html;
     }
-    let least = latency.min().min(
-        report
-            .service_ns
-            .as_ref()
-            .map_or(u64::MAX, |service| service.min()),
-    );
+    let least = latency
+        .min()
+        .min(report.service_ns.as_ref().map_or(u64::MAX, Histogram::min));
     let x = Scale::nines(latency.len());
     let end = x.high();
     let says = format!(
@@ -103,8 +104,9 @@ pub(super) fn over_time(report: &Report) -> String {
         return html;
     }
     let slice = duration(report.timeline.slice_ns as f64);
-    html += &format!(
-        "<p class=\"note\">In slices of {slice}. Every scale of requests begins at 0; those of latency are logarithmic.</p>\n"
+    let _ = writeln!(
+        html,
+        "<p class=\"note\">In slices of {slice}. Every scale of requests begins at 0; those of latency are logarithmic.</p>"
     );
     html += &rates(report, &steps);
     html += &latencies(&steps);
@@ -193,7 +195,7 @@ fn failures(report: &Report, steps: &[Step]) -> String {
         count(report.failed()),
         count(most)
     );
-    let y = Scale::linear(most as f64, |failures| rate(failures));
+    let y = Scale::linear(most as f64, rate);
     let mut drawing = Drawing::new("Failures in a slice", &says, time(steps), y).low();
     let boxes = steps.iter().filter(|step| step.failures > 0).map(|step| {
         let end = step.at_seconds + step.seconds;

@@ -6,6 +6,8 @@ mod figures;
 mod tables;
 mod terms;
 
+use std::fmt::Write as _;
+
 use super::{
     Options, Report, course,
     words::{self, bytes, count, duration, percent, plain, rate},
@@ -70,8 +72,9 @@ fn header(report: &Report) -> String {
             0 => String::new(),
             more => format!(" and {}", words::several(more as u64, "more URL")),
         };
-        html += &format!(
-            "<p><code>{} {}</code>{more}</p>\n",
+        let _ = writeln!(
+            html,
+            "<p><code>{} {}</code>{more}</p>",
             escape(&run.method),
             escape(url)
         );
@@ -79,7 +82,7 @@ fn header(report: &Report) -> String {
     let load = words::load(run);
     let seconds = duration(report.seconds * 1e9);
     let started = words::moment(run.started_unix_ms);
-    html += &format!("<p>{}; {seconds} from {started}.</p>\n", escape(&load));
+    let _ = writeln!(html, "<p>{}; {seconds} from {started}.</p>", escape(&load));
     if report.interrupted {
         html += "<p><strong>The run was interrupted: these are the figures up to then.</strong></p>\n";
     }

@@ -1,5 +1,7 @@
 //! The tables of the page.
 
+use std::fmt::Write as _;
+
 use hdrhistogram::Histogram;
 
 use super::escape;
@@ -13,7 +15,7 @@ use crate::{
 
 /// Rows of names and values.
 fn pairs(title: &str, rows: &[(&str, String)]) -> String {
-    let rows: String = rows
+    let rows: Vec<_> = rows
         .iter()
         .map(|(name, value)| {
             format!(
@@ -24,7 +26,10 @@ fn pairs(title: &str, rows: &[(&str, String)]) -> String {
         })
         .collect();
     let title = escape(title);
-    format!("<div class=\"card\"><h3>{title}</h3><table>\n<tbody>\n{rows}</tbody></table></div>\n")
+    format!(
+        "<div class=\"card\"><h3>{title}</h3><table>\n<tbody>\n{}</tbody></table></div>\n",
+        rows.concat()
+    )
 }
 
 /// The percentiles.
@@ -36,7 +41,7 @@ pub(super) fn percentiles(report: &Report, options: &Options) -> String {
     let columns: Vec<&Histogram<u64>> = std::iter::once(latency).chain(&report.service_ns).collect();
     let mut rows = String::new();
     let mut row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64, mark: &str| {
-        let cells: String = columns
+        let cells: Vec<_> = columns
             .iter()
             .map(|histogram| {
                 format!(
@@ -45,7 +50,7 @@ pub(super) fn percentiles(report: &Report, options: &Options) -> String {
                 )
             })
             .collect();
-        rows += &format!("<tr><th>{}{mark}</th>{cells}</tr>\n", escape(name));
+        let _ = writeln!(rows, "<tr><th>{}{mark}</th>{}</tr>", escape(name), cells.concat());
     };
     row("least", &|histogram| histogram.min() as f64, "");
     let mut unsure = false;
@@ -81,7 +86,7 @@ pub(super) fn percentiles(report: &Report, options: &Options) -> String {
 /// Statuses, failures, bytes and connections.
 pub(super) fn answers_and_errors(report: &Report) -> String {
     let total: u64 = report.statuses.iter().map(|(_, count)| count).sum();
-    let statuses: String = report
+    let statuses: Vec<_> = report
         .statuses
         .iter()
         .map(|&(status, number)| {
@@ -89,12 +94,13 @@ pub(super) fn answers_and_errors(report: &Report) -> String {
             format!("<tr><th>{status}</th><td class=\"number\">{number}</td><td class=\"number\">{part}</td></tr>\n")
         })
         .collect();
+    let statuses = statuses.concat();
     let statuses = if statuses.is_empty() {
         "<tr><td>no answer</td></tr>\n".into()
     } else {
         statuses
     };
-    let failures: String = report
+    let failures: Vec<_> = report
         .failures
         .iter()
         .map(|failure| {
@@ -106,6 +112,7 @@ pub(super) fn answers_and_errors(report: &Report) -> String {
             format!("<tr><th><code>{name}</code></th><td class=\"number\">{number}</td><td class=\"text\">{meaning}{example}</td></tr>\n")
         })
         .collect();
+    let failures = failures.concat();
     let failures = if failures.is_empty() {
         "<tr><td>none</td></tr>\n".into()
     } else {

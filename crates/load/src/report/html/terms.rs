@@ -82,9 +82,12 @@ pub(super) fn write(report: &Report) -> String {
             "Requests before the measured time. They count in no figure but this one.",
         ));
     }
-    let terms: String = terms
+    let terms: Vec<_> = terms
         .iter()
         .map(|(term, meaning)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(meaning)))
         .collect();
-    format!("<h2>What the numbers mean</h2>\n<dl class=\"terms\">\n{terms}</dl>\n")
+    format!(
+        "<h2>What the numbers mean</h2>\n<dl class=\"terms\">\n{}</dl>\n",
+        terms.concat()
+    )
 }
