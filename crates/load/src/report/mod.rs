@@ -1,9 +1,11 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
+pub mod assert;
 mod course;
 #[cfg(test)]
 mod fixture;
 pub mod text;
+pub mod verdict;
 mod words;
 
 use hdrhistogram::Histogram;
