@@ -23,8 +23,14 @@ fn main() {
     plan.keep_alive = number(5, 1) == 1;
     plan.check(number(1, 64), false).unwrap();
     let mut session = Session::start(plan).unwrap();
-    let load = Load { connections: number(1, 64), pace: Pace::Closed };
-    let until = Until { duration: Some(Duration::from_secs(number(2, 3) as u64)), ..Until::default() };
+    let load = Load {
+        connections: number(1, 64),
+        pace: Pace::Closed,
+    };
+    let until = Until {
+        duration: Some(Duration::from_secs(number(2, 3) as u64)),
+        ..Until::default()
+    };
     let stretch = session.measure(load, until, &mut |_| {});
     let after = session.finish();
     println!(

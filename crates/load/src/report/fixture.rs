@@ -7,6 +7,7 @@ use super::{Failure, Report, Run};
 use crate::{
     engine::{LATENCY_MAX_NS, Slice, Timeline, latencies},
     failure::Class,
+    machine::{Environment, LoopUsage, ServerUsage, Usage},
     plan::{Arrivals, Load, Pace},
 };
 
@@ -52,6 +53,47 @@ fn slice(at: u64) -> Slice {
         failures,
         bytes_in: answers * 149,
         latency,
+    }
+}
+
+fn environment() -> Environment {
+    Environment {
+        version: "0.1.0".into(),
+        cpu: Some("Example (R) CPU <E-2> @ 3.00GHz".into()),
+        cores: 4,
+        cpu_quota: None,
+        governor: Some("performance".into()),
+        kernel: Some("Linux 6.12.0".into()),
+        memory_bytes: Some(8 << 30),
+        load_average: Some(0.25),
+        open_files: Some(65_536),
+        ports: Some((32_768, 60_999)),
+        backlog: Some(4_096),
+    }
+}
+
+/// Of 40 seconds of CPU time on 4 cores the server used 14.22, the generator 8.7 and the rest of the machine 0.4.
+fn usage() -> Usage {
+    let event_loop = |busy_share| LoopUsage {
+        busy_share,
+        waiting_share: Some(0.02),
+    };
+    Usage {
+        seconds: 10.0,
+        cores: Some(4),
+        busy_share: Some(0.583),
+        steal_share: Some(0.001),
+        own_cpu_seconds: Some(8.7),
+        loops: vec![event_loop(0.44), event_loop(0.43)],
+        involuntary_switches: 310,
+        others_cpu_seconds: Some(0.4),
+        server: Some(ServerUsage {
+            pid: 4_242,
+            processes: 5,
+            cpu_seconds: 14.22,
+            rss_bytes: 18_350_080,
+            rss_bytes_before: 17_301_504,
+        }),
     }
 }
 
@@ -131,6 +173,8 @@ impl Report {
             cpu_seconds: 8.7,
             warm_up_requests: 212_004,
             interrupted: false,
+            environment: Some(environment()),
+            usage: Some(usage()),
         }
     }
 
@@ -155,6 +199,8 @@ impl Report {
         due.saturating_record_n(TIMEOUT_NS, 2);
         report.service_ns = Some(std::mem::replace(&mut report.latency_ns, due));
         report.lag_max_ns = 41_250_000;
+        report.environment = None;
+        report.usage = None;
         report.failures.push(Failure {
             class: Class::Dropped,
             count: 29_995,

@@ -2,8 +2,12 @@
 
 pub mod assert;
 mod course;
+pub mod csv;
 #[cfg(test)]
 mod fixture;
+pub mod hgrm;
+pub mod json;
+pub mod ndjson;
 pub mod text;
 pub mod verdict;
 mod words;
@@ -13,7 +17,9 @@ use hdrhistogram::Histogram;
 use crate::{
     engine::{Stretch, Timeline},
     failure::Class,
+    machine::{Environment, Usage},
     plan::Load,
+    stats::{self, Interval},
 };
 
 /// A finished run.
@@ -57,6 +63,10 @@ pub struct Report {
     pub warm_up_requests: u64,
     /// Whether it was ended before its time.
     pub interrupted: bool,
+    /// What it was measured on.
+    pub environment: Option<Environment>,
+    /// What machine, generator and server used within the measured time.
+    pub usage: Option<Usage>,
 }
 
 /// What was run, as it was asked for.
@@ -158,6 +168,8 @@ impl Report {
             cpu_seconds: measured.cpu_ns as f64 / 1e9,
             warm_up_requests: 0,
             interrupted: measured.interrupted,
+            environment: None,
+            usage: None,
         }
     }
 
@@ -172,9 +184,26 @@ impl Report {
         self.answers + unanswered.map(|failure| failure.count).sum::<u64>()
     }
 
+    /// Answers a second with their 95 % interval. `None` when the run was too short to tell.
+    pub fn rate_interval(&self) -> Option<Interval> {
+        stats::throughput(&self.timeline).map(|means| means.interval)
+    }
+
+    /// CPU time of the server for each answer within the measured time, in nanoseconds. `None` when the server is not known.
+    pub fn server_ns_per_answer(&self) -> Option<f64> {
+        let server = self.usage.as_ref()?.server?;
+        let us = server.cpu_us_per_request(self.measured_answers())?;
+        Some(us * 1e3)
+    }
+
+    /// Answers within the measured time.
+    fn measured_answers(&self) -> u64 {
+        (self.per_second * self.seconds).round() as u64
+    }
+
     /// CPU time of the generator for each answer within the measured time, in nanoseconds. `None` without answers.
     pub fn generator_ns_per_answer(&self) -> Option<f64> {
-        let answers = self.per_second * self.seconds;
-        (answers >= 1.0).then(|| self.cpu_seconds * 1e9 / answers)
+        let answers = self.measured_answers();
+        (answers > 0).then(|| self.cpu_seconds * 1e9 / answers as f64)
     }
 }

@@ -79,9 +79,9 @@ impl Parts {
         }
         let mut bytes = Vec::with_capacity(256 + self.body.len());
         let mut line = |parts: &[&str]| {
-            parts
-                .iter()
-                .for_each(|part| bytes.extend_from_slice(part.as_bytes()));
+            for part in parts {
+                bytes.extend_from_slice(part.as_bytes());
+            }
             bytes.extend_from_slice(b"\r\n");
         };
         line(&[&self.method, " ", &self.path_and_query, " HTTP/1.1"]);

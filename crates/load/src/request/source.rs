@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere for a seed.
+/// `SplitMix64` (Steele, Lea, Flood 2014): small, and the same everywhere for a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
