@@ -39,21 +39,21 @@ pub struct Measured<'a> {
     failed: u64,
     per_second: f64,
     interval: Option<Interval>,
-    server: Option<&'a ServerUsage>,
+    server: Option<ServerUsage>,
     saved: Option<&'a Saved>,
 }
 
 impl<'a> Measured<'a> {
-    /// A run; `server` is what its server used, and `saved` the run it is compared with.
-    pub fn new(report: &'a Report, server: Option<&'a ServerUsage>, saved: Option<&'a Saved>) -> Self {
+    /// A run, and the saved one it is compared with.
+    pub fn new(report: &'a Report, saved: Option<&'a Saved>) -> Self {
         Self {
             latency_ns: &report.latency_ns,
             answers: report.answers,
             asked: report.asked(),
             failed: report.failed(),
             per_second: report.per_second,
-            interval: stats::throughput(&report.timeline).map(|means| means.interval),
-            server,
+            interval: report.rate_interval(),
+            server: report.usage.as_ref().and_then(|usage| usage.server),
             saved,
         }
     }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_run_is_held_against_its_limits() {
-        let report = Report::example();
+        let mut report = Report::example();
         let server = ServerUsage {
             pid: 1,
             processes: 2,
@@ -247,7 +247,11 @@ mod tests {
             rss_bytes: 64_000_000,
             rss_bytes_before: 0,
         };
-        let measured = Measured::new(&report, Some(&server), None);
+        report.usage = Some(crate::machine::Usage {
+            server: Some(server),
+            ..Default::default()
+        });
+        let measured = Measured::new(&report, None);
         for (text, held, found) in [
             ("p50<1ms", true, "p50 was 213.8 us"),
             ("p99<1ms", false, "p99 was 1.042 ms"),
@@ -274,7 +278,8 @@ mod tests {
     #[test]
     fn what_cannot_be_told_has_not_held() {
         let mut report = Report::example();
-        let measured = Measured::new(&report, None, None);
+        report.usage = None;
+        let measured = Measured::new(&report, None);
         assert_eq!(
             judged("server-cpu<1s", &measured).found,
             "the server's CPU time is known only with --server-pid"
@@ -285,7 +290,7 @@ mod tests {
         );
         report.latency_ns = latencies();
         (0..500).for_each(|at| report.latency_ns.record(1_000_000 + at * 10_000).unwrap());
-        let few = Measured::new(&report, None, None);
+        let few = Measured::new(&report, None);
         let outcome = judged("p99<5ms", &few);
         assert!(!outcome.held);
         assert_eq!(
@@ -295,7 +300,7 @@ mod tests {
         assert!(judged("p99<20ms", &few).held, "no sample was longer");
         report.latency_ns = latencies();
         (report.answers, report.failures) = (0, Vec::new());
-        let nothing = Measured::new(&report, None, None);
+        let nothing = Measured::new(&report, None);
         for text in ["p50<1s", "errors<1%", "requests>0", "mean<1s"] {
             assert!(!judged(text, &nothing).held, "{text}");
         }
@@ -314,7 +319,7 @@ mod tests {
             Saved::read(&text.to_string()).unwrap()
         };
         let faster = saved(260_000.0, 10.0, 0.9);
-        let measured = Measured::new(&report, None, Some(&faster));
+        let measured = Measured::new(&report, Some(&faster));
         let outcome = judged("regression<5%", &measured);
         assert_eq!(
             (outcome.held, outcome.found.as_str()),
@@ -332,10 +337,10 @@ mod tests {
             "the saved run has no latency_ms.p50"
         );
         let slower = saved(200_000.0, 10.0, 0.9);
-        assert!(judged("regression<0%", &Measured::new(&report, None, Some(&slower))).held);
+        assert!(judged("regression<0%", &Measured::new(&report, Some(&slower))).held);
         // A saved run that varied by a third leaves a loss of 8.8 % in doubt.
         let rough = saved(260_000.0, 80_000.0, 0.9);
-        let outcome = judged("regression<5%", &Measured::new(&report, None, Some(&rough)));
+        let outcome = judged("regression<5%", &Measured::new(&report, Some(&rough)));
         assert!(
             outcome.held && outcome.found.ends_with("so it may be noise"),
             "{outcome:?}"

@@ -121,7 +121,7 @@ mod tests {
     fn outcomes(report: &Report) -> Vec<Outcome> {
         judge(
             &parse("p50<1ms,p99<1ms,errors<0.1%").unwrap(),
-            &Measured::new(report, None, None),
+            &Measured::new(report, None),
         )
     }
 
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn outcomes_are_written_as_a_summary() {
         let report = Report::example();
-        let verdict = Verdict::of(&report, None);
+        let verdict = Verdict::of(&report);
         assert_golden(
             "assert.summary.md",
             &summary(&report, &verdict, &outcomes(&report)),

@@ -79,8 +79,9 @@ impl std::fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Judges a run; `usage` is what machine and server used meanwhile, as far as it is known.
-    pub fn of(report: &Report, usage: Option<&Usage>) -> Self {
+    /// Judges a run, by what it used too if that is known.
+    pub fn of(report: &Report) -> Self {
+        let usage = report.usage.as_ref();
         let mut court = Court {
             report,
             usage,
@@ -447,10 +448,18 @@ mod tests {
     fn calm() -> Report {
         let mut report = Report::example();
         report.failures.clear();
+        report.usage = None;
         report.cpu_seconds = 13.0;
         for (at, slice) in report.timeline.slices.iter_mut().enumerate() {
             set(slice, 23_700 + (at as u64 * 37) % 101);
         }
+        report
+    }
+
+    /// The calm run with such a usage.
+    fn with(usage: &Usage) -> Report {
+        let mut report = calm();
+        report.usage = Some(usage.clone());
         report
     }
 
@@ -505,8 +514,8 @@ mod tests {
 
     #[test]
     fn a_run_without_fault_is_clean_and_says_what_was_looked_at() {
-        for usage in [None, Some(&quiet())] {
-            let verdict = Verdict::of(&calm(), usage);
+        for report in [calm(), with(&quiet())] {
+            let verdict = Verdict::of(&report);
             assert_one(
                 &verdict,
                 Kind::Clean,
@@ -527,12 +536,12 @@ mod tests {
         };
         report.failures = vec![failed(23_000)];
         assert_one(
-            &Verdict::of(&report, None),
+            &Verdict::of(&report),
             Kind::Errors,
             &["23,000 of 2,393,000", "0.96 %", "timeout 23,000", "--timeout"],
         );
         report.failures = vec![failed(17)];
-        let verdict = Verdict::of(&report, None);
+        let verdict = Verdict::of(&report);
         assert_one(&verdict, Kind::Clean, &["hardly anything failed"]);
         assert!(
             verdict.notes[0].starts_with("17 requests of 2,370,017 failed (timeout 17)"),
@@ -551,7 +560,7 @@ mod tests {
             example: None,
         }];
         assert_one(
-            &Verdict::of(&report, None),
+            &Verdict::of(&report),
             Kind::Errors,
             &["Not one answer came (connect_refused 64)", "Start the server"],
         );
@@ -561,16 +570,12 @@ mod tests {
     fn a_busy_event_loop_makes_it_client_bound() {
         let mut report = calm();
         report.cpu_seconds = 19.5;
-        assert_one(
-            &Verdict::of(&report, None),
-            Kind::ClientBound,
-            &["busy 97.5 %", "-t 3"],
-        );
+        assert_one(&Verdict::of(&report), Kind::ClientBound, &["busy 97.5 %", "-t 3"]);
         let mut usage = quiet();
         usage.cores = Some(2);
         usage.loops[1].busy_share = 0.97;
         assert_one(
-            &Verdict::of(&calm(), Some(&usage)),
+            &Verdict::of(&with(&usage)),
             Kind::ClientBound,
             &["busy 97.0 %", "another machine"],
         );
@@ -581,43 +586,35 @@ mod tests {
         let mut usage = quiet();
         (usage.cores, usage.busy_share) = (Some(2), Some(0.99));
         assert_one(
-            &Verdict::of(&calm(), Some(&usage)),
+            &Verdict::of(&with(&usage)),
             Kind::ClientBound,
             &["99.0 % busy", "used 66 %"],
         );
         // The same share of a machine that has time left is nobody's limit.
         usage.busy_share = Some(0.85);
-        assert_eq!(Verdict::of(&calm(), Some(&usage)).kind, Kind::Clean);
+        assert_eq!(Verdict::of(&with(&usage)).kind, Kind::Clean);
     }
 
     #[test]
     fn what_disturbs_a_run_makes_it_noisy() {
         let jumps = course(|at| if at / 5 % 2 == 0 { 20_000 } else { 28_000 });
-        assert_one(&Verdict::of(&jumps, None), Kind::Noisy, &["varied by 10 %"]);
+        assert_one(&Verdict::of(&jumps), Kind::Noisy, &["varied by 10 %"]);
         let slower = course(|at| 26_000 - 40 * at as u64 + (at as u64 * 37) % 101);
-        assert_eq!(Verdict::of(&slower, None).kind, Kind::Noisy);
+        assert_eq!(Verdict::of(&slower).kind, Kind::Noisy);
         let warming = course(|at| if at < 15 { 8_000 } else { 25_000 } + (at as u64 * 37) % 101);
-        assert_one(
-            &Verdict::of(&warming, None),
-            Kind::Noisy,
-            &["The first 1.", "--warmup"],
-        );
+        assert_one(&Verdict::of(&warming), Kind::Noisy, &["The first 1.", "--warmup"]);
         let climbing = course(|at| 5_000 + 300 * at as u64);
-        assert_one(&Verdict::of(&climbing, None), Kind::Noisy, &["not steady"]);
+        assert_one(&Verdict::of(&climbing), Kind::Noisy, &["not steady"]);
         let mut usage = quiet();
         usage.steal_share = Some(0.031);
         assert_one(
-            &Verdict::of(&calm(), Some(&usage)),
+            &Verdict::of(&with(&usage)),
             Kind::Noisy,
             &["hypervisor gave 3.1 %"],
         );
         let mut usage = quiet();
         usage.others_cpu_seconds = Some(7.0);
-        assert_one(
-            &Verdict::of(&calm(), Some(&usage)),
-            Kind::Noisy,
-            &["0.70 of 4 cores"],
-        );
+        assert_one(&Verdict::of(&with(&usage)), Kind::Noisy, &["0.70 of 4 cores"]);
     }
 
     #[test]
@@ -627,7 +624,7 @@ mod tests {
         report.seconds = 0.3;
         report.cpu_seconds = 0.4;
         assert_one(
-            &Verdict::of(&report, None),
+            &Verdict::of(&report),
             Kind::Noisy,
             &["lasted 300.0 ms, too short"],
         );
@@ -638,13 +635,13 @@ mod tests {
         let mut report = calm();
         report.run.connections = 80;
         assert_one(
-            &Verdict::of(&report, None),
+            &Verdict::of(&report),
             Kind::Errors,
             &["make 64.31", "room for 80", "Little's law"],
         );
         // Without keep-alive a connection is busy with more than its request.
         report.run.keep_alive = false;
-        assert_eq!(Verdict::of(&report, None).kind, Kind::Clean);
+        assert_eq!(Verdict::of(&report).kind, Kind::Clean);
     }
 
     #[test]
@@ -657,7 +654,7 @@ mod tests {
         report.latency_ns.reset();
         (0..500).for_each(|_| report.latency_ns.saturating_record(1_900_000_000));
         report.per_second = 45.0;
-        let verdict = Verdict::of(&report, None);
+        let verdict = Verdict::of(&report);
         assert!(!verdict.reasons[0].contains("Little"), "{verdict:?}");
     }
 
@@ -673,13 +670,13 @@ mod tests {
             },
         });
         assert_one(
-            &Verdict::of(&report, None),
+            &Verdict::of(&report),
             Kind::Errors,
             &["237,000 of 300,000", "79 %", "1.200 s late", "-c"],
         );
         // With a generator that was busy all the time it is not the server that failed.
         report.cpu_seconds = 19.5;
-        let verdict = Verdict::of(&report, None);
+        let verdict = Verdict::of(&report);
         assert_eq!(
             (verdict.kind, verdict.reasons.len()),
             (Kind::ClientBound, 2),
@@ -692,21 +689,22 @@ mod tests {
                 per_second: 237_000.0 / 64.0,
             },
         });
-        assert_eq!(Verdict::of(&report, None).kind, Kind::Clean);
+        assert_eq!(Verdict::of(&report).kind, Kind::Clean);
     }
 
     #[test]
     fn waiting_for_a_connection_is_told_but_changes_nothing() {
         let mut report = Report::example_open();
         report.failures.clear();
-        let verdict = Verdict::of(&report, Some(&quiet()));
+        report.usage = Some(quiet());
+        let verdict = Verdict::of(&report);
         assert!(
             verdict.notes[0].starts_with("Of the mean latency of 671.3 us, requests waited 400.0 us"),
             "{verdict:?}"
         );
         let mut usage = quiet();
         usage.loops[0].waiting_share = Some(0.2);
-        let verdict = Verdict::of(&calm(), Some(&usage));
+        let verdict = Verdict::of(&with(&usage));
         assert_eq!((verdict.kind, verdict.notes.len()), (Kind::Clean, 1));
     }
 
@@ -719,7 +717,7 @@ mod tests {
             count: 2_000_000,
             example: None,
         }];
-        let verdict = Verdict::of(&report, None);
+        let verdict = Verdict::of(&report);
         assert_eq!((verdict.kind, verdict.reasons.len()), (Kind::Errors, 3));
         assert!(
             verdict.reasons[0].contains("failed") && verdict.reasons[2].contains("varied"),
@@ -731,7 +729,8 @@ mod tests {
     fn a_run_of_no_time_divides_by_nothing() {
         let mut report = calm();
         (report.seconds, report.run.threads, report.run.connections) = (0.0, 0, 0);
-        let verdict = Verdict::of(&report, Some(&Usage::default()));
+        report.usage = Some(Usage::default());
+        let verdict = Verdict::of(&report);
         assert!(
             !verdict
                 .reasons
