@@ -8,6 +8,7 @@ mod fixture;
 pub mod hgrm;
 pub mod json;
 pub mod ndjson;
+pub mod style;
 pub mod text;
 pub mod verdict;
 mod words;
