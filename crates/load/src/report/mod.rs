@@ -1,5 +1,6 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
+pub mod assert;
 mod course;
 pub mod csv;
 #[cfg(test)]
@@ -10,6 +11,7 @@ pub mod json;
 pub mod ndjson;
 pub mod style;
 pub mod text;
+pub mod verdict;
 mod words;
 
 use hdrhistogram::Histogram;
