@@ -138,7 +138,8 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    fn new(load: Load) -> Self {
+    /// Of no length, to add others to.
+    pub(crate) fn nothing(load: Load) -> Self {
         let mut total = Window::new(0, u64::MAX, false);
         total.end_ns = 0;
         Self {
@@ -172,6 +173,20 @@ impl Stretch {
         self.total.merge(&rest.total);
         self.total.end_ns = end_ns;
         for (class, text) in &rest.examples {
+            self.note_example(*class, text);
+        }
+    }
+
+    /// Adds another stretch as if it had followed without a pause.
+    pub(crate) fn extend(&mut self, next: &Self) {
+        let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
+        let both_ns = length_ns(self) + length_ns(next);
+        self.total.merge(&next.total);
+        self.total.end_ns = self.total.start_ns + both_ns;
+        self.timeline.append(&next.timeline);
+        self.cpu_ns += next.cpu_ns;
+        self.interrupted |= next.interrupted;
+        for (class, text) in &next.examples {
             self.note_example(*class, text);
         }
     }
@@ -232,7 +247,7 @@ impl Session {
             stop: Arc::default(),
             load: Load::PAUSED,
             epoch: 0,
-            between: Stretch::new(Load::PAUSED),
+            between: Stretch::nothing(Load::PAUSED),
             idle: 0,
             early: Vec::new(),
         })
@@ -298,11 +313,11 @@ impl Session {
 
     /// Measures as [`Session::measure`] does; what `watch` returns, some twenty times a second, changes the load or ends it.
     pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Course) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::new(self.load));
+        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
         self.between = between;
-        let mut stretch = Stretch::new(load);
+        let mut stretch = Stretch::nothing(load);
         self.early.drain(..).for_each(|window| stretch.take(&window));
         let begun = Instant::now();
         let end = until.duration.map(|duration| begun + duration);
@@ -343,7 +358,7 @@ impl Session {
     /// Stops sending and waits for the answers that are due, at most for the time-out of a request. What it returns was measured
     /// after the last measurement's end, and between measurements.
     pub fn finish(mut self) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::new(Load::PAUSED));
+        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(Load::PAUSED));
         self.begin(None, Load::PAUSED, &mut between);
         self.early.drain(..).for_each(|window| between.take(&window));
         let until = Instant::now() + self.plan.timeout;

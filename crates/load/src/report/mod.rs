@@ -1,14 +1,17 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
+pub mod assert;
 mod course;
 pub mod csv;
 #[cfg(test)]
 mod fixture;
 pub mod hgrm;
+pub mod html;
 pub mod json;
 pub mod ndjson;
 pub mod style;
 pub mod text;
+pub mod verdict;
 mod words;
 
 use hdrhistogram::Histogram;

@@ -5,12 +5,12 @@
 
 use std::io::{self, Write};
 
-use super::figures::{Failed, url};
+use super::figures::{Failed, url, url_text};
 use crate::report::Report;
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let host = url(&report.run.urls).map_or_else(
-        || report.run.urls.first().cloned().unwrap_or_default(),
+        || url_text(&report.run.urls),
         |url| {
             let host = if url.host.contains(':') {
                 format!("[{}]", url.host)

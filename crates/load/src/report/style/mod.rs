@@ -4,8 +4,10 @@
 //!
 //! No figure is invented. Where a tool shows what a report does not have, the module says from what it is derived, or writes what
 //! the tool itself writes when it has nothing. The figures are Forebay's own: latency is measured as Forebay measures it, without
-//! the corrections that some of these tools make unasked. What none of these formats has a place for, such as requests that an open
-//! load dropped, is in the report's other forms.
+//! the corrections that some of these tools make unasked. Text from outside cannot steer a terminal.
+//!
+//! Some formats have no place for a figure: wrk, ab and hose say nothing of requests that an open load dropped, and none knows
+//! whether a run was interrupted. The report's other forms do.
 
 pub mod ab;
 mod autocannon;
