@@ -28,6 +28,7 @@ pub use self::{
 use crate::{
     failure::Class,
     plan::{Load, Plan},
+    tls::Negotiated,
 };
 
 /// How long a thread may take to hear a command.
@@ -92,6 +93,8 @@ enum Notice {
         class: Class,
         text: String,
     },
+    /// What TLS was agreed on.
+    Negotiated(Negotiated),
     /// It has begun the stretch with this number.
     Began(u64),
     /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
@@ -189,6 +192,7 @@ pub struct Session {
     epoch: u64,
     /// What was sent and answered between measurements.
     between: Stretch,
+    negotiated: Option<Negotiated>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
@@ -222,6 +226,7 @@ impl Session {
             load: Load::PAUSED,
             epoch: 0,
             between: Stretch::new(Load::PAUSED),
+            negotiated: None,
             idle: 0,
             early: Vec::new(),
         })
@@ -230,6 +235,11 @@ impl Session {
     /// What is being run.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What TLS was agreed on, once a connection has been opened.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.as_ref()
     }
 
     /// Setting it ends the measurement under way, and every further one at once.
@@ -269,6 +279,7 @@ impl Session {
                 Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
                 Ok(Notice::Window(window)) => self.early.push(*window),
                 Ok(Notice::Example { class, text }) => before.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("a thread of the load generator does not answer")
@@ -300,6 +311,7 @@ impl Session {
             match self.notices.recv_timeout(left.min(TICK)) {
                 Ok(Notice::Window(window)) => stretch.take(&window),
                 Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Began(_)) => {}
                 Err(RecvTimeoutError::Timeout) => watch(&stretch),
@@ -327,7 +339,7 @@ impl Session {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) => between.take(&window),
                 Ok(Notice::Example { class, text }) => between.note_example(class, &text),
-                Ok(Notice::Began(_)) => {}
+                Ok(Notice::Began(_) | Notice::Negotiated(_)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
