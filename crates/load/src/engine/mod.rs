@@ -130,7 +130,8 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    fn new(load: Load) -> Self {
+    /// Of no length, to add others to.
+    pub(crate) fn nothing(load: Load) -> Self {
         let mut total = Window::new(0, u64::MAX, false);
         total.end_ns = 0;
         Self {
@@ -164,6 +165,20 @@ impl Stretch {
         self.total.merge(&rest.total);
         self.total.end_ns = end_ns;
         for (class, text) in &rest.examples {
+            self.note_example(*class, text);
+        }
+    }
+
+    /// Adds another stretch as if it had followed without a pause.
+    pub(crate) fn extend(&mut self, next: &Self) {
+        let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
+        let both_ns = length_ns(self) + length_ns(next);
+        self.total.merge(&next.total);
+        self.total.end_ns = self.total.start_ns + both_ns;
+        self.timeline.append(&next.timeline);
+        self.cpu_ns += next.cpu_ns;
+        self.interrupted |= next.interrupted;
+        for (class, text) in &next.examples {
             self.note_example(*class, text);
         }
     }
@@ -225,7 +240,7 @@ impl Session {
             stop: Arc::default(),
             load: Load::PAUSED,
             epoch: 0,
-            between: Stretch::new(Load::PAUSED),
+            between: Stretch::nothing(Load::PAUSED),
             negotiated: None,
             idle: 0,
             early: Vec::new(),
@@ -290,11 +305,11 @@ impl Session {
 
     /// Puts the connections under a load and measures; `watch` is called while it lasts.
     pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::new(self.load));
+        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
         self.between = between;
-        let mut stretch = Stretch::new(load);
+        let mut stretch = Stretch::nothing(load);
         self.early.drain(..).for_each(|window| stretch.take(&window));
         let end = until.duration.map(|duration| Instant::now() + duration);
         // Without a number of requests a thread is idle only for want of connections.
@@ -327,7 +342,7 @@ impl Session {
     /// Stops sending and waits for the answers that are due, at most for the time-out of a request. What it returns was measured
     /// after the last measurement's end, and between measurements.
     pub fn finish(mut self) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::new(Load::PAUSED));
+        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(Load::PAUSED));
         self.begin(None, Load::PAUSED, &mut between);
         self.early.drain(..).for_each(|window| between.take(&window));
         let until = Instant::now() + self.plan.timeout;
