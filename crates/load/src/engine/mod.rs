@@ -28,6 +28,7 @@ pub use self::{
 use crate::{
     failure::Class,
     plan::{Load, Plan},
+    tls::Negotiated,
 };
 
 /// How long a thread may take to hear a command.
@@ -92,6 +93,8 @@ enum Notice {
         class: Class,
         text: String,
     },
+    /// What TLS was agreed on.
+    Negotiated(Negotiated),
     /// It has begun the stretch with this number.
     Began(u64),
     /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
@@ -127,7 +130,8 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    fn new(load: Load) -> Self {
+    /// Of no length, to add others to.
+    pub(crate) fn nothing(load: Load) -> Self {
         let mut total = Window::new(0, u64::MAX, false);
         total.end_ns = 0;
         Self {
@@ -165,6 +169,20 @@ impl Stretch {
         }
     }
 
+    /// Adds another stretch as if it had followed without a pause.
+    pub(crate) fn extend(&mut self, next: &Self) {
+        let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
+        let both_ns = length_ns(self) + length_ns(next);
+        self.total.merge(&next.total);
+        self.total.end_ns = self.total.start_ns + both_ns;
+        self.timeline.append(&next.timeline);
+        self.cpu_ns += next.cpu_ns;
+        self.interrupted |= next.interrupted;
+        for (class, text) in &next.examples {
+            self.note_example(*class, text);
+        }
+    }
+
     fn note_example(&mut self, class: Class, text: &str) {
         if !self.examples.iter().any(|(known, _)| *known == class) {
             self.examples.push((class, text.to_owned()));
@@ -189,6 +207,7 @@ pub struct Session {
     epoch: u64,
     /// What was sent and answered between measurements.
     between: Stretch,
+    negotiated: Option<Negotiated>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
@@ -221,7 +240,8 @@ impl Session {
             stop: Arc::default(),
             load: Load::PAUSED,
             epoch: 0,
-            between: Stretch::new(Load::PAUSED),
+            between: Stretch::nothing(Load::PAUSED),
+            negotiated: None,
             idle: 0,
             early: Vec::new(),
         })
@@ -230,6 +250,11 @@ impl Session {
     /// What is being run.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What TLS was agreed on, once a connection has been opened.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.as_ref()
     }
 
     /// Setting it ends the measurement under way, and every further one at once.
@@ -269,6 +294,7 @@ impl Session {
                 Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
                 Ok(Notice::Window(window)) => self.early.push(*window),
                 Ok(Notice::Example { class, text }) => before.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("a thread of the load generator does not answer")
@@ -279,11 +305,11 @@ impl Session {
 
     /// Puts the connections under a load and measures; `watch` is called while it lasts.
     pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::new(self.load));
+        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
         self.between = between;
-        let mut stretch = Stretch::new(load);
+        let mut stretch = Stretch::nothing(load);
         self.early.drain(..).for_each(|window| stretch.take(&window));
         let end = until.duration.map(|duration| Instant::now() + duration);
         // Without a number of requests a thread is idle only for want of connections.
@@ -300,6 +326,7 @@ impl Session {
             match self.notices.recv_timeout(left.min(TICK)) {
                 Ok(Notice::Window(window)) => stretch.take(&window),
                 Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Began(_)) => {}
                 Err(RecvTimeoutError::Timeout) => watch(&stretch),
@@ -315,7 +342,7 @@ impl Session {
     /// Stops sending and waits for the answers that are due, at most for the time-out of a request. What it returns was measured
     /// after the last measurement's end, and between measurements.
     pub fn finish(mut self) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::new(Load::PAUSED));
+        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(Load::PAUSED));
         self.begin(None, Load::PAUSED, &mut between);
         self.early.drain(..).for_each(|window| between.take(&window));
         let until = Instant::now() + self.plan.timeout;
@@ -327,7 +354,7 @@ impl Session {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) => between.take(&window),
                 Ok(Notice::Example { class, text }) => between.note_example(class, &text),
-                Ok(Notice::Began(_)) => {}
+                Ok(Notice::Began(_) | Notice::Negotiated(_)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }

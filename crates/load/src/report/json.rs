@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Options, Report, course, words};
 use crate::{
+    machine::{Environment, ServerUsage, Usage},
     plan::{Arrivals, Pace},
     report::course::Step,
 };
@@ -34,6 +35,15 @@ pub fn write(report: &Report, options: &Options) -> String {
     connections.value("opened", report.connects);
     whole.object("connections", &connections);
     whole.object("generator", &generator(report));
+    if let Some(usage) = &report.usage {
+        whole.object("machine", &machine(usage));
+        if let Some(used) = &usage.server {
+            whole.object("server", &server(report, used));
+        }
+    }
+    if let Some(environment) = &report.environment {
+        whole.object("environment", &self::environment(environment));
+    }
     whole.lines("timeline", course::steps(report).iter().map(step));
     whole.page()
 }
@@ -64,7 +74,7 @@ fn run(report: &Report) -> Object {
     object.value_if("requests", run.requests);
     object.value("started", words::moment(run.started_unix_ms));
     object.value("started_unix_ms", run.started_unix_ms);
-    object.text_if("server", run.server.as_deref());
+    object.text_if("server_software", run.server.as_deref());
     object
 }
 
@@ -72,6 +82,10 @@ fn requests(report: &Report) -> Object {
     let mut object = Object::default();
     object.value("total", report.answers);
     object.value("per_second", round(report.per_second));
+    if let Some(interval) = report.rate_interval() {
+        object.value("per_second_low", round(interval.low));
+        object.value("per_second_high", round(interval.high));
+    }
     object.value("sent", report.sent);
     object.value("failed", report.failed());
     object.value("warm_up", report.warm_up_requests);
@@ -145,6 +159,48 @@ fn generator(report: &Report) -> Object {
         report.generator_ns_per_answer().map(|ns| round(ns / 1e3)),
     );
     object.value("lag_max_ms", milliseconds(report.lag_max_ns as f64));
+    object
+}
+
+/// What the whole machine used, and what its threads waited for. Shares are from 0 to 1.
+fn machine(usage: &Usage) -> Object {
+    let mut object = Object::default();
+    object.value_if("cores", usage.cores);
+    object.value_if("busy_share", usage.busy_share.map(round));
+    object.value_if("steal_share", usage.steal_share.map(round));
+    object.value_if("busiest_loop_share", usage.busiest_loop().map(round));
+    object.value_if("longest_wait_share", usage.longest_wait().map(round));
+    object.value("involuntary_switches", usage.involuntary_switches);
+    object.value_if("others_cpu_seconds", usage.others_cpu_seconds.map(round));
+    object
+}
+
+fn server(report: &Report, used: &ServerUsage) -> Object {
+    let mut object = Object::default();
+    object.value("pid", used.pid);
+    object.value("processes", used.processes);
+    object.value("cpu_seconds", round(used.cpu_seconds));
+    let us_per_request = report.server_ns_per_answer().map(|ns| round(ns / 1e3));
+    object.value_if("cpu_us_per_request", us_per_request);
+    object.value("rss_bytes", used.rss_bytes);
+    object.value("rss_bytes_before", used.rss_bytes_before);
+    object
+}
+
+fn environment(environment: &Environment) -> Object {
+    let mut object = Object::default();
+    object.value("version", environment.version.as_str());
+    object.text_if("cpu", environment.cpu.as_deref());
+    object.value("cores", environment.cores);
+    object.value_if("cpu_quota", environment.cpu_quota);
+    object.text_if("governor", environment.governor.as_deref());
+    object.text_if("kernel", environment.kernel.as_deref());
+    object.value_if("memory_bytes", environment.memory_bytes);
+    object.value_if("load_average", environment.load_average);
+    object.value_if("open_files", environment.open_files);
+    let ports = environment.ports.map(|(first, last)| vec![first, last]);
+    object.value_if("ports", ports);
+    object.value_if("backlog", environment.backlog);
     object
 }
 

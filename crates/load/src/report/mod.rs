@@ -6,6 +6,7 @@ pub mod csv;
 #[cfg(test)]
 mod fixture;
 pub mod hgrm;
+pub mod html;
 pub mod json;
 pub mod ndjson;
 pub mod style;

@@ -61,6 +61,7 @@ pub fn write(report: &Report, options: &Options) -> String {
     page.statuses();
     page.errors();
     page.transfer();
+    page.cpu();
     page.out
 }
 
@@ -148,7 +149,14 @@ impl Page<'_> {
     fn requests(&mut self) {
         let report = self.report;
         let per_second = self.paint(Look::Strong, &rate(report.per_second));
-        self.section("Requests", &format!("{per_second} a second"));
+        let interval = report.rate_interval().map_or(String::new(), |interval| {
+            format!(
+                " (95 % interval {} to {})",
+                rate(interval.low),
+                rate(interval.high)
+            )
+        });
+        self.section("Requests", &format!("{per_second} a second{interval}"));
         let answers = several(report.answers, "answer");
         let seconds = duration(report.seconds * 1e9);
         let sent = several(report.sent, "request");
@@ -298,14 +306,44 @@ impl Page<'_> {
             let _ = write!(text, "; opening took {half} (median), {most} at most");
         }
         self.section("Connections", &text);
+        self.line("");
+    }
+
+    fn cpu(&mut self) {
+        let report = self.report;
         if let Some(ns) = report.generator_ns_per_answer() {
-            let cpu = duration(ns);
+            let (cpu, threads) = (duration(ns), several(report.run.threads as u64, "thread"));
             let busy = report.cpu_seconds / (report.seconds * report.run.threads.max(1) as f64) * 100.0;
-            let threads = several(report.run.threads as u64, "thread");
-            self.section(
-                "Generator",
-                &format!("{cpu} of CPU a request; {busy:.0} % busy on {threads}"),
+            let text = format!("{cpu} of CPU a request; {busy:.0} % busy on {threads}");
+            self.section("Generator", &text);
+        }
+        if let Some(server) = report.usage.as_ref().and_then(|usage| usage.server) {
+            let cpu = report.server_ns_per_answer().map_or("no answer".into(), duration);
+            let (processes, memory) = (
+                several(server.processes as u64, "process"),
+                bytes(server.rss_bytes as f64),
             );
+            let text = format!("{cpu} of CPU a request; {processes}, {memory} resident");
+            self.section("Server", &text);
+        }
+        if let Some(machine) = &report.environment {
+            let mut facts = vec![several(machine.cores as u64, "core")];
+            facts.extend(
+                report
+                    .usage
+                    .as_ref()
+                    .and_then(|usage| usage.busy_share)
+                    .map(|busy| format!("{:.0} % busy", busy * 100.0)),
+            );
+            facts.extend(
+                [&machine.cpu, &machine.kernel]
+                    .into_iter()
+                    .flatten()
+                    .map(|text| plain(text, 60)),
+            );
+            for (at, line) in wrap(&facts.join(", "), WIDTH - INDENT).iter().enumerate() {
+                self.section(if at == 0 { "Machine" } else { "" }, line);
+            }
         }
         self.line("");
     }
