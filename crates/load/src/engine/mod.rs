@@ -28,6 +28,7 @@ pub use self::{
 use crate::{
     failure::Class,
     plan::{Load, Plan},
+    tls::Negotiated,
 };
 
 /// How long a thread may take to hear a command.
@@ -92,6 +93,8 @@ enum Notice {
         class: Class,
         text: String,
     },
+    /// What TLS was agreed on.
+    Negotiated(Negotiated),
     /// It has begun the stretch with this number.
     Began(u64),
     /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
@@ -215,6 +218,7 @@ pub struct Session {
     epoch: u64,
     /// What was sent and answered between measurements.
     between: Stretch,
+    negotiated: Option<Negotiated>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
@@ -248,6 +252,7 @@ impl Session {
             load: Load::PAUSED,
             epoch: 0,
             between: Stretch::nothing(Load::PAUSED),
+            negotiated: None,
             idle: 0,
             early: Vec::new(),
         })
@@ -256,6 +261,11 @@ impl Session {
     /// What is being run.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What TLS was agreed on, once a connection has been opened.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.as_ref()
     }
 
     /// Setting it ends the measurement under way, and every further one at once.
@@ -295,6 +305,7 @@ impl Session {
                 Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
                 Ok(Notice::Window(window)) => self.early.push(*window),
                 Ok(Notice::Example { class, text }) => before.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("a thread of the load generator does not answer")
@@ -344,6 +355,7 @@ impl Session {
             match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
                 Ok(Notice::Window(window)) => stretch.take(&window),
                 Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
@@ -370,7 +382,7 @@ impl Session {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) => between.take(&window),
                 Ok(Notice::Example { class, text }) => between.note_example(class, &text),
-                Ok(Notice::Began(_)) => {}
+                Ok(Notice::Began(_) | Notice::Negotiated(_)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
