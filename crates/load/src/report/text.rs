@@ -7,8 +7,11 @@ use hdrhistogram::Histogram;
 
 use super::{
     Options, Report, course,
+    verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate, several},
 };
+
+use crate::stats;
 
 /// Columns of the widest line, apart from URLs.
 pub const WIDTH: usize = 100;
@@ -18,6 +21,8 @@ const INDENT: usize = 13;
 const BAR_WIDTH: usize = 44;
 /// Most characters of a URL; a longer one is cut.
 const URL_WIDTH_MAX: usize = 300;
+/// Most characters of a reason of the verdict.
+const SENTENCE_MAX: usize = 600;
 /// Most URLs that are listed.
 const URLS_MAX: usize = 5;
 /// Most characters of a line over time.
@@ -62,6 +67,7 @@ pub fn write(report: &Report, options: &Options) -> String {
     page.errors();
     page.transfer();
     page.cpu();
+    page.verdict();
     page.out
 }
 
@@ -218,7 +224,7 @@ impl Page<'_> {
         for &percent in &self.options.percentiles {
             let name = format!("{} %", words::percentile(percent));
             let mut row = row(&name, &|histogram| course::percentile(histogram, percent) as f64);
-            if !is_backed(latency.len(), percent) {
+            if !stats::enough_samples(percent, latency.len()) {
                 row.push_str(&self.paint(Look::Faint, "   rests on fewer than 10 slower answers"));
             }
             rows.push(row);
@@ -347,11 +353,22 @@ impl Page<'_> {
         }
         self.line("");
     }
-}
 
-/// Whether enough answers are slower than a percentile for it to be more than chance.
-fn is_backed(answers: u64, percent: f64) -> bool {
-    answers as f64 * (1.0 - percent / 100.0) >= 9.999
+    fn verdict(&mut self) {
+        let verdict = Verdict::of(self.report);
+        let look = match verdict.kind {
+            Kind::Clean => Look::Good,
+            Kind::Noisy => Look::Doubtful,
+            Kind::ClientBound | Kind::Errors => Look::Bad,
+        };
+        let kind = self.paint(look, verdict.kind.name());
+        self.section("Verdict", &kind);
+        for sentence in verdict.reasons.iter().chain(&verdict.notes) {
+            for line in wrap(&plain(sentence, SENTENCE_MAX), WIDTH - INDENT) {
+                self.more(&line);
+            }
+        }
+    }
 }
 
 /// Lines of at most so many columns, broken between words.
