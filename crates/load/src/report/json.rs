@@ -27,6 +27,7 @@ pub fn write(report: &Report, options: &Options) -> String {
     whole.value("interrupted", report.interrupted);
     whole.object("requests", &requests(report));
     whole.object("latency_ms", &latency(&report.latency_ns, options));
+    whole.object("latency_intervals_ms", &intervals(report, options));
     if let Some(service_ns) = &report.service_ns {
         whole.object("service_ms", &latency(service_ns, options));
     }
@@ -104,17 +105,32 @@ fn latency<C: Counter>(histogram: &Histogram<C>, options: &Options) -> Object {
     object.value("min", value(histogram.min() as f64));
     object.value("mean", value(histogram.mean()));
     object.value("stddev", value(histogram.stdev()));
-    let mut percentiles: Vec<f64> = ALWAYS
-        .into_iter()
-        .chain(options.percentiles.iter().copied())
-        .collect();
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup_by_key(|percent| name(*percent));
-    for percent in percentiles {
+    for percent in percentiles(options) {
         let ns = course::percentile(histogram, percent);
         object.value(&name(percent), value(ns as f64));
     }
     object.value("max", value(histogram.max() as f64));
+    object
+}
+
+/// Those that are always there and those that were asked for, from the lowest.
+fn percentiles(options: &Options) -> Vec<f64> {
+    let asked = options.percentiles.iter().copied();
+    let mut percentiles: Vec<f64> = ALWAYS.into_iter().chain(asked).collect();
+    percentiles.sort_by(f64::total_cmp);
+    percentiles.dedup_by_key(|percent| name(*percent));
+    percentiles
+}
+
+/// Lower and upper end of what each percentile may be; those that the run cannot tell are left out.
+fn intervals(report: &Report, options: &Options) -> Object {
+    let percentiles = percentiles(options);
+    let intervals = report.latency_intervals(&percentiles);
+    let mut object = Object::default();
+    for (percent, interval) in percentiles.into_iter().zip(intervals) {
+        let ends = interval.map(|interval| vec![milliseconds(interval.low), milliseconds(interval.high)]);
+        object.value_if(&name(percent), ends);
+    }
     object
 }
 

@@ -206,8 +206,27 @@ impl Page<'_> {
             return;
         }
         let columns: Vec<_> = std::iter::once(latency).chain(&report.service_ns).collect();
-        if columns.len() > 1 {
-            self.more(&format!("{:9}{:>14}{:>14}", "", "from due", "from sent"));
+        let names: &[_] = if columns.len() > 1 {
+            &["from due", "from sent"]
+        } else {
+            &[""]
+        };
+        let names: Vec<_> = names.iter().map(|name| format!("{name:>14}")).collect();
+        let intervals = report.latency_intervals(&self.options.percentiles);
+        let of = if intervals.iter().any(Option::is_some) {
+            "95 % interval"
+        } else {
+            ""
+        };
+        let of = if columns.len() > 1 && !of.is_empty() {
+            "95 % interval from due"
+        } else {
+            of
+        };
+        let head = format!("{:9}{}   {of}", "", names.concat());
+        if !head.trim().is_empty() {
+            let head = self.paint(Look::Faint, head.trim_end());
+            self.more(&head);
         }
         let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| {
             columns.iter().fold(format!("{name:>9}"), |mut row, histogram| {
@@ -216,20 +235,21 @@ impl Page<'_> {
                 row
             })
         };
-        let mut rows = vec![
-            row("mean", &Histogram::mean),
-            row("stddev", &Histogram::stdev),
-            row("least", &|histogram| histogram.min() as f64),
-        ];
-        for &percent in &self.options.percentiles {
+        let mut rows = vec![row("least", &|histogram| histogram.min() as f64)];
+        for (&percent, interval) in self.options.percentiles.iter().zip(&intervals) {
             let name = format!("{} %", words::percentile(percent));
             let mut row = row(&name, &|histogram| course::percentile(histogram, percent) as f64);
-            if !stats::enough_samples(percent, latency.len()) {
-                row.push_str(&self.paint(Look::Faint, "   rests on fewer than 10 slower answers"));
-            }
+            let how_sure = match interval {
+                Some(interval) => format!("   {} to {}", duration(interval.low), duration(interval.high)),
+                None if stats::enough_samples(percent, latency.len()) => String::new(),
+                None => "   rests on fewer than 10 slower answers".into(),
+            };
+            row.push_str(&self.paint(Look::Faint, &how_sure));
             rows.push(row);
         }
         rows.push(row("most", &|histogram| histogram.max() as f64));
+        rows.push(row("mean", &Histogram::mean));
+        rows.push(row("stddev", &Histogram::stdev));
         for row in &rows {
             self.more(row);
         }
@@ -364,8 +384,11 @@ impl Page<'_> {
         let kind = self.paint(look, verdict.kind.name());
         self.section("Verdict", &kind);
         for sentence in verdict.reasons.iter().chain(&verdict.notes) {
-            for line in wrap(&plain(sentence, SENTENCE_MAX), WIDTH - INDENT) {
-                self.more(&line);
+            for (at, line) in wrap(&plain(sentence, SENTENCE_MAX), WIDTH - INDENT - 2)
+                .iter()
+                .enumerate()
+            {
+                self.more(&format!("{} {line}", if at == 0 { '-' } else { ' ' }));
             }
         }
     }

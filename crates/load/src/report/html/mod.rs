@@ -104,7 +104,7 @@ fn verdict(report: &Report) -> String {
         .map(|sentence| format!("<li>{}</li>\n", escape(sentence)))
         .collect();
     let (kind, sentences) = (escape(verdict.kind.name()), sentences.concat());
-    format!("<div class=\"verdict {class}\"><strong>{kind}</strong>\n<ul>\n{sentences}</ul></div>\n")
+    format!("<div class=\"verdict {class}\"><strong>Verdict: {kind}</strong>\n<ul>\n{sentences}</ul></div>\n")
 }
 
 /// The figures to see first.
