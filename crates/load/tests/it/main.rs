@@ -4,3 +4,5 @@
 mod counts;
 mod rig;
 mod server;
+mod tls;
+mod tls_peer;
