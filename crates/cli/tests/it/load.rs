@@ -404,19 +404,6 @@ fn searches_print_what_they_found_and_what_they_tried() {
         best["find_best"]["curve"].as_array().unwrap().len() >= 3,
         "{best}"
     );
-    let rate = load(&[
-        "--find-rate",
-        "--slo",
-        "p50<1min,errors<100%",
-        "-d",
-        "0.02",
-        "-c",
-        "2",
-    ]);
-    assert!(
-        !rate["find_rate"]["tried"].as_array().unwrap().is_empty(),
-        "{rate}"
-    );
     let same = load(&["--vs", &url, "-d", "6", "-c", "2", "--warmup", "0"]);
     assert_eq!(same["versus"]["urls"], serde_json::json!([url, url]));
     assert!(
@@ -428,6 +415,33 @@ fn searches_print_what_they_found_and_what_they_tried() {
     assert_eq!(ladder["rungs"].as_array().unwrap().len(), 6, "{ladder}");
     let narrow = load(&["--until-ci", "90%", "-d", "5", "-c", "2", "--warmup", "0"]);
     assert!(narrow["requests"]["total"].as_u64().unwrap() > 0, "{narrow}");
+}
+
+#[test]
+fn a_search_for_the_rate_can_be_interrupted() {
+    let folder = Folder::new();
+    let serving = calibration();
+    let url = format!("http://{}/", serving.address());
+    let words = [
+        "load",
+        &url,
+        "--json",
+        "--find-rate",
+        "--slo",
+        "p50<1min,errors<50%",
+        "-d",
+        "0.05",
+        "-c",
+        "1",
+    ];
+    let mut running = Running::start(&folder, &words);
+    running.wait_until_told("asked");
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let found = json(&ended);
+    assert_eq!(found["interrupted"], true, "{ended:?}");
+    assert_eq!(found["find_rate"]["tried"][0]["rate"], 500.0, "{ended:?}");
 }
 
 #[test]
