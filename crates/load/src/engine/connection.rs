@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::transport::Transport;
-use crate::response::Reader;
+use crate::{request::User, response::Reader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -45,10 +45,12 @@ pub(super) struct Connection {
     pub(super) next_due: u64,
     /// Whether it is on the list of those that wait for a request.
     pub(super) waits: bool,
+    /// Who sends on it, when requests depend on answers.
+    pub(super) user: Option<Box<User>>,
 }
 
 impl Connection {
-    pub(super) fn new(index: usize, lane: usize, keeps: bool) -> Self {
+    pub(super) fn new(index: usize, lane: usize, keeps: bool, user: Option<Box<User>>) -> Self {
         Self {
             index,
             lane,
@@ -63,6 +65,7 @@ impl Connection {
             failed_attempts: 0,
             next_due: 0,
             waits: false,
+            user,
         }
     }
 }

@@ -23,9 +23,10 @@ use super::{
     window::{WINDOW_NS, Window},
 };
 use crate::{
+    expect::Seen,
     failure::Class,
     plan::{Load, Pace, Plan},
-    request::Source,
+    request::{Seat, Source, Turn},
     response::{Answer, KnownHead, Read},
 };
 
@@ -76,6 +77,8 @@ struct Context {
     next_sweep: u64,
     sweep_every: u64,
     keeps: bool,
+    /// Whether more of an answer is looked at than its status.
+    looks: bool,
 }
 
 /// What became of a connection after it was looked at.
@@ -101,8 +104,17 @@ impl Thread {
             epoll::EventData::new_u64(BELL),
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
-        let source = |lane: &crate::plan::Lane| Source::new(&lane.requests, plan.pipeline, plan.seed, index);
-        let sources = plan.lanes.iter().map(source).collect();
+        let source = |(lane, carried): (usize, &crate::plan::Lane)| {
+            let seat = Seat {
+                thread: index,
+                threads: plan.threads,
+                lane,
+                lanes: plan.lanes.len(),
+            };
+            Source::new(&carried.requests, plan.pipeline, plan.seed, seat)
+        };
+        let sources: Vec<_> = plan.lanes.iter().enumerate().map(source).collect();
+        let acts = sources.iter().any(Source::has_users);
         let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();
         let shortest = plan.timeout.min(plan.connect_timeout);
         let now = clock.now();
@@ -129,7 +141,8 @@ impl Thread {
             examples_told: 0,
             next_sweep: now,
             sweep_every: (shortest.as_nanos() as u64 / 20).clamp(1_000_000, 100_000_000),
-            keeps: plan.expect.looks_into_bodies(),
+            keeps: acts || plan.expect.keeps(),
+            looks: acts || plan.expect.looks(),
             plan,
         };
         Ok(Self {
@@ -255,8 +268,9 @@ impl Thread {
         while self.connections.len() < self.context.active {
             let index = self.connections.len();
             let lane = (index * threads + self.context.index) % self.context.plan.lanes.len();
+            let user = self.context.sources[lane].user(index);
             self.connections
-                .push(Connection::new(index, lane, self.context.keeps));
+                .push(Connection::new(index, lane, self.context.keeps, user));
         }
         if let Pace::PerConnection { per_second } = load.pace
             && before.pace != load.pace
@@ -476,6 +490,16 @@ impl Context {
             let left = self.plan.requests_per_connection - connection.carried;
             room = room.min(left as usize);
         }
+        if let Some(user) = &mut connection.user {
+            match user.turn(now, !connection.in_flight.is_empty()) {
+                Turn::Send => room = room.min(1),
+                Turn::Think(until) => {
+                    self.timers.push(Reverse((until, connection.index)));
+                    return After::Goes;
+                }
+                Turn::Wait => return After::Goes,
+            }
+        }
         let due = match (self.load.pace, &mut self.pacer) {
             (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
             (Pace::PerConnection { .. }, _) => room.min(usize::from(connection.next_due <= now)),
@@ -512,7 +536,7 @@ impl Context {
         for _ in 0..count {
             let put = match same {
                 Some(put) => put,
-                None => source.next(&mut self.rendered),
+                None => source.next(connection.user.as_deref_mut(), &mut self.rendered),
             };
             let due = match (self.load.pace, &mut self.pacer) {
                 (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
@@ -658,14 +682,30 @@ impl Context {
         window.bytes_in += answer.wire_bytes;
         window.body_bytes_in += answer.body_bytes;
         connection.ending |= !answer.keep_alive;
-        if !self.plan.expect.accepts(answer.status) {
+        if self.looks {
+            self.look_into(connection, answer, now);
+        } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
                 format!("an answer has status {}", answer.status)
             });
-        } else if let Some(kept) = &connection.reader.kept
-            && let Err(unexpected) = self.plan.expect.check_body(&kept.body)
-        {
+        }
+    }
+
+    /// Looks at more of an answer than its status, and hands it to the user who asked.
+    fn look_into(&mut self, connection: &mut Connection, answer: Answer, now: u64) {
+        let kept = connection.reader.kept.as_ref();
+        let seen = Seen {
+            status: answer.status,
+            body_bytes: answer.body_bytes,
+            head: kept.map_or(&[], |kept| &kept.head),
+            body: kept.map_or(&[], |kept| &kept.body),
+        };
+        let right = match &mut connection.user {
+            Some(user) => user.answered(&seen, &self.plan.expect, now),
+            None => self.plan.expect.check(&seen),
+        };
+        if let Err(unexpected) = right {
             self.window.fail(unexpected.class);
             self.example(unexpected.class, || unexpected.text);
         }
@@ -709,6 +749,11 @@ impl Context {
     /// Ends a connection whose requests have failed.
     fn close(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
         let lost = connection.in_flight.len();
+        if lost > 0
+            && let Some(user) = &mut connection.user
+        {
+            user.lost();
+        }
         self.in_flight -= lost;
         connection.in_flight.clear();
         self.window.failures.add(class, lost.max(1) as u64);
