@@ -192,7 +192,7 @@ pub struct Session {
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
-    early: Vec<Box<Window>>,
+    early: Vec<Window>,
 }
 
 impl Session {
@@ -267,10 +267,12 @@ impl Session {
             {
                 Ok(Notice::Began(number)) => hearing -= usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
-                Ok(Notice::Window(window)) => self.early.push(window),
+                Ok(Notice::Window(window)) => self.early.push(*window),
                 Ok(Notice::Example { class, text }) => before.note_example(class, &text),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Err(_) => panic!("a thread of the load generator does not answer"),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("a thread of the load generator does not answer")
+                }
             }
         }
     }
@@ -326,7 +328,7 @@ impl Session {
                 Ok(Notice::Window(window)) => between.take(&window),
                 Ok(Notice::Example { class, text }) => between.note_example(class, &text),
                 Ok(Notice::Began(_)) => {}
-                Err(_) => break,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
         self.tell(&Command::End);

@@ -39,6 +39,8 @@ const BELL: u64 = u64::MAX;
 /// First pause after an attempt to connect that failed; it doubles up to [`BACKOFF_MAX_NS`].
 const BACKOFF_NS: u64 = 10_000_000;
 const BACKOFF_MAX_NS: u64 = 1_000_000_000;
+/// How long a connection that has carried its only request waits for the other side to close it.
+const CLOSE_WAIT_NS: u64 = 1_000_000_000;
 /// A loop without events looks up at least so often.
 const WAIT_MAX_NS: u64 = 1_000_000_000;
 
@@ -64,6 +66,10 @@ struct Context {
     known: Vec<KnownHead>,
     window: Window,
     epoch: u64,
+    /// When the last wait ended.
+    woke: u64,
+    /// Connections that have got answers in this turn and may send again.
+    answered: Vec<usize>,
     scratch: Box<[u8]>,
     rendered: Vec<u8>,
     /// Connections that wait for a request of an open load to be due.
@@ -132,6 +138,8 @@ impl Thread {
             known,
             window: Window::new(0, now, false),
             epoch: 0,
+            woke: now,
+            answered: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),
             rendered: Vec::new(),
             waiting: VecDeque::new(),
@@ -167,12 +175,15 @@ impl Thread {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => panic!("the thread's own event queue failed: {error}"),
             }
+            // What is ready now has come by now: later readings would count this thread's own work as waiting.
+            self.context.woke = self.context.clock.now();
             for event in &events {
                 let (data, flags) = (event.data.u64(), event.flags);
                 if data != BELL {
                     self.ready(data as usize, flags);
                 }
             }
+            self.send_answered();
             let now = self.context.clock.now();
             if events.iter().any(|event| event.data.u64() == BELL) {
                 for command in self.context.inbox.take() {
@@ -211,8 +222,8 @@ impl Thread {
         }
         let wait = until.saturating_sub(now);
         Timespec {
-            tv_sec: (wait / 1_000_000_000) as i64,
-            tv_nsec: (wait % 1_000_000_000) as _,
+            tv_sec: (wait / 1_000_000_000).cast_signed(),
+            tv_nsec: (wait % 1_000_000_000).cast_signed(),
         }
     }
 
@@ -247,8 +258,8 @@ impl Thread {
     fn set_load(&mut self, load: Load, now: u64) {
         let threads = self.context.plan.threads;
         let before = std::mem::replace(&mut self.context.load, load);
-        let own = |all: usize| all / threads + usize::from(self.context.index < all % threads);
-        self.context.active = own(load.connections);
+        let rest = usize::from(self.context.index < load.connections % threads);
+        self.context.active = load.connections / threads + rest;
         self.context.idle_told = false;
         let pacer = Pacer::new(
             load.pace,
@@ -347,6 +358,16 @@ impl Thread {
         }
     }
 
+    /// Sends on all connections that were read in this turn. Reading them all first lets the server sleep until there is work for a
+    /// while, and wakes it once.
+    fn send_answered(&mut self) {
+        for at in 0..self.context.answered.len() {
+            let now = self.context.clock.now();
+            self.pump(self.context.answered[at], now);
+        }
+        self.context.answered.clear();
+    }
+
     /// Gives requests that are due to connections that wait for some.
     fn send_due(&mut self, now: u64) {
         let Some(pacer) = &mut self.context.pacer else {
@@ -398,6 +419,14 @@ impl Thread {
                         Class::ConnectTimeout,
                         "the connection was not open in time",
                     )
+                }
+                // The other side was to close, and does not.
+                (Phase::Open, None)
+                    if !self.context.plan.keep_alive
+                        && connection.carried > 0
+                        && now - connection.since >= CLOSE_WAIT_NS =>
+                {
+                    self.context.reopen(connection)
                 }
                 (Phase::Open, Some(sent)) if now.saturating_sub(sent.at) >= timeout => {
                     for sent in &connection.in_flight {
@@ -620,8 +649,7 @@ impl Context {
                     );
                 }
             };
-            let now = self.clock.now();
-            let after = self.take(connection, received, now);
+            let after = self.take(connection, received);
             if after == After::Reopen {
                 return after;
             }
@@ -637,8 +665,9 @@ impl Context {
     }
 
     /// Takes what was received into the scratch buffer.
-    fn take(&mut self, connection: &mut Connection, received: usize, now: u64) -> After {
+    fn take(&mut self, connection: &mut Connection, received: usize) -> After {
         let mut at = 0;
+        let before = connection.in_flight.len();
         while at < received {
             let Some(&sent) = connection.in_flight.front() else {
                 return self.close(
@@ -656,7 +685,7 @@ impl Context {
                 Ok(Read::Whole { used, answer }) => {
                     at += used;
                     connection.in_flight.pop_front();
-                    self.answered(connection, sent, answer, now);
+                    self.count_answer(connection, sent, answer);
                 }
                 Err(broken) => return self.close(connection, broken.class, broken.what),
             }
@@ -667,10 +696,14 @@ impl Context {
         {
             return self.reopen(connection);
         }
-        self.fill(connection, now)
+        if connection.in_flight.len() < before {
+            self.answered.push(connection.index);
+        }
+        After::Goes
     }
 
-    fn answered(&mut self, connection: &mut Connection, sent: Sent, answer: Answer, now: u64) {
+    fn count_answer(&mut self, connection: &mut Connection, sent: Sent, answer: Answer) {
+        let now = self.woke;
         self.in_flight -= 1;
         let window = &mut self.window;
         window.answers += 1;
@@ -716,8 +749,7 @@ impl Context {
         if let Some(answer) = connection.reader.end()
             && let Some(sent) = connection.in_flight.pop_front()
         {
-            let now = self.clock.now();
-            self.answered(connection, sent, answer, now);
+            self.count_answer(connection, sent, answer);
         }
         if connection.in_flight.is_empty() {
             return self.reopen(connection);

@@ -62,23 +62,40 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Adds a thread's window to the slice in which it began.
+    /// Adds a thread's window to the slices that it lies in. One that crosses a border is divided by time, because threads look at the clock
+    /// only between two batches of answers: their windows are a little longer than slices, and would soon leave one out.
     pub(crate) fn add(&mut self, window: &Window) {
         if self.slices.is_empty() {
             self.start_ns = window.start_ns;
         }
-        let since = window.start_ns.saturating_sub(self.start_ns);
-        while (since / self.slice_ns) as usize >= SLICES_MAX {
+        let from = window.start_ns.saturating_sub(self.start_ns);
+        let until = window.end_ns.saturating_sub(self.start_ns).max(from + 1);
+        while ((until - 1) / self.slice_ns) as usize >= SLICES_MAX {
             self.coarsen();
         }
-        let at = (since / self.slice_ns) as usize;
-        if self.slices.len() <= at {
-            self.slices.resize_with(at + 1, Slice::empty);
+        let (first, last) = (
+            (from / self.slice_ns) as usize,
+            ((until - 1) / self.slice_ns) as usize,
+        );
+        if self.slices.len() <= last {
+            self.slices.resize_with(last + 1, Slice::empty);
         }
-        let slice = &mut self.slices[at];
-        slice.answers += window.answers;
-        slice.failures += window.failures.total();
-        slice.bytes_in += window.bytes_in;
+        let failures = window.failures.total();
+        for at in first..=last {
+            let (begin, end) = (at as u64 * self.slice_ns, (at as u64 + 1) * self.slice_ns);
+            // What came up to a moment, so that the parts add up to the whole.
+            let up_to = |moment: u64, all: u64| {
+                let passed = moment.clamp(from, until) - from;
+                (u128::from(all) * u128::from(passed) / u128::from(until - from)) as u64
+            };
+            let part = |all| up_to(end, all) - up_to(begin, all);
+            let slice = &mut self.slices[at];
+            slice.answers += part(window.answers);
+            slice.failures += part(failures);
+            slice.bytes_in += part(window.bytes_in);
+        }
+        let middle = (from + (until - 1 - from) / 2) / self.slice_ns;
+        let slice = &mut self.slices[middle as usize];
         for recorded in window.latency.iter_recorded() {
             let count = u32::try_from(recorded.count_at_value()).unwrap_or(u32::MAX);
             slice
@@ -102,6 +119,33 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_that_are_a_little_long_leave_no_slice_out() {
+        let mut timeline = Timeline::default();
+        let mut now = 7;
+        for _ in 0..290 {
+            let mut window = Window::new(1, now, false);
+            now += WINDOW_NS + 700_000;
+            window.end_ns = now;
+            window.answers = 100_700;
+            window.bytes_in = 3;
+            timeline.add(&window);
+        }
+        let (_, whole) = timeline.slices.split_last().unwrap();
+        assert!(
+            whole.iter().all(|slice| slice.answers.abs_diff(100_000) <= 2),
+            "{whole:?}"
+        );
+        assert_eq!(
+            timeline.slices.iter().map(|slice| slice.answers).sum::<u64>(),
+            290 * 100_700
+        );
+        assert_eq!(
+            timeline.slices.iter().map(|slice| slice.bytes_in).sum::<u64>(),
+            290 * 3
+        );
+    }
 
     #[test]
     fn a_long_run_needs_no_more_slices_and_loses_nothing() {

@@ -28,6 +28,10 @@ impl Transport {
         let connected = match address {
             Address::Tcp(address) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
+                if address.ip().is_loopback() {
+                    // Nothing is congested there, and the simplest algorithm costs least; where it is missing any will do.
+                    let _ = sockopt::set_tcp_congestion(&socket, "reno");
+                }
                 rustix::net::connect(&socket, address)
             }
             Address::Unix(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),

@@ -1,5 +1,6 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
+pub mod assert;
 mod course;
 pub mod csv;
 #[cfg(test)]
@@ -7,7 +8,9 @@ mod fixture;
 pub mod hgrm;
 pub mod json;
 pub mod ndjson;
+pub mod style;
 pub mod text;
+pub mod verdict;
 mod words;
 
 use hdrhistogram::Histogram;

@@ -144,6 +144,30 @@ pub(crate) fn moment(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// A moment in UTC as ISO 8601 has it, to the millisecond: `2025-10-09T08:53:20.000Z`.
+pub(crate) fn moment_iso(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (year, month, day) = civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        unix_ms % 1000
+    )
+}
+
+/// A moment in UTC as C's `ctime` writes it: `Thu Oct  9 08:53:20 2025`.
+pub(crate) fn moment_c(unix_s: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let days = unix_s / 86_400;
+    let (year, month, day) = civil_date(days);
+    let (hour, minute, second) = (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60);
+    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(month - 1) as usize]);
+    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+}
+
 /// Year, month and day so many days after 1970-01-01, in the Gregorian calendar. Counts in eras of 400 years, whose years begin in
 /// March so that the leap day is the last.
 fn civil_date(days: u64) -> (u64, u64, u64) {
@@ -239,6 +263,13 @@ mod tests {
         ] {
             assert_eq!(moment(unix_s * 1000), words);
         }
+    }
+
+    #[test]
+    fn moments_are_written_as_other_tools_write_them() {
+        assert_eq!(moment_iso(1_760_000_000_042), "2025-10-09T08:53:20.042Z");
+        assert_eq!(moment_c(1_760_000_000), "Thu Oct  9 08:53:20 2025");
+        assert_eq!(moment_c(951_782_400), "Tue Feb 29 00:00:00 2000");
     }
 
     #[test]

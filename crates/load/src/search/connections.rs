@@ -1,7 +1,7 @@
 //! The best number of connections under a closed load: the smallest that brings as good as all of the throughput there is. More of
 //! them only make each other wait.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
@@ -204,9 +204,11 @@ impl Curve {
             )
         };
         match (errors_at, all.last()) {
-            (Some(errors_at), _) => reason += &format!("; from {errors_at} on requests fail"),
+            (Some(errors_at), _) => {
+                let _ = write!(reason, "; from {errors_at} on requests fail");
+            }
             (None, Some((last, point))) if point.per_second < FALLING * top.per_second => {
-                reason += &format!("; {last} bring only {:.0}", point.per_second);
+                let _ = write!(reason, "; {last} bring only {:.0}", point.per_second);
             }
             (None, Some((last, _))) if *last == connections => {
                 reason += "; more were not tried and may bring more";

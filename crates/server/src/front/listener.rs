@@ -137,6 +137,10 @@ fn tcp_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     if shared {
         socket.set_reuse_port(true)?;
     }
+    if address.ip().is_loopback() {
+        // Nothing is congested there, so its connections inherit the algorithm that costs least; where it is missing any will do.
+        let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
