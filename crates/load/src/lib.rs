@@ -12,6 +12,7 @@ pub mod report;
 pub mod request;
 mod response;
 pub mod search;
+pub mod serve;
 pub mod stats;
 pub mod target;
 

@@ -39,7 +39,7 @@ pub(super) struct Connection {
     pub(super) carried: u64,
     /// The other side has said that it closes after the answers that are due.
     pub(super) ending: bool,
-    /// Failed attempts since one succeeded.
+    /// Attempts that came to nothing since a request was answered: no connection, or one without an answer.
     pub(super) failed_attempts: u32,
     /// When its next request is due, with a rate for each connection.
     pub(super) next_due: u64,

@@ -32,6 +32,8 @@ use crate::{
 
 /// Bytes that one read may bring.
 const SCRATCH_BYTES: usize = 32 * 1024;
+/// Reads of one connection before the others have their turn.
+const READS_MAX: usize = 16;
 /// Events that one wait may bring.
 const EVENTS_MAX: usize = 512;
 /// The event of the bell that announces commands.
@@ -93,6 +95,16 @@ enum After {
     Goes,
     /// It was closed and is to be made anew.
     Reopen,
+}
+
+/// What is known about the end of a stream before it is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Unknown,
+    /// The other side has said that it sends nothing more.
+    Orderly,
+    /// Reading to the end brings an error.
+    Broken,
 }
 
 impl Thread {
@@ -272,7 +284,7 @@ impl Thread {
             (Some(going), Some(next)) => going.resume(next, now),
             (pacer, next) => *pacer = next,
         }
-        let paced = matches!(load.pace, Pace::Open { .. });
+        let paced = load.pace != Pace::Closed;
         if paced && self.context.window.service.is_none() {
             self.context.publish(now);
         }
@@ -307,8 +319,10 @@ impl Thread {
         let connection = &mut self.connections[index];
         if connection.phase == Phase::Closed && index < self.context.active && !self.context.budget.is_spent()
         {
-            self.context.connect(connection, now);
-            self.pump(index, now);
+            match self.context.connect(connection, now) {
+                After::Goes => self.pump(index, now),
+                After::Reopen => self.go_on(index, After::Reopen, now),
+            }
         }
     }
 
@@ -320,13 +334,13 @@ impl Thread {
 
     fn go_on(&mut self, index: usize, after: After, now: u64) {
         if after == After::Reopen {
-            let failed = self.connections[index].failed_attempts;
-            if failed == 0 && self.connections[index].carried > 0 {
-                self.connections[index].carried = 0;
-                self.open(index, now);
-            } else {
-                let pause = (BACKOFF_NS << failed.min(10)).min(BACKOFF_MAX_NS);
-                self.context.timers.push(Reverse((now + pause, index)));
+            // Without a pause a server that takes connections and answers nothing would be flooded with them.
+            match self.connections[index].failed_attempts {
+                0 => self.open(index, now),
+                failed => {
+                    let pause = (BACKOFF_NS << (failed - 1).min(10)).min(BACKOFF_MAX_NS);
+                    self.context.timers.push(Reverse((now + pause, index)));
+                }
             }
         }
     }
@@ -349,7 +363,12 @@ impl Thread {
                 after = self.context.flush(connection, now);
             }
             if after == After::Goes && (hung_up || flags.contains(epoll::EventFlags::IN)) {
-                after = self.context.receive(connection, hung_up);
+                let end = match () {
+                    () if flags.contains(epoll::EventFlags::ERR) => End::Broken,
+                    () if hung_up => End::Orderly,
+                    () => End::Unknown,
+                };
+                after = self.context.receive(connection, end);
             }
         }
         if after == After::Reopen {
@@ -374,6 +393,11 @@ impl Thread {
             return;
         };
         let dropped = pacer.advance(now);
+        if self.context.budget.is_spent() {
+            // All that were asked for are sent; what is due beyond them is nobody's.
+            pacer.backlog.clear();
+            return;
+        }
         if dropped > 0 {
             self.context.window.failures.add(Class::Dropped, dropped);
             self.context.example(Class::Dropped, || {
@@ -446,26 +470,28 @@ impl Thread {
 }
 
 impl Context {
-    fn connect(&mut self, connection: &mut Connection, now: u64) {
+    fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
         connection.phase = Phase::Connecting;
         let (transport, open) = match Transport::connect(&self.plan.lanes[connection.lane].address) {
             Ok(connecting) => connecting,
             Err(error) => {
-                let after = self.connect_failed(connection, class_of_connect(error), &error.to_string());
-                debug_assert!(after == After::Reopen);
-                self.timers.push(Reverse((now + BACKOFF_NS, connection.index)));
-                return;
+                return self.connect_failed(connection, class_of_connect(error), &error.to_string());
             }
         };
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(connection.index as u64);
-        epoll::add(&self.epoll, transport.as_fd(), data, flags).expect("a new socket can be watched");
+        if let Err(error) = epoll::add(&self.epoll, transport.as_fd(), data, watched()) {
+            return self.connect_failed(
+                connection,
+                Class::Resources,
+                &format!("cannot watch a socket: {error}"),
+            );
+        }
         connection.transport = Some(transport);
         if open {
             self.opened(connection, now);
         }
+        After::Goes
     }
 
     /// The attempt to connect has ended.
@@ -485,7 +511,6 @@ impl Context {
 
     fn opened(&mut self, connection: &mut Connection, now: u64) {
         connection.phase = Phase::Open;
-        connection.failed_attempts = 0;
         connection.carried = 0;
         connection.ending = false;
         self.window.connects += 1;
@@ -497,9 +522,11 @@ impl Context {
         let text = format!("{address}: {what}");
         self.window.fail(class);
         self.example(class, || text);
+        // Of a fixed number of requests it stands for one, or the run would never end where nobody listens.
+        self.budget.take(1);
         connection.phase = Phase::Closed;
         connection.transport = None;
-        connection.failed_attempts += 1;
+        connection.failed_attempts = connection.failed_attempts.saturating_add(1);
         After::Reopen
     }
 
@@ -542,7 +569,8 @@ impl Context {
             }
         }
         match self.load.pace {
-            Pace::Open { .. } if !connection.waits && count < room => {
+            // Fewer than are due: no more are left to be sent, and to wait for one would be for ever.
+            Pace::Open { .. } if !connection.waits && count == due && count < room => {
                 connection.waits = true;
                 self.waiting.push_back(connection.index);
             }
@@ -630,8 +658,8 @@ impl Context {
         self.close(connection, Class::Write, &format!("cannot write: {error}"))
     }
 
-    fn receive(&mut self, connection: &mut Connection, hung_up: bool) -> After {
-        loop {
+    fn receive(&mut self, connection: &mut Connection, end: End) -> After {
+        for _ in 0..READS_MAX {
             let transport = connection
                 .transport
                 .as_ref()
@@ -654,13 +682,32 @@ impl Context {
                 return after;
             }
             if received < self.scratch.len() {
-                // Less than was asked for: the socket is empty, and an end that is known needs no further read.
-                return if hung_up {
-                    self.ended(connection)
-                } else {
-                    After::Goes
-                };
+                // Less than was asked for: the socket is empty, and an orderly end that is known needs no further read.
+                match end {
+                    End::Unknown => return After::Goes,
+                    End::Orderly => return self.ended(connection),
+                    End::Broken => {}
+                }
             }
+        }
+        self.come_again(connection)
+    }
+
+    /// Leaves the rest of what a connection has brought for the next turn: others have waited, and commands may have come.
+    fn come_again(&mut self, connection: &mut Connection) -> After {
+        let transport = connection
+            .transport
+            .as_ref()
+            .expect("an open connection has a socket");
+        let data = epoll::EventData::new_u64(connection.index as u64);
+        // Nothing is changed about it, but what is ready is announced anew.
+        match epoll::modify(&self.epoll, transport.as_fd(), data, watched()) {
+            Ok(()) => After::Goes,
+            Err(error) => self.close(
+                connection,
+                Class::Resources,
+                &format!("cannot watch a socket: {error}"),
+            ),
         }
     }
 
@@ -771,6 +818,10 @@ impl Context {
 
     /// Ends a connection that carries nothing.
     fn reopen(&mut self, connection: &mut Connection) -> After {
+        connection.failed_attempts = match connection.carried {
+            0 => connection.failed_attempts.saturating_add(1),
+            _ => 0,
+        };
         connection.phase = Phase::Closed;
         connection.transport = None;
         connection.reader = crate::response::Reader::new(self.keeps);
@@ -785,6 +836,10 @@ impl Context {
             && let Some(user) = &mut connection.user
         {
             user.lost();
+        }
+        if lost as u64 == connection.carried {
+            // It came to nothing, as if there had been no connection.
+            connection.carried = 0;
         }
         self.in_flight -= lost;
         connection.in_flight.clear();
@@ -804,7 +859,7 @@ impl Context {
     }
 
     fn publish(&mut self, now: u64) {
-        let with_service = matches!(self.load.pace, Pace::Open { .. } | Pace::PerConnection { .. });
+        let with_service = self.load.pace != Pace::Closed;
         self.window.end_ns = now;
         let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
         let _ = self.notices.send(Notice::Window(Box::new(window)));
@@ -820,6 +875,11 @@ impl Context {
             let _ = self.notices.send(Notice::Idle(self.epoch));
         }
     }
+}
+
+/// What is watched of a connection, once and for all.
+fn watched() -> epoll::EventFlags {
+    epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
 }
 
 fn class_of_connect(error: Errno) -> Class {

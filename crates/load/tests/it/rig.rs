@@ -1,0 +1,89 @@
+//! What every test needs: plans, loads, and runs from start to end.
+
+use std::time::Duration;
+
+use forebay_load::{
+    Plan, Session,
+    engine::{Stretch, Until},
+    failure::Class,
+    plan::{Lane, Load, Pace},
+    request::{Parts, Requests},
+    serve::{Options, Server},
+    target::Address,
+};
+
+/// Longer than any run of a test.
+pub(crate) const FOREVER: Duration = Duration::from_secs(60);
+
+pub(crate) fn server() -> Server {
+    Server::start(&Options::default()).unwrap()
+}
+
+pub(crate) fn server_with(threads: usize) -> Server {
+    Server::start(&Options {
+        threads,
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+pub(crate) fn parts(path: &str) -> Parts {
+    Parts {
+        method: "GET".into(),
+        path_and_query: path.into(),
+        fields: vec![("host".into(), "localhost".into())],
+        body: Vec::new(),
+        keep_alive: true,
+    }
+}
+
+pub(crate) fn lane(address: &Address, parts: &Parts) -> Lane {
+    Lane {
+        address: address.clone(),
+        requests: Requests::Same(parts.message().unwrap()),
+    }
+}
+
+/// A plan for one path, with time-outs beyond any test's patience.
+pub(crate) fn plan(address: &Address, path: &str) -> Plan {
+    let mut plan = Plan::new(vec![lane(address, &parts(path))]);
+    plan.timeout = FOREVER;
+    plan
+}
+
+pub(crate) fn closed(connections: usize) -> Load {
+    Load {
+        connections,
+        pace: Pace::Closed,
+    }
+}
+
+pub(crate) fn requests(requests: u64) -> Until {
+    Until {
+        duration: Some(FOREVER),
+        requests: Some(requests),
+        keep_going: false,
+    }
+}
+
+pub(crate) fn millis(ms: u64) -> Until {
+    Until {
+        duration: Some(Duration::from_millis(ms)),
+        requests: None,
+        keep_going: false,
+    }
+}
+
+/// Runs a plan once: what was measured, with what came in afterwards.
+pub(crate) fn run(plan: Plan, load: Load, until: Until) -> Stretch {
+    plan.check(load.connections.max(1), false).unwrap();
+    let mut session = Session::start(plan).unwrap();
+    let mut measured = session.measure(load, until, &mut |_| {});
+    measured.absorb(&session.finish());
+    measured
+}
+
+/// What failed, by class.
+pub(crate) fn failures(stretch: &Stretch) -> Vec<(Class, u64)> {
+    stretch.total.failures.iter().collect()
+}
