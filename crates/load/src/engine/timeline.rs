@@ -104,6 +104,25 @@ impl Timeline {
         }
     }
 
+    /// Adds the slices of another run behind its own.
+    pub(crate) fn append(&mut self, other: &Self) {
+        if self.slices.is_empty() {
+            *self = other.clone();
+            return;
+        }
+        let mut other = other.clone();
+        while other.slice_ns < self.slice_ns {
+            other.coarsen();
+        }
+        while self.slice_ns < other.slice_ns {
+            self.coarsen();
+        }
+        self.slices.append(&mut other.slices);
+        while self.slices.len() > SLICES_MAX {
+            self.coarsen();
+        }
+    }
+
     fn coarsen(&mut self) {
         let mut slices = std::mem::take(&mut self.slices).into_iter();
         while let Some(mut slice) = slices.next() {
@@ -145,6 +164,28 @@ mod tests {
             timeline.slices.iter().map(|slice| slice.bytes_in).sum::<u64>(),
             290 * 3
         );
+    }
+
+    #[test]
+    fn runs_behind_each_other_lose_nothing_whatever_their_slices() {
+        let run = |windows: u64| {
+            let mut timeline = Timeline::default();
+            for at in 0..windows {
+                let mut window = Window::new(1, at * WINDOW_NS, false);
+                window.answers = 1;
+                timeline.add(&window);
+            }
+            timeline
+        };
+        for (first, second) in [(10, 1000), (1000, 10), (250, 250), (0, 5), (5, 0)] {
+            let mut both = run(first);
+            both.append(&run(second));
+            assert!(both.slices.len() <= SLICES_MAX);
+            assert_eq!(
+                both.slices.iter().map(|slice| slice.answers).sum::<u64>(),
+                first + second
+            );
+        }
     }
 
     #[test]

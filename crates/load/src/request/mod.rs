@@ -90,6 +90,15 @@ impl Requests {
         })
     }
 
+    /// One of each kind, as it could be sent.
+    pub(crate) fn samples(&self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Same(message) => vec![message.bytes.to_vec()],
+            Self::Several(several) => several.templates.iter().map(Template::sample).collect(),
+            Self::Scenario(scenario) => scenario.samples(),
+        }
+    }
+
     /// Steps for every connection to go through.
     pub fn scenario(scenario: Scenario) -> Self {
         Self::Scenario(Arc::new(scenario))

@@ -1,11 +1,15 @@
 //! Measurements that choose the next one themselves: the best number of connections, the highest rate that keeps a promise.
 
 mod connections;
+mod precision;
 mod rate;
+mod versus;
 
 pub use self::{
     connections::{Best, Sweep, best_connections},
+    precision::{Precision, Repeated, until_precise},
     rate::{Promise, RateSearch, Sustained, highest_rate},
+    versus::{Comparison, Versus, compare},
 };
 
 use std::time::Duration;
@@ -42,7 +46,7 @@ impl Point {
     }
 }
 
-/// Lets a load settle, then measures it.
+/// Lets a load settle, then measures it. The load stays.
 fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
     let until = |duration| Until {
         duration: Some(duration),
@@ -51,4 +55,15 @@ fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Durati
     };
     session.measure(load, until(settle), &mut |_| {});
     session.measure(load, until(measure), &mut |_| {})
+}
+
+/// The same, with a pause afterwards that leaves the machine to others.
+fn turn(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
+    let until = |duration, keep_going| Until {
+        duration: Some(duration),
+        requests: None,
+        keep_going,
+    };
+    session.measure(load, until(settle, true), &mut |_| {});
+    session.measure(load, until(measure, false), &mut |_| {})
 }

@@ -137,10 +137,7 @@ fn several_requests_are_sent_in_turn() {
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
     let messages = paths.map(|path| (parts(path).message().unwrap().into(), 1));
     let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
-    let mut plan = Plan::new(vec![Lane {
-        address: server.address().clone(),
-        requests: requests_in_turn,
-    }]);
+    let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));
     let stats = agree(&measured, server);

@@ -5,3 +5,5 @@ mod counts;
 mod requests;
 mod rig;
 mod server;
+mod tls;
+mod tls_peer;

@@ -53,10 +53,7 @@ impl Peer {
     }
 
     fn run(&self, requests_sent: Requests, connections: usize, number: u64) -> forebay_load::engine::Stretch {
-        let mut plan = Plan::new(vec![Lane {
-            address: self.address.clone(),
-            requests: requests_sent,
-        }]);
+        let mut plan = Plan::new(vec![Lane::new(self.address.clone(), requests_sent)]);
         plan.timeout = FOREVER;
         run(plan, closed(connections), requests(number))
     }
@@ -114,10 +111,8 @@ fn every_request_has_a_number_of_its_own_over_threads_lanes_and_pipelines() {
     let mut parts = parts("/{{counter}}");
     parts.method = "POST".into();
     parts.body = b"{{counter}}-{{random 1 100000}}".to_vec();
-    let lane = || Lane {
-        address: peer.address.clone(),
-        requests: Requests::one(&parts, &Grammar::braces()).unwrap(),
-    };
+    let sent = Requests::one(&parts, &Grammar::braces()).unwrap();
+    let lane = || Lane::new(peer.address.clone(), sent.clone());
     let mut plan = Plan::new(vec![lane(), lane()]);
     (plan.threads, plan.pipeline, plan.timeout) = (2, 4, FOREVER);
     let measured = run(plan, closed(4), requests(400));

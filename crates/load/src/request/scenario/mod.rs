@@ -85,6 +85,11 @@ impl Scenario {
         self.steps.is_empty()
     }
 
+    /// Each step as it could be sent.
+    pub(super) fn samples(&self) -> Vec<Vec<u8>> {
+        self.steps.iter().map(|step| step.template.sample()).collect()
+    }
+
     /// What each variable is when a pass begins.
     fn start_values(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.variables.iter().map(|(_, value)| value)

@@ -148,6 +148,21 @@ impl Template {
         }
     }
 
+    /// A request as it could be sent.
+    pub(in crate::request) fn sample(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut draw = Draw {
+            number: 0,
+            seed: 0,
+            random: &mut Random::new(0),
+            variables: &[],
+            jar: None,
+            body: &mut Vec::new(),
+        };
+        self.render(&mut draw, &mut out);
+        out
+    }
+
     /// Appends the request.
     pub(super) fn render(&self, draw: &mut Draw<'_>, out: &mut Vec<u8>) -> Put {
         let start = out.len();

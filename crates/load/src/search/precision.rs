@@ -1,0 +1,71 @@
+//! Measures on until the mean throughput is known as closely as was asked for.
+
+use std::time::Duration;
+
+use crate::{
+    engine::{Session, Stretch, Until},
+    plan::Load,
+    stats::Interval,
+};
+
+/// How closely and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Precision {
+    /// The load.
+    pub load: Load,
+    /// Half of the 95 % interval as a part of the mean.
+    pub relative: f64,
+    /// Time of each run that is a value of the mean.
+    pub run: Duration,
+    /// Most runs.
+    pub runs_max: usize,
+}
+
+/// Fewest runs: of fewer the interval says little.
+const RUNS_MIN: usize = 5;
+
+/// What was measured until then.
+#[derive(Clone, Debug)]
+pub struct Repeated {
+    /// Answers a second of each run.
+    pub per_second: Vec<f64>,
+    /// Their mean, 95 %; `None` before there are two.
+    pub interval: Option<Interval>,
+    /// Whether it is as narrow as asked for.
+    pub reached: bool,
+    /// All runs together.
+    pub all: Stretch,
+}
+
+/// Repeats runs under one load. `watch` sees what is known after each.
+pub fn until_precise(
+    session: &mut Session,
+    precision: Precision,
+    watch: &mut dyn FnMut(&Repeated),
+) -> Repeated {
+    let mut found = Repeated {
+        per_second: Vec::new(),
+        interval: None,
+        reached: false,
+        all: Stretch::nothing(precision.load),
+    };
+    while found.per_second.len() < precision.runs_max && !found.reached {
+        let until = Until {
+            duration: Some(precision.run),
+            requests: None,
+            keep_going: true,
+        };
+        let stretch = session.measure(precision.load, until, &mut |_| {});
+        let interrupted = stretch.interrupted;
+        found.all.extend(&stretch);
+        if interrupted {
+            break;
+        }
+        found.per_second.push(stretch.per_second());
+        found.interval = Interval::of_mean(&found.per_second);
+        let narrow = |interval: &Interval| interval.relative_half_width() <= precision.relative;
+        found.reached = found.per_second.len() >= RUNS_MIN && found.interval.as_ref().is_some_and(narrow);
+        watch(&found);
+    }
+    found
+}
