@@ -632,8 +632,7 @@ impl Context {
             }
         }
         match self.load.pace {
-            // Fewer than are due: no more are left to be sent, and to wait for one would be for ever.
-            Pace::Open { .. } if !connection.waits && count == due && count < room => {
+            Pace::Open { .. } if !connection.waits && count < room => {
                 connection.waits = true;
                 self.waiting.push_back(connection.index);
             }

@@ -136,8 +136,8 @@ pub(crate) struct Options {
     /// --expect-body '~hello'
     #[arg(long, value_name = "TEXT", conflicts_with = "expect_json")]
     pub(crate) expect_body: Option<String>,
-    /// The JSON that every body must be, however it is written, or a path in it with its value. Example: --expect-json
-    /// '{"hello":"world"}', --expect-json '$.user.name=Ann'
+    /// The JSON that every body must be, however it is written; or a path in it, with `=` and the value that must be there. Example:
+    /// --expect-json '$.user.name=Ann'
     #[arg(long, value_name = "JSON")]
     pub(crate) expect_json: Option<String>,
 
