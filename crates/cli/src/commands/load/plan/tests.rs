@@ -134,7 +134,7 @@ fn impossible_options_are_refused_with_the_reason() {
         ("local -b x --body-file y", "cannot be used with"),
         (
             "local --body-file none",
-            "cannot read the body none: no such file",
+            "cannot read none: no such file",
         ),
         ("local -H Accept", "expected \"Name: value\""),
         ("local -m G@T", "not a method"),
