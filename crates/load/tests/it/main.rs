@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod counts;
+mod h2_peer;
+mod http2;
 mod rig;
 mod server;
 mod tls;
