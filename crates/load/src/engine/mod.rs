@@ -101,6 +101,17 @@ enum Notice {
     Idle(u64),
 }
 
+/// What becomes of a measurement, as whoever watches it decides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Course {
+    /// It goes on.
+    On,
+    /// It goes on under another load.
+    Load(Load),
+    /// It ends now.
+    End,
+}
+
 /// When a measurement ends: at whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until {
@@ -305,13 +316,23 @@ impl Session {
 
     /// Puts the connections under a load and measures; `watch` is called while it lasts.
     pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
+        self.steer(load, until, &mut |stretch| {
+            watch(stretch);
+            Course::On
+        })
+    }
+
+    /// Measures as [`Session::measure`] does; what `watch` returns, some twenty times a second, changes the load or ends it.
+    pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Course) -> Stretch {
         let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
         self.between = between;
         let mut stretch = Stretch::nothing(load);
         self.early.drain(..).for_each(|window| stretch.take(&window));
-        let end = until.duration.map(|duration| Instant::now() + duration);
+        let begun = Instant::now();
+        let end = until.duration.map(|duration| begun + duration);
+        let mut look = begun + TICK;
         // Without a number of requests a thread is idle only for want of connections.
         while until.requests.is_none() || self.idle < self.plan.threads {
             let now = Instant::now();
@@ -319,17 +340,24 @@ impl Session {
                 stretch.interrupted = true;
                 break;
             }
-            let left = end.map_or(TICK, |end| end.saturating_duration_since(now));
-            if left.is_zero() {
+            if end.is_some_and(|end| end <= now) {
                 break;
             }
-            match self.notices.recv_timeout(left.min(TICK)) {
+            if look <= now {
+                look = now + TICK;
+                match watch(&stretch) {
+                    Course::On => {}
+                    Course::Load(load) => self.set_load(load),
+                    Course::End => break,
+                }
+            }
+            let wake = end.map_or(look, |end| end.min(look));
+            match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
                 Ok(Notice::Window(window)) => stretch.take(&window),
                 Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
                 Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Began(_)) => {}
-                Err(RecvTimeoutError::Timeout) => watch(&stretch),
+                Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
             }
         }
