@@ -410,11 +410,13 @@ impl Thread {
                 "more requests were due and waiting than are kept".into()
             });
         }
-        while self
-            .context
-            .pacer
-            .as_ref()
-            .is_some_and(|pacer| !pacer.backlog.is_empty())
+        // Once the last request is taken, in this turn perhaps, connections would only be put back among those that wait.
+        while !self.context.budget.is_spent()
+            && self
+                .context
+                .pacer
+                .as_ref()
+                .is_some_and(|pacer| !pacer.backlog.is_empty())
         {
             let Some(index) = self.context.waiting.pop_front() else {
                 return;

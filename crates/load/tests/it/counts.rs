@@ -218,6 +218,29 @@ fn an_open_load_counts_as_exactly_as_a_closed_one() {
 }
 
 #[test]
+fn more_due_at_once_than_was_asked_for_ends_all_the_same() {
+    let server = server();
+    let mut session = Session::start(plan(server.address(), "/")).unwrap();
+    let open = |per_second| Load {
+        connections: 8,
+        pace: Pace::Open {
+            per_second,
+            arrivals: Arrivals::Uniform,
+        },
+    };
+    // All connections are open and wait when many times five requests are due in one turn.
+    let going = Until {
+        keep_going: true,
+        ..requests(40)
+    };
+    let first = session.measure(open(2_000.0), going, &mut |_| {});
+    let mut second = session.measure(open(1e8), requests(5), &mut |_| {});
+    second.absorb(&session.finish());
+    assert!(first.total.answers >= 40);
+    assert!(second.total.answers >= 5, "{:?}", failures(&second));
+}
+
+#[test]
 fn more_threads_than_connections_do_no_harm() {
     let server = server();
     let mut plan = plan(server.address(), "/");
