@@ -3,7 +3,7 @@
 use std::{io::Write, sync::Arc, time::Duration};
 
 use forebay_load::{
-    expect::Body,
+    expect::Check,
     failure::Class,
     plan::{Pace, PlanError},
     request::{Order, Parts, Requests},
@@ -19,11 +19,8 @@ use crate::{
 };
 
 fn in_turn(paths: &[&str]) -> Requests {
-    let messages: Vec<_> = paths.iter().map(|path| message(path)).collect();
-    Requests::Several {
-        messages: messages.into(),
-        order: Order::InTurn,
-    }
+    let messages = paths.iter().map(|path| (message(path).into(), 1));
+    Requests::several(messages.collect(), Order::InTurn).unwrap()
 }
 
 #[test]
@@ -324,7 +321,7 @@ fn bodies_and_long_heads_are_looked_into() {
     let server = Server::start(Manner::default());
     let mut right = plan(server.get("/bytes/40000"));
     right.pipeline = 4;
-    right.expect.body = Some(Body::Equals(body(40_000)));
+    right.expect.checks.push(Check::Equals(body(40_000)));
     let (stretch, _) = run(right, 2, requests(40));
     assert_eq!(
         (failures(&stretch), stretch.total.answers),
@@ -334,7 +331,7 @@ fn bodies_and_long_heads_are_looked_into() {
     );
 
     let mut wrong = plan(server.get("/bytes/7"));
-    wrong.expect.body = Some(Body::Length(8));
+    wrong.expect.checks.push(Check::Length(8));
     let (stretch, _) = run(wrong, 1, requests(10));
     assert_eq!(failures(&stretch), vec![(Class::Mismatch, 10)]);
 

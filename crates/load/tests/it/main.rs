@@ -4,6 +4,7 @@
 mod counts;
 mod h2_peer;
 mod http2;
+mod requests;
 mod rig;
 mod server;
 mod tls;
