@@ -4,7 +4,7 @@
 use hdrhistogram::{Counter, Histogram};
 use serde_json::Value;
 
-use super::{Options, Report, course, words};
+use super::{Options, Report, course, verdict::Verdict, words};
 use crate::{
     machine::{Environment, ServerUsage, Usage},
     plan::{Arrivals, Pace},
@@ -18,11 +18,16 @@ const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 pub fn write(report: &Report, options: &Options) -> String {
     let mut whole = Object::default();
     whole.text_if("title", report.run.title.as_deref());
+    let verdict = Verdict::of(report);
+    whole.value("verdict", verdict.kind.name());
+    whole.value("verdict_reasons", verdict.reasons);
+    whole.value("verdict_notes", verdict.notes);
     whole.object("run", &run(report));
     whole.value("seconds", round(report.seconds));
     whole.value("interrupted", report.interrupted);
     whole.object("requests", &requests(report));
     whole.object("latency_ms", &latency(&report.latency_ns, options));
+    whole.object("latency_intervals_ms", &intervals(report, options));
     if let Some(service_ns) = &report.service_ns {
         whole.object("service_ms", &latency(service_ns, options));
     }
@@ -100,17 +105,32 @@ fn latency<C: Counter>(histogram: &Histogram<C>, options: &Options) -> Object {
     object.value("min", value(histogram.min() as f64));
     object.value("mean", value(histogram.mean()));
     object.value("stddev", value(histogram.stdev()));
-    let mut percentiles: Vec<f64> = ALWAYS
-        .into_iter()
-        .chain(options.percentiles.iter().copied())
-        .collect();
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup_by_key(|percent| name(*percent));
-    for percent in percentiles {
+    for percent in percentiles(options) {
         let ns = course::percentile(histogram, percent);
         object.value(&name(percent), value(ns as f64));
     }
     object.value("max", value(histogram.max() as f64));
+    object
+}
+
+/// Those that are always there and those that were asked for, from the lowest.
+fn percentiles(options: &Options) -> Vec<f64> {
+    let asked = options.percentiles.iter().copied();
+    let mut percentiles: Vec<f64> = ALWAYS.into_iter().chain(asked).collect();
+    percentiles.sort_by(f64::total_cmp);
+    percentiles.dedup_by_key(|percent| name(*percent));
+    percentiles
+}
+
+/// Lower and upper end of what each percentile may be; those that the run cannot tell are left out.
+fn intervals(report: &Report, options: &Options) -> Object {
+    let percentiles = percentiles(options);
+    let intervals = report.latency_intervals(&percentiles);
+    let mut object = Object::default();
+    for (percent, interval) in percentiles.into_iter().zip(intervals) {
+        let ends = interval.map(|interval| vec![milliseconds(interval.low), milliseconds(interval.high)]);
+        object.value_if(&name(percent), ends);
+    }
     object
 }
 
@@ -281,7 +301,7 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::assert_golden;
+    use crate::report::{assert::Saved, fixture::assert_golden};
 
     fn read(report: &Report) -> Value {
         serde_json::from_str(&write(report, &Options::default())).unwrap()
@@ -301,6 +321,7 @@ mod tests {
     fn what_programs_rely_on_is_there() {
         let value = read(&Report::example());
         assert_eq!(value["requests"]["total"], 2_370_000);
+        assert_eq!(value["verdict"], Verdict::of(&Report::example()).kind.name());
         assert_eq!(value["requests"]["per_second"], 237_000.0);
         assert_eq!(
             value["errors"],
@@ -325,6 +346,19 @@ mod tests {
                 .sum::<u64>(),
             2_370_000
         );
+    }
+
+    #[test]
+    fn what_is_written_can_be_compared_with_later() {
+        let report = Report::example();
+        let saved = Saved::read(&write(&report, &Options::default())).unwrap();
+        assert!((saved.per_second - 237_000.0).abs() < 1e-6);
+        assert_eq!(
+            saved.interval.map(|interval| interval.low.round()),
+            report.rate_interval().map(|interval| interval.low.round())
+        );
+        let p99 = course::percentile(&report.latency_ns, 99.0) as f64;
+        assert!((saved.latency_ns["p99"] - p99).abs() < 1.0, "{saved:?}");
     }
 
     #[test]

@@ -7,8 +7,11 @@ use hdrhistogram::Histogram;
 
 use super::{
     Options, Report, course,
+    verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate, several},
 };
+
+use crate::stats;
 
 /// Columns of the widest line, apart from URLs.
 pub const WIDTH: usize = 100;
@@ -18,6 +21,8 @@ const INDENT: usize = 13;
 const BAR_WIDTH: usize = 44;
 /// Most characters of a URL; a longer one is cut.
 const URL_WIDTH_MAX: usize = 300;
+/// Most characters of a reason of the verdict.
+const SENTENCE_MAX: usize = 600;
 /// Most URLs that are listed.
 const URLS_MAX: usize = 5;
 /// Most characters of a line over time.
@@ -62,6 +67,7 @@ pub fn write(report: &Report, options: &Options) -> String {
     page.errors();
     page.transfer();
     page.cpu();
+    page.verdict();
     page.out
 }
 
@@ -200,8 +206,27 @@ impl Page<'_> {
             return;
         }
         let columns: Vec<_> = std::iter::once(latency).chain(&report.service_ns).collect();
-        if columns.len() > 1 {
-            self.more(&format!("{:9}{:>14}{:>14}", "", "from due", "from sent"));
+        let names: &[_] = if columns.len() > 1 {
+            &["from due", "from sent"]
+        } else {
+            &[""]
+        };
+        let names: Vec<_> = names.iter().map(|name| format!("{name:>14}")).collect();
+        let intervals = report.latency_intervals(&self.options.percentiles);
+        let of = if intervals.iter().any(Option::is_some) {
+            "95 % interval"
+        } else {
+            ""
+        };
+        let of = if columns.len() > 1 && !of.is_empty() {
+            "95 % interval from due"
+        } else {
+            of
+        };
+        let head = format!("{:9}{}   {of}", "", names.concat());
+        if !head.trim().is_empty() {
+            let head = self.paint(Look::Faint, head.trim_end());
+            self.more(&head);
         }
         let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| {
             columns.iter().fold(format!("{name:>9}"), |mut row, histogram| {
@@ -210,20 +235,21 @@ impl Page<'_> {
                 row
             })
         };
-        let mut rows = vec![
-            row("mean", &Histogram::mean),
-            row("stddev", &Histogram::stdev),
-            row("least", &|histogram| histogram.min() as f64),
-        ];
-        for &percent in &self.options.percentiles {
+        let mut rows = vec![row("least", &|histogram| histogram.min() as f64)];
+        for (&percent, interval) in self.options.percentiles.iter().zip(&intervals) {
             let name = format!("{} %", words::percentile(percent));
             let mut row = row(&name, &|histogram| course::percentile(histogram, percent) as f64);
-            if !is_backed(latency.len(), percent) {
-                row.push_str(&self.paint(Look::Faint, "   rests on fewer than 10 slower answers"));
-            }
+            let how_sure = match interval {
+                Some(interval) => format!("   {} to {}", duration(interval.low), duration(interval.high)),
+                None if stats::enough_samples(percent, latency.len()) => String::new(),
+                None => "   rests on fewer than 10 slower answers".into(),
+            };
+            row.push_str(&self.paint(Look::Faint, &how_sure));
             rows.push(row);
         }
         rows.push(row("most", &|histogram| histogram.max() as f64));
+        rows.push(row("mean", &Histogram::mean));
+        rows.push(row("stddev", &Histogram::stdev));
         for row in &rows {
             self.more(row);
         }
@@ -347,11 +373,25 @@ impl Page<'_> {
         }
         self.line("");
     }
-}
 
-/// Whether enough answers are slower than a percentile for it to be more than chance.
-fn is_backed(answers: u64, percent: f64) -> bool {
-    answers as f64 * (1.0 - percent / 100.0) >= 9.999
+    fn verdict(&mut self) {
+        let verdict = Verdict::of(self.report);
+        let look = match verdict.kind {
+            Kind::Clean => Look::Good,
+            Kind::Noisy => Look::Doubtful,
+            Kind::ClientBound | Kind::Errors => Look::Bad,
+        };
+        let kind = self.paint(look, verdict.kind.name());
+        self.section("Verdict", &kind);
+        for sentence in verdict.reasons.iter().chain(&verdict.notes) {
+            for (at, line) in wrap(&plain(sentence, SENTENCE_MAX), WIDTH - INDENT - 2)
+                .iter()
+                .enumerate()
+            {
+                self.more(&format!("{} {line}", if at == 0 { '-' } else { ' ' }));
+            }
+        }
+    }
 }
 
 /// Lines of at most so many columns, broken between words.

@@ -8,10 +8,11 @@ use forebay_load::{
     Plan, Url,
     engine::Until,
     expect::{Body, Expect},
-    plan::{Arrivals, Lane, Load, Pace, PlanError},
+    plan::{Arrivals, Lane, Link, Load, Pace, PlanError},
     report::Run,
     request::{Parts, Requests},
     target::Address,
+    tls,
 };
 
 use super::{
@@ -147,8 +148,6 @@ fn unfinished(options: &Options) -> Result<(), UsageError> {
         (options.shuffle, "--shuffle"),
         (options.har.is_some(), "--har"),
         (options.requests.is_some(), "--requests"),
-        (options.http2, "--http2"),
-        (options.cacert.is_some() || options.cert.is_some(), "TLS"),
         (options.html.is_some(), "--html"),
         (
             !options.assertions.is_empty() || options.junit.is_some(),
@@ -309,7 +308,40 @@ fn lane(options: &Options, url: &Url, around: &Surroundings<'_>) -> anyhow::Resu
     };
     Ok(Lane {
         address,
+        link: link(options, url)?,
         requests: Requests::Same(message),
+    })
+}
+
+/// TLS and HTTP/2, where they are asked for.
+fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
+    let refused = |error: tls::TlsError| {
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        UsageError(text)
+    };
+    let tls = if url.tls {
+        let files = tls::Options {
+            ca: options.cacert.clone(),
+            certificate: options.cert.clone(),
+            key: options.key.clone(),
+            insecure: options.insecure,
+            server_name: options.old.server_name.clone(),
+            ..tls::Options::default()
+        };
+        let config = files.load(options.http2).map_err(refused)?;
+        Some(config.for_host(&url.host).map_err(refused)?)
+    } else {
+        None
+    };
+    Ok(Link {
+        tls,
+        http2: options.http2,
+        ..Link::default()
     })
 }
 

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use super::{
     Options, Report, course,
+    verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate},
 };
 
@@ -28,6 +29,7 @@ pub fn write(report: &Report, options: &Options) -> String {
     );
     page.push_str(&header(report));
     page.push_str("<main>\n");
+    page.push_str(&verdict(report));
     page.push_str(&tiles(report));
     page.push_str(&figures::latency(report));
     page.push_str(&tables::percentiles(report, options));
@@ -87,6 +89,22 @@ fn header(report: &Report) -> String {
         html += "<p><strong>The run was interrupted: these are the figures up to then.</strong></p>\n";
     }
     html + "</header>\n"
+}
+
+/// Whether the figures can be trusted, and why.
+fn verdict(report: &Report) -> String {
+    let verdict = Verdict::of(report);
+    let class = match verdict.kind {
+        Kind::Clean => "good",
+        Kind::Noisy => "doubt",
+        Kind::ClientBound | Kind::Errors => "bad",
+    };
+    let sentences = verdict.reasons.iter().chain(&verdict.notes);
+    let sentences: Vec<_> = sentences
+        .map(|sentence| format!("<li>{}</li>\n", escape(sentence)))
+        .collect();
+    let (kind, sentences) = (escape(verdict.kind.name()), sentences.concat());
+    format!("<div class=\"verdict {class}\"><strong>Verdict: {kind}</strong>\n<ul>\n{sentences}</ul></div>\n")
 }
 
 /// The figures to see first.

@@ -10,7 +10,7 @@ use crate::{
         Options, Report, course,
         words::{self, bytes, count, duration, percent},
     },
-    stats,
+    stats::{self, Interval},
 };
 
 /// Rows of names and values.
@@ -39,47 +39,53 @@ pub(super) fn percentiles(report: &Report, options: &Options) -> String {
         return String::new();
     }
     let columns: Vec<&Histogram<u64>> = std::iter::once(latency).chain(&report.service_ns).collect();
-    let mut rows = String::new();
-    let mut row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64, mark: &str| {
-        let cells: Vec<_> = columns
+    let cell = |text: &str| format!("<td class=\"number\">{text}</td>");
+    let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64, interval: Option<Interval>| {
+        let mut texts = columns
             .iter()
-            .map(|histogram| {
-                format!(
-                    "<td class=\"number\">{}</td>",
-                    escape(&duration(value(histogram)))
-                )
-            })
-            .collect();
-        let _ = writeln!(rows, "<tr><th>{}{mark}</th>{}</tr>", escape(name), cells.concat());
+            .map(|histogram| escape(&duration(value(histogram))));
+        let mut first = texts.next().unwrap_or_default();
+        if let Some(interval) = interval {
+            let (low, high) = (duration(interval.low), duration(interval.high));
+            let ends = escape(&format!("{low} to {high}"));
+            let _ = write!(first, "<br><span class=\"note\">{ends}</span>");
+        }
+        let rest: Vec<_> = texts.map(|text| cell(&text)).collect();
+        let name = escape(name);
+        format!("<tr><th>{name}</th>{}{}</tr>\n", cell(&first), rest.concat())
     };
-    row("least", &|histogram| histogram.min() as f64, "");
-    let mut unsure = false;
-    for &percent in &options.percentiles {
+    let mut rows = row("least", &|histogram| histogram.min() as f64, None);
+    let intervals = report.latency_intervals(&options.percentiles);
+    let (mut sure, mut unsure) = (false, false);
+    for (&percent, &interval) in options.percentiles.iter().zip(&intervals) {
         let enough = stats::enough_samples(percent, latency.len());
         unsure |= !enough;
-        let name = format!("{} %", words::percentile(percent));
+        sure |= interval.is_some();
         let mark = if enough { "" } else { " *" };
-        row(
+        let name = format!("{} %{mark}", words::percentile(percent));
+        rows += &row(
             &name,
             &|histogram| course::percentile(histogram, percent) as f64,
-            mark,
+            interval,
         );
     }
-    row("most", &|histogram| histogram.max() as f64, "");
-    row("mean", &Histogram::mean, "");
-    row("standard deviation", &Histogram::stdev, "");
+    rows += &row("most", &|histogram| histogram.max() as f64, None);
+    rows += &row("mean", &Histogram::mean, None);
+    rows += &row("standard deviation", &Histogram::stdev, None);
     let head = if columns.len() > 1 {
         "<thead><tr><th></th><th class=\"number\">from due</th><th class=\"number\">from sent</th></tr></thead>\n"
     } else {
         ""
     };
-    let note = if unsure {
-        "<p class=\"note\">* rests on fewer than ten slower answers: chance.</p>\n"
-    } else {
-        ""
-    };
+    let mut notes = String::new();
+    if sure {
+        notes.push_str("<p class=\"note\">Small: the 95 % interval of the figure above it.</p>\n");
+    }
+    if unsure {
+        notes.push_str("<p class=\"note\">* rests on fewer than ten slower answers: chance.</p>\n");
+    }
     format!(
-        "<div class=\"card\"><h3>Percentiles of latency</h3><table>\n{head}<tbody>\n{rows}</tbody></table>\n{note}</div>\n"
+        "<div class=\"card\"><h3>Percentiles of latency</h3><table>\n{head}<tbody>\n{rows}</tbody></table>\n{notes}</div>\n"
     )
 }
 

@@ -25,6 +25,12 @@ pub(super) fn write(report: &Report) -> String {
         ),
     };
     let mut terms = vec![
+        (
+            "Verdict",
+            "Clean: nothing speaks against the figures. Noisy: another run might well give others. Client-bound: the generator was a limit, so \
+             the server may be faster than it looks. Errors: too much failed, or figures contradict each other. The sentences below it \
+             say why.",
+        ),
         load,
         (
             "Requests a second",
