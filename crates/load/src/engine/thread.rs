@@ -410,11 +410,13 @@ impl Thread {
                 "more requests were due and waiting than are kept".into()
             });
         }
-        while self
-            .context
-            .pacer
-            .as_ref()
-            .is_some_and(|pacer| !pacer.backlog.is_empty())
+        // The last request that is left may be sent within the loop; then a connection that takes none would wait again at once.
+        while !self.context.budget.is_spent()
+            && self
+                .context
+                .pacer
+                .as_ref()
+                .is_some_and(|pacer| !pacer.backlog.is_empty())
         {
             let Some(index) = self.context.waiting.pop_front() else {
                 return;
