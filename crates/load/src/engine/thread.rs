@@ -357,7 +357,7 @@ impl Thread {
         let moved = hung_up || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::OUT);
         if connection.phase == Phase::Connecting && moved {
             let now = self.context.clock.now();
-            after = self.context.connected(connection, now);
+            after = self.context.connected(connection, hung_up, now);
             if after == After::Goes {
                 after = self.context.fill(connection, now);
             }
@@ -399,25 +399,20 @@ impl Thread {
             return;
         };
         let dropped = pacer.advance(now);
-        if self.context.budget.is_spent() {
-            // All that were asked for are sent; what is due beyond them is nobody's.
-            pacer.backlog.clear();
-            return;
-        }
-        if dropped > 0 {
+        if dropped > 0 && !self.context.budget.is_spent() {
             self.context.window.failures.add(Class::Dropped, dropped);
             self.context.example(Class::Dropped, || {
                 "more requests were due and waiting than are kept".into()
             });
         }
-        // The last request that is left may be sent within the loop; then a connection that takes none would wait again at once.
-        while !self.context.budget.is_spent()
-            && self
-                .context
-                .pacer
-                .as_ref()
-                .is_some_and(|pacer| !pacer.backlog.is_empty())
+        while let Some(pacer) = &mut self.context.pacer
+            && !pacer.backlog.is_empty()
         {
+            if self.context.budget.is_spent() {
+                // All that were asked for are sent; what is due beyond them is nobody's.
+                pacer.backlog.clear();
+                return;
+            }
             let Some(index) = self.context.waiting.pop_front() else {
                 return;
             };
@@ -488,13 +483,14 @@ impl Context {
     fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
         connection.phase = Phase::Connecting;
-        let (transport, goes_on) = match Transport::connect(&self.plan.lanes[connection.lane]) {
-            Ok(connecting) => connecting,
-            Err(error) => {
-                let fault = Fault::from(error);
-                return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
-            }
-        };
+        let (transport, goes_on) =
+            match Transport::connect(&self.plan.lanes[connection.lane], self.plan.keep_alive) {
+                Ok(connecting) => connecting,
+                Err(error) => {
+                    let fault = Fault::from(error);
+                    return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
+                }
+            };
         let data = epoll::EventData::new_u64(connection.index as u64);
         if let Err(error) = epoll::add(&self.epoll, transport.as_fd(), data, watched()) {
             return self.connect_failed(
@@ -505,20 +501,20 @@ impl Context {
         }
         connection.transport = Some(transport);
         if goes_on {
-            self.connected(connection, now)
+            self.connected(connection, false, now)
         } else {
             After::Goes
         }
     }
 
-    /// An attempt to connect can go on, or has ended.
-    fn connected(&mut self, connection: &mut Connection, now: u64) -> After {
+    /// An attempt to connect can go on, or has ended; `hung_up`: perhaps badly.
+    fn connected(&mut self, connection: &mut Connection, hung_up: bool, now: u64) -> After {
         let transport = connection
             .transport
             .as_mut()
             .expect("a connection that is being made has a socket");
         let link = &self.plan.lanes[connection.lane].link;
-        match transport.progress(link) {
+        match transport.progress(link, hung_up) {
             Ok(false) => After::Goes,
             Ok(true) if link.http2 => self.greet(connection),
             Ok(true) => {
