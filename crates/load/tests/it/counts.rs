@@ -215,26 +215,18 @@ fn an_open_load_counts_as_exactly_as_a_closed_one() {
 }
 
 #[test]
-fn more_due_at_once_than_was_asked_for_ends_all_the_same() {
+fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_connections_are_free() {
     let server = server();
-    let mut session = Session::start(plan(server.address(), "/")).unwrap();
-    let open = |per_second| Load {
-        connections: 8,
+    // Far more connections than are needed for twenty requests that are due in the same millisecond.
+    let load = Load {
+        connections: 64,
         pace: Pace::Open {
-            per_second,
+            per_second: 1_000_000.0,
             arrivals: Arrivals::Uniform,
         },
     };
-    // All connections are open and wait when many times five requests are due in one turn.
-    let going = Until {
-        keep_going: true,
-        ..requests(40)
-    };
-    let first = session.measure(open(2_000.0), going, &mut |_| {});
-    let mut second = session.measure(open(1e8), requests(5), &mut |_| {});
-    second.absorb(&session.finish());
-    assert!(first.total.answers >= 40);
-    assert!(second.total.answers >= 5, "{:?}", failures(&second));
+    let measured = run(plan(server.address(), "/"), load, requests(20));
+    assert_eq!(agree(&measured, server).total.answered, 20);
 }
 
 #[test]
