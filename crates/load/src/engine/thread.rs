@@ -545,7 +545,8 @@ impl Context {
             }
         }
         match self.load.pace {
-            Pace::Open { .. } if !connection.waits && count < room => {
+            // Fewer than are due: no more are left to be sent, and to wait for one would be for ever.
+            Pace::Open { .. } if !connection.waits && count == due && count < room => {
                 connection.waits = true;
                 self.waiting.push_back(connection.index);
             }
@@ -813,7 +814,9 @@ impl Context {
     }
 
     fn publish(&mut self, now: u64) {
-        let with_service = self.load.pace != Pace::Closed;
+        // What was sent under an open load may be answered after its end.
+        let still = self.window.service.is_some() && self.in_flight > 0;
+        let with_service = self.load.pace != Pace::Closed || still;
         self.window.end_ns = now;
         let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
         let _ = self.notices.send(Notice::Window(Box::new(window)));
