@@ -58,6 +58,13 @@ export function treeCpu_us(root) {
   return processTree(root).reduce((sum, entry) => sum + entry.cpu_us, 0);
 }
 
+/** CPU microseconds of this process's children that have ended, and of theirs. */
+export function endedChildrenCpu_us() {
+  const line = readFileSync('/proc/self/stat', 'utf8');
+  const fields = line.slice(line.lastIndexOf(')') + 2).split(' ');
+  return ((Number(fields[13]) + Number(fields[14])) * 1e6) / TICKS_PER_SECOND;
+}
+
 /** Exact resident bytes of one process (smaps_rollup; the counters in stat and status lag behind by some pages per core). */
 export function rss_bytes(pid) {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');

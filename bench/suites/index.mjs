@@ -1,3 +1,4 @@
+import { loadGenerators } from './generators.mjs';
 import { idle } from './idle.mjs';
 import { local } from './local.mjs';
 import { mixed } from './mixed.mjs';
@@ -13,4 +14,4 @@ import { workers } from './workers.mjs';
  * ../rows.mjs) and its raw material: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs).
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, workers, mixed, overload, idle];
+export const suites = [noise, peers, local, poolNode, poolBun, workers, mixed, overload, idle, loadGenerators];

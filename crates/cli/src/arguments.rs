@@ -4,14 +4,14 @@ use std::{path::PathBuf, time::Instant};
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, logs, new, pool, reload, serve, status, strip, version};
+use crate::commands::{check, completions, load, logs, new, pool, reload, serve, status, strip, version};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed while running
   2  the command line is wrong
-  3  the configuration cannot be read or is not valid
+  3  the configuration cannot be read or is not valid; `load`: an assertion did not hold
   4  the server cannot be reached through its control socket
 
 Start with:
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     Check(check::Arguments),
     New(new::Arguments),
+    Load(Box<load::Arguments>),
     Status(status::Arguments),
     Pool(pool::Arguments),
     Reload(reload::Arguments),
@@ -47,6 +48,7 @@ impl Command {
             Self::Serve(arguments) => serve::run(arguments, started),
             Self::Check(arguments) => check::run(&arguments),
             Self::New(arguments) => new::run(&arguments),
+            Self::Load(arguments) => load::run(*arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),

@@ -5,6 +5,7 @@ use std::{io, process::ExitCode};
 use forebay_server::{StartError, config::ConfigError};
 
 use crate::{
+    commands::load::LoadError,
     control::ControlError,
     output::{self, OutputError},
 };
@@ -71,6 +72,15 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         return (source.kind() == io::ErrorKind::AddrInUse).then_some(
             "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
         );
+    }
+    if let Some(error) = error.downcast_ref::<LoadError>() {
+        return match error {
+            LoadError::NothingListens { .. } => {
+                Some("start the server first, or let the load start it: `--on-port -- CMD`")
+            }
+            LoadError::Taken { .. } => Some("stop it, or give the command another port"),
+            _ => None,
+        };
     }
     match error.downcast_ref() {
         Some(ControlError::Unreachable { .. }) => {

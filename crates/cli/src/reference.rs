@@ -46,7 +46,9 @@ fn commands(command: &Command) -> Vec<&Command> {
         .filter(|command| !command.is_hide_set() && command.get_name() != "help")
         .flat_map(commands)
         .collect();
-    if below.is_empty() { vec![command] } else { below }
+    // `load` has sub-commands, and does something without one too.
+    let own = below.is_empty() || arguments(command).next().is_some();
+    own.then_some(command).into_iter().chain(below).collect()
 }
 
 /// What a user writes; `help` and `version` are clap's own.

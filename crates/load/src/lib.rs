@@ -6,6 +6,7 @@
 pub mod engine;
 pub mod expect;
 pub mod failure;
+mod h2;
 pub mod machine;
 pub mod plan;
 pub mod report;
@@ -15,5 +16,6 @@ pub mod search;
 pub mod serve;
 pub mod stats;
 pub mod target;
+pub mod tls;
 
 pub use self::{engine::Session, plan::Plan, target::Url};

@@ -1,8 +1,8 @@
 //! What is to be run: where to, what, how hard, and what counts as right.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use crate::{expect::Expect, request::Requests, target::Address};
+use crate::{expect::Expect, h2, request::Requests, target::Address, tls::Tls};
 
 /// A run, complete and consistent: [`Plan::check`] has nothing against it.
 #[derive(Clone, Debug)]
@@ -32,8 +32,32 @@ pub struct Plan {
 pub struct Lane {
     /// Where connections go.
     pub address: Address,
+    /// What lies between the socket and the requests.
+    pub link: Link,
     /// What they carry.
     pub requests: Requests,
+}
+
+/// What lies between the socket and the requests; by default nothing, and HTTP/1.1.
+#[derive(Clone, Debug, Default)]
+pub struct Link {
+    /// The local address, if it is not left to the system.
+    pub bind: Option<IpAddr>,
+    /// The proxy behind [`Lane::address`] is asked to connect on.
+    pub tunnel: Option<Tunnel>,
+    /// TLS, once there is a connection.
+    pub tls: Option<Tls>,
+    /// HTTP/2: with TLS by ALPN, else by prior knowledge. [`Plan::pipeline`] is then how many streams a connection has at once.
+    pub http2: bool,
+}
+
+/// What a proxy is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tunnel {
+    /// Host and port of the server.
+    pub authority: String,
+    /// The value of the Proxy-Authorization field.
+    pub authorization: Option<String>,
 }
 
 /// How hard to load.
@@ -117,6 +141,12 @@ pub enum PlanError {
         /// The address.
         address: String,
     },
+    /// A request that HTTP/2 cannot carry.
+    #[error("a request cannot be sent with HTTP/2: {why}")]
+    Http2 {
+        /// Why.
+        why: &'static str,
+    },
     /// The system's limit of open files.
     #[error("{needed} files must be open at once, the limit is {limit}; raise it with: ulimit -n {needed}")]
     Descriptors {
@@ -168,10 +198,21 @@ impl Plan {
         if self.pipeline > 1 && !self.keep_alive {
             return Err(PlanError::PipelineWithoutKeepAlive);
         }
-        if let Some(lane) = self.lanes.iter().find(|lane| !remote && !lane.address.is_local()) {
-            return Err(PlanError::Remote {
-                address: lane.address.to_string(),
-            });
+        for lane in &self.lanes {
+            if !remote && !lane.address.is_local() {
+                return Err(PlanError::Remote {
+                    address: lane.address.to_string(),
+                });
+            }
+            let tunnel = lane.link.tunnel.as_ref().map(|tunnel| &tunnel.authority);
+            if let Some(authority) = tunnel.filter(|authority| !remote && !is_local_authority(authority)) {
+                return Err(PlanError::Remote {
+                    address: authority.clone(),
+                });
+            }
+            if lane.link.http2 {
+                lane.check_http2()?;
+            }
         }
         // Event queues, bells, and what the process has open anyway.
         let needed = (connections + 2 * self.threads + 64) as u64;
@@ -198,6 +239,39 @@ impl Pace {
             }
         }
     }
+}
+
+impl Lane {
+    /// A lane with nothing between its sockets and its requests.
+    pub fn new(address: Address, requests: Requests) -> Self {
+        Self {
+            address,
+            link: Link::default(),
+            requests,
+        }
+    }
+
+    fn check_http2(&self) -> Result<(), PlanError> {
+        let messages = match &self.requests {
+            Requests::Same(message) => std::slice::from_ref(message),
+            Requests::Several { messages, .. } => messages,
+        };
+        let mut coder = h2::Coder::new(self.link.tls.is_some());
+        for message in messages {
+            coder
+                .code(&message.bytes)
+                .map_err(|why| PlanError::Http2 { why })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a host and port as they are written are surely on this machine.
+fn is_local_authority(authority: &str) -> bool {
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
 }
 
 fn raise_descriptor_limit(needed: u64) -> Result<(), PlanError> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod load;
 pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod pool;

@@ -5,6 +5,7 @@
 mod check;
 mod control;
 mod exit_codes;
+mod load;
 mod new;
 mod readme;
 mod run;

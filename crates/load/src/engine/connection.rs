@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 
 use super::transport::Transport;
-use crate::response::Reader;
+use crate::{h2, response::Reader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed,
+    /// The socket, or what lies above it, is being opened.
     Connecting,
+    /// HTTP/2: the server has not said yet how it wants to be spoken to.
+    Greeting,
     Open,
 }
 
@@ -32,6 +35,10 @@ pub(super) struct Connection {
     /// When the attempt to connect began.
     pub(super) since: u64,
     pub(super) reader: Reader,
+    /// HTTP/2, if that is spoken. Its streams are the requests in flight, in the same order.
+    pub(super) h2: Option<Box<h2::Client>>,
+    /// When anything came last, with HTTP/2.
+    pub(super) heard: u64,
     pub(super) in_flight: VecDeque<Sent>,
     /// What the socket did not take yet.
     pub(super) unsent: Vec<u8>,
@@ -56,6 +63,8 @@ impl Connection {
             transport: None,
             since: 0,
             reader: Reader::new(keeps),
+            h2: None,
+            heard: 0,
             in_flight: VecDeque::new(),
             unsent: Vec::new(),
             carried: 0,
@@ -63,6 +72,24 @@ impl Connection {
             failed_attempts: 0,
             next_due: 0,
             waits: false,
+        }
+    }
+
+    /// Whether something that was to be sent still waits for the socket.
+    pub(super) fn holds_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.transport.as_ref().is_some_and(Transport::holds_unsent)
+    }
+
+    /// Whether something that was received has not been looked at.
+    pub(super) fn holds_received(&self) -> bool {
+        self.transport.as_ref().is_some_and(Transport::holds_received)
+    }
+
+    /// What it waits for while it is being made.
+    pub(super) fn awaits(&self) -> &'static str {
+        match (self.phase, &self.transport) {
+            (Phase::Connecting, Some(transport)) => transport.awaits(),
+            _ => "HTTP/2's settings did not come in time",
         }
     }
 }

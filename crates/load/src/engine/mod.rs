@@ -28,6 +28,7 @@ pub use self::{
 use crate::{
     failure::Class,
     plan::{Load, Plan},
+    tls::Negotiated,
 };
 
 /// How long a thread may take to hear a command.
@@ -92,10 +93,23 @@ enum Notice {
         class: Class,
         text: String,
     },
+    /// What TLS was agreed on.
+    Negotiated(Negotiated),
     /// It has begun the stretch with this number.
     Began(u64),
     /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
     Idle(u64),
+}
+
+/// What becomes of a measurement, as whoever watches it decides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Course {
+    /// It goes on.
+    On,
+    /// It goes on under another load.
+    Load(Load),
+    /// It ends now.
+    End,
 }
 
 /// When a measurement ends: at whichever comes first.
@@ -204,6 +218,7 @@ pub struct Session {
     epoch: u64,
     /// What was sent and answered between measurements.
     between: Stretch,
+    negotiated: Option<Negotiated>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
@@ -237,6 +252,7 @@ impl Session {
             load: Load::PAUSED,
             epoch: 0,
             between: Stretch::nothing(Load::PAUSED),
+            negotiated: None,
             idle: 0,
             early: Vec::new(),
         })
@@ -245,6 +261,11 @@ impl Session {
     /// What is being run.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What TLS was agreed on, once a connection has been opened.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.as_ref()
     }
 
     /// Setting it ends the measurement under way, and every further one at once.
@@ -284,6 +305,7 @@ impl Session {
                 Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
                 Ok(Notice::Window(window)) => self.early.push(*window),
                 Ok(Notice::Example { class, text }) => before.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("a thread of the load generator does not answer")
@@ -294,13 +316,23 @@ impl Session {
 
     /// Puts the connections under a load and measures; `watch` is called while it lasts.
     pub fn measure(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch)) -> Stretch {
+        self.steer(load, until, &mut |stretch| {
+            watch(stretch);
+            Course::On
+        })
+    }
+
+    /// Measures as [`Session::measure`] does; what `watch` returns, some twenty times a second, changes the load or ends it.
+    pub fn steer(&mut self, load: Load, until: Until, watch: &mut dyn FnMut(&Stretch) -> Course) -> Stretch {
         let mut between = std::mem::replace(&mut self.between, Stretch::nothing(self.load));
         let cpu_before = cpu_ns();
         self.begin(until.requests, load, &mut between);
         self.between = between;
         let mut stretch = Stretch::nothing(load);
         self.early.drain(..).for_each(|window| stretch.take(&window));
-        let end = until.duration.map(|duration| Instant::now() + duration);
+        let begun = Instant::now();
+        let end = until.duration.map(|duration| begun + duration);
+        let mut look = begun + TICK;
         // Without a number of requests a thread is idle only for want of connections.
         while until.requests.is_none() || self.idle < self.plan.threads {
             let now = Instant::now();
@@ -308,16 +340,24 @@ impl Session {
                 stretch.interrupted = true;
                 break;
             }
-            let left = end.map_or(TICK, |end| end.saturating_duration_since(now));
-            if left.is_zero() {
+            if end.is_some_and(|end| end <= now) {
                 break;
             }
-            match self.notices.recv_timeout(left.min(TICK)) {
+            if look <= now {
+                look = now + TICK;
+                match watch(&stretch) {
+                    Course::On => {}
+                    Course::Load(load) => self.set_load(load),
+                    Course::End => break,
+                }
+            }
+            let wake = end.map_or(look, |end| end.min(look));
+            match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
                 Ok(Notice::Window(window)) => stretch.take(&window),
                 Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
+                Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Began(_)) => {}
-                Err(RecvTimeoutError::Timeout) => watch(&stretch),
+                Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
             }
         }
@@ -342,7 +382,7 @@ impl Session {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Window(window)) => between.take(&window),
                 Ok(Notice::Example { class, text }) => between.note_example(class, &text),
-                Ok(Notice::Began(_)) => {}
+                Ok(Notice::Began(_) | Notice::Negotiated(_)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }

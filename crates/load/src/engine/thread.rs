@@ -1,6 +1,8 @@
 //! An event loop: connections that send, read, and send again. An answer is followed by the next request at once, so a request costs
 //! one read, one write, and its share of one wait for all connections that are ready (edge-triggered epoll).
 
+mod streams;
+
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
@@ -19,11 +21,12 @@ use super::{
     clock::Clock,
     connection::{Connection, Phase, Sent},
     pacing::Pacer,
-    transport::Transport,
+    transport::{Fault, PLAIN_BYTES_MIN, Received, Transport},
     window::{WINDOW_NS, Window},
 };
 use crate::{
     failure::Class,
+    h2,
     plan::{Load, Pace, Plan},
     request::Source,
     response::{Answer, KnownHead, Read},
@@ -31,6 +34,7 @@ use crate::{
 
 /// Bytes that one read may bring.
 const SCRATCH_BYTES: usize = 32 * 1024;
+const _: () = assert!(SCRATCH_BYTES >= PLAIN_BYTES_MIN);
 /// Reads of one connection before the others have their turn.
 const READS_MAX: usize = 16;
 /// Events that one wait may bring.
@@ -65,6 +69,8 @@ struct Context {
     budget: Budget,
     sources: Vec<Source>,
     known: Vec<KnownHead>,
+    /// For lanes with HTTP/2.
+    coders: Vec<h2::Coder>,
     window: Window,
     epoch: u64,
     /// When the last wait ended.
@@ -81,6 +87,7 @@ struct Context {
     /// Whether [`Notice::Idle`] was sent for what is under way.
     idle_told: bool,
     examples_told: u32,
+    negotiated_told: bool,
     next_sweep: u64,
     sweep_every: u64,
     keeps: bool,
@@ -122,6 +129,11 @@ impl Thread {
         let source = |lane: &crate::plan::Lane| Source::new(&lane.requests, plan.pipeline, plan.seed, index);
         let sources = plan.lanes.iter().map(source).collect();
         let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();
+        let coders = plan
+            .lanes
+            .iter()
+            .map(|lane| h2::Coder::new(lane.link.tls.is_some()))
+            .collect();
         let shortest = plan.timeout.min(plan.connect_timeout);
         let now = clock.now();
         let context = Context {
@@ -136,6 +148,7 @@ impl Thread {
             budget: Budget::new(None, plan.threads),
             sources,
             known,
+            coders,
             window: Window::new(0, now, false),
             epoch: 0,
             woke: now,
@@ -147,6 +160,7 @@ impl Thread {
             in_flight: 0,
             idle_told: true,
             examples_told: 0,
+            negotiated_told: false,
             next_sweep: now,
             sweep_every: (shortest.as_nanos() as u64 / 20).clamp(1_000_000, 100_000_000),
             keeps: plan.expect.looks_into_bodies(),
@@ -314,7 +328,11 @@ impl Thread {
 
     /// Sends what may be sent on a connection.
     fn pump(&mut self, index: usize, now: u64) {
-        let after = self.context.fill(&mut self.connections[index], now);
+        let connection = &mut self.connections[index];
+        let mut after = self.context.fill(connection, now);
+        if after == After::Goes && connection.h2.is_some() {
+            after = self.context.send_frames(connection);
+        }
         self.go_on(index, after, now);
     }
 
@@ -336,19 +354,21 @@ impl Thread {
             flags.intersects(epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
         let connection = &mut self.connections[index];
         let mut after = After::Goes;
-        if connection.phase == Phase::Connecting && (hung_up || flags.contains(epoll::EventFlags::OUT)) {
+        let moved = hung_up || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::OUT);
+        if connection.phase == Phase::Connecting && moved {
             let now = self.context.clock.now();
             after = self.context.connected(connection, now);
             if after == After::Goes {
                 after = self.context.fill(connection, now);
             }
         }
-        if after == After::Goes && connection.phase == Phase::Open {
-            if flags.contains(epoll::EventFlags::OUT) && !connection.unsent.is_empty() {
+        if after == After::Goes && matches!(connection.phase, Phase::Open | Phase::Greeting) {
+            if flags.contains(epoll::EventFlags::OUT) && connection.holds_unsent() {
                 let now = self.context.clock.now();
                 after = self.context.flush(connection, now);
             }
-            if after == After::Goes && (hung_up || flags.contains(epoll::EventFlags::IN)) {
+            let brings = hung_up || flags.contains(epoll::EventFlags::IN) || connection.holds_received();
+            if after == After::Goes && brings {
                 let end = match () {
                     () if flags.contains(epoll::EventFlags::ERR) => End::Broken,
                     () if hung_up => End::Orderly,
@@ -411,7 +431,7 @@ impl Thread {
             self.context.timers.pop();
             match self.connections[index].phase {
                 Phase::Closed => self.open(index, now),
-                Phase::Connecting => {}
+                Phase::Connecting | Phase::Greeting => {}
                 Phase::Open => self.pump(index, now),
             }
         }
@@ -423,12 +443,18 @@ impl Thread {
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
             let after = match (connection.phase, connection.in_flight.front()) {
-                (Phase::Connecting, _) if now - connection.since >= connect_timeout => {
-                    self.context.connect_failed(
-                        connection,
-                        Class::ConnectTimeout,
-                        "the connection was not open in time",
-                    )
+                (Phase::Connecting | Phase::Greeting, _) if now - connection.since >= connect_timeout => {
+                    let awaits = connection.awaits();
+                    self.context
+                        .connect_failed(connection, Class::ConnectTimeout, awaits)
+                }
+                // One answer is late, the connection is alive.
+                (Phase::Open, Some(sent))
+                    if now.saturating_sub(sent.at) >= timeout
+                        && connection.h2.is_some()
+                        && connection.heard > sent.at =>
+                {
+                    self.context.cancel_late(connection, now)
                 }
                 // The other side was to close, and does not.
                 (Phase::Open, None)
@@ -456,13 +482,15 @@ impl Thread {
 }
 
 impl Context {
+    /// Begins an attempt to connect.
     fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
         connection.phase = Phase::Connecting;
-        let (transport, open) = match Transport::connect(&self.plan.lanes[connection.lane].address) {
+        let (transport, goes_on) = match Transport::connect(&self.plan.lanes[connection.lane]) {
             Ok(connecting) => connecting,
             Err(error) => {
-                return self.connect_failed(connection, class_of_connect(error), &error.to_string());
+                let fault = Fault::from(error);
+                return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
             }
         };
         let data = epoll::EventData::new_u64(connection.index as u64);
@@ -474,24 +502,28 @@ impl Context {
             );
         }
         connection.transport = Some(transport);
-        if open {
-            self.opened(connection, now);
+        if goes_on {
+            self.connected(connection, now)
+        } else {
+            After::Goes
         }
-        After::Goes
     }
 
-    /// The attempt to connect has ended.
+    /// An attempt to connect can go on, or has ended.
     fn connected(&mut self, connection: &mut Connection, now: u64) -> After {
         let transport = connection
             .transport
-            .as_ref()
+            .as_mut()
             .expect("a connection that is being made has a socket");
-        match transport.connected() {
-            Ok(()) => {
+        let link = &self.plan.lanes[connection.lane].link;
+        match transport.progress(link) {
+            Ok(false) => After::Goes,
+            Ok(true) if link.http2 => self.greet(connection),
+            Ok(true) => {
                 self.opened(connection, now);
                 After::Goes
             }
-            Err(error) => self.connect_failed(connection, class_of_connect(error), &error.to_string()),
+            Err(fault) => self.connect_failed(connection, fault.class_of_connect(), &fault.to_string()),
         }
     }
 
@@ -501,6 +533,15 @@ impl Context {
         connection.ending = false;
         self.window.connects += 1;
         self.window.connecting.saturating_record(now - connection.since);
+        if let Some(transport) = &connection.transport {
+            self.window.resumed += u64::from(transport.is_resumed());
+            if !self.negotiated_told
+                && let Some(negotiated) = transport.negotiated()
+            {
+                self.negotiated_told = true;
+                let _ = self.notices.send(Notice::Negotiated(negotiated));
+            }
+        }
     }
 
     fn connect_failed(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
@@ -512,6 +553,8 @@ impl Context {
         self.budget.take(1);
         connection.phase = Phase::Closed;
         connection.transport = None;
+        connection.h2 = None;
+        connection.unsent.clear();
         connection.failed_attempts = connection.failed_attempts.saturating_add(1);
         After::Reopen
     }
@@ -525,7 +568,10 @@ impl Context {
         {
             return After::Goes;
         }
-        let mut room = self.plan.pipeline - connection.in_flight.len();
+        let mut room = match &connection.h2 {
+            None => self.plan.pipeline - connection.in_flight.len(),
+            Some(h2) => h2.room(self.plan.pipeline),
+        };
         if !self.plan.keep_alive {
             room = usize::from(connection.carried == 0);
         } else if self.plan.requests_per_connection > 0 {
@@ -563,6 +609,9 @@ impl Context {
     }
 
     fn send(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
+        if connection.h2.is_some() {
+            return self.send_streams(connection, count, now);
+        }
         let source = &mut self.sources[connection.lane];
         self.rendered.clear();
         let same = source.same(count).map(|(_, put)| put);
@@ -571,11 +620,7 @@ impl Context {
                 Some(put) => put,
                 None => source.next(&mut self.rendered),
             };
-            let due = match (self.load.pace, &mut self.pacer) {
-                (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
-                (Pace::PerConnection { .. }, _) => connection.next_due,
-                _ => now,
-            };
+            let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
             connection.in_flight.push_back(Sent {
                 due,
@@ -590,7 +635,7 @@ impl Context {
         self.window.bytes_out += bytes.len() as u64;
         let transport = connection
             .transport
-            .as_ref()
+            .as_mut()
             .expect("an open connection has a socket");
         match transport.send(bytes) {
             Ok(sent) if sent == bytes.len() => After::Goes,
@@ -610,15 +655,18 @@ impl Context {
     fn flush(&mut self, connection: &mut Connection, now: u64) -> After {
         let transport = connection
             .transport
-            .as_ref()
+            .as_mut()
             .expect("an open connection has a socket");
         match transport.send(&connection.unsent) {
             Ok(sent) => {
                 connection.unsent.drain(..sent);
-                if connection.unsent.is_empty() {
-                    return self.fill(connection, now);
+                if !connection.unsent.is_empty() {
+                    return After::Goes;
                 }
-                After::Goes
+                match self.fill(connection, now) {
+                    After::Goes if connection.h2.is_some() => self.send_frames(connection),
+                    after => after,
+                }
             }
             Err(Errno::AGAIN) => After::Goes,
             Err(error) => self.write_failed(connection, error),
@@ -638,14 +686,17 @@ impl Context {
         for _ in 0..READS_MAX {
             let transport = connection
                 .transport
-                .as_ref()
+                .as_mut()
                 .expect("an open connection has a socket");
-            let received = match transport.receive(&mut self.scratch) {
-                Ok(0) => return self.ended(connection),
-                Ok(received) => received,
-                Err(Errno::AGAIN) => return After::Goes,
-                Err(Errno::INTR) => continue,
-                Err(error) => {
+            let (received, more) = match transport.receive(&mut self.scratch) {
+                Ok(Received::Bytes { count, more }) => (count, more),
+                Ok(Received::End) => return self.ended(connection),
+                Err(Fault::Socket(Errno::AGAIN)) => return After::Goes,
+                Err(Fault::Socket(Errno::INTR)) => continue,
+                Err(fault @ (Fault::Tls(_) | Fault::Proxy(_))) => {
+                    return self.close(connection, Class::Tls, &fault.to_string());
+                }
+                Err(Fault::Socket(error)) => {
                     return self.close(
                         connection,
                         Class::Reset,
@@ -653,12 +704,16 @@ impl Context {
                     );
                 }
             };
-            let after = self.take(connection, received);
+            let after = match &connection.h2 {
+                None if received == 0 => After::Goes,
+                None => self.take(connection, received),
+                Some(_) => self.take_frames(connection, received),
+            };
             if after == After::Reopen {
                 return after;
             }
-            if received < self.scratch.len() {
-                // Less than was asked for: the socket is empty, and an orderly end that is known needs no further read.
+            if !more {
+                // The socket is empty, and an orderly end that is known needs no further read.
                 match end {
                     End::Unknown => return After::Goes,
                     End::Orderly => return self.ended(connection),
@@ -753,7 +808,12 @@ impl Context {
 
     /// The other side sends nothing more.
     fn ended(&mut self, connection: &mut Connection) -> After {
-        if let Some(answer) = connection.reader.end()
+        if connection.h2.is_some() {
+            return self.frames_ended(connection);
+        }
+        let whole = connection.transport.as_ref().is_some_and(Transport::ends_whole);
+        if whole
+            && let Some(answer) = connection.reader.end()
             && let Some(sent) = connection.in_flight.pop_front()
         {
             self.count_answer(connection, sent, answer);
@@ -784,6 +844,7 @@ impl Context {
         };
         connection.phase = Phase::Closed;
         connection.transport = None;
+        connection.h2 = None;
         connection.reader = crate::response::Reader::new(self.keeps);
         connection.unsent.clear();
         After::Reopen
@@ -791,6 +852,9 @@ impl Context {
 
     /// Ends a connection whose requests have failed.
     fn close(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
+        if connection.phase == Phase::Greeting {
+            return self.connect_failed(connection, class, what);
+        }
         let lost = connection.in_flight.len();
         if lost as u64 == connection.carried {
             // It came to nothing, as if there had been no connection.
@@ -839,11 +903,11 @@ fn watched() -> epoll::EventFlags {
     epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
 }
 
-fn class_of_connect(error: Errno) -> Class {
-    match error {
-        Errno::CONNREFUSED | Errno::NOENT => Class::ConnectRefused,
-        Errno::TIMEDOUT => Class::ConnectTimeout,
-        Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::AGAIN => Class::Resources,
-        _ => Class::Connect,
+/// When the next request of a connection should have been sent.
+fn next_due(pace: Pace, pacer: &mut Option<Pacer>, of_connection: u64, now: u64) -> u64 {
+    match (pace, pacer) {
+        (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
+        (Pace::PerConnection { .. }, _) => of_connection,
+        _ => now,
     }
 }

@@ -47,6 +47,8 @@ pub struct Window {
     pub bytes_out: u64,
     /// Connections opened.
     pub connects: u64,
+    /// Those among them that took up an earlier TLS session.
+    pub resumed: u64,
     /// Requests that were due, and latest behind their time, with an open load.
     pub lag_max_ns: u64,
 }
@@ -68,6 +70,7 @@ impl Window {
             body_bytes_in: 0,
             bytes_out: 0,
             connects: 0,
+            resumed: 0,
             lag_max_ns: 0,
         }
     }
@@ -111,6 +114,7 @@ impl Window {
         self.body_bytes_in += other.body_bytes_in;
         self.bytes_out += other.bytes_out;
         self.connects += other.connects;
+        self.resumed += other.resumed;
         self.lag_max_ns = self.lag_max_ns.max(other.lag_max_ns);
     }
 }

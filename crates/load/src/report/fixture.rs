@@ -18,6 +18,8 @@ const SLICES: u64 = 100;
 /// The slice in which the server stalls.
 const STALLED: u64 = 60;
 const TIMEOUT_NS: u64 = 2_000_000_000;
+/// What a hundredth of the requests of the open load waited.
+const WAITED_NS: u64 = 40_000_000;
 
 /// The latency below which the part `q` of all lies: 213 us for a half, 1.04 ms for 99 %, 270 us on average.
 fn latency_ns(q: f64) -> u64 {
@@ -29,7 +31,8 @@ fn middle(at: u64, of: u64) -> f64 {
     (at as f64 + 0.5) / of as f64
 }
 
-fn slice(at: u64) -> Slice {
+/// The slice with this number; `waited_ns` is what the slowest hundredth waited to be sent.
+fn slice(at: u64, waited_ns: u64) -> Slice {
     let change = (at / 2 * 37) % 41 * 15;
     let mut answers = if at.is_multiple_of(2) {
         23_790 + change
@@ -46,7 +49,9 @@ fn slice(at: u64) -> Slice {
     let mut latency = Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid");
     for point in 0..1_000 {
         let count = answers / 1_000 + u64::from(point < answers % 1_000);
-        latency.saturating_record_n(latency_ns(middle(point, 1_000)) * slowness, count as u32);
+        let waited = if point % 100 == 99 { waited_ns } else { 0 };
+        let ns = latency_ns(middle(point, 1_000)) * slowness + waited;
+        latency.saturating_record_n(ns, count as u32);
     }
     Slice {
         answers,
@@ -167,7 +172,7 @@ impl Report {
             timeline: Timeline {
                 start_ns: 500_000_000,
                 slice_ns: 100_000_000,
-                slices: (0..SLICES).map(slice).collect(),
+                slices: (0..SLICES).map(|at| slice(at, 0)).collect(),
             },
             lag_max_ns: 0,
             cpu_seconds: 8.7,
@@ -193,10 +198,11 @@ impl Report {
         });
         let mut due = latencies();
         for point in 0..POINTS {
-            let waited = if point % 100 == 99 { 40_000_000 } else { 0 };
+            let waited = if point % 100 == 99 { WAITED_NS } else { 0 };
             due.saturating_record_n(latency_ns(middle(point, POINTS)) + waited, 100);
         }
         due.saturating_record_n(TIMEOUT_NS, 2);
+        report.timeline.slices = (0..SLICES).map(|at| slice(at, WAITED_NS)).collect();
         report.service_ns = Some(std::mem::replace(&mut report.latency_ns, due));
         report.lag_max_ns = 41_250_000;
         report.environment = None;

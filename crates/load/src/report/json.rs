@@ -4,8 +4,9 @@
 use hdrhistogram::{Counter, Histogram};
 use serde_json::Value;
 
-use super::{Options, Report, course, words};
+use super::{Options, Report, course, verdict::Verdict, words};
 use crate::{
+    machine::{Environment, ServerUsage, Usage},
     plan::{Arrivals, Pace},
     report::course::Step,
 };
@@ -17,11 +18,16 @@ const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 pub fn write(report: &Report, options: &Options) -> String {
     let mut whole = Object::default();
     whole.text_if("title", report.run.title.as_deref());
+    let verdict = Verdict::of(report);
+    whole.value("verdict", verdict.kind.name());
+    whole.value("verdict_reasons", verdict.reasons);
+    whole.value("verdict_notes", verdict.notes);
     whole.object("run", &run(report));
     whole.value("seconds", round(report.seconds));
     whole.value("interrupted", report.interrupted);
     whole.object("requests", &requests(report));
     whole.object("latency_ms", &latency(&report.latency_ns, options));
+    whole.object("latency_intervals_ms", &intervals(report, options));
     if let Some(service_ns) = &report.service_ns {
         whole.object("service_ms", &latency(service_ns, options));
     }
@@ -34,6 +40,15 @@ pub fn write(report: &Report, options: &Options) -> String {
     connections.value("opened", report.connects);
     whole.object("connections", &connections);
     whole.object("generator", &generator(report));
+    if let Some(usage) = &report.usage {
+        whole.object("machine", &machine(usage));
+        if let Some(used) = &usage.server {
+            whole.object("server", &server(report, used));
+        }
+    }
+    if let Some(environment) = &report.environment {
+        whole.object("environment", &self::environment(environment));
+    }
     whole.lines("timeline", course::steps(report).iter().map(step));
     whole.page()
 }
@@ -64,7 +79,7 @@ fn run(report: &Report) -> Object {
     object.value_if("requests", run.requests);
     object.value("started", words::moment(run.started_unix_ms));
     object.value("started_unix_ms", run.started_unix_ms);
-    object.text_if("server", run.server.as_deref());
+    object.text_if("server_software", run.server.as_deref());
     object
 }
 
@@ -72,6 +87,10 @@ fn requests(report: &Report) -> Object {
     let mut object = Object::default();
     object.value("total", report.answers);
     object.value("per_second", round(report.per_second));
+    if let Some(interval) = report.rate_interval() {
+        object.value("per_second_low", round(interval.low));
+        object.value("per_second_high", round(interval.high));
+    }
     object.value("sent", report.sent);
     object.value("failed", report.failed());
     object.value("warm_up", report.warm_up_requests);
@@ -86,17 +105,32 @@ fn latency<C: Counter>(histogram: &Histogram<C>, options: &Options) -> Object {
     object.value("min", value(histogram.min() as f64));
     object.value("mean", value(histogram.mean()));
     object.value("stddev", value(histogram.stdev()));
-    let mut percentiles: Vec<f64> = ALWAYS
-        .into_iter()
-        .chain(options.percentiles.iter().copied())
-        .collect();
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup_by_key(|percent| name(*percent));
-    for percent in percentiles {
+    for percent in percentiles(options) {
         let ns = course::percentile(histogram, percent);
         object.value(&name(percent), value(ns as f64));
     }
     object.value("max", value(histogram.max() as f64));
+    object
+}
+
+/// Those that are always there and those that were asked for, from the lowest.
+fn percentiles(options: &Options) -> Vec<f64> {
+    let asked = options.percentiles.iter().copied();
+    let mut percentiles: Vec<f64> = ALWAYS.into_iter().chain(asked).collect();
+    percentiles.sort_by(f64::total_cmp);
+    percentiles.dedup_by_key(|percent| name(*percent));
+    percentiles
+}
+
+/// Lower and upper end of what each percentile may be; those that the run cannot tell are left out.
+fn intervals(report: &Report, options: &Options) -> Object {
+    let percentiles = percentiles(options);
+    let intervals = report.latency_intervals(&percentiles);
+    let mut object = Object::default();
+    for (percent, interval) in percentiles.into_iter().zip(intervals) {
+        let ends = interval.map(|interval| vec![milliseconds(interval.low), milliseconds(interval.high)]);
+        object.value_if(&name(percent), ends);
+    }
     object
 }
 
@@ -145,6 +179,48 @@ fn generator(report: &Report) -> Object {
         report.generator_ns_per_answer().map(|ns| round(ns / 1e3)),
     );
     object.value("lag_max_ms", milliseconds(report.lag_max_ns as f64));
+    object
+}
+
+/// What the whole machine used, and what its threads waited for. Shares are from 0 to 1.
+fn machine(usage: &Usage) -> Object {
+    let mut object = Object::default();
+    object.value_if("cores", usage.cores);
+    object.value_if("busy_share", usage.busy_share.map(round));
+    object.value_if("steal_share", usage.steal_share.map(round));
+    object.value_if("busiest_loop_share", usage.busiest_loop().map(round));
+    object.value_if("longest_wait_share", usage.longest_wait().map(round));
+    object.value("involuntary_switches", usage.involuntary_switches);
+    object.value_if("others_cpu_seconds", usage.others_cpu_seconds.map(round));
+    object
+}
+
+fn server(report: &Report, used: &ServerUsage) -> Object {
+    let mut object = Object::default();
+    object.value("pid", used.pid);
+    object.value("processes", used.processes);
+    object.value("cpu_seconds", round(used.cpu_seconds));
+    let us_per_request = report.server_ns_per_answer().map(|ns| round(ns / 1e3));
+    object.value_if("cpu_us_per_request", us_per_request);
+    object.value("rss_bytes", used.rss_bytes);
+    object.value("rss_bytes_before", used.rss_bytes_before);
+    object
+}
+
+fn environment(environment: &Environment) -> Object {
+    let mut object = Object::default();
+    object.value("version", environment.version.as_str());
+    object.text_if("cpu", environment.cpu.as_deref());
+    object.value("cores", environment.cores);
+    object.value_if("cpu_quota", environment.cpu_quota);
+    object.text_if("governor", environment.governor.as_deref());
+    object.text_if("kernel", environment.kernel.as_deref());
+    object.value_if("memory_bytes", environment.memory_bytes);
+    object.value_if("load_average", environment.load_average);
+    object.value_if("open_files", environment.open_files);
+    let ports = environment.ports.map(|(first, last)| vec![first, last]);
+    object.value_if("ports", ports);
+    object.value_if("backlog", environment.backlog);
     object
 }
 
@@ -225,7 +301,7 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::assert_golden;
+    use crate::report::{assert::Saved, fixture::assert_golden};
 
     fn read(report: &Report) -> Value {
         serde_json::from_str(&write(report, &Options::default())).unwrap()
@@ -245,6 +321,7 @@ mod tests {
     fn what_programs_rely_on_is_there() {
         let value = read(&Report::example());
         assert_eq!(value["requests"]["total"], 2_370_000);
+        assert_eq!(value["verdict"], Verdict::of(&Report::example()).kind.name());
         assert_eq!(value["requests"]["per_second"], 237_000.0);
         assert_eq!(
             value["errors"],
@@ -269,6 +346,19 @@ mod tests {
                 .sum::<u64>(),
             2_370_000
         );
+    }
+
+    #[test]
+    fn what_is_written_can_be_compared_with_later() {
+        let report = Report::example();
+        let saved = Saved::read(&write(&report, &Options::default())).unwrap();
+        assert!((saved.per_second - 237_000.0).abs() < 1e-6);
+        assert_eq!(
+            saved.interval.map(|interval| interval.low.round()),
+            report.rate_interval().map(|interval| interval.low.round())
+        );
+        let p99 = course::percentile(&report.latency_ns, 99.0) as f64;
+        assert!((saved.latency_ns["p99"] - p99).abs() < 1.0, "{saved:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod csv;
 #[cfg(test)]
 mod fixture;
 pub mod hgrm;
+pub mod html;
 pub mod json;
 pub mod ndjson;
 pub mod style;
@@ -22,6 +23,9 @@ use crate::{
     plan::Load,
     stats::{self, Interval},
 };
+
+/// Seed of the runs that are drawn for intervals, so that a report always reads the same.
+const INTERVAL_SEED: u64 = 1;
 
 /// A finished run.
 #[derive(Clone, Debug)]
@@ -188,6 +192,11 @@ impl Report {
     /// Answers a second with their 95 % interval. `None` when the run was too short to tell.
     pub fn rate_interval(&self) -> Option<Interval> {
         stats::throughput(&self.timeline).map(|means| means.interval)
+    }
+
+    /// 95 % intervals of percentiles (0 to 100) of latency, in nanoseconds. `None` for those that the run cannot tell.
+    pub fn latency_intervals(&self, percentiles: &[f64]) -> Vec<Option<Interval>> {
+        stats::percentile_intervals(&self.timeline, &self.latency_ns, percentiles, INTERVAL_SEED)
     }
 
     /// CPU time of the server for each answer within the measured time, in nanoseconds. `None` when the server is not known.

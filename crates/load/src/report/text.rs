@@ -7,8 +7,11 @@ use hdrhistogram::Histogram;
 
 use super::{
     Options, Report, course,
+    verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate, several},
 };
+
+use crate::stats;
 
 /// Columns of the widest line, apart from URLs.
 pub const WIDTH: usize = 100;
@@ -18,6 +21,8 @@ const INDENT: usize = 13;
 const BAR_WIDTH: usize = 44;
 /// Most characters of a URL; a longer one is cut.
 const URL_WIDTH_MAX: usize = 300;
+/// Most characters of a reason of the verdict.
+const SENTENCE_MAX: usize = 600;
 /// Most URLs that are listed.
 const URLS_MAX: usize = 5;
 /// Most characters of a line over time.
@@ -61,6 +66,8 @@ pub fn write(report: &Report, options: &Options) -> String {
     page.statuses();
     page.errors();
     page.transfer();
+    page.cpu();
+    page.verdict();
     page.out
 }
 
@@ -148,7 +155,14 @@ impl Page<'_> {
     fn requests(&mut self) {
         let report = self.report;
         let per_second = self.paint(Look::Strong, &rate(report.per_second));
-        self.section("Requests", &format!("{per_second} a second"));
+        let interval = report.rate_interval().map_or(String::new(), |interval| {
+            format!(
+                " (95 % interval {} to {})",
+                rate(interval.low),
+                rate(interval.high)
+            )
+        });
+        self.section("Requests", &format!("{per_second} a second{interval}"));
         let answers = several(report.answers, "answer");
         let seconds = duration(report.seconds * 1e9);
         let sent = several(report.sent, "request");
@@ -192,8 +206,27 @@ impl Page<'_> {
             return;
         }
         let columns: Vec<_> = std::iter::once(latency).chain(&report.service_ns).collect();
-        if columns.len() > 1 {
-            self.more(&format!("{:9}{:>14}{:>14}", "", "from due", "from sent"));
+        let names: &[_] = if columns.len() > 1 {
+            &["from due", "from sent"]
+        } else {
+            &[""]
+        };
+        let names: Vec<_> = names.iter().map(|name| format!("{name:>14}")).collect();
+        let intervals = report.latency_intervals(&self.options.percentiles);
+        let of = if intervals.iter().any(Option::is_some) {
+            "95 % interval"
+        } else {
+            ""
+        };
+        let of = if columns.len() > 1 && !of.is_empty() {
+            "95 % interval from due"
+        } else {
+            of
+        };
+        let head = format!("{:9}{}   {of}", "", names.concat());
+        if !head.trim().is_empty() {
+            let head = self.paint(Look::Faint, head.trim_end());
+            self.more(&head);
         }
         let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| {
             columns.iter().fold(format!("{name:>9}"), |mut row, histogram| {
@@ -202,20 +235,21 @@ impl Page<'_> {
                 row
             })
         };
-        let mut rows = vec![
-            row("mean", &Histogram::mean),
-            row("stddev", &Histogram::stdev),
-            row("least", &|histogram| histogram.min() as f64),
-        ];
-        for &percent in &self.options.percentiles {
+        let mut rows = vec![row("least", &|histogram| histogram.min() as f64)];
+        for (&percent, interval) in self.options.percentiles.iter().zip(&intervals) {
             let name = format!("{} %", words::percentile(percent));
             let mut row = row(&name, &|histogram| course::percentile(histogram, percent) as f64);
-            if !is_backed(latency.len(), percent) {
-                row.push_str(&self.paint(Look::Faint, "   rests on fewer than 10 slower answers"));
-            }
+            let how_sure = match interval {
+                Some(interval) => format!("   {} to {}", duration(interval.low), duration(interval.high)),
+                None if stats::enough_samples(percent, latency.len()) => String::new(),
+                None => "   rests on fewer than 10 slower answers".into(),
+            };
+            row.push_str(&self.paint(Look::Faint, &how_sure));
             rows.push(row);
         }
         rows.push(row("most", &|histogram| histogram.max() as f64));
+        rows.push(row("mean", &Histogram::mean));
+        rows.push(row("stddev", &Histogram::stdev));
         for row in &rows {
             self.more(row);
         }
@@ -298,22 +332,66 @@ impl Page<'_> {
             let _ = write!(text, "; opening took {half} (median), {most} at most");
         }
         self.section("Connections", &text);
+        self.line("");
+    }
+
+    fn cpu(&mut self) {
+        let report = self.report;
         if let Some(ns) = report.generator_ns_per_answer() {
-            let cpu = duration(ns);
+            let (cpu, threads) = (duration(ns), several(report.run.threads as u64, "thread"));
             let busy = report.cpu_seconds / (report.seconds * report.run.threads.max(1) as f64) * 100.0;
-            let threads = several(report.run.threads as u64, "thread");
-            self.section(
-                "Generator",
-                &format!("{cpu} of CPU a request; {busy:.0} % busy on {threads}"),
+            let text = format!("{cpu} of CPU a request; {busy:.0} % busy on {threads}");
+            self.section("Generator", &text);
+        }
+        if let Some(server) = report.usage.as_ref().and_then(|usage| usage.server) {
+            let cpu = report.server_ns_per_answer().map_or("no answer".into(), duration);
+            let (processes, memory) = (
+                several(server.processes as u64, "process"),
+                bytes(server.rss_bytes as f64),
             );
+            let text = format!("{cpu} of CPU a request; {processes}, {memory} resident");
+            self.section("Server", &text);
+        }
+        if let Some(machine) = &report.environment {
+            let mut facts = vec![several(machine.cores as u64, "core")];
+            facts.extend(
+                report
+                    .usage
+                    .as_ref()
+                    .and_then(|usage| usage.busy_share)
+                    .map(|busy| format!("{:.0} % busy", busy * 100.0)),
+            );
+            facts.extend(
+                [&machine.cpu, &machine.kernel]
+                    .into_iter()
+                    .flatten()
+                    .map(|text| plain(text, 60)),
+            );
+            for (at, line) in wrap(&facts.join(", "), WIDTH - INDENT).iter().enumerate() {
+                self.section(if at == 0 { "Machine" } else { "" }, line);
+            }
         }
         self.line("");
     }
-}
 
-/// Whether enough answers are slower than a percentile for it to be more than chance.
-fn is_backed(answers: u64, percent: f64) -> bool {
-    answers as f64 * (1.0 - percent / 100.0) >= 9.999
+    fn verdict(&mut self) {
+        let verdict = Verdict::of(self.report);
+        let look = match verdict.kind {
+            Kind::Clean => Look::Good,
+            Kind::Noisy => Look::Doubtful,
+            Kind::ClientBound | Kind::Errors => Look::Bad,
+        };
+        let kind = self.paint(look, verdict.kind.name());
+        self.section("Verdict", &kind);
+        for sentence in verdict.reasons.iter().chain(&verdict.notes) {
+            for (at, line) in wrap(&plain(sentence, SENTENCE_MAX), WIDTH - INDENT - 2)
+                .iter()
+                .enumerate()
+            {
+                self.more(&format!("{} {line}", if at == 0 { '-' } else { ' ' }));
+            }
+        }
+    }
 }
 
 /// Lines of at most so many columns, broken between words.

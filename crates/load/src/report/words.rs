@@ -83,9 +83,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of things: `1 thread`, `2 threads`.
+/// A number of things: `1 thread`, `2 threads`, `3 processes`.
 pub(crate) fn several(number: u64, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
+    let ending = match number {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {thing}{ending}", count(number))
 }
 

@@ -57,7 +57,12 @@ pub fn medians(timeline: &Timeline) -> Vec<f64> {
 /// without what mere chance adds when there are few answers. A process of independent arrivals varies by one over the root of the
 /// number of arrivals however quiet the machine is. `None` below five slices, or without answers.
 pub fn variation(timeline: &Timeline) -> Option<f64> {
-    let rates = rates(timeline);
+    variation_from(timeline, 0)
+}
+
+/// The same without so many of the first whole slices, as when they were warm-up.
+pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
+    let rates = rates(timeline).split_off(cut.min(whole(timeline).len()));
     let (part, seconds) = (rates.len().div_ceil(PARTS), timeline.slice_ns as f64 / 1e9);
     if rates.len() < 5 {
         return None;

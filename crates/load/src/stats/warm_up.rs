@@ -4,8 +4,9 @@ use super::interval::mean;
 
 /// Values that are joined before the search, as the "5" of MSER-5 says.
 const JOINED: usize = 5;
-/// Fewest joined values that must be left: with fewer the error is small by chance.
-const LEFT_MIN: usize = 5;
+/// Fewest joined values that must be left, and which part of all: with fewer the error is small by chance.
+const LEFT_MIN: usize = 4;
+const LEFT_PART: usize = 6;
 /// A start whose mean is this close to the rest is no warm-up worth the name.
 const DIFFERENCE_MIN: f64 = 0.02;
 
@@ -35,7 +36,7 @@ impl WarmUp {
 }
 
 /// Finds the warm-up of a series of equal steps in time, such as [`super::rates`] or [`super::medians`], by MSER-5: of all starts that
-/// could be left out, the one after which the mean has the smallest error. `None` with fewer than fifty values.
+/// could be left out, the one after which the mean has the smallest error. `None` with fewer than forty values.
 ///
 /// Source: K. P. White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69 (1997); White, Cobb
 /// and Spratt, "A comparison of five steady-state truncation heuristics for simulation", Winter Simulation Conference 2000.
@@ -49,8 +50,9 @@ pub fn warm_up(values: &[f64]) -> Option<WarmUp> {
         let centre = mean(rest);
         rest.iter().map(|value| (value - centre).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
     };
+    let left_min = LEFT_MIN.max(joined.len() / LEFT_PART);
     // The first of equals: a steady series is not cut.
-    let cut = (0..=joined.len() - LEFT_MIN).min_by(|a, b| error(*a).total_cmp(&error(*b)))?;
+    let cut = (0..=joined.len() - left_min).min_by(|a, b| error(*a).total_cmp(&error(*b)))?;
     let after = mean(&joined[cut..]);
     let before = if cut == 0 { after } else { mean(&joined[..cut]) };
     Some(WarmUp {
@@ -98,6 +100,6 @@ mod tests {
             assert!(found.is_steady() && !found.matters(), "seed {seed}: {found:?}");
         }
         assert_eq!(warm_up(&[5.0; 100]).unwrap().cut, 0);
-        assert_eq!(warm_up(&[5.0; 49]), None);
+        assert_eq!(warm_up(&[5.0; 39]), None);
     }
 }

@@ -143,10 +143,7 @@ fn several_requests_are_sent_in_turn() {
         messages: messages.into(),
         order: Order::InTurn,
     };
-    let mut plan = Plan::new(vec![Lane {
-        address: server.address().clone(),
-        requests: requests_in_turn,
-    }]);
+    let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));
     let stats = agree(&measured, server);

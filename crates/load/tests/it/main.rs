@@ -10,3 +10,5 @@ mod open_load;
 mod peer;
 mod rig;
 mod server;
+mod tls;
+mod tls_peer;

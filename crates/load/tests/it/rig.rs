@@ -41,10 +41,7 @@ pub(crate) fn parts(path: &str) -> Parts {
 }
 
 pub(crate) fn lane(address: &Address, parts: &Parts) -> Lane {
-    Lane {
-        address: address.clone(),
-        requests: Requests::Same(parts.message().unwrap()),
-    }
+    Lane::new(address.clone(), Requests::Same(parts.message().unwrap()))
 }
 
 /// A plan for one path, with time-outs beyond any test's patience.

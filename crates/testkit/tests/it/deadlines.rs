@@ -44,7 +44,8 @@ fn other_routes_and_workers_keep_answering_while_one_spins() {
     server.wait_for_workers(2);
     let load = Load::on(&server, "/echo").connections(4);
     let running = load.start();
-    for round in 0..3 {
+    // On a busy machine a request may be over its deadline before a worker gets to it; then nothing spins.
+    while noted(&server).len() < 3 {
         let begun = Instant::now();
         let mut spinning = server.connect();
         spinning.request("GET", "/spin");
@@ -53,7 +54,6 @@ fn other_routes_and_workers_keep_answering_while_one_spins() {
         }
         assert_eq!(spinning.response().status, 504);
         wait_until("the worker to be replaced", || server.workers().len() == 2);
-        assert_eq!(noted(&server).len(), round + 1);
     }
     load.end();
     let report = running.join().expect("the load does not panic");

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     failure::Class,
     machine::Usage,
-    plan::Pace,
+    plan::{Arrivals, Pace},
     report::{
         Report,
         words::{count, duration, percent, rate, several},
@@ -17,6 +17,12 @@ use crate::{
 
 /// Part of the time that an event loop may stand in line for a core before latencies are worth a remark.
 const WAITING_NOTE: f64 = 0.10;
+/// Part of a closed load's room that may wait for the generator.
+const IDLE_MAX: f64 = 0.5;
+/// The same, from where it is worth a remark.
+const IDLE_NOTE: f64 = 0.1;
+/// Part of the latency that may pass before a request is sent without a remark.
+const UNSENT_NOTE: f64 = 0.1;
 /// Most classes of failures that a reason names.
 const CLASSES_MAX: usize = 3;
 
@@ -145,9 +151,9 @@ impl<'a> Court<'a> {
 
     fn rate_of_open_load(&mut self, client_bound: bool) {
         let report = self.report;
-        let target = match report.run.load.map(|load| load.pace) {
-            Some(Pace::Open { per_second, .. }) => per_second,
-            Some(Pace::PerConnection { per_second }) => per_second * report.run.connections as f64,
+        let (target, at_random) = match report.run.load.map(|load| load.pace) {
+            Some(Pace::Open { per_second, arrivals }) => (per_second, arrivals == Arrivals::Poisson),
+            Some(Pace::PerConnection { per_second }) => (per_second * report.run.connections as f64, false),
             Some(Pace::Closed) | None => return,
         };
         let asked = target * report.seconds;
@@ -160,8 +166,10 @@ impl<'a> Court<'a> {
             .as_ref()
             .map_or(0.0, |service| service.mean() / 1e9);
         let late = (service_seconds / report.seconds).min(0.5) + 1.0 / asked;
+        // Requests that are due at random moments are seldom more than three standard deviations fewer than their mean.
+        let fewer = if at_random { 3.0 / asked.sqrt() } else { 0.0 };
         let achieved = report.per_second / target;
-        if achieved < ACHIEVED_MIN - late {
+        if achieved < ACHIEVED_MIN - late - fewer {
             let (got, wanted, part) = (rate(report.per_second), rate(target), share(achieved));
             let (kind, whose) = if client_bound {
                 (Kind::ClientBound, "the generator could not send more".to_owned())
@@ -206,8 +214,19 @@ impl<'a> Court<'a> {
             0.0
         };
         let ends = (latency_seconds + opening) / report.seconds + draining;
-        if stats::littles_law(room, per_second, latency_seconds) > LITTLE_MAX + ends {
-            let (under_way, room) = (rate(per_second * latency_seconds), rate(room));
+        let expected = LITTLE_MAX + ends;
+        if stats::littles_law(room, per_second, latency_seconds) <= expected {
+            return;
+        }
+        let under_way = per_second * latency_seconds;
+        let missing = 1.0 - under_way / room;
+        let (under_way, room) = (rate(under_way), rate(room));
+        // An answer that has come waits until the generator sends the next request. That time is no latency of the server, and it lies
+        // within the time that event loops are awake, or would be if they had a core.
+        let awake = self
+            .usage
+            .and_then(|usage| Some(usage.busiest_loop()? + usage.longest_wait()?));
+        if missing < 0.0 || awake.is_some_and(|awake| missing > expected + awake) {
             let (per_second, latency) = (rate(per_second), duration(latency_seconds * 1e9));
             self.because(
                 Kind::Errors,
@@ -216,30 +235,49 @@ impl<'a> Court<'a> {
                      (Little's law); connections were lost or stood idle."
                 ),
             );
+        } else if missing > IDLE_MAX {
+            self.because(
+                Kind::ClientBound,
+                format!(
+                    "Of {room} requests that could be under way only {under_way} were; the others waited for the generator, which needs \
+                     more threads (-t) or a machine of its own."
+                ),
+            );
+        } else if missing > IDLE_NOTE {
+            self.notes.push(format!(
+                "Of {room} requests that could be under way {under_way} were; the others waited for the generator, and latencies do not \
+                 contain that."
+            ));
         }
     }
 
     fn waiting(&mut self) {
+        let report = self.report;
         let waited = self
             .usage
             .and_then(Usage::longest_wait)
-            .filter(|share| *share > WAITING_NOTE);
-        if let Some(waited) = waited {
-            let waited = share(waited);
-            self.notes.push(format!(
+            .filter(|share| *share > WAITING_NOTE)
+            .map(share);
+        let whole = report.latency_ns.mean();
+        let served = report.service_ns.as_ref().filter(|service| !service.is_empty());
+        let unsent = served.map_or(0.0, |service| whole - service.mean());
+        let much = unsent > UNSENT_NOTE * whole;
+        let (whole, unsent) = (duration(whole), duration(unsent));
+        match waited {
+            Some(waited) if much => self.because(
+                Kind::Noisy,
+                format!(
+                    "Of the mean latency of {whole}, {unsent} passed before a request was sent, and the generator stood in line for a core \
+                     {waited} of the time; keep a core free for it."
+                ),
+            ),
+            Some(waited) => self.notes.push(format!(
                 "The generator stood in line for a core {waited} of the time, and latencies contain that; keep a core free for it."
-            ));
-        }
-        if let Some(service) = &self.report.service_ns
-            && !service.is_empty()
-        {
-            let (whole, served) = (self.report.latency_ns.mean(), service.mean());
-            if whole - served > 0.1 * whole {
-                let (whole, waited) = (duration(whole), duration(whole - served));
-                self.notes.push(format!(
-                    "Of the mean latency of {whole}, requests waited {waited} until a connection was free; users would wait as long."
-                ));
-            }
+            )),
+            None if much => self.notes.push(format!(
+                "Of the mean latency of {whole}, requests waited {unsent} until a connection was free; users would wait as long."
+            )),
+            None => {}
         }
     }
 
@@ -256,35 +294,38 @@ impl<'a> Court<'a> {
         let rates = stats::rates(timeline);
         let warm_up = stats::warm_up(&rates).filter(stats::WarmUp::matters);
         let drift = stats::drift(&rates).filter(|drift| drift.is_certain() && drift.change.abs() > DRIFT_MAX);
-        if let Some(warm_up) = warm_up.filter(|warm_up| !warm_up.is_steady()) {
-            let (before, after) = (rate(warm_up.before), rate(warm_up.after));
-            self.because(
-                Kind::Noisy,
-                format!("The rate was not steady before the end (from {before} to {after} a second); warm up and measure for longer."),
-            );
-        } else if let Some(warm_up) =
-            warm_up.filter(|found| (stats::mean(&rates) / found.after - 1.0).abs() > WARM_UP_MAX)
-        {
-            let took = duration((warm_up.cut + 1) as f64 * timeline.slice_ns as f64);
-            let (before, after) = (rate(warm_up.before), rate(warm_up.after));
-            self.because(
-                Kind::Noisy,
-                format!("The first {took} had {before} answers a second, the rest {after}; leave out the start (--warmup)."),
-            );
+        // A start is to blame only if the rest is calm.
+        let start = warm_up.filter(|found| {
+            let shift = (stats::mean(&rates) / found.after - 1.0).abs();
+            let rest = stats::variation_from(timeline, found.cut);
+            found.is_steady() && shift > WARM_UP_MAX && rest.is_some_and(|rest| rest <= VARIATION_MAX)
+        });
+        let reason = if let Some(start) = start {
+            let took = duration((start.cut + 1) as f64 * timeline.slice_ns as f64);
+            let (before, after) = (rate(start.before), rate(start.after));
+            format!(
+                "The first {took} had {before} answers a second, the rest {after}; leave out the start (--warmup)."
+            )
         } else if let Some(drift) = drift {
             let way = if drift.change < 0.0 { "fell" } else { "rose" };
             let change = share(drift.change.abs());
-            self.because(
-                Kind::Noisy,
-                format!("The rate {way} by {change} from start to end; measure for longer, and look for what grows or throttles."),
-            );
+            format!(
+                "The rate {way} by {change} from start to end; measure for longer, and look for what grows or throttles."
+            )
         } else if variation > VARIATION_MAX {
             let variation = share(variation);
-            self.because(
-                Kind::Noisy,
-                format!("The rate varied by {variation} between parts of the run; measure for longer, or quieten the machine."),
-            );
-        }
+            format!(
+                "The rate varied by {variation} between parts of the run; measure for longer, or quieten the machine."
+            )
+        } else if let Some(late) = warm_up.filter(|found| !found.is_steady()) {
+            let (before, after) = (rate(late.before), rate(late.after));
+            format!(
+                "The rate was not steady before the end (from {before} to {after} a second); measure for longer."
+            )
+        } else {
+            return;
+        };
+        self.because(Kind::Noisy, reason);
     }
 
     fn neighbours(&mut self) {

@@ -261,7 +261,7 @@ mod tests {
         let warming = course(|at| if at < 15 { 8_000 } else { 25_000 } + (at as u64 * 37) % 101);
         assert_one(&Verdict::of(&warming), Kind::Noisy, &["The first 1.", "--warmup"]);
         let climbing = course(|at| 5_000 + 300 * at as u64);
-        assert_one(&Verdict::of(&climbing), Kind::Noisy, &["not steady"]);
+        assert_one(&Verdict::of(&climbing), Kind::Noisy, &["rose by"]);
         let mut usage = quiet();
         usage.steal_share = Some(0.031);
         assert_one(
@@ -289,16 +289,47 @@ mod tests {
 
     #[test]
     fn figures_that_contradict_each_other_are_errors() {
-        let mut report = calm();
+        let mut report = with(&quiet());
+        report
+            .usage
+            .as_mut()
+            .unwrap()
+            .loops
+            .iter_mut()
+            .for_each(|one| one.busy_share = 0.1);
         report.run.connections = 80;
+        let words = ["make 64.31", "room for 80", "Little's law"];
+        assert_one(&Verdict::of(&report), Kind::Errors, &words);
+        report.run.connections = 40;
         assert_one(
             &Verdict::of(&report),
             Kind::Errors,
-            &["make 64.31", "room for 80", "Little's law"],
+            &["make 64.31", "room for 40"],
         );
         // Without keep-alive a connection is busy with more than its request.
         report.run.keep_alive = false;
         assert_eq!(Verdict::of(&report).kind, Kind::Clean);
+    }
+
+    #[test]
+    fn connections_that_wait_for_the_generator_are_told_apart_from_lost_ones() {
+        let mut report = with(&quiet());
+        report.run.connections = 80;
+        let verdict = Verdict::of(&report);
+        assert_eq!(verdict.kind, Kind::Clean);
+        assert!(
+            verdict.notes[0].starts_with("Of 80 requests that could be under way 64.31 were"),
+            "{verdict:?}"
+        );
+        report.run.connections = 150;
+        assert_one(
+            &Verdict::of(&report),
+            Kind::ClientBound,
+            &["Of 150 requests", "only 64.31 were"],
+        );
+        // What the generator did not tell of cannot be held against the connections.
+        report.usage = None;
+        assert_eq!(Verdict::of(&report).kind, Kind::ClientBound);
     }
 
     #[test]
@@ -331,6 +362,24 @@ mod tests {
             Kind::Errors,
             &["237,000 of 300,000", "79 %", "1.200 s late", "-c"],
         );
+        // Of a hundred requests at random moments twenty fewer may have been due.
+        let short = |arrivals| {
+            let mut report = report.clone();
+            (report.seconds, report.per_second) = (1.0, 80.0);
+            report.run.load = Some(Load {
+                connections: 64,
+                pace: Pace::Open {
+                    per_second: 100.0,
+                    arrivals,
+                },
+            });
+            let verdict = Verdict::of(&report);
+            verdict
+                .reasons
+                .iter()
+                .any(|reason| reason.contains("Only 80 of 100"))
+        };
+        assert!(short(Arrivals::Uniform) && !short(Arrivals::Poisson));
         // With a generator that was busy all the time it is not the server that failed.
         report.cpu_seconds = 19.5;
         let verdict = Verdict::of(&report);
@@ -352,6 +401,7 @@ mod tests {
     #[test]
     fn waiting_for_a_connection_is_told_but_changes_nothing() {
         let mut report = Report::example_open();
+        report.per_second = 239_500.0;
         report.failures.clear();
         report.usage = Some(quiet());
         let verdict = Verdict::of(&report);
@@ -361,6 +411,12 @@ mod tests {
         );
         let mut usage = quiet();
         usage.loops[0].waiting_share = Some(0.2);
+        report.usage = Some(usage.clone());
+        assert_one(
+            &Verdict::of(&report),
+            Kind::Noisy,
+            &["400.0 us passed before a request was sent", "20 %"],
+        );
         let verdict = Verdict::of(&with(&usage));
         assert_eq!((verdict.kind, verdict.notes.len()), (Kind::Clean, 1));
     }

@@ -1,0 +1,55 @@
+//! What is about to be done, in a line.
+
+use std::{fmt::Write as _, time::Duration};
+
+use forebay_load::plan::Pace;
+
+use super::{arguments::Options, plan::Job};
+
+/// The line, such as `GET http://localhost:8080/local: 64 connections on 1 thread, 10s after 1s of warm-up`.
+pub(crate) fn announcement(job: &Job, options: &Options) -> String {
+    let mut text = format!("{} {}", job.run.method, job.run.urls[0]);
+    // A String takes everything.
+    let _ = write_further(&mut text, job, options);
+    text
+}
+
+fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::Result {
+    if job.run.urls.len() > 1 {
+        write!(text, " and {} more", job.run.urls.len() - 1)?;
+    }
+    let connections = match options.old.steps.as_slice() {
+        [] | [_] => several(job.connections_max, "connection"),
+        steps => {
+            let sizes: Vec<String> = steps.iter().map(usize::to_string).collect();
+            format!("{} connections in turn", sizes.join(", "))
+        }
+    };
+    write!(text, ": {connections} on {}", several(job.plan.threads, "thread"))?;
+    if job.plan.pipeline > 1 {
+        write!(text, ", up to {} requests under way on each", job.plan.pipeline)?;
+    }
+    match job.load.pace {
+        _ if job.schedule.is_some() => write!(text, ", {}", several(options.stages.len(), "stage"))?,
+        Pace::Closed => {}
+        Pace::Open { per_second, .. } => write!(text, ", {per_second} requests/s")?,
+        Pace::PerConnection { per_second } => write!(text, ", {per_second} requests/s on each")?,
+    }
+    if let Some(requests) = job.until.requests {
+        write!(text, ", {}", several(requests as usize, "request"))?;
+    }
+    match job.until.duration {
+        Some(duration) if job.until.requests.is_some() => write!(text, ", at most {duration:?}")?,
+        Some(duration) => write!(text, ", {duration:?}")?,
+        None if job.until.requests.is_none() => text.push_str(", until Ctrl-C"),
+        None => {}
+    }
+    if job.warm_up > Duration::ZERO {
+        write!(text, " after {:?} of warm-up", job.warm_up)?;
+    }
+    Ok(())
+}
+
+fn several(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

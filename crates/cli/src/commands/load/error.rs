@@ -1,0 +1,38 @@
+//! Why a run failed.
+
+use std::io;
+
+/// Why a run failed, or its result does not do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The trial connection was refused.
+    #[error("nothing listens on {address}")]
+    NothingListens {
+        address: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The trial connection failed in another way.
+    #[error("cannot connect to {address}")]
+    Unreachable {
+        address: String,
+        #[source]
+        source: io::Error,
+    },
+    /// Something listens where the command of --on-port shall.
+    #[error("something listens on {address} already: it would be loaded instead of the command")]
+    Taken { address: String },
+    /// Not one answer came.
+    #[error("no answer came from {address}{}", example.as_ref().map_or(String::new(), |text| format!("; the first failure: {text}")))]
+    NoAnswer {
+        address: String,
+        example: Option<String>,
+    },
+    /// A file could not be written.
+    #[error("cannot write {file}")]
+    Write {
+        file: String,
+        #[source]
+        source: io::Error,
+    },
+}

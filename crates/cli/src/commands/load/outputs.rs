@@ -1,0 +1,168 @@
+//! Where results go: standard output, files, and the exit code.
+
+use std::{fs, io, path::Path};
+
+use forebay_load::report::{
+    self, Report, Run, csv, hgrm, json, ndjson,
+    style::{self, Style, StyleOptions, ab, jmeter},
+    text,
+};
+
+use super::{LoadError, arguments::Options};
+use crate::{failure::UsageError, output};
+
+/// The name of standard output where a file is asked for.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Whether everything that is asked for can be written, as far as that can be known before there is a result.
+pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
+    let files = [
+        &options.json,
+        &options.ndjson,
+        &options.csv,
+        &options.hgrm,
+        &options.html,
+        &options.save,
+        &options.junit,
+    ];
+    for file in files
+        .into_iter()
+        .flatten()
+        .filter(|file| file.as_os_str() != STANDARD_OUTPUT)
+    {
+        let folder = match file.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        if !folder.is_dir() || file.is_dir() {
+            let what = if file.is_dir() {
+                "is a folder"
+            } else {
+                "lies in a folder that does not exist"
+            };
+            return Err(UsageError(format!(
+                "{} cannot be written: it {what}",
+                file.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// How reports are written.
+pub(crate) fn shown(options: &Options) -> report::Options {
+    let mut shown = report::Options {
+        colour: output::in_colour(),
+        ..report::Options::default()
+    };
+    if !options.percentiles.is_empty() {
+        shown.percentiles.clone_from(&options.percentiles);
+    }
+    shown
+}
+
+/// Writes what is asked for; the text unless something else takes standard output.
+pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()> {
+    let shown = shown(options);
+    let each = |form: &dyn Fn(&Report) -> String| reports.iter().map(form).collect::<String>();
+    let objects = || match reports {
+        [report] => json::write(report, &shown),
+        several => {
+            let objects: Vec<String> = several.iter().map(|report| json::write(report, &shown)).collect();
+            format!("{{\"runs\": [{}]}}\n", objects.join(","))
+        }
+    };
+    let forms: [(&Option<_>, &dyn Fn() -> String); 4] = [
+        (&options.json, &objects),
+        (&options.ndjson, &|| each(&ndjson::write)),
+        (&options.csv, &|| each(&|report| csv::percentiles(report, &shown))),
+        (&options.hgrm, &|| each(&hgrm::write)),
+    ];
+    let mut standard_output_is_taken = false;
+    for (file, form) in forms {
+        if let Some(file) = file {
+            standard_output_is_taken |= file.as_os_str() == STANDARD_OUTPUT;
+            put(file, &form())?;
+        }
+    }
+    for report in reports {
+        if let Some(file) = &options.old.percentages {
+            put_with(file, &|out| ab::percentages_csv(report, out))?;
+        }
+        if let Some(file) = &options.old.gnuplot {
+            put_with(file, &|out| ab::gnuplot_tsv(report, out))?;
+        }
+    }
+    match options.style {
+        _ if standard_output_is_taken => Ok(()),
+        Some(style) => in_style(style, options, reports),
+        None => Ok(output::whole(&each(&|report| text::write(report, &shown)))?),
+    }
+}
+
+/// Prints what a tool prints before a run. True: that says what is about to be done, and nothing more need be said.
+pub(crate) fn announce(options: &Options, run: &Run) -> anyhow::Result<bool> {
+    let Some(style) = options.style else {
+        return Ok(false);
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    style::announce(style, run, &style_options(options), &mut out, &mut err)?;
+    let said = !err.is_empty();
+    pass_on(&out, &err)?;
+    Ok(said)
+}
+
+/// Prints reports as another tool does.
+fn in_style(style: Style, options: &Options, reports: &[Report]) -> anyhow::Result<()> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    if style == Style::Jmeter {
+        let label = |report: &Report| format!("HTTP Request ({})", report.run.connections);
+        let labels: Vec<String> = reports.iter().map(label).collect();
+        let rows: Vec<(&str, &Report)> = labels.iter().map(String::as_str).zip(reports).collect();
+        jmeter::table(&rows, &mut out)?;
+    } else {
+        for report in reports {
+            style::write(style, report, &style_options(options), &mut out, &mut err)?;
+        }
+    }
+    pass_on(&out, &err)
+}
+
+/// What the tool prints before a run has been printed then.
+fn style_options(options: &Options) -> StyleOptions {
+    StyleOptions {
+        extras: options.old.more.clone(),
+        announced: true,
+    }
+}
+
+fn pass_on(out: &[u8], err: &[u8]) -> anyhow::Result<()> {
+    if !err.is_empty() {
+        output::complaint(String::from_utf8_lossy(err).trim_end_matches('\n'));
+    }
+    if !out.is_empty() {
+        output::whole(&String::from_utf8_lossy(out))?;
+    }
+    Ok(())
+}
+
+/// Writes what a form writes to a file, or to standard output.
+fn put_with(file: &Path, form: &dyn Fn(&mut dyn io::Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    form(&mut text)?;
+    put(file, &String::from_utf8_lossy(&text))
+}
+
+/// Writes to a file, or to standard output.
+pub(crate) fn put(file: &Path, text: &str) -> anyhow::Result<()> {
+    if file.as_os_str() == STANDARD_OUTPUT {
+        return Ok(output::whole(text)?);
+    }
+    fs::write(file, text).map_err(|source| {
+        LoadError::Write {
+            file: file.display().to_string(),
+            source,
+        }
+        .into()
+    })
+}

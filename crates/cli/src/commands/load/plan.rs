@@ -1,0 +1,391 @@
+//! From options to what is run. Nothing is connected, started or written here: what is needed of the machine comes in with
+//! [`Surroundings`], so that every refusal is one before anything happens.
+
+use std::{io, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::Context as _;
+use forebay_load::{
+    Plan, Url,
+    engine::Until,
+    expect::{Body, Expect},
+    plan::{Arrivals, Lane, Link, Load, Pace, PlanError},
+    report::Run,
+    request::{Parts, Requests},
+    target::Address,
+    tls,
+};
+
+use super::{
+    arguments::{ArrivalKind, Options},
+    stages::Schedule,
+};
+use crate::failure::UsageError;
+
+/// Connections when nothing says how many.
+const CONNECTIONS: usize = 64;
+/// How long is measured when nothing says so.
+const DURATION: Duration = Duration::from_secs(10);
+/// How long is sent before measuring when nothing says so.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Most URLs of a command line.
+const URLS_MAX: usize = 1_000;
+
+/// What a plan needs of the machine.
+pub(crate) struct Surroundings<'a> {
+    /// Processors.
+    pub(crate) cores: usize,
+    /// Asks the system for a host's address.
+    pub(crate) resolve: &'a dyn Fn(&Url) -> io::Result<SocketAddr>,
+    /// Reads a file; `-` is standard input.
+    pub(crate) read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    /// Ports that the system gives to connections.
+    pub(crate) ports: Option<usize>,
+}
+
+/// A run, ready to go.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) plan: Plan,
+    pub(crate) run: Run,
+    /// What is measured; with stages only the first load.
+    pub(crate) load: Load,
+    pub(crate) until: Until,
+    pub(crate) warm_up: Duration,
+    /// The stages, if there are some.
+    pub(crate) schedule: Option<Schedule>,
+    /// Most connections at a time.
+    pub(crate) connections_max: usize,
+}
+
+/// Makes a job of options.
+pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Job> {
+    unfinished(options)?;
+    together(options)?;
+    let schedule = (!options.stages.is_empty())
+        .then(|| Schedule::new(&options.stages, options.connections.unwrap_or(CONNECTIONS)))
+        .transpose()
+        .map_err(UsageError)?;
+    let connections = options
+        .old
+        .steps
+        .first()
+        .copied()
+        .or(options.connections)
+        .unwrap_or(CONNECTIONS);
+    let load = schedule.as_ref().map_or_else(
+        || Load {
+            connections,
+            pace: pace(options),
+        },
+        |schedule| schedule.at(Duration::ZERO),
+    );
+    load.pace.check().map_err(refused)?;
+    let steps_max = options.old.steps.iter().copied().max();
+    let connections_max = schedule
+        .as_ref()
+        .map(Schedule::connections_max)
+        .or(steps_max)
+        .unwrap_or(connections);
+    let threads = threads(options, around.cores, connections_max)?;
+    let urls = urls(options)?;
+    let lanes = urls
+        .iter()
+        .map(|url| lane(options, url, around))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let plan = Plan {
+        threads,
+        pipeline: options.pipeline.unwrap_or(1),
+        keep_alive: !options.no_keepalive,
+        requests_per_connection: options.requests_per_connection.unwrap_or(0),
+        timeout: options.timeout.unwrap_or(Duration::from_secs(10)),
+        connect_timeout: options.connect_timeout.unwrap_or(Duration::from_secs(5)),
+        expect: expect(options)?,
+        seed: options.seed.unwrap_or(1),
+        ..Plan::new(lanes)
+    };
+    plan.check(connections_max, options.allow_remote)
+        .map_err(refused)?;
+    ports(&plan, connections_max, around)?;
+    let until = until(options, schedule.as_ref(), connections);
+    let method = method(options);
+    let body_bytes = body(options, around)?.len() as u64;
+    let run = Run {
+        title: options.title.clone(),
+        urls: urls.iter().map(Url::to_string).collect(),
+        method,
+        body_bytes,
+        threads,
+        connections: connections_max,
+        pipeline: plan.pipeline,
+        keep_alive: plan.keep_alive,
+        load: Some(load),
+        duration_seconds: until.duration.map(|duration| duration.as_secs_f64()),
+        requests: until.requests,
+        ..Run::default()
+    };
+    Ok(Job {
+        warm_up: warm_up(options),
+        plan,
+        run,
+        load,
+        until,
+        schedule,
+        connections_max,
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is a step of map_err")]
+fn refused(error: PlanError) -> UsageError {
+    UsageError(error.to_string())
+}
+
+/// Options whose part of the load generator is not joined to the command yet.
+fn unfinished(options: &Options) -> Result<(), UsageError> {
+    let named = [
+        (!options.form.is_empty(), "-F"),
+        (options.template, "--template"),
+        (options.urls_file.is_some(), "--urls"),
+        (options.shuffle, "--shuffle"),
+        (options.har.is_some(), "--har"),
+        (options.requests.is_some(), "--requests"),
+        (options.html.is_some(), "--html"),
+        (
+            !options.assertions.is_empty() || options.junit.is_some(),
+            "--assert",
+        ),
+        (options.save.is_some(), "--save"),
+        (options.compare.is_some(), "--compare"),
+        (options.find_best, "--find-best"),
+        (options.find_rate, "--find-rate"),
+        (options.until_ci.is_some(), "--until-ci"),
+        (options.vs.is_some() || options.vs_cmd.is_some(), "--vs"),
+        (options.preset.is_some(), "--preset"),
+        (options.old.raw_request.is_some(), "-r"),
+        (options.old.user.is_some(), "-A"),
+    ];
+    match named.iter().find(|(asked, _)| *asked) {
+        Some((_, name)) => Err(UsageError(format!(
+            "{name} is understood, and does nothing in this build"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What options exclude that each of them allows.
+fn together(options: &Options) -> Result<(), UsageError> {
+    let refuse = |text: &str| Err(UsageError(text.to_owned()));
+    if options.pipeline.is_some_and(|depth| depth > 1) && options.no_keepalive {
+        return refuse(
+            "--pipeline needs keep-alive: a connection that is closed after one answer carries one request",
+        );
+    }
+    if options.rate_per_connection.is_some() && options.pipeline.is_some_and(|depth| depth > 1) {
+        return refuse("--rate-per-connection sends one request at a time; --rate goes with --pipeline");
+    }
+    let to_standard_output = [&options.json, &options.ndjson, &options.csv, &options.hgrm];
+    if to_standard_output
+        .into_iter()
+        .flatten()
+        .filter(|file| file.as_os_str() == "-")
+        .count()
+        > 1
+    {
+        return refuse(
+            "two results cannot both go to standard output; give all but one a file, such as --csv=latency.csv",
+        );
+    }
+    Ok(())
+}
+
+fn pace(options: &Options) -> Pace {
+    match (options.rate, options.rate_per_connection) {
+        (Some(per_second), _) => Pace::Open {
+            per_second,
+            arrivals: match options.arrivals {
+                Some(ArrivalKind::Poisson) => Arrivals::Poisson,
+                _ => Arrivals::Uniform,
+            },
+        },
+        (None, Some(per_second)) => Pace::PerConnection { per_second },
+        (None, None) => Pace::Closed,
+    }
+}
+
+/// Other tools take more threads than connections; the surplus would do nothing.
+fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize, UsageError> {
+    match options.threads {
+        Some(threads) if threads > connections && options.style.is_none() => Err(UsageError(format!(
+            "{threads} threads are too many for {connections} {}: some would have nothing to do",
+            if connections == 1 {
+                "connection"
+            } else {
+                "connections"
+            }
+        ))),
+        Some(threads) => Ok(threads.min(connections)),
+        None => Ok((cores / 2).max(1).min(connections)),
+    }
+}
+
+fn until(options: &Options, schedule: Option<&Schedule>, connections: usize) -> Until {
+    let loops = options
+        .old
+        .loops
+        .map(|loops| loops.saturating_mul(connections as u64));
+    let requests = options.count.or(loops.filter(|_| options.duration.is_none()));
+    let duration = match schedule {
+        Some(schedule) => Some(schedule.duration()),
+        None if options.old.forever => None,
+        None => options.duration.or(requests.is_none().then_some(DURATION)),
+    };
+    Until {
+        duration,
+        requests,
+        keep_going: false,
+    }
+}
+
+fn warm_up(options: &Options) -> Duration {
+    let counted = options.count.is_some() || !options.stages.is_empty();
+    options
+        .warmup
+        .unwrap_or(if counted { Duration::ZERO } else { WARM_UP })
+}
+
+fn urls(options: &Options) -> anyhow::Result<Vec<Url>> {
+    if options.url.is_empty() {
+        return Err(UsageError("a URL is missing, such as http://localhost:8080/".to_owned()).into());
+    }
+    if options.url.len() > URLS_MAX {
+        let found = options.url.len();
+        return Err(UsageError(format!(
+            "found {found} URLs, expected at most {URLS_MAX}; --urls FILE takes more"
+        ))
+        .into());
+    }
+    let url = |text: &String| Url::parse(text).map_err(|error| UsageError(error.to_string()).into());
+    options.url.iter().map(url).collect()
+}
+
+fn method(options: &Options) -> String {
+    let with_body = options.body.is_some() || options.body_file.is_some() || !options.form.is_empty();
+    options
+        .method
+        .clone()
+        .unwrap_or_else(|| if with_body { "POST" } else { "GET" }.to_owned())
+}
+
+fn body(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Vec<u8>> {
+    match (&options.body, &options.body_file) {
+        (Some(text), _) => Ok(text.clone().into_bytes()),
+        (None, Some(file)) => (around.read)(file)
+            .with_context(|| UsageError(format!("cannot read the body {}", file.display()))),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+fn lane(options: &Options, url: &Url, around: &Surroundings<'_>) -> anyhow::Result<Lane> {
+    let mut parts = Parts::get(url);
+    parts.method = method(options);
+    parts.body = body(options, around)?;
+    parts.keep_alive = !options.no_keepalive;
+    for (name, value) in &options.headers {
+        if name.eq_ignore_ascii_case("host") {
+            parts
+                .fields
+                .retain(|(known, _)| !known.eq_ignore_ascii_case("host"));
+        }
+        parts.fields.push((name.clone(), value.clone()));
+    }
+    let message = parts.message().map_err(|error| UsageError(error.to_string()))?;
+    let address = match &options.unix_socket {
+        Some(file) => Address::Unix(file.clone()),
+        None => {
+            let address =
+                (around.resolve)(url).with_context(|| format!("cannot find the address of {}", url.host))?;
+            Address::Tcp(address)
+        }
+    };
+    Ok(Lane {
+        address,
+        link: link(options, url)?,
+        requests: Requests::Same(message),
+    })
+}
+
+/// TLS and HTTP/2, where they are asked for.
+fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
+    let refused = |error: tls::TlsError| {
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        UsageError(text)
+    };
+    let tls = if url.tls {
+        let files = tls::Options {
+            ca: options.cacert.clone(),
+            certificate: options.cert.clone(),
+            key: options.key.clone(),
+            insecure: options.insecure,
+            server_name: options.old.server_name.clone(),
+            ..tls::Options::default()
+        };
+        let config = files.load(options.http2).map_err(refused)?;
+        Some(config.for_host(&url.host).map_err(refused)?)
+    } else {
+        None
+    };
+    Ok(Link {
+        tls,
+        http2: options.http2,
+        ..Link::default()
+    })
+}
+
+fn expect(options: &Options) -> Result<Expect, UsageError> {
+    let mut expect = Expect::default();
+    if !options.expect_status.is_empty() {
+        expect.statuses.clone_from(&options.expect_status);
+    }
+    if let Some(text) = &options.expect_body {
+        expect.body = Some(match text.strip_prefix('~') {
+            Some(part) => Body::Contains(part.into()),
+            None => Body::Equals(text.clone().into_bytes()),
+        });
+    }
+    if let Some(text) = &options.expect_json {
+        let json = serde_json::from_str(text);
+        expect.body = Some(Body::Json(json.map_err(|error| {
+            UsageError(format!(
+                "--expect-json: found {text:?}, which is not JSON: {error}"
+            ))
+        })?));
+    }
+    Ok(expect)
+}
+
+/// Whether the system has a port for each connection.
+fn ports(plan: &Plan, connections: usize, around: &Surroundings<'_>) -> Result<(), UsageError> {
+    let by_tcp = plan
+        .lanes
+        .iter()
+        .filter(|lane| matches!(lane.address, Address::Tcp(_)));
+    let mut addresses: Vec<String> = by_tcp.map(|lane| lane.address.to_string()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    match around.ports {
+        Some(ports) if !addresses.is_empty() && connections > ports * addresses.len() => {
+            Err(UsageError(format!(
+                "{connections} connections need as many local ports, the system gives out {ports}; give it more with: sysctl -w \
+             net.ipv4.ip_local_port_range=\"1024 65535\""
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! Runs a job: a trial connection, the warm-up, the measurement, and the result.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    net::{SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use forebay_load::{
+    Session, Url,
+    engine::{Course, Stretch, Until},
+    machine::{self, Machine, MachineError, Usage},
+    plan::Load,
+    report::Report,
+    target::{Address, Family},
+};
+
+use super::{
+    LoadError,
+    announcement::announcement,
+    arguments::Options,
+    interrupt::Interrupt,
+    keys::Keys,
+    live::Live,
+    outputs,
+    plan::{self, Job, Surroundings},
+    spawn,
+};
+use crate::{failure::UsageError, output};
+
+/// Longest body or list that is read from a file or standard input.
+const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A run that counts requests ends without them when nothing has come for so long beyond the time-outs.
+const STALL: Duration = Duration::from_secs(5);
+/// The host of a URL that is a path only, until the command's own port is known.
+const PLACEHOLDER: &str = "http://127.0.0.1:1";
+
+/// Does what the options say, and prints the result.
+pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let around = Surroundings {
+        cores,
+        resolve: &|url: &Url| url.resolve(Family::Any),
+        read: &read,
+        ports: local_ports(),
+    };
+    let on_path = options.on_port && takes_path(&mut options);
+    let job = plan::job(&options, &around)?;
+    outputs::check(&options)?;
+    let interrupt = Interrupt::listen()?;
+    let (server, job) = if options.on_port {
+        let wanted = match &job.plan.lanes[0].address {
+            Address::Tcp(address) if !on_path => Some(*address),
+            _ => None,
+        };
+        let (server, address) = serve(&options, wanted, &interrupt)?;
+        if on_path {
+            for url in &mut options.url {
+                *url = url.replacen(PLACEHOLDER, &format!("http://{address}"), 1);
+            }
+        }
+        (Some(server), plan::job(&options, &around)?)
+    } else {
+        (None, job)
+    };
+    let machine = Observed {
+        machine: Machine::this(),
+        server: options.server_pid.or(server.as_ref().map(spawn::Server::pid)),
+    };
+    machine.sample()?;
+    for lane in &job.plan.lanes {
+        trial(&lane.address, job.plan.connect_timeout)?;
+    }
+    for note in &options.old.notes {
+        output::complaint(&format!("note: {note}"));
+    }
+    if !outputs::announce(&options, &job.run)? && !options.quiet {
+        output::complaint(&announcement(&job, &options));
+    }
+    let steps = if options.old.steps.is_empty() {
+        vec![job.load]
+    } else {
+        steps(&job, &options)
+    };
+    let mut reports = Vec::new();
+    for load in steps {
+        let measured = measure(&job, load, &options, &machine, &interrupt)?;
+        let interrupted = measured.interrupted;
+        reports.push(measured);
+        if interrupted {
+            break;
+        }
+    }
+    answered(&job, &reports)?;
+    outputs::write(&options, &reports)
+}
+
+/// The loads of several sizes, one after the other.
+fn steps(job: &Job, options: &Options) -> Vec<Load> {
+    let load = |&connections: &usize| Load {
+        connections,
+        ..job.load
+    };
+    options.old.steps.iter().map(load).collect()
+}
+
+/// Gives URLs that are only a path a host for the time being. True: they are such.
+fn takes_path(options: &mut Options) -> bool {
+    if options.url.is_empty() {
+        options.url.push("/".to_owned());
+    }
+    let are_paths = options.url.iter().all(|url| url.starts_with('/'));
+    if are_paths {
+        options
+            .url
+            .iter_mut()
+            .for_each(|url| url.insert_str(0, PLACEHOLDER));
+    }
+    are_paths
+}
+
+/// Starts the command of --on-port, and waits until it listens.
+fn serve(
+    options: &Options,
+    wanted: Option<SocketAddr>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(spawn::Server, SocketAddr)> {
+    if let Some(address) = wanted
+        && TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+    {
+        let address = address.to_string();
+        return Err(LoadError::Taken { address }.into());
+    }
+    let mut server = spawn::Server::start(&options.command, wanted.map(|address| address.port()), interrupt)?;
+    let address = server.wait(wanted, interrupt)?;
+    Ok((server, address))
+}
+
+/// One connection to say clearly when there is nobody to load. Nothing is sent on it.
+fn trial(address: &Address, patience: Duration) -> Result<(), LoadError> {
+    let tried = match address {
+        Address::Tcp(address) => TcpStream::connect_timeout(address, patience).map(drop),
+        Address::Unix(file) => UnixStream::connect(file).map(drop),
+    };
+    let address = address.to_string();
+    tried.map_err(|source| match source.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+            LoadError::NothingListens { address, source }
+        }
+        _ => LoadError::Unreachable { address, source },
+    })
+}
+
+/// The machine, and the server on it if it is known.
+struct Observed {
+    machine: Machine,
+    server: Option<u32>,
+}
+
+impl Observed {
+    fn sample(&self) -> Result<machine::Sample, UsageError> {
+        let sampled = self.machine.sample(self.server);
+        sampled.map_err(|error: MachineError| UsageError(format!("--server-pid: {error}")))
+    }
+}
+
+/// Warms up and measures.
+fn measure(
+    job: &Job,
+    load: Load,
+    options: &Options,
+    observed: &Observed,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Report> {
+    let mut session = Session::start(job.plan.clone())?;
+    interrupt.stops(session.stopper());
+    let keys = options.style_is_jmeter().then(Keys::listen).flatten();
+    if let Some(keys) = &keys {
+        interrupt.before_abort(keys.restorer());
+    }
+    let mut warm_up_requests = 0;
+    if job.warm_up > Duration::ZERO {
+        let until = Until {
+            duration: Some(job.warm_up),
+            requests: None,
+            keep_going: true,
+        };
+        let mut live = Live::new(options.quiet, "warming up", until, "");
+        let warm = session.measure(load, until, &mut |stretch| live.look(stretch));
+        live.end();
+        warm_up_requests = warm.total.answers;
+    }
+    let mut until = job.until;
+    if let (Some(loops), Some(_)) = (options.old.loops, until.requests) {
+        until.requests = Some(loops.saturating_mul(load.connections as u64));
+    }
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (measured, usage) = loop {
+        let hint = if keys.is_some() {
+            "   c clears the statistics"
+        } else {
+            ""
+        };
+        let mut watcher = Watcher::new(job, load, options, until, hint);
+        let before = observed.sample();
+        let measured = session.steer(load, until, &mut |stretch| watcher.look(stretch, keys.as_ref()));
+        // A server that has gone meanwhile leaves its figures out; the failures tell the rest.
+        let after = observed
+            .machine
+            .sample(observed.server)
+            .or_else(|_| observed.machine.sample(None));
+        watcher.live.end();
+        if let Some(why) = watcher.ended {
+            output::complaint(why);
+        }
+        if !watcher.clear {
+            break (measured, before.ok().zip(after.ok()));
+        }
+    };
+    let after = session.finish();
+    let mut run = job.run.clone();
+    run.started_unix_ms = started.as_millis() as u64;
+    run.load = Some(load);
+    run.connections = if job.schedule.is_some() {
+        job.connections_max
+    } else {
+        load.connections
+    };
+    run.requests = until.requests;
+    let mut report = Report::new(run, &measured, &after);
+    report.warm_up_requests = warm_up_requests;
+    report.environment = Some(observed.machine.environment());
+    report.usage = usage.map(|(before, after)| Usage::between(&before, &after));
+    if options.old.raw_latency
+        && let Some(service) = &report.service_ns
+    {
+        report.latency_ns = service.clone();
+    }
+    Ok(report)
+}
+
+/// Looks at a measurement while it lasts: shows it, changes the load by its stages, and sees when it shall end early.
+struct Watcher<'a> {
+    job: &'a Job,
+    load: Load,
+    failures_max: u64,
+    /// How long nothing may come in a run that has no end in time.
+    stall: Option<Duration>,
+    live: Live,
+    begun: Instant,
+    /// When an answer was last seen, and how many had come.
+    seen: (Instant, u64),
+    clear: bool,
+    ended: Option<&'static str>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(job: &'a Job, load: Load, options: &Options, until: Until, hint: &'static str) -> Self {
+        let begun = Instant::now();
+        let patience = job.plan.timeout + job.plan.connect_timeout + STALL;
+        Self {
+            job,
+            load,
+            failures_max: options.old.failures_max.unwrap_or(u64::MAX),
+            stall: (until.duration.is_none() && until.requests.is_some()).then_some(patience),
+            live: Live::new(options.quiet, "measuring", until, hint),
+            begun,
+            seen: (begun, 0),
+            clear: false,
+            ended: None,
+        }
+    }
+
+    fn look(&mut self, stretch: &Stretch, keys: Option<&Keys>) -> Course {
+        self.live.look(stretch);
+        if keys.and_then(Keys::pressed) == Some('c') {
+            self.clear = true;
+            return Course::End;
+        }
+        if stretch.total.failures.total() >= self.failures_max {
+            self.ended = Some("ended early: so many failures were not to be exceeded");
+            return Course::End;
+        }
+        if stretch.total.answers > self.seen.1 {
+            self.seen = (Instant::now(), stretch.total.answers);
+        } else if self.stall.is_some_and(|stall| self.seen.0.elapsed() > stall) {
+            self.ended = Some("ended early: no answer comes any more");
+            return Course::End;
+        }
+        let Some(schedule) = &self.job.schedule else {
+            return Course::On;
+        };
+        let load = schedule.at(self.begun.elapsed());
+        if load == self.load {
+            return Course::On;
+        }
+        self.load = load;
+        Course::Load(load)
+    }
+}
+
+/// A run without a single answer has failed.
+fn answered(job: &Job, reports: &[Report]) -> Result<(), LoadError> {
+    if reports.iter().any(|report| report.answers > 0) {
+        return Ok(());
+    }
+    let mut failures = reports.iter().flat_map(|report| &report.failures);
+    Err(LoadError::NoAnswer {
+        address: job.plan.lanes[0].address.to_string(),
+        example: failures.find_map(|failure| failure.example.clone()),
+    })
+}
+
+/// Everything in a file, or `-` for standard input, up to a limit.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = if file.as_os_str() == "-" {
+        io::stdin()
+            .lock()
+            .take(INPUT_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)?
+    } else {
+        fs::File::open(file)?
+            .take(INPUT_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)?
+    };
+    if read as u64 > INPUT_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("longer than {INPUT_BYTES_MAX} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// How many ports the system gives to connections, as far as it says.
+fn local_ports() -> Option<usize> {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = range.split_whitespace().map(str::parse::<usize>);
+    let (low, high) = (bounds.next()?.ok()?, bounds.next()?.ok()?);
+    (high + 1).checked_sub(low)
+}

@@ -1,0 +1,148 @@
+//! Command lines of other tools. A tool is a table of its flags; each says what it sets among the options of `forebay load`, or why it
+//! is refused. What a tool does by default and this does otherwise is set by its table too, so that a line means here what it means there.
+
+mod ab;
+mod autocannon;
+mod go_wrk;
+mod hose;
+mod jmeter;
+mod words;
+mod wrk;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use forebay_load::report::style::{Extra, Style};
+
+use self::words::{Grammar, Table};
+use super::arguments::Options;
+
+/// What only command lines of other tools can ask for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Extras {
+    /// Failures after which the run ends.
+    pub(crate) failures_max: Option<u64>,
+    /// Numbers of connections to measure one after the other.
+    pub(crate) steps: Vec<usize>,
+    /// Requests of each connection.
+    pub(crate) loops: Option<u64>,
+    /// Until it is interrupted.
+    pub(crate) forever: bool,
+    /// Latencies from when a request was written, not from when it was due.
+    pub(crate) raw_latency: bool,
+    /// What the tool prints only when asked.
+    pub(crate) more: Vec<Extra>,
+    /// A file for percentiles in whole per cents, as ab writes it.
+    pub(crate) percentages: Option<PathBuf>,
+    /// A file for latencies in gnuplot's form, as ab writes it.
+    pub(crate) gnuplot: Option<PathBuf>,
+    /// A whole request as it goes over the wire.
+    pub(crate) raw_request: Option<PathBuf>,
+    /// `user:password` for Basic authentication.
+    pub(crate) user: Option<String>,
+    /// The name for TLS, if not the URL's host.
+    pub(crate) server_name: Option<String>,
+    /// What to tell on standard error before the run.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a tool's command line asks for.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// A run.
+    Run(Box<Options>),
+    /// Its help.
+    Help(String),
+}
+
+/// A tool whose command lines are understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tool {
+    Autocannon,
+    Ab,
+    Hose,
+    GoWrk,
+    Wrk,
+    Wrk2,
+    Jmeter,
+}
+
+impl Tool {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Autocannon,
+        Self::Ab,
+        Self::Hose,
+        Self::GoWrk,
+        Self::Wrk,
+        Self::Wrk2,
+        Self::Jmeter,
+    ];
+
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Autocannon => "autocannon",
+            Self::Ab => "ab",
+            Self::Hose => "hose",
+            Self::GoWrk => "go-wrk",
+            Self::Wrk => "wrk",
+            Self::Wrk2 => "wrk2",
+            Self::Jmeter => "jmeter",
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Autocannon => Style::Autocannon,
+            Self::Ab => Style::Ab,
+            Self::Hose => Style::Hose,
+            Self::GoWrk => Style::GoWrk,
+            Self::Wrk => Style::Wrk,
+            Self::Wrk2 => Style::Wrk2,
+            Self::Jmeter => Style::Jmeter,
+        }
+    }
+
+    pub(super) fn table(self) -> Table {
+        match self {
+            Self::Autocannon => autocannon::TABLE,
+            Self::Ab => ab::TABLE,
+            Self::Hose => hose::TABLE,
+            Self::GoWrk => go_wrk::TABLE,
+            Self::Wrk => wrk::TABLE,
+            Self::Wrk2 => wrk::TABLE_2,
+            Self::Jmeter => jmeter::TABLE,
+        }
+    }
+
+    /// Reads its command line, without the tool's name.
+    pub(crate) fn read(self, words: &[OsString]) -> Result<Line, String> {
+        let table = self.table();
+        let mut options = Options {
+            style: Some(self.style()),
+            ..Options::default()
+        };
+        (table.defaults)(&mut options);
+        let Some(operands) = words::read(&table, words, &mut options)? else {
+            return Ok(Line::Help(words::help(self.name(), &table)));
+        };
+        (table.finish)(&mut options, &operands)?;
+        Ok(Line::Run(Box::new(options)))
+    }
+}
+
+/// Operands that are one URL.
+fn one_url(options: &mut Options, operands: &[String]) -> Result<(), String> {
+    match operands {
+        [url] => {
+            options.url.push(url.clone());
+            Ok(())
+        }
+        [] => Err("a URL is missing, such as http://localhost:8080/".to_owned()),
+        [_, other, ..] => Err(format!("found {other:?} after the URL, expected nothing more")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,364 @@
+//! `forebay load` from the outside: what it prints where, and how it ends.
+
+use std::{
+    fs::File,
+    net::TcpListener,
+    process::{Child, Stdio},
+};
+
+use forebay_testkit::{Folder, Process, wait_for, wait_until};
+use rustix::process::Signal;
+
+use crate::run::{Ended, Serving, forebay, run};
+
+/// Everything that the founding benchmarks ask for, from memory.
+const SEEDS: &str = r#"
+[[route]]
+path = "/local"
+respond = { json = { status = "success" } }
+[[route]]
+path = "/mgweb/helloworld"
+respond = { json = { hello = "world 123" } }
+[[route]]
+path = "/json/000000000000000b"
+respond = { json = { title = "Article" } }
+[[route]]
+path = "/v1/Article/11"
+respond = { json = { title = "Article" } }
+[[route]]
+path = "/execute/internal/workflow"
+respond = { json = { ok = true } }
+[[route]]
+path = "/queries"
+respond = { json = [] }
+"#;
+
+/// A server, and the folder in which its commands run.
+struct Target {
+    serving: Serving,
+    folder: Folder,
+}
+
+impl Target {
+    fn start() -> Self {
+        let folder = Folder::new();
+        folder.write("forebay.toml", SEEDS);
+        folder.write("benchmark1.json", r#"{"a": 1}"#);
+        Self {
+            serving: Serving::start(folder.path(), &[]),
+            folder,
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.serving.address())
+    }
+
+    /// Runs `forebay load` with a line; `HOST:PORT` in it is this server's.
+    fn load(&self, line: &str) -> Ended {
+        let line = line.replace("HOST:PORT", &self.serving.address().to_string());
+        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+        run(self.folder.path(), &words)
+    }
+}
+
+fn json(ended: &Ended) -> serde_json::Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+#[test]
+fn a_run_prints_its_result_to_standard_output_and_what_it_does_to_standard_error() {
+    let target = Target::start();
+    let ended = target.load("http://HOST:PORT/local -n 1k -c 4");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let address = target.serving.address();
+    assert_eq!(
+        ended.err,
+        format!("GET http://{address}/local: 4 connections on 1 thread, 1000 requests\n")
+    );
+    assert!(ended.out.contains("1,000 answers in"), "{ended:?}");
+    let quiet = target.load("http://HOST:PORT/local -n 10 -c 4 --quiet");
+    assert_eq!((quiet.code, quiet.err.as_str()), (0, ""));
+}
+
+#[test]
+fn json_is_one_object_and_all_there_is_on_standard_output() {
+    let target = Target::start();
+    let ended = target.load(
+        "http://HOST:PORT/local -n 500 -c 5 --json --csv=latency.csv --hgrm=latency.hgrm --ndjson=slices",
+    );
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = json(&ended);
+    assert_eq!(report["requests"]["total"], 500);
+    assert_eq!(report["statuses"]["200"], 500);
+    for key in ["p50", "p95", "p99", "p99_9", "max", "mean"] {
+        assert!(report["latency_ms"][key].as_f64().unwrap() > 0.0, "{key}");
+    }
+    for file in ["latency.csv", "latency.hgrm", "slices"] {
+        assert!(!target.folder.read(file).unwrap().is_empty(), "{file}");
+    }
+}
+
+#[test]
+fn every_command_line_of_the_founding_benchmarks_runs() {
+    let target = Target::start();
+    for line in [
+        "autocannon -c 1 -d 1 http://HOST:PORT/local",
+        "autocannon -c 128 -d 0.2 -w 4 http://HOST:PORT/local",
+        "autocannon -c 64 -d 0.2 http://HOST:PORT/mgweb/helloworld",
+        "hose -t 2 -c 20 -p json/000000000000000b HOST:PORT",
+        "hose -t 2 -c 20 -d 0.2 -p v1/Article/11 HOST:PORT -k",
+        "hose -p json/000000000000000b -d 0.2 -t 2 HOST:PORT",
+        "ab -p benchmark1.json -T application/json -n 1000 -c 200 http://HOST:PORT/execute/internal/workflow",
+        "go-wrk -t 2 -m 10000 http://HOST:PORT/queries?queries=10",
+        "jmeter --threads 2,4,8 --ramp-up 0 --loops forever --duration 0.2 http://HOST:PORT/queries?queries=10",
+        "wrk -t2 -c10 -d0.2s --latency http://HOST:PORT/local",
+        "wrk2 -t2 -c10 -d0.2s -R500 http://HOST:PORT/local",
+    ] {
+        let ended = target.load(line);
+        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        assert!(!ended.out.is_empty() || !ended.err.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_number_as_go_wrks_method_is_explained() {
+    let target = Target::start();
+    let ended = target.load("go-wrk -t 2 -m 200 http://HOST:PORT/local");
+    assert!(
+        ended.err.contains("go-wrk itself takes -m as the method"),
+        "{ended:?}"
+    );
+    assert!(ended.out.contains("200"), "{ended:?}");
+}
+
+#[test]
+fn where_nothing_listens_the_next_step_is_told() {
+    let folder = Folder::new();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ended = run(folder.path(), &["load", &free.to_string(), "-d", "60"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""));
+    assert_eq!(
+        ended.err,
+        format!(
+            "error: nothing listens on {free}\n  because: Connection refused (os error 111)\n  \
+             try: start the server first, or let the load start it: `--on-port -- CMD`\n"
+        )
+    );
+}
+
+#[test]
+fn impossible_options_end_with_2_before_a_connection_is_made() {
+    let folder = Folder::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    for (words, complaint) in [
+        (&["-c", "0"][..], "expected at least 1"),
+        (
+            &["-c", "2", "-t", "3"],
+            "3 threads are too many for 2 connections",
+        ),
+        (
+            &["--pipeline", "4", "--no-keepalive"],
+            "--pipeline needs keep-alive",
+        ),
+        (&["-d", "soon"], "expected a duration"),
+        (
+            &["--json", "--csv"],
+            "two results cannot both go to standard output",
+        ),
+        (
+            &["--json=nowhere/result.json"],
+            "lies in a folder that does not exist",
+        ),
+        (&["--body-file", "none.json"], "cannot read the body none.json"),
+        (&["--server-pid", "4194305"], "no process has the pid 4194305"),
+        (&["-H", "Accept"], "expected \"Name: value\""),
+    ] {
+        let ended = run(folder.path(), &[&["load", &url], words].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
+        assert!(ended.err.contains(complaint), "{words:?}: {ended:?}");
+    }
+    let remote = run(folder.path(), &["load", "http://192.0.2.1/"]);
+    assert_eq!(remote.code, 2);
+    assert!(
+        remote.err.contains("192.0.2.1:80 is not this machine") && remote.err.contains("--allow-remote"),
+        "{remote:?}"
+    );
+    for words in [
+        &["ab", "-X", "proxy", &url][..],
+        &["wrk", "-s", "x.lua", &url],
+        &["hose", "-t"],
+    ] {
+        let ended = run(folder.path(), &[&["load"], words].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "a refused command line has connected");
+}
+
+#[test]
+fn answers_that_are_not_as_expected_are_counted() {
+    let target = Target::start();
+    let ended =
+        target.load("http://HOST:PORT/local -n 20 -c 2 --expect-json {\"status\":\"success\"} --json");
+    assert_eq!(json(&ended)["requests"]["failed"], 0, "{ended:?}");
+    let ended = target.load("http://HOST:PORT/local -n 20 -c 2 --expect-body ~nothing --json");
+    assert_eq!(json(&ended)["errors"]["mismatch"], 20, "{ended:?}");
+    let ended = target.load("http://HOST:PORT/nowhere -n 20 -c 2 --json");
+    assert_eq!(json(&ended)["errors"]["status"], 20, "{ended:?}");
+    let ended = target.load("http://HOST:PORT/nowhere -n 20 -c 2 --json --expect-status 404");
+    assert_eq!(json(&ended)["requests"]["failed"], 0, "{ended:?}");
+}
+
+/// A command whose output goes to files; it is killed when dropped.
+struct Running {
+    child: Child,
+    logs: Folder,
+}
+
+impl Running {
+    fn start(folder: &Folder, words: &[&str]) -> Self {
+        let logs = Folder::new();
+        let file = |name: &str| Stdio::from(File::create(logs.path().join(name)).unwrap());
+        let child = forebay(folder.path(), words)
+            .stdout(file("out"))
+            .stderr(file("err"))
+            .spawn()
+            .unwrap();
+        Self { child, logs }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It may have ended by an earlier one.
+        if let Some(process) = Process::with_pid(self.child.id()) {
+            process.signal(signal);
+        }
+    }
+
+    fn end(&mut self) -> Ended {
+        let status = wait_for("the command to end", || self.child.try_wait().unwrap());
+        Ended {
+            code: status.code().expect("it ended by itself"),
+            out: self.logs.read("out").unwrap(),
+            err: self.logs.read("err").unwrap(),
+        }
+    }
+
+    fn wait_until_told(&self, part: &str) {
+        wait_until(part, || self.logs.read("err").unwrap().contains(part));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_interrupt_prints_what_was_measured_until_then() {
+    let target = Target::start();
+    let url = target.url("/local");
+    let words = ["load", &url, "-d", "1h", "--warmup", "0", "--json", "-c", "2"];
+    let mut running = Running::start(&target.folder, &words);
+    // A line of progress: by then there are answers.
+    running.wait_until_told("measuring");
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = json(&ended);
+    assert_eq!(report["interrupted"], true);
+    assert!(report["requests"]["total"].as_u64().unwrap() > 0, "{ended:?}");
+}
+
+#[test]
+fn a_second_interrupt_ends_it_at_once() {
+    // It accepts connections and never answers: the first interrupt waits for answers that are due.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let folder = Folder::new();
+    let words = [
+        "load",
+        &url,
+        "-d",
+        "1h",
+        "--timeout",
+        "1h",
+        "-c",
+        "1",
+        "--warmup",
+        "0",
+    ];
+    let mut running = Running::start(&folder, &words);
+    running.wait_until_told("3600s");
+    // The trial connection, and one that carries a request.
+    let (_trial, _) = silent.accept().unwrap();
+    let (_loaded, _) = silent.accept().unwrap();
+    running.signal(Signal::INT);
+    running.signal(Signal::INT);
+    let told = wait_for("the command to end", || {
+        // Two signals that come together may be one.
+        running.signal(Signal::INT);
+        running.child.try_wait().unwrap()
+    });
+    assert_eq!(told.code(), Some(130));
+}
+
+#[test]
+fn a_server_is_started_loaded_and_stopped() {
+    let folder = Folder::new();
+    folder.write("forebay.toml", SEEDS);
+    let binary = env!("CARGO_BIN_EXE_forebay");
+    let words = [
+        "load",
+        "--on-port",
+        "/local",
+        "-n",
+        "100",
+        "-c",
+        "2",
+        "--json",
+        "--",
+    ];
+    let command = [binary, "serve", "--listen", "127.0.0.1:0", "--admin", "off"];
+    let ended = run(folder.path(), &[&words[..], &command].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = json(&ended);
+    assert_eq!(report["requests"]["total"], 100);
+    assert_eq!(report["statuses"]["200"], 100);
+    let status = run(folder.path(), &["status"]);
+    assert_eq!(status.code, 4, "the server still runs: {status:?}");
+}
+
+#[test]
+fn a_command_that_does_not_serve_is_told_so() {
+    let folder = Folder::new();
+    let ended = run(folder.path(), &["load", "--on-port", "-n", "1", "--", "false"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended
+            .err
+            .contains("`false` has ended (exit status: 1) before it listened"),
+        "{ended:?}"
+    );
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", taken.local_addr().unwrap());
+    let ended = run(folder.path(), &["load", "--on-port", &url, "--", "sleep", "60"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("something listens on"), "{ended:?}");
+}
+
+#[test]
+fn other_tools_flags_are_listed() {
+    let folder = Folder::new();
+    for tool in ["autocannon", "ab", "hose", "go-wrk", "wrk", "wrk2", "jmeter"] {
+        let help = run(folder.path(), &["load", tool, "--help"]);
+        assert_eq!((help.code, help.err.as_str()), (0, ""), "{tool}");
+        assert!(
+            help.out.starts_with(&format!("Usage: forebay load {tool}")),
+            "{help:?}"
+        );
+    }
+}

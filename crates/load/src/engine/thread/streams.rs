@@ -1,0 +1,214 @@
+//! HTTP/2 in the event loop: the same connections, loads and counts, with answers in any order.
+
+use rustix::io::Errno;
+
+use super::{After, Context, next_due};
+use crate::{
+    engine::connection::{Connection, Phase, Sent},
+    failure::Class,
+    h2::{Client, Event},
+};
+
+impl Context {
+    /// Begins to speak HTTP/2 on a connection that can carry it. It is open when the server has sent its settings: what it allows is
+    /// known then, and no request is refused that need not have been sent.
+    pub(super) fn greet(&mut self, connection: &mut Connection) -> After {
+        connection.phase = Phase::Greeting;
+        connection.carried = 0;
+        connection.h2 = Some(Box::new(Client::new(self.keeps)));
+        self.send_frames(connection)
+    }
+
+    /// Sends so many requests.
+    pub(super) fn send_streams(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
+        let h2 = connection
+            .h2
+            .as_mut()
+            .expect("only a connection with HTTP/2 has streams");
+        for _ in 0..count {
+            let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
+            self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
+            self.rendered.clear();
+            let put = self.sources[connection.lane].next(&mut self.rendered);
+            match self.coders[connection.lane].code(&self.rendered) {
+                Ok(coded) => {
+                    h2.request(coded, put.head_only);
+                    connection.in_flight.push_back(Sent {
+                        due,
+                        at: now,
+                        head_only: put.head_only,
+                    });
+                    connection.carried += 1;
+                    self.in_flight += 1;
+                    self.window.sent += 1;
+                }
+                Err(why) => {
+                    self.window.fail(Class::Write);
+                    self.example(Class::Write, || {
+                        format!("a request cannot be sent with HTTP/2: {why}")
+                    });
+                }
+            }
+        }
+        self.send_frames(connection)
+    }
+
+    /// Writes the frames that are ready, as far as the socket takes them.
+    pub(super) fn send_frames(&mut self, connection: &mut Connection) -> After {
+        let (Some(h2), Some(transport)) = (&mut connection.h2, &mut connection.transport) else {
+            return After::Goes;
+        };
+        while connection.unsent.is_empty() {
+            h2.upload();
+            if h2.out.is_empty() {
+                break;
+            }
+            let sent = match transport.send(&h2.out) {
+                Ok(sent) => sent,
+                Err(Errno::AGAIN) => 0,
+                Err(error) => return self.write_failed(connection, error),
+            };
+            self.window.bytes_out += h2.out.len() as u64;
+            connection.unsent.extend_from_slice(&h2.out[sent..]);
+            h2.out.clear();
+        }
+        After::Goes
+    }
+
+    /// Takes what was received into the scratch buffer.
+    pub(super) fn take_frames(&mut self, connection: &mut Connection, received: usize) -> After {
+        connection.heard = self.woke;
+        let mut at = 0;
+        while at < received {
+            let h2 = connection
+                .h2
+                .as_mut()
+                .expect("only a connection with HTTP/2 has frames");
+            let event = match h2.read(&self.scratch[at..received]) {
+                Ok((used, event)) => {
+                    at += used;
+                    event
+                }
+                Err(broken) => return self.close(connection, broken.class, broken.what),
+            };
+            match event {
+                None => {}
+                Some(Event::Settled) => {
+                    let now = self.clock.now();
+                    self.opened(connection, now);
+                }
+                Some(Event::Answer { place, answer }) => {
+                    connection.reader.kept = h2.kept.take();
+                    if let Some(sent) = connection.in_flight.remove(place) {
+                        self.count_answer(connection, sent, answer);
+                    }
+                }
+                Some(Event::Lost { place, class, what }) => {
+                    connection.in_flight.remove(place);
+                    self.in_flight -= 1;
+                    self.window.fail(class);
+                    self.example(class, || what);
+                }
+                Some(Event::GoesAway { place, what }) => {
+                    let lost = connection.in_flight.len() - place;
+                    connection.in_flight.truncate(place);
+                    connection.ending = true;
+                    if lost as u64 == connection.carried {
+                        connection.carried = 0;
+                    }
+                    self.in_flight -= lost;
+                    self.window.failures.add(Class::ClosedEarly, lost as u64);
+                    if lost > 0 {
+                        self.example(Class::ClosedEarly, || what);
+                    }
+                }
+            }
+        }
+        if self.is_over(connection) {
+            return self.part(connection);
+        }
+        if connection.phase == Phase::Greeting {
+            return self.send_frames(connection);
+        }
+        // Replies to the server's frames go with the next requests.
+        self.answered.push(connection.index);
+        After::Goes
+    }
+
+    /// Whether a connection has done its part.
+    fn is_over(&self, connection: &Connection) -> bool {
+        let spent = connection.h2.as_ref().is_some_and(|h2| h2.takes_no_more());
+        let most = match (self.plan.keep_alive, self.plan.requests_per_connection) {
+            (false, _) => 1,
+            (true, 0) => u64::MAX,
+            (true, most) => most,
+        };
+        connection.in_flight.is_empty() && (spent || connection.ending || connection.carried >= most)
+    }
+
+    fn part(&mut self, connection: &mut Connection) -> After {
+        // What is due to be said, a reset for example, is said before the end.
+        let _ = self.send_frames(connection);
+        self.reopen(connection)
+    }
+
+    /// Gives up the requests that have waited too long; the others on the connection go on.
+    pub(super) fn cancel_late(&mut self, connection: &mut Connection, now: u64) -> After {
+        let timeout = self.plan.timeout.as_nanos() as u64;
+        while let (Some(h2), Some(&sent)) = (&mut connection.h2, connection.in_flight.front())
+            && now.saturating_sub(sent.at) >= timeout
+        {
+            h2.cancel(0);
+            connection.in_flight.pop_front();
+            self.in_flight -= 1;
+            self.window
+                .latency
+                .saturating_record(now.saturating_sub(sent.due));
+            self.window.fail(Class::Timeout);
+            self.example(Class::Timeout, || "no whole answer within the time-out".into());
+        }
+        if self.is_over(connection) {
+            return self.part(connection);
+        }
+        match self.fill(connection, now) {
+            After::Goes => self.send_frames(connection),
+            After::Reopen => After::Reopen,
+        }
+    }
+
+    /// The other side sends nothing more.
+    pub(super) fn frames_ended(&mut self, connection: &mut Connection) -> After {
+        if connection.phase == Phase::Greeting {
+            let what = "the connection was closed before HTTP/2's settings came";
+            return self.close(connection, Class::ClosedEarly, what);
+        }
+        let Some(h2) = &connection.h2 else {
+            return After::Goes;
+        };
+        let lost = connection.in_flight.len();
+        let begun = (0..lost).filter(|&place| h2.has_begun(place)).count();
+        if lost as u64 == connection.carried {
+            connection.carried = 0;
+        }
+        self.in_flight -= lost;
+        connection.in_flight.clear();
+        for (class, count, what) in [
+            (
+                Class::Truncated,
+                begun,
+                "the connection was closed in the middle of an answer",
+            ),
+            (
+                Class::ClosedEarly,
+                lost - begun,
+                "the connection was closed before an answer began",
+            ),
+        ] {
+            self.window.failures.add(class, count as u64);
+            if count > 0 {
+                self.example(class, || what.into());
+            }
+        }
+        self.reopen(connection)
+    }
+}

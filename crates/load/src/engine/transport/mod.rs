@@ -1,0 +1,234 @@
+//! Non-blocking connections: a socket, and what lies between it and HTTP. Everything is tried until the socket has or takes no more,
+//! because readiness is told only once.
+
+mod secured;
+mod tunnel;
+
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt},
+};
+
+pub(crate) use self::secured::PLAIN_BYTES_MIN;
+use self::{secured::Secured, tunnel::Opening};
+use crate::{
+    failure::Class,
+    plan::{Lane, Link},
+    target::Address,
+    tls::Negotiated,
+};
+
+/// A connection, or one that is being made.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    socket: OwnedFd,
+    layer: Layer,
+}
+
+#[derive(Debug)]
+enum Layer {
+    /// The socket itself.
+    Plain,
+    Tls(Box<Secured>),
+    /// The socket is being connected.
+    Connecting,
+    /// A proxy is asked to connect on.
+    Tunnel(Opening),
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// So many bytes, with TLS perhaps none; `more`: there may be more of them already.
+    Bytes { count: usize, more: bool },
+    /// The other side sends nothing more.
+    End,
+}
+
+/// What is wrong with a connection.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Socket(Errno),
+    Tls(Box<str>),
+    Proxy(Box<str>),
+}
+
+impl From<Errno> for Fault {
+    fn from(error: Errno) -> Self {
+        Self::Socket(error)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(error) => error.fmt(f),
+            Self::Tls(what) | Self::Proxy(what) => what.fmt(f),
+        }
+    }
+}
+
+impl Fault {
+    /// The class when it ends an attempt to connect.
+    pub(crate) fn class_of_connect(&self) -> Class {
+        match self {
+            Self::Socket(Errno::CONNREFUSED | Errno::NOENT) => Class::ConnectRefused,
+            Self::Socket(Errno::TIMEDOUT) => Class::ConnectTimeout,
+            Self::Socket(
+                Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::AGAIN,
+            ) => Class::Resources,
+            Self::Socket(_) | Self::Proxy(_) => Class::Connect,
+            Self::Tls(_) => Class::Tls,
+        }
+    }
+}
+
+impl Transport {
+    /// Starts to connect. The second part says whether [`progress`](Self::progress) can be made at once.
+    pub(crate) fn connect(lane: &Lane) -> Result<(Self, bool), Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let family = match &lane.address {
+            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Address::Unix(_) => AddressFamily::UNIX,
+        };
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let connected = match &lane.address {
+            Address::Tcp(address) => {
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                if address.ip().is_loopback() {
+                    // Nothing is congested there, and the simplest algorithm costs least; where it is missing any will do.
+                    let _ = sockopt::set_tcp_congestion(&socket, "reno");
+                }
+                if let Some(local) = lane.link.bind {
+                    rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
+                }
+                rustix::net::connect(&socket, address)
+            }
+            Address::Unix(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path)?),
+        };
+        let layer = Layer::Connecting;
+        match connected {
+            Ok(()) => Ok((Self { socket, layer }, true)),
+            Err(Errno::INPROGRESS) => Ok((Self { socket, layer }, false)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with an attempt to connect as far as that is possible without waiting. True: requests can be sent.
+    pub(crate) fn progress(&mut self, link: &Link) -> Result<bool, Fault> {
+        loop {
+            match &mut self.layer {
+                Layer::Connecting => {
+                    sockopt::socket_error(&self.socket)??;
+                    self.layer = match &link.tunnel {
+                        Some(tunnel) => Layer::Tunnel(Opening::new(tunnel)),
+                        None => Self::last_layer(link)?,
+                    };
+                }
+                Layer::Tunnel(opening) => {
+                    if !opening.progress(&self.socket)? {
+                        return Ok(false);
+                    }
+                    self.layer = Self::last_layer(link)?;
+                }
+                Layer::Tls(secured) => return secured.handshake(&self.socket),
+                Layer::Plain => return Ok(true),
+            }
+        }
+    }
+
+    fn last_layer(link: &Link) -> Result<Layer, Fault> {
+        match &link.tls {
+            Some(tls) => Ok(Layer::Tls(Box::new(Secured::new(tls, link.http2)?))),
+            None => Ok(Layer::Plain),
+        }
+    }
+
+    /// What an attempt to connect waits for, for whoever has waited too long.
+    pub(crate) fn awaits(&self) -> &'static str {
+        match self.layer {
+            Layer::Connecting | Layer::Plain => "the connection was not open in time",
+            Layer::Tunnel(_) => "the proxy did not answer in time",
+            Layer::Tls(_) => "the TLS handshake was not over in time",
+        }
+    }
+
+    /// What was agreed on, with TLS.
+    pub(crate) fn negotiated(&self) -> Option<Negotiated> {
+        match &self.layer {
+            Layer::Tls(secured) => secured.negotiated(),
+            _ => None,
+        }
+    }
+
+    /// Whether a TLS session was taken up again.
+    pub(crate) fn is_resumed(&self) -> bool {
+        matches!(&self.layer, Layer::Tls(secured) if secured.is_resumed())
+    }
+
+    /// Receives into a buffer of at least [`PLAIN_BYTES_MIN`].
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, Fault> {
+        match &mut self.layer {
+            Layer::Plain => {
+                let (count, _) = rustix::net::recv(&self.socket, &mut *into, RecvFlags::empty())?;
+                if count == 0 {
+                    return Ok(Received::End);
+                }
+                // Less than was asked for: the socket is empty.
+                Ok(Received::Bytes {
+                    count,
+                    more: count == into.len(),
+                })
+            }
+            Layer::Tls(secured) => secured.receive(&self.socket, into),
+            Layer::Connecting | Layer::Tunnel(_) => Err(Fault::Socket(Errno::AGAIN)),
+        }
+    }
+
+    /// Sends; returns how many bytes were taken. What was not is to be sent again when the socket can be written to.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match &mut self.layer {
+            Layer::Plain => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
+            Layer::Tls(secured) => secured.send(&self.socket, bytes),
+            Layer::Connecting | Layer::Tunnel(_) => Err(Errno::AGAIN),
+        }
+    }
+
+    /// Whether bytes that were taken still wait for the socket.
+    pub(crate) fn holds_unsent(&self) -> bool {
+        matches!(&self.layer, Layer::Tls(secured) if secured.holds_unsent())
+    }
+
+    /// Whether [`receive`](Self::receive) has something to tell whatever the socket has.
+    pub(crate) fn holds_received(&self) -> bool {
+        matches!(&self.layer, Layer::Tls(secured) if secured.holds_received())
+    }
+
+    /// Whether an end of the stream is where the other side meant it to be. TLS can tell; a plain connection is believed.
+    pub(crate) fn ends_whole(&self) -> bool {
+        match &self.layer {
+            Layer::Tls(secured) => secured.ends_whole(),
+            _ => true,
+        }
+    }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        if let Layer::Tls(secured) = &mut self.layer {
+            secured.say_goodbye(&self.socket);
+        }
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,737 @@
+//! One connection: frames that come become [`Event`]s, what has to be sent gathers in [`Client::out`].
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{
+    fields::{Section, TOO_LONG},
+    frame::{self, Head},
+    hpack::Decoder,
+    request::Coded,
+};
+use crate::{
+    failure::Class,
+    response::{Answer, Broken, HEAD_BYTES_MAX, KEPT_BODY_BYTES_MAX, Kept},
+};
+
+/// What the server may send of one body before it needs leave. Bodies are not stored, so it may be generous.
+const STREAM_WINDOW: u32 = 64 << 20;
+/// The same for all bodies of a connection.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// Body octets in frames that wait to be written; more are made when these are gone.
+const UPLOAD_BYTES_MAX: usize = 64 * 1024;
+/// Most octets of replies to the server's own frames while it reads none.
+const REPLIES_BYTES_MAX: usize = 1 << 20;
+/// Body octets in one frame.
+const PART_MAX: i64 = 16_384;
+/// The last number that a stream can have.
+const STREAM_MAX: u32 = 0x7fff_ffff;
+
+/// What has happened. Streams are named by their place among those under way, oldest first.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The server has said how it wants to be spoken to: requests may be sent.
+    Settled,
+    /// An answer is whole.
+    Answer { place: usize, answer: Answer },
+    /// A request has failed, the connection has not.
+    Lost {
+        place: usize,
+        class: Class,
+        what: String,
+    },
+    /// The server takes no further requests, and has not looked at those from this place on.
+    GoesAway { place: usize, what: String },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Input {
+    #[default]
+    Head,
+    Payload(Head),
+    /// The octet that says how much padding follows.
+    PadLength(Head),
+    Data {
+        stream: u32,
+        left: usize,
+        padding: usize,
+        ends: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The server's settings have not come.
+    Greeting,
+    Open,
+    /// The server takes no further requests.
+    GoingAway,
+}
+
+/// A header block that goes on in another frame.
+#[derive(Debug, Default)]
+struct Block {
+    /// 0: none is being read.
+    stream: u32,
+    ends: bool,
+    bytes: Vec<u8>,
+    /// Octets of its frames.
+    wire_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Upload {
+    body: Arc<[u8]>,
+    at: usize,
+}
+
+/// A request whose answer is due.
+#[derive(Debug)]
+struct Stream {
+    id: u32,
+    head_only: bool,
+    /// Its status is 0 until its head has come.
+    answer: Answer,
+    length: Option<u64>,
+    /// What of the request's body is not in frames yet.
+    upload: Option<Upload>,
+    /// What the server allows of it.
+    window: i64,
+    /// Octets that came and for which no new leave was given.
+    unreturned: u32,
+    kept: Option<Kept>,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// To be written; the owner empties it.
+    pub(crate) out: Vec<u8>,
+    /// The last answer, if answers are kept.
+    pub(crate) kept: Option<Kept>,
+    keeps: bool,
+    input: Input,
+    held: Vec<u8>,
+    block: Block,
+    decoder: Decoder,
+    streams: VecDeque<Stream>,
+    next_id: u32,
+    stage: Stage,
+    /// Whether a stream was ended from this side: the server may have sent more of it before it knew.
+    has_reset: bool,
+    /// Streams whose request is not written to its end.
+    uploads: usize,
+    streams_max: usize,
+    initial_window: i64,
+    window: i64,
+    unreturned: u32,
+}
+
+const fn malformed(what: &'static str) -> Broken {
+    Broken {
+        class: Class::Malformed,
+        what,
+    }
+}
+
+impl Client {
+    /// A new connection; `keeps`: heads and bodies of answers are kept.
+    pub(crate) fn new(keeps: bool) -> Self {
+        let mut out = frame::PREFACE.to_vec();
+        let mut settings = Vec::new();
+        for (setting, value) in [
+            (frame::SETTING_ENABLE_PUSH, 0),
+            (frame::SETTING_INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+        ] {
+            settings.extend_from_slice(&setting.to_be_bytes());
+            settings.extend_from_slice(&value.to_be_bytes());
+        }
+        frame::put(&mut out, frame::SETTINGS, 0, 0, &settings);
+        let more = CONNECTION_WINDOW - frame::WINDOW_DEFAULT as u32;
+        frame::put(&mut out, frame::WINDOW_UPDATE, 0, 0, &more.to_be_bytes());
+        Self {
+            out,
+            kept: None,
+            keeps,
+            input: Input::Head,
+            held: Vec::new(),
+            block: Block::default(),
+            decoder: Decoder::new(),
+            streams: VecDeque::new(),
+            next_id: 1,
+            stage: Stage::Greeting,
+            has_reset: false,
+            uploads: 0,
+            streams_max: usize::MAX,
+            initial_window: frame::WINDOW_DEFAULT,
+            window: frame::WINDOW_DEFAULT,
+            unreturned: 0,
+        }
+    }
+
+    /// How many further requests may be sent when this side wants at most so many under way.
+    pub(crate) fn room(&self, most: usize) -> usize {
+        if self.stage != Stage::Open || self.takes_no_more() {
+            return 0;
+        }
+        let numbers_left = (STREAM_MAX - self.next_id) as usize / 2 + 1;
+        most.min(self.streams_max)
+            .saturating_sub(self.streams.len())
+            .min(numbers_left)
+    }
+
+    /// Whether further requests need another connection.
+    pub(crate) fn takes_no_more(&self) -> bool {
+        self.stage == Stage::GoingAway || self.next_id > STREAM_MAX
+    }
+
+    /// Whether any of the answer at a place has come.
+    pub(crate) fn has_begun(&self, place: usize) -> bool {
+        self.streams
+            .get(place)
+            .is_some_and(|stream| stream.answer.wire_bytes > 0)
+    }
+
+    /// Puts a request into frames. There must be [`room`](Self::room) for it.
+    pub(crate) fn request(&mut self, coded: &Coded, head_only: bool) {
+        let id = self.next_id;
+        self.next_id += 2;
+        let empty = coded.body.is_empty();
+        frame::put_headers(&mut self.out, id, &coded.block, empty);
+        self.uploads += usize::from(!empty);
+        self.streams.push_back(Stream {
+            id,
+            head_only,
+            answer: Answer {
+                keep_alive: true,
+                ..Answer::default()
+            },
+            length: None,
+            upload: (!empty).then(|| Upload {
+                body: coded.body.clone(),
+                at: 0,
+            }),
+            window: self.initial_window,
+            unreturned: 0,
+            kept: self.keeps.then(Kept::default),
+        });
+        self.upload();
+    }
+
+    /// Puts as much of the requests' bodies into frames as the server allows and as is worth holding.
+    pub(crate) fn upload(&mut self) {
+        if self.uploads == 0 {
+            return;
+        }
+        for stream in &mut self.streams {
+            let Some(upload) = &mut stream.upload else {
+                continue;
+            };
+            loop {
+                let allowed = self.window.min(stream.window).clamp(0, PART_MAX) as u32;
+                let left = upload.body.len() - upload.at;
+                let part = left.min(allowed as usize);
+                if part == 0 || self.out.len() >= UPLOAD_BYTES_MAX {
+                    break;
+                }
+                let flags = if part == left { frame::END_STREAM } else { 0 };
+                let end = upload.at + part;
+                frame::put(
+                    &mut self.out,
+                    frame::DATA,
+                    flags,
+                    stream.id,
+                    &upload.body[upload.at..end],
+                );
+                upload.at = end;
+                let sent = i64::from(part as u32);
+                self.window -= sent;
+                stream.window -= sent;
+                if part == left {
+                    stream.upload = None;
+                    self.uploads -= 1;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Gives up a request. The server is told.
+    pub(crate) fn cancel(&mut self, place: usize) {
+        let id = self.streams[place].id;
+        self.remove(place);
+        self.reset(id, frame::CANCEL);
+    }
+
+    fn reset(&mut self, id: u32, code: u32) {
+        frame::put(&mut self.out, frame::RST_STREAM, 0, id, &code.to_be_bytes());
+        self.has_reset = true;
+    }
+
+    fn remove(&mut self, place: usize) -> Stream {
+        let stream = self
+            .streams
+            .remove(place)
+            .expect("the place was found among the streams");
+        self.uploads -= usize::from(stream.upload.is_some());
+        stream
+    }
+
+    fn place(&self, id: u32) -> Option<usize> {
+        self.streams.binary_search_by_key(&id, |stream| stream.id).ok()
+    }
+
+    /// Whether no request was ever sent under this number.
+    fn is_idle(&self, id: u32) -> bool {
+        id >= self.next_id || id.is_multiple_of(2)
+    }
+
+    /// Reads on: how many octets were used, and what they meant. To be called until all are used. An error ends the connection.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Event>), Broken> {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            let event = match self.input {
+                Input::Head => {
+                    if rest.is_empty() {
+                        return Ok((at, None));
+                    }
+                    at += self.hold(rest, frame::HEAD_BYTES);
+                    if self.held.len() == frame::HEAD_BYTES {
+                        let mut head = [0; frame::HEAD_BYTES];
+                        head.copy_from_slice(&self.held);
+                        self.held.clear();
+                        self.begin(head)?;
+                    }
+                    None
+                }
+                Input::Payload(head) if self.held.is_empty() && rest.len() >= head.length => {
+                    at += head.length;
+                    self.input = Input::Head;
+                    self.take(head, &rest[..head.length])?
+                }
+                Input::Payload(head) => {
+                    at += self.hold(rest, head.length);
+                    if self.held.len() < head.length {
+                        return Ok((at, None));
+                    }
+                    self.input = Input::Head;
+                    let mut payload = std::mem::take(&mut self.held);
+                    let event = self.take(head, &payload)?;
+                    payload.clear();
+                    self.held = payload;
+                    event
+                }
+                Input::PadLength(head) => {
+                    let Some(&padding) = rest.first() else {
+                        return Ok((at, None));
+                    };
+                    at += 1;
+                    let padding = usize::from(padding);
+                    let left = (head.length - 1).checked_sub(padding);
+                    self.input = Input::Data {
+                        stream: head.stream,
+                        left: left.ok_or(malformed("the padding of a frame is longer than the frame"))?,
+                        padding,
+                        ends: head.has(frame::END_STREAM),
+                    };
+                    None
+                }
+                Input::Data {
+                    stream,
+                    left,
+                    padding,
+                    ends,
+                } => {
+                    let (data, pad) = (left.min(rest.len()), padding.min(rest.len().saturating_sub(left)));
+                    at += data + pad;
+                    self.take_data(stream, &rest[..data]);
+                    if data + pad < left + padding {
+                        self.input = Input::Data {
+                            stream,
+                            left: left - data,
+                            padding: padding - pad,
+                            ends,
+                        };
+                        return Ok((at, None));
+                    }
+                    self.input = Input::Head;
+                    self.place(stream)
+                        .filter(|_| ends)
+                        .map(|place| self.finish(place))
+                }
+            };
+            if self.out.len() > REPLIES_BYTES_MAX {
+                return Err(malformed("the server asks for replies and reads none of them"));
+            }
+            if event.is_some() {
+                return Ok((at, event));
+            }
+        }
+    }
+
+    /// Holds octets until there are so many; returns how many were taken.
+    fn hold(&mut self, rest: &[u8], until: usize) -> usize {
+        let taken = rest.len().min(until - self.held.len());
+        self.held.extend_from_slice(&rest[..taken]);
+        taken
+    }
+
+    fn begin(&mut self, bytes: [u8; frame::HEAD_BYTES]) -> Result<(), Broken> {
+        let head = Head::read(bytes);
+        if self.stage == Stage::Greeting && (head.kind != frame::SETTINGS || head.has(frame::ACK)) {
+            let is_http1 = bytes.starts_with(b"HTTP/1.");
+            return Err(malformed(if is_http1 {
+                "the server answers in HTTP/1: it does not speak HTTP/2 here"
+            } else {
+                "what came first is not HTTP/2's settings"
+            }));
+        }
+        if head.length > frame::PAYLOAD_BYTES_MAX {
+            return Err(malformed("a frame is longer than 16 KiB"));
+        }
+        if (self.block.stream != 0) != (head.kind == frame::CONTINUATION)
+            || (self.block.stream != 0 && self.block.stream != head.stream)
+        {
+            return Err(malformed("a header block is not continued where it must be"));
+        }
+        self.input = Input::Payload(head);
+        if head.kind == frame::DATA {
+            self.begin_data(head)?;
+            self.input = if head.has(frame::PADDED) {
+                if head.length == 0 {
+                    return Err(malformed("the padding of a frame is longer than the frame"));
+                }
+                Input::PadLength(head)
+            } else {
+                Input::Data {
+                    stream: head.stream,
+                    left: head.length,
+                    padding: 0,
+                    ends: head.has(frame::END_STREAM),
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn begin_data(&mut self, head: Head) -> Result<(), Broken> {
+        if self.is_idle(head.stream) {
+            return Err(malformed("a body came on a stream that was never opened"));
+        }
+        let length = head.length as u32;
+        self.unreturned += length;
+        if self.unreturned >= CONNECTION_WINDOW / 2 {
+            frame::put(
+                &mut self.out,
+                frame::WINDOW_UPDATE,
+                0,
+                0,
+                &self.unreturned.to_be_bytes(),
+            );
+            self.unreturned = 0;
+        }
+        match self.place(head.stream) {
+            Some(place) => {
+                let stream = &mut self.streams[place];
+                if stream.answer.status == 0 {
+                    return Err(malformed("the body of an answer came before its head"));
+                }
+                stream.answer.wire_bytes += (frame::HEAD_BYTES + head.length) as u64;
+                stream.unreturned += length;
+                if stream.unreturned >= STREAM_WINDOW / 2 && !head.has(frame::END_STREAM) {
+                    frame::put(
+                        &mut self.out,
+                        frame::WINDOW_UPDATE,
+                        0,
+                        head.stream,
+                        &stream.unreturned.to_be_bytes(),
+                    );
+                    stream.unreturned = 0;
+                }
+                Ok(())
+            }
+            None => self.unasked(),
+        }
+    }
+
+    /// Something came on a stream that is over.
+    fn unasked(&self) -> Result<(), Broken> {
+        if self.has_reset {
+            return Ok(());
+        }
+        Err(Broken {
+            class: Class::Unsolicited,
+            what: "something came on a stream whose answer was whole",
+        })
+    }
+
+    fn take_data(&mut self, id: u32, data: &[u8]) {
+        let Some(place) = self.place(id).filter(|_| !data.is_empty()) else {
+            return;
+        };
+        let stream = &mut self.streams[place];
+        stream.answer.body_bytes += data.len() as u64;
+        if let Some(kept) = &mut stream.kept {
+            let room = KEPT_BODY_BYTES_MAX.saturating_sub(kept.body.len());
+            kept.body.extend_from_slice(&data[..data.len().min(room)]);
+        }
+    }
+
+    /// The answer at a place has ended.
+    fn finish(&mut self, place: usize) -> Event {
+        let mut stream = self.remove(place);
+        if stream.upload.is_some() {
+            // It needed less than the whole request; the rest would be sent for nothing.
+            self.reset(stream.id, frame::CANCEL);
+        }
+        let without_body = stream.head_only || matches!(stream.answer.status, 204 | 304);
+        match stream.length {
+            Some(length) if !without_body && length != stream.answer.body_bytes => Event::Lost {
+                place,
+                class: Class::Framing,
+                what: format!(
+                    "content-length is {length}, the body has {} bytes",
+                    stream.answer.body_bytes
+                ),
+            },
+            _ => {
+                self.kept = stream.kept.take();
+                Event::Answer {
+                    place,
+                    answer: stream.answer,
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, head: Head, payload: &[u8]) -> Result<Option<Event>, Broken> {
+        let of_connection = matches!(head.kind, frame::SETTINGS | frame::PING | frame::GOAWAY);
+        if of_connection != (head.stream == 0)
+            && head.kind <= frame::CONTINUATION
+            && head.kind != frame::WINDOW_UPDATE
+        {
+            return Err(malformed(
+                "a frame has a stream's number where none belongs, or none where one does",
+            ));
+        }
+        match head.kind {
+            frame::HEADERS => self.headers(head, payload),
+            frame::CONTINUATION => self.continuation(head, payload),
+            frame::SETTINGS => self.settings(head, payload),
+            frame::PING => {
+                if payload.len() != 8 {
+                    return Err(malformed("a PING frame has not 8 octets"));
+                }
+                if !head.has(frame::ACK) {
+                    frame::put(&mut self.out, frame::PING, frame::ACK, 0, payload);
+                }
+                Ok(None)
+            }
+            frame::RST_STREAM => {
+                let code =
+                    frame::number(payload).filter(|_| payload.len() == 4 && !self.is_idle(head.stream));
+                let code = code.ok_or(malformed("a RST_STREAM frame is none"))?;
+                Ok(self.place(head.stream).map(|place| {
+                    self.remove(place);
+                    Event::Lost {
+                        place,
+                        class: Class::Reset,
+                        what: format!("the server reset the stream: {}", frame::error_name(code)),
+                    }
+                }))
+            }
+            frame::GOAWAY => {
+                let (Some(last), Some(code)) =
+                    (frame::number(payload), payload.get(4..).and_then(frame::number))
+                else {
+                    return Err(malformed("a GOAWAY frame is too short"));
+                };
+                let last = last & STREAM_MAX;
+                self.stage = Stage::GoingAway;
+                let place = self.streams.partition_point(|stream| stream.id <= last);
+                for _ in place..self.streams.len() {
+                    self.remove(place);
+                }
+                let name = frame::error_name(code);
+                let shown = String::from_utf8_lossy(&payload[8..payload.len().min(128)]);
+                let because = if shown.is_empty() {
+                    String::new()
+                } else {
+                    format!(", {}", shown.escape_debug())
+                };
+                Ok(Some(Event::GoesAway {
+                    place,
+                    what: format!("the server goes away ({name}{because}) and has not looked at the request"),
+                }))
+            }
+            frame::WINDOW_UPDATE => self.window_update(head, payload),
+            frame::PUSH_PROMISE => Err(malformed("the server pushes, though it was told not to")),
+            // Priorities, and frames that are not known, mean nothing (RFC 9113, 5.3.2 and 5.5).
+            _ => Ok(None),
+        }
+    }
+
+    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<Option<Event>, Broken> {
+        if self.is_idle(head.stream) {
+            return Err(malformed("an answer came on a stream that was never opened"));
+        }
+        let mut block = payload;
+        let too_short = malformed("a HEADERS frame is too short");
+        if head.has(frame::PADDED) {
+            let (&padding, rest) = block.split_first().ok_or(too_short.clone())?;
+            let length = rest.len().checked_sub(usize::from(padding));
+            block = &rest[..length.ok_or(malformed("the padding of a frame is longer than the frame"))?];
+        }
+        if head.has(frame::WITH_PRIORITY) {
+            block = block.get(5..).ok_or(too_short)?;
+        }
+        let (ends, wire_bytes) = (
+            head.has(frame::END_STREAM),
+            (frame::HEAD_BYTES + head.length) as u64,
+        );
+        if head.has(frame::END_HEADERS) {
+            return self.section(head.stream, block, ends, wire_bytes);
+        }
+        self.block.stream = head.stream;
+        self.block.ends = ends;
+        self.block.wire_bytes = wire_bytes;
+        self.block.bytes.extend_from_slice(block);
+        Ok(None)
+    }
+
+    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<Option<Event>, Broken> {
+        if self.block.bytes.len() + payload.len() > HEAD_BYTES_MAX {
+            return Err(TOO_LONG);
+        }
+        self.block.bytes.extend_from_slice(payload);
+        self.block.wire_bytes += (frame::HEAD_BYTES + head.length) as u64;
+        if self.block.wire_bytes > 2 * HEAD_BYTES_MAX as u64 {
+            // So many frames with next to nothing in them.
+            return Err(TOO_LONG);
+        }
+        if !head.has(frame::END_HEADERS) {
+            return Ok(None);
+        }
+        let block = std::mem::take(&mut self.block);
+        self.section(block.stream, &block.bytes, block.ends, block.wire_bytes)
+    }
+
+    /// A whole header section: an interim head, the head, or trailers.
+    fn section(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        ends: bool,
+        wire_bytes: u64,
+    ) -> Result<Option<Event>, Broken> {
+        let Some(place) = self.place(id) else {
+            // It changes the table that later blocks refer to.
+            Section::read(&mut self.decoder, block, None)?;
+            self.unasked()?;
+            return Ok(None);
+        };
+        let stream = &mut self.streams[place];
+        stream.answer.wire_bytes += wire_bytes;
+        let trailers = stream.answer.status != 0;
+        let kept = stream.kept.as_mut().filter(|_| !trailers).map(|kept| {
+            kept.head.clear();
+            &mut kept.head
+        });
+        let section = Section::read(&mut self.decoder, block, kept)?;
+        let wrong = match (section.wrong, section.status) {
+            (Some(wrong), _) => Some(wrong),
+            (None, Some(_)) if trailers => Some("the trailers of an answer have a status"),
+            (None, None) if trailers && !ends => Some("an answer goes on after its trailers"),
+            (None, None) if !trailers => Some("an answer has no status"),
+            (None, Some(101)) => Some("an answer has status 101, which HTTP/2 has not"),
+            (None, Some(..200)) if ends => Some("an interim answer is the last one"),
+            _ => None,
+        };
+        if let Some(what) = wrong {
+            self.remove(place);
+            if !ends {
+                self.reset(id, frame::PROTOCOL_ERROR);
+            }
+            return Ok(Some(Event::Lost {
+                place,
+                class: Class::Malformed,
+                what: what.into(),
+            }));
+        }
+        if let Some(status @ 200..) = section.status {
+            stream.answer.status = status;
+            stream.length = section.length;
+        }
+        Ok(ends.then(|| self.finish(place)))
+    }
+
+    fn settings(&mut self, head: Head, payload: &[u8]) -> Result<Option<Event>, Broken> {
+        if !payload.len().is_multiple_of(6) || (head.has(frame::ACK) && !payload.is_empty()) {
+            return Err(malformed("a SETTINGS frame has a wrong length"));
+        }
+        if head.has(frame::ACK) {
+            return Ok(None);
+        }
+        for pair in payload.chunks_exact(6) {
+            let setting = u16::from_be_bytes([pair[0], pair[1]]);
+            let value = u32::from_be_bytes([pair[2], pair[3], pair[4], pair[5]]);
+            match setting {
+                frame::SETTING_ENABLE_PUSH if value != 0 => {
+                    return Err(malformed("a server's setting enables its own pushes"));
+                }
+                frame::SETTING_MAX_CONCURRENT_STREAMS => self.streams_max = value as usize,
+                frame::SETTING_INITIAL_WINDOW_SIZE => {
+                    let change = i64::from(value) - self.initial_window;
+                    self.initial_window = i64::from(value);
+                    self.streams.iter_mut().for_each(|stream| stream.window += change);
+                    let too_large = |window: i64| window > frame::WINDOW_MAX;
+                    if too_large(self.initial_window)
+                        || self.streams.iter().any(|stream| too_large(stream.window))
+                    {
+                        return Err(malformed("a setting makes a flow-control window too large"));
+                    }
+                }
+                frame::SETTING_MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&value) => {
+                    return Err(malformed("a setting of the largest frame is out of range"));
+                }
+                // What is sent uses no dynamic table, and frames of the least size that can be asked for.
+                _ => {}
+            }
+        }
+        frame::put(&mut self.out, frame::SETTINGS, frame::ACK, 0, &[]);
+        if self.stage != Stage::Greeting {
+            return Ok(None);
+        }
+        self.stage = Stage::Open;
+        Ok(Some(Event::Settled))
+    }
+
+    fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<Option<Event>, Broken> {
+        let more = frame::number(payload)
+            .filter(|_| payload.len() == 4)
+            .map(|more| i64::from(more & STREAM_MAX));
+        let more = more
+            .filter(|more| *more > 0)
+            .ok_or(malformed("a WINDOW_UPDATE frame is none"))?;
+        if head.stream != 0 && self.is_idle(head.stream) {
+            return Err(malformed(
+                "a WINDOW_UPDATE came on a stream that was never opened",
+            ));
+        }
+        let window = if head.stream == 0 {
+            &mut self.window
+        } else if let Some(place) = self.place(head.stream) {
+            &mut self.streams[place].window
+        } else {
+            return Ok(None);
+        };
+        *window += more;
+        if *window > frame::WINDOW_MAX {
+            return Err(malformed("a WINDOW_UPDATE makes a flow-control window too large"));
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,398 @@
+//! Drawings of the page. Curves are SVG that is stretched to the room there is; what is to be read (scales, names) is text beside it, so
+//! that it keeps its size on a phone. Positions go from 0 to 1, from the left and from the bottom.
+
+use std::fmt::Write as _;
+
+use super::escape;
+
+/// Side of the drawing in its own units.
+const SIDE: f64 = 1000.0;
+
+/// The values along one side of a drawing.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Debug)]
+struct Mark {
+    value: f64,
+    name: String,
+    /// Whether it may be left out where there is little room.
+    minor: bool,
+}
+
+/// Most marks of a linear scale.
+const MARKS_MAX: f64 = 5.0;
+
+impl Scale {
+    /// From 0 to at least `most`, in equal steps.
+    pub(super) fn linear(most: f64, name: impl Fn(f64) -> String) -> Self {
+        let step = step_for(most);
+        let high = (most / step).ceil().max(1.0) * step;
+        Self::marked(high, high, step, name)
+    }
+
+    /// From 0 to exactly `most`, in equal steps.
+    pub(super) fn exact(most: f64, name: impl Fn(f64) -> String) -> Self {
+        let high = most.max(f64::MIN_POSITIVE);
+        Self::marked(high, most, step_for(most), name)
+    }
+
+    fn marked(high: f64, last: f64, step: f64, name: impl Fn(f64) -> String) -> Self {
+        let count = (last / step + 1e-9).floor() as usize;
+        let marks = (0..=count).map(|at| Mark {
+            value: at as f64 * step,
+            name: name(at as f64 * step),
+            minor: at % 2 == 1,
+        });
+        Self {
+            low: 0.0,
+            high,
+            logarithmic: false,
+            marks: marks.collect(),
+        }
+    }
+
+    /// Powers of ten around all that lies between two values above 0; over less than two of them also what lies between.
+    pub(super) fn logarithmic(least: f64, most: f64, name: impl Fn(f64) -> String) -> Self {
+        let (least, most) = (least.max(1.0), most.max(least).max(1.0));
+        let steps: &[f64] = if most / least < 100.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let edges = (0..14).flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)));
+        let edges: Vec<f64> = edges.collect();
+        let first = edges
+            .partition_point(|edge| *edge <= least)
+            .clamp(1, edges.len() - 1)
+            - 1;
+        let last = edges
+            .partition_point(|edge| *edge < most)
+            .clamp(first + 1, edges.len() - 1);
+        let marks = edges[first..=last].iter().enumerate().map(|(at, &value)| Mark {
+            value,
+            name: name(value),
+            minor: (last - first) > 5 && at % 2 == 1,
+        });
+        Self {
+            low: edges[first],
+            high: edges[last],
+            logarithmic: true,
+            marks: marks.collect(),
+        }
+    }
+
+    /// Percentiles by their distance to 100 %, of so many samples: each further nine takes as much room as the one before.
+    pub(super) fn nines(samples: u64) -> Self {
+        let high = (samples.max(10) as f64).log10();
+        let all = [
+            (50.0, "50 %"),
+            (90.0, "90 %"),
+            (99.0, "99 %"),
+            (99.9, "99.9 %"),
+            (99.99, "99.99 %"),
+            (99.999, "99.999 %"),
+        ];
+        let marks = all.iter().enumerate().map(|(at, &(percent, name))| Mark {
+            value: nines(percent),
+            name: name.to_owned(),
+            minor: at >= 3 && at % 2 == 1,
+        });
+        Self {
+            low: 0.0,
+            high,
+            logarithmic: false,
+            marks: marks.filter(|mark| mark.value <= high).collect(),
+        }
+    }
+
+    /// Where a value lies, from 0 to 1.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let at = if self.logarithmic {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The value that lies there.
+    pub(super) fn value_at(&self, at: f64) -> f64 {
+        if self.logarithmic {
+            self.low * (self.high / self.low).powf(at)
+        } else {
+            self.low + (self.high - self.low) * at
+        }
+    }
+
+    /// The value at the upper end.
+    pub(super) fn high(&self) -> f64 {
+        self.high
+    }
+}
+
+/// How many nines a percentile has: 1 for 90, 2 for 99.
+pub(super) fn nines(percent: f64) -> f64 {
+    -(1.0 - percent / 100.0).log10()
+}
+
+/// The step of 1, 2 or 5 times a power of ten that makes few marks.
+fn step_for(most: f64) -> f64 {
+    let rough = (most / MARKS_MAX).max(1e-9);
+    let power = 10_f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power);
+    steps
+        .into_iter()
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(power * 10.0)
+}
+
+/// The lower left and the upper right of a box, in the values of the scales.
+pub(super) type Corners = ((f64, f64), (f64, f64));
+
+/// A drawing with its scales.
+#[derive(Debug)]
+pub(super) struct Drawing {
+    title: String,
+    /// What is in it, for those who cannot see it.
+    says: String,
+    x: Scale,
+    y: Scale,
+    low: bool,
+    legend: Vec<(&'static str, String)>,
+    layers: String,
+    hints: String,
+}
+
+impl Drawing {
+    pub(super) fn new(title: &str, says: &str, x: Scale, y: Scale) -> Self {
+        Self {
+            title: title.to_owned(),
+            says: says.to_owned(),
+            x,
+            y,
+            low: false,
+            legend: Vec::new(),
+            layers: String::new(),
+            hints: String::new(),
+        }
+    }
+
+    /// Half as high.
+    pub(super) fn low(mut self) -> Self {
+        self.low = true;
+        self
+    }
+
+    /// Names what a class of lines is.
+    pub(super) fn name(&mut self, class: &'static str, name: &str) {
+        self.legend.push((class, name.to_owned()));
+    }
+
+    /// A line through points; `None` interrupts it.
+    pub(super) fn line(&mut self, class: &str, points: &[Option<(f64, f64)>]) {
+        let mut path = String::new();
+        let mut pen_down = false;
+        for point in points {
+            match *point {
+                Some(point) => {
+                    let (x, y) = self.place(point);
+                    let _ = write!(path, "{}{x} {y}", if pen_down { 'L' } else { 'M' });
+                    // A point on its own is a dot.
+                    if !pen_down {
+                        path.push_str("h0");
+                    }
+                    pen_down = true;
+                }
+                None => pen_down = false,
+            }
+        }
+        let _ = write!(self.layers, "<path class=\"line {class}\" d=\"{path}\"/>");
+    }
+
+    /// The area between a line and the bottom.
+    pub(super) fn area(&mut self, class: &str, points: &[(f64, f64)]) {
+        let (Some(first), Some(last)) = (points.first(), points.last()) else {
+            return;
+        };
+        let (from, _) = self.place(*first);
+        let (to, _) = self.place(*last);
+        let mut path = format!("M{from} {SIDE}");
+        for point in points {
+            let (x, y) = self.place(*point);
+            let _ = write!(path, "L{x} {y}");
+        }
+        let _ = write!(
+            self.layers,
+            "<path class=\"area {class}\" d=\"{path}L{to} {SIDE}Z\"/>"
+        );
+    }
+
+    /// A line across at one height.
+    pub(super) fn level(&mut self, class: &str, value: f64) {
+        let (_, y) = self.place((0.0, value));
+        let _ = write!(self.layers, "<path class=\"level {class}\" d=\"M0 {y}H{SIDE}\"/>");
+    }
+
+    /// A dot.
+    pub(super) fn dot(&mut self, class: &str, point: (f64, f64)) {
+        let (x, y) = self.place(point);
+        let _ = write!(self.layers, "<path class=\"dot {class}\" d=\"M{x} {y}h0\"/>");
+    }
+
+    /// Filled boxes, each from a point at its lower left to one at its upper right.
+    pub(super) fn boxes(&mut self, class: &str, opacity: f64, boxes: &[Corners]) {
+        let mut path = String::new();
+        for &(from, to) in boxes {
+            let ((left, bottom), (right, top)) = (self.place(from), self.place(to));
+            let _ = write!(path, "M{left} {bottom}V{top}H{right}V{bottom}Z");
+        }
+        if !path.is_empty() {
+            let _ = write!(
+                self.layers,
+                "<path class=\"boxes {class}\" fill-opacity=\"{opacity:.2}\" d=\"{path}\"/>"
+            );
+        }
+    }
+
+    /// Shown when the pointer rests between two values.
+    pub(super) fn hint(&mut self, from: f64, to: f64, text: &str) {
+        let (left, right) = (tenth(self.x.at(from) * SIDE), tenth(self.x.at(to) * SIDE));
+        let width = tenth(right - left);
+        let text = escape(text);
+        let _ = write!(
+            self.hints,
+            "<rect x=\"{left}\" width=\"{width}\" height=\"{SIDE}\"><title>{text}</title></rect>"
+        );
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (tenth(self.x.at(x) * SIDE), tenth((1.0 - self.y.at(y)) * SIDE))
+    }
+
+    /// As HTML.
+    pub(super) fn write(&self) -> String {
+        let mut html = format!("<figure>\n<figcaption><span>{}</span>", escape(&self.title));
+        for (class, name) in &self.legend {
+            let _ = write!(html, "<span class=\"key {class}\">{}</span>", escape(name));
+        }
+        let class = if self.low { "plot low" } else { "plot" };
+        let _ = write!(
+            html,
+            "</figcaption>\n<div class=\"{class}\">\n<div class=\"y\" aria-hidden=\"true\">"
+        );
+        for mark in &self.y.marks {
+            let at = tenth(self.y.at(mark.value) * 100.0);
+            let minor = if mark.minor { " class=\"minor\"" } else { "" };
+            let _ = write!(
+                html,
+                "<span{minor} style=\"bottom:{at}%\">{}</span>",
+                escape(&mark.name)
+            );
+        }
+        let says = escape(&self.says);
+        let _ = write!(
+            html,
+            "</div>\n<svg viewBox=\"0 0 {SIDE} {SIDE}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{says}\">"
+        );
+        let mut grid = String::new();
+        for mark in &self.y.marks {
+            let _ = write!(grid, "M0 {}H{SIDE}", tenth((1.0 - self.y.at(mark.value)) * SIDE));
+        }
+        let _ = write!(html, "<path class=\"grid\" d=\"{grid}\"/>{}", self.layers);
+        let _ = write!(
+            html,
+            "<g class=\"hints\">{}</g></svg>\n<div class=\"x\" aria-hidden=\"true\">",
+            self.hints
+        );
+        for mark in &self.x.marks {
+            let at = tenth(self.x.at(mark.value) * 100.0);
+            let class = match (at, mark.minor) {
+                (at, _) if at < 4.0 => "first",
+                (at, _) if at > 96.0 => "last",
+                (_, true) => "minor",
+                _ => "",
+            };
+            let _ = write!(
+                html,
+                "<span class=\"{class}\" style=\"left:{at}%\">{}</span>",
+                escape(&mark.name)
+            );
+        }
+        html.push_str("</div>\n</div>\n</figure>\n");
+        html
+    }
+}
+
+/// Rounded to a tenth: finer than a pixel.
+fn tenth(value: f64) -> f64 {
+    // Adding 0 turns a negative zero, which would be written with its sign, into a plain one.
+    (value * 10.0).round() / 10.0 + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(scale: &Scale) -> Vec<f64> {
+        scale.marks.iter().map(|mark| mark.value).collect()
+    }
+
+    #[test]
+    fn scales_have_few_round_marks_around_what_they_show() {
+        let shown = |value: f64| format!("{value}");
+        for most in [0.0, 1e-6, 0.3, 7.0, 243_900.0, 1e12] {
+            let scale = Scale::linear(most, shown);
+            assert!(
+                scale.high() >= most && (2..=6).contains(&scale.marks.len()),
+                "{scale:?}"
+            );
+        }
+        assert_eq!(
+            marks(&Scale::linear(243_900.0, shown)),
+            [0.0, 50e3, 100e3, 150e3, 200e3, 250e3]
+        );
+        assert_eq!(marks(&Scale::exact(9.95, shown)), [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(
+            marks(&Scale::logarithmic(150e3, 2e9, shown)),
+            [1e5, 1e6, 1e7, 1e8, 1e9, 1e10]
+        );
+        assert_eq!(
+            marks(&Scale::logarithmic(150e3, 1e6, shown)),
+            [1e5, 2e5, 5e5, 1e6]
+        );
+        for (least, most) in [(0.0, 0.0), (5.0, 5.0), (1.0, 3.6e12), (1e300, 1e308)] {
+            let scale = Scale::logarithmic(least, most, shown);
+            assert!(scale.marks.len() >= 2 && scale.at(most).is_finite(), "{scale:?}");
+        }
+        assert_eq!(Scale::nines(2_370_000).marks.len(), 6);
+        assert_eq!(Scale::nines(0).marks.len(), 2);
+    }
+
+    #[test]
+    fn nothing_is_drawn_outside() {
+        let scale = Scale::linear(10.0, |value| format!("{value}"));
+        for value in [-5.0, 0.0, 10.0, 1e300, f64::INFINITY, f64::NAN] {
+            assert!((0.0..=1.0).contains(&scale.at(value)), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_interrupted_where_nothing_was_measured() {
+        let scale = || Scale::linear(10.0, |value| format!("{value}"));
+        let mut drawing = Drawing::new("", "", scale(), scale());
+        drawing.line(
+            "a",
+            &[Some((0.0, 0.0)), Some((5.0, 10.0)), None, Some((10.0, 5.0))],
+        );
+        assert_eq!(
+            drawing.layers,
+            "<path class=\"line a\" d=\"M0 1000h0L500 0M1000 500h0\"/>"
+        );
+    }
+}

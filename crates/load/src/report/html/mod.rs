@@ -1,0 +1,275 @@
+//! A report as one page for a browser: no script, no other file, nothing loaded from anywhere. It is read on a phone, in the dark and on
+//! paper too. Whatever comes from outside (URLs, names, the texts of errors) is escaped, and the page forbids scripts altogether.
+
+mod chart;
+mod figures;
+mod tables;
+mod terms;
+
+use std::fmt::Write as _;
+
+use super::{
+    Options, Report, course,
+    verdict::{Kind, Verdict},
+    words::{self, bytes, count, duration, percent, plain, rate},
+};
+
+/// Most characters that are shown of a text from outside.
+const TEXT_MAX: usize = 2_000;
+const STYLE: &str = include_str!("page.css");
+
+/// The page.
+pub fn write(report: &Report, options: &Options) -> String {
+    let name = escape(&name(report));
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{name}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+    );
+    page.push_str(&header(report));
+    page.push_str("<main>\n");
+    page.push_str(&verdict(report));
+    page.push_str(&tiles(report));
+    page.push_str(&figures::latency(report));
+    page.push_str(&tables::percentiles(report, options));
+    page.push_str("</div>\n");
+    page.push_str(&figures::over_time(report));
+    page.push_str(&tables::answers_and_errors(report));
+    page.push_str(&tables::run_and_machine(report));
+    page.push_str(&terms::write(report));
+    page.push_str("</main>\n");
+    page.push_str(&footer(report));
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+/// Text as it may stand in an element or an attribute.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in plain(text, TEXT_MAX).chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// What the run is called: its title, or its first URL.
+fn name(report: &Report) -> String {
+    let url = report.run.urls.first().map_or("load", String::as_str);
+    report.run.title.clone().unwrap_or_else(|| url.to_owned())
+}
+
+fn header(report: &Report) -> String {
+    let run = &report.run;
+    let mut html = format!("<header>\n<h1>{}</h1>\n", escape(&name(report)));
+    if let Some(url) = run.urls.first() {
+        let more = match run.urls.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {}", words::several(more as u64, "more URL")),
+        };
+        let _ = writeln!(
+            html,
+            "<p><code>{} {}</code>{more}</p>",
+            escape(&run.method),
+            escape(url)
+        );
+    }
+    let load = words::load(run);
+    let seconds = duration(report.seconds * 1e9);
+    let started = words::moment(run.started_unix_ms);
+    let _ = writeln!(html, "<p>{}; {seconds} from {started}.</p>", escape(&load));
+    if report.interrupted {
+        html += "<p><strong>The run was interrupted: these are the figures up to then.</strong></p>\n";
+    }
+    html + "</header>\n"
+}
+
+/// Whether the figures can be trusted, and why.
+fn verdict(report: &Report) -> String {
+    let verdict = Verdict::of(report);
+    let class = match verdict.kind {
+        Kind::Clean => "good",
+        Kind::Noisy => "doubt",
+        Kind::ClientBound | Kind::Errors => "bad",
+    };
+    let sentences = verdict.reasons.iter().chain(&verdict.notes);
+    let sentences: Vec<_> = sentences
+        .map(|sentence| format!("<li>{}</li>\n", escape(sentence)))
+        .collect();
+    let (kind, sentences) = (escape(verdict.kind.name()), sentences.concat());
+    format!("<div class=\"verdict {class}\"><strong>Verdict: {kind}</strong>\n<ul>\n{sentences}</ul></div>\n")
+}
+
+/// The figures to see first.
+fn tiles(report: &Report) -> String {
+    let mut tiles = vec![tile(
+        "Requests a second",
+        &rate(report.per_second),
+        &interval(report),
+    )];
+    if !report.latency_ns.is_empty() {
+        let at = |percent| duration(course::percentile(&report.latency_ns, percent) as f64);
+        tiles.push(tile("Half took at most", &at(50.0), "latency, 50 %"));
+        tiles.push(tile("99 of 100 took at most", &at(99.0), "latency, 99 %"));
+    }
+    let failed = count(report.failed());
+    let of = format!(
+        "{} of {}",
+        percent(report.failed(), report.asked()),
+        count(report.asked())
+    );
+    tiles.push(tile("Failed", &failed, &of));
+    if let Some(ns) = report.server_ns_per_answer() {
+        tiles.push(tile("Server CPU a request", &duration(ns), "all its processes"));
+    }
+    if let Some(ns) = report.generator_ns_per_answer() {
+        let of_threads = report.cpu_seconds / (report.seconds * report.run.threads.max(1) as f64) * 100.0;
+        tiles.push(tile(
+            "Generator CPU a request",
+            &duration(ns),
+            &format!("{of_threads:.0} % busy"),
+        ));
+    }
+    format!("<dl class=\"tiles\">\n{}</dl>\n", tiles.concat())
+}
+
+fn tile(name: &str, figure: &str, more: &str) -> String {
+    format!(
+        "<div><dt>{}</dt><dd class=\"figure\">{}</dd><dd class=\"more\">{}</dd></div>\n",
+        escape(name),
+        escape(figure),
+        escape(more)
+    )
+}
+
+fn interval(report: &Report) -> String {
+    report
+        .rate_interval()
+        .map_or("too short for an interval".into(), |interval| {
+            format!("95 % interval {} to {}", rate(interval.low), rate(interval.high))
+        })
+}
+
+fn footer(report: &Report) -> String {
+    let version = report
+        .environment
+        .as_ref()
+        .map_or("", |environment| &environment.version);
+    let sent = bytes(report.bytes_out as f64);
+    let received = bytes(report.bytes_in as f64);
+    format!(
+        "<footer>forebay load {}: {sent} sent, {received} received.</footer>\n",
+        escape(version)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{failure::Class, report::Failure, report::fixture::assert_golden};
+
+    /// The elements that are open at the end, after checking that each end tag closes the innermost one.
+    fn open_elements(html: &str) -> Vec<String> {
+        let mut open: Vec<String> = Vec::new();
+        let body = html.split_once("</head>").unwrap().1;
+        for tag in body.split('<').skip(1) {
+            let tag = tag.split_once('>').expect("every tag ends").0;
+            let name = tag
+                .split([' ', '/'])
+                .find(|part| !part.is_empty())
+                .unwrap_or_default();
+            if tag.starts_with('/') {
+                assert_eq!(
+                    open.pop().as_deref(),
+                    Some(name),
+                    "</{name}> closes something else"
+                );
+            } else if !tag.ends_with('/') && !matches!(name, "meta" | "br" | "!doctype") {
+                open.push(name.to_owned());
+            }
+        }
+        open
+    }
+
+    fn hostile() -> Report {
+        let evil = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{0}\u{1b}[31m";
+        let mut report = Report::example();
+        report.run.title = Some(evil.into());
+        report.run.urls = vec![format!("http://h/{evil}"), evil.into()];
+        report.run.method = evil.into();
+        report.run.server = Some(evil.into());
+        report.failures = vec![Failure {
+            class: Class::Mismatch,
+            count: 5,
+            example: Some(evil.repeat(500)),
+        }];
+        let environment = report.environment.as_mut().unwrap();
+        environment.cpu = Some(evil.into());
+        environment.version = evil.into();
+        environment.governor = Some(evil.into());
+        environment.kernel = Some(evil.into());
+        report
+    }
+
+    fn empty() -> Report {
+        let mut report = Report::example();
+        report.seconds = 0.0;
+        report.answers = 0;
+        report.sent = 0;
+        report.per_second = 0.0;
+        report.latency_ns.reset();
+        report.connecting_ns.reset();
+        report.statuses.clear();
+        report.failures.clear();
+        report.run.urls.clear();
+        report.timeline.slices.clear();
+        report.environment = None;
+        report.usage = None;
+        report
+    }
+
+    #[test]
+    fn pages_are_as_in_their_golden_files() {
+        assert_golden("closed.html", &write(&Report::example(), &Options::default()));
+        assert_golden("open.html", &write(&Report::example_open(), &Options::default()));
+    }
+
+    #[test]
+    fn what_comes_from_outside_stays_text() {
+        let page = write(&hostile(), &Options::default());
+        for forbidden in ["<script", "<img", "\u{0}", "\u{1b}"] {
+            assert!(!page.contains(forbidden), "{forbidden:?}");
+        }
+        assert!(page.contains("&lt;script&gt;alert(1)"));
+        assert!(page.len() < 400_000, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn every_element_is_closed_and_nothing_is_loaded() {
+        for report in [Report::example(), Report::example_open(), hostile(), empty()] {
+            let page = write(&report, &Options::default());
+            assert!(page.ends_with("</body>\n</html>\n"));
+            assert_eq!(
+                open_elements(page.trim_end().trim_end_matches("</html>")),
+                [""; 0]
+            );
+            for loads in ["src=", "href=", "url(", "@import", "<link"] {
+                assert!(
+                    !page.contains(loads) || loads == "src=" && page.contains("src=x onerror"),
+                    "{loads}"
+                );
+            }
+            assert!(
+                !page.contains("NaN") && !page.contains("inf "),
+                "a figure that is none"
+            );
+        }
+    }
+}

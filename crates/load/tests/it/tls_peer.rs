@@ -1,0 +1,375 @@
+//! Servers that speak TLS, well and badly, with certificates made for the test.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use forebay_load::{
+    Plan, Session,
+    engine::{Stretch, Until},
+    failure::Class,
+    plan::{Lane, Link, Load, Pace},
+    request::{Parts, Requests},
+    target::Address,
+    tls::{Negotiated, Options},
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    crypto::ring::default_provider,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::WebPkiClientVerifier,
+};
+
+/// Longer than any run of a test.
+pub(crate) const FOREVER: std::time::Duration = std::time::Duration::from_secs(60);
+
+pub(crate) type Stream = StreamOwned<ServerConnection, TcpStream>;
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Files of one test, gone with it.
+#[derive(Debug)]
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        let name = format!(
+            "forebay-load-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An authority that signs certificates.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    pub(crate) directory: Directory,
+    pub(crate) ca: PathBuf,
+}
+
+/// A certificate and its key.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
+    pub(crate) certificate_pem: String,
+    pub(crate) key_pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Authorities of one name would be taken for one another.
+        let name = format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed));
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let directory = Directory::new();
+        let ca = directory.write("ca.pem", &issuer.pem());
+        Self {
+            issuer,
+            directory,
+            ca,
+        }
+    }
+
+    pub(crate) fn identity(&self, name: &str, years: std::ops::Range<i32>) -> Identity {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(years.start, 1, 1);
+        params.not_after = rcgen::date_time_ymd(years.end, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Identity {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            certificate: certificate.der().clone(),
+            key,
+        }
+    }
+
+    /// One that any client of this authority trusts.
+    pub(crate) fn localhost(&self) -> Identity {
+        self.identity("localhost", 2020..4000)
+    }
+
+    pub(crate) fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        roots
+    }
+
+    /// Options that trust it.
+    pub(crate) fn trusted(&self) -> Options {
+        Options {
+            ca: Some(self.ca.clone()),
+            ..Options::default()
+        }
+    }
+}
+
+impl Identity {
+    pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.serialize_der()))
+    }
+
+    pub(crate) fn server(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ServerConfig {
+        ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.certificate.clone()], self.key())
+            .unwrap()
+    }
+
+    /// One that demands a certificate of the authority from its clients.
+    pub(crate) fn demanding_server(&self, authority: &Authority) -> ServerConfig {
+        let provider = Arc::new(default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(authority.roots()), provider.clone());
+        ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(vec![self.certificate.clone()], self.key())
+            .unwrap()
+    }
+}
+
+/// A server that hands each connection to a function, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Peer {
+    pub(crate) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, serve) = (stop.clone(), Arc::new(serve));
+        let acceptor = std::thread::spawn(move || {
+            let mut threads = Vec::new();
+            for socket in listener.incoming() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                let (serve, socket) = (serve.clone(), socket.unwrap());
+                threads.push(std::thread::spawn(move || serve(socket)));
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+        Self {
+            address,
+            stop,
+            acceptor: Some(acceptor),
+        }
+    }
+
+    /// One that speaks TLS; `serve` gets connections whose handshake is over.
+    pub(crate) fn tls(config: ServerConfig, serve: impl Fn(&mut Stream) + Send + Sync + 'static) -> Self {
+        let config = Arc::new(config);
+        Self::start(move |mut socket| {
+            socket.set_nodelay(true).unwrap();
+            let mut connection = ServerConnection::new(config.clone()).unwrap();
+            while connection.is_handshaking() {
+                if connection.complete_io(&mut socket).is_err() {
+                    // Reads on, or closing would take back the alert that says why.
+                    let _ = socket.shutdown(std::net::Shutdown::Write);
+                    let _ = std::io::copy(&mut socket, &mut std::io::sink());
+                    return;
+                }
+            }
+            serve(&mut StreamOwned::new(connection, socket));
+        })
+    }
+
+    pub(crate) fn lane(&self, link: Link, parts: &Parts) -> Lane {
+        Lane {
+            address: Address::Tcp(self.address),
+            link,
+            requests: Requests::Same(parts.message().unwrap()),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(self.address));
+        if let Some(acceptor) = self.acceptor.take() {
+            let ended = acceptor.join();
+            assert!(
+                ended.is_ok() || std::thread::panicking(),
+                "the server of the test has panicked"
+            );
+        }
+    }
+}
+
+/// Reads one request with its body: how many bytes the body has. `None`: the client has gone.
+pub(crate) fn read_request(stream: &mut impl Read) -> Option<usize> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if !matches!(stream.read(&mut byte), Ok(1)) {
+            return None;
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    assert!(
+        body.iter().enumerate().all(|(at, byte)| *byte == body_byte(at)),
+        "the body came as it was sent"
+    );
+    Some(length)
+}
+
+/// The bytes of bodies in these tests.
+pub(crate) fn body_byte(at: usize) -> u8 {
+    (at % 251) as u8
+}
+
+pub(crate) fn body(length: usize) -> Vec<u8> {
+    (0..length).map(body_byte).collect()
+}
+
+/// Answers all requests with a body of such a length, counting them.
+pub(crate) fn answer_all(
+    length: usize,
+    served: &Arc<AtomicU64>,
+) -> impl Fn(&mut Stream) + Send + Sync + 'static + use<> {
+    let served = served.clone();
+    let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").into_bytes();
+    answer.extend(body(length));
+    move |stream| {
+        while read_request(stream).is_some() {
+            served.fetch_add(1, Ordering::Relaxed);
+            if stream.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) fn get() -> Parts {
+    Parts {
+        method: "GET".into(),
+        path_and_query: "/".into(),
+        fields: vec![("host".into(), "localhost".into())],
+        body: Vec::new(),
+        keep_alive: true,
+    }
+}
+
+pub(crate) fn post(length: usize) -> Parts {
+    Parts {
+        method: "POST".into(),
+        body: body(length),
+        ..get()
+    }
+}
+
+/// A link with TLS to `localhost`.
+pub(crate) fn secure(options: &Options) -> Link {
+    Link {
+        tls: Some(options.load(false).unwrap().for_host("localhost").unwrap()),
+        ..Link::default()
+    }
+}
+
+pub(crate) fn plan(lane: Lane) -> Plan {
+    let mut plan = Plan::new(vec![lane]);
+    plan.timeout = FOREVER;
+    plan.connect_timeout = FOREVER;
+    plan
+}
+
+pub(crate) fn requests(requests: u64) -> Until {
+    Until {
+        duration: Some(FOREVER),
+        requests: Some(requests),
+        keep_going: false,
+    }
+}
+
+/// Runs a plan until the first failure, but for those that come at once.
+pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
+    plan.check(1, false).unwrap();
+    let mut session = Session::start(plan).unwrap();
+    let stop = session.stopper();
+    let until = Until {
+        duration: Some(FOREVER),
+        ..Until::default()
+    };
+    let mut measured = session.measure(load(1), until, &mut |stretch| {
+        if stretch.total.failures.total() > 0 {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    measured.absorb(&session.finish());
+    measured
+}
+
+pub(crate) fn load(connections: usize) -> Load {
+    Load {
+        connections,
+        pace: Pace::Closed,
+    }
+}
+
+/// Runs a plan once: what was measured, with what came in afterwards.
+pub(crate) fn run(plan: Plan, connections: usize, until: Until) -> (Stretch, Option<Negotiated>) {
+    plan.check(connections, false).unwrap();
+    let mut session = Session::start(plan).unwrap();
+    let mut measured = session.measure(load(connections), until, &mut |_| {});
+    let negotiated = session.negotiated().cloned();
+    measured.absorb(&session.finish());
+    (measured, negotiated)
+}
+
+/// What failed, by class.
+pub(crate) fn failures(stretch: &Stretch) -> Vec<(Class, u64)> {
+    stretch.total.failures.iter().collect()
+}
+
+/// The example of a class.
+pub(crate) fn example(stretch: &Stretch, class: Class) -> &str {
+    let found = stretch.examples.iter().find(|(known, _)| *known == class);
+    found.map_or_else(
+        || panic!("{class:?} has no example: {:?}", stretch.examples),
+        |(_, text)| text,
+    )
+}
