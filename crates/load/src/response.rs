@@ -484,7 +484,7 @@ impl KnownHead {
 
 /// Whether there is a byte that the value of a field cannot have. Looks at all of them, which is faster than to stop at the first.
 fn has_control(value: &[u8]) -> bool {
-    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') | (byte == 0x7f);
+    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
     value.iter().fold(false, |found, &byte| found | is_control(byte))
 }
 

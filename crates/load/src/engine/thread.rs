@@ -18,6 +18,7 @@ use rustix::{
 use super::{
     Command, Inbox, Notice,
     budget::Budget,
+    calls::{self, Call},
     clock::Clock,
     connection::{Connection, Phase, Sent},
     pacing::Pacer,
@@ -180,6 +181,7 @@ impl Thread {
         loop {
             let wait = self.wait();
             events.clear();
+            calls::count(Call::Wait);
             match epoll::wait(
                 &self.context.epoll,
                 rustix::buffer::spare_capacity(&mut events),
