@@ -138,11 +138,8 @@ fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
 fn several_requests_are_sent_in_turn() {
     let server = server();
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
-    let messages: Vec<_> = paths.iter().map(|path| parts(path).message().unwrap()).collect();
-    let requests_in_turn = Requests::Several {
-        messages: messages.into(),
-        order: Order::InTurn,
-    };
+    let messages = paths.map(|path| (parts(path).message().unwrap().into(), 1));
+    let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
     let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));

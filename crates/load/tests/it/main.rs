@@ -8,6 +8,7 @@ mod held;
 mod latency;
 mod open_load;
 mod peer;
+mod requests;
 mod rig;
 mod server;
 mod tls;

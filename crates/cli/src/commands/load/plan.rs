@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use forebay_load::{
     Plan, Url,
     engine::Until,
-    expect::{Body, Expect},
+    expect::{Check, Expect},
     plan::{Arrivals, Lane, Link, Load, Pace, PlanError},
     report::Run,
     request::{Parts, Requests},
@@ -351,18 +351,14 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
         expect.statuses.clone_from(&options.expect_status);
     }
     if let Some(text) = &options.expect_body {
-        expect.body = Some(match text.strip_prefix('~') {
-            Some(part) => Body::Contains(part.into()),
-            None => Body::Equals(text.clone().into_bytes()),
-        });
+        let check = Check::body(text);
+        let check = check.map_err(|error| UsageError(format!("--expect-body: {error}")))?;
+        expect.checks.push(check);
     }
     if let Some(text) = &options.expect_json {
-        let json = serde_json::from_str(text);
-        expect.body = Some(Body::Json(json.map_err(|error| {
-            UsageError(format!(
-                "--expect-json: found {text:?}, which is not JSON: {error}"
-            ))
-        })?));
+        let check = Check::json(text);
+        let check = check.map_err(|error| UsageError(format!("--expect-json: {error}")))?;
+        expect.checks.push(check);
     }
     Ok(expect)
 }
