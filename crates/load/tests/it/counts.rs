@@ -217,6 +217,21 @@ fn an_open_load_counts_as_exactly_as_a_closed_one() {
 }
 
 #[test]
+fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_connections_are_free() {
+    let server = server();
+    // Far more connections than are needed for twenty requests that are due in the same millisecond.
+    let load = Load {
+        connections: 64,
+        pace: Pace::Open {
+            per_second: 1_000_000.0,
+            arrivals: Arrivals::Uniform,
+        },
+    };
+    let measured = run(plan(server.address(), "/"), load, requests(20));
+    assert_eq!(agree(&measured, server).total.answered, 20);
+}
+
+#[test]
 fn more_threads_than_connections_do_no_harm() {
     let server = server();
     let mut plan = plan(server.address(), "/");

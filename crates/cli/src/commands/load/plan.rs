@@ -17,6 +17,7 @@ use forebay_load::{
 
 use super::{
     arguments::{ArrivalKind, Options},
+    searches,
     stages::Schedule,
 };
 use crate::failure::UsageError;
@@ -80,7 +81,8 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         |schedule| schedule.at(Duration::ZERO),
     );
     load.pace.check().map_err(refused)?;
-    let steps_max = options.old.steps.iter().copied().max();
+    let searched = searches::connections_max(options);
+    let steps_max = searched.or(options.old.steps.iter().copied().max());
     let connections_max = schedule
         .as_ref()
         .map(Schedule::connections_max)
@@ -148,18 +150,6 @@ fn unfinished(options: &Options) -> Result<(), UsageError> {
         (options.shuffle, "--shuffle"),
         (options.har.is_some(), "--har"),
         (options.requests.is_some(), "--requests"),
-        (options.html.is_some(), "--html"),
-        (
-            !options.assertions.is_empty() || options.junit.is_some(),
-            "--assert",
-        ),
-        (options.save.is_some(), "--save"),
-        (options.compare.is_some(), "--compare"),
-        (options.find_best, "--find-best"),
-        (options.find_rate, "--find-rate"),
-        (options.until_ci.is_some(), "--until-ci"),
-        (options.vs.is_some() || options.vs_cmd.is_some(), "--vs"),
-        (options.preset.is_some(), "--preset"),
         (options.old.raw_request.is_some(), "-r"),
         (options.old.user.is_some(), "-A"),
     ];
