@@ -1,7 +1,16 @@
 //! The load generator through its public API, against the server that comes with it and against peers that break every rule.
+
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod counts;
+mod faults;
+mod h2_peer;
+mod held;
+mod http2;
+mod latency;
+mod links;
+mod open_load;
+mod peer;
 mod requests;
 mod rig;
 mod server;
