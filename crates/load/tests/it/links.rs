@@ -64,11 +64,11 @@ fn proxy(server: std::net::SocketAddr) -> (Peer, Arc<AtomicU64>) {
     (peer, tunnels)
 }
 
-fn tunnel(authorization: Option<&str>) -> Option<Tunnel> {
-    Some(Tunnel {
+fn tunnel(authorization: Option<&str>) -> Tunnel {
+    Tunnel {
         authority: "localhost:443".into(),
         authorization: authorization.map(Into::into),
-    })
+    }
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn tls_goes_through_a_proxy_that_lets_it() {
     );
     let (proxy, tunnels) = proxy(server.address);
     let link = |authorization| Link {
-        tunnel: tunnel(authorization),
+        tunnel: Some(tunnel(authorization)),
         ..secure(&authority.trusted())
     };
     let (stretch, _) = run(
@@ -121,7 +121,7 @@ fn a_proxy_that_answers_something_else_is_a_failed_connection() {
             let _ = client.write_all(answer);
         });
         let link = Link {
-            tunnel: tunnel(None),
+            tunnel: Some(tunnel(None)),
             ..Link::default()
         };
         let stretch = run_until_failure(plan(proxy.lane(link, &get())));
