@@ -480,6 +480,14 @@ fn requests_come_from_templates_lists_recordings_scenarios_and_files() {
         "http://HOST:PORT/echo -F name=Rob -F file=@body --expect-body ~Rob -n 2 -c 1",
         2,
     );
+    load(
+        "http://HOST:PORT/echo -b hello --chunked --cookie a=1 --user ann:x --expect-body hello -n 1 -c 1",
+        1,
+    );
+    load(
+        "http://HOST:PORT/bytes/61 --expect-header content-length:61 --bind 127.0.0.1 --ipv4 -n 1 -c 1",
+        1,
+    );
     load("http://HOST:PORT/ --urls urls.txt -n 6 -c 1", 6);
     let told = load("http://HOST:PORT/ --har shop.har -n 2 -c 1", 2);
     assert!(
@@ -512,7 +520,7 @@ fn requests_come_from_templates_lists_recordings_scenarios_and_files() {
         ("/bytes/8", 2),
         ("/bytes/21", 2),
         ("/bytes/22", 2),
-        ("/echo", 6),
+        ("/echo", 7),
         ("/bytes/31", 2),
         ("/bytes/41", 2),
     ] {

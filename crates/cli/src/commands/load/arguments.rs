@@ -5,13 +5,13 @@
     reason = "the comments of options are read on a terminal, where backticks and brackets would be in the way"
 )]
 
-use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{ffi::OsString, net::IpAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use forebay_load::report::style::Style;
+use forebay_load::{report::style::Style, tls};
 
 use super::values::{self, Stage};
 
@@ -42,6 +42,12 @@ pub(crate) struct Options {
     /// A header of every request; may be repeated. Example: -H 'Accept: application/json'
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = values::header)]
     pub(crate) headers: Vec<(String, String)>,
+    /// Cookies of every request; may be repeated. Example: --cookie session=42
+    #[arg(long = "cookie", value_name = "NAME=VALUE")]
+    pub(crate) cookies: Vec<String>,
+    /// Who asks, with a password (Basic authentication). Example: --user ann:secret
+    #[arg(long, value_name = "USER:PASSWORD")]
+    pub(crate) user: Option<String>,
     /// The body of every request. Example: -b '{"id":1}'
     #[arg(short = 'b', long, value_name = "TEXT", conflicts_with_all = ["body_file", "form"])]
     pub(crate) body: Option<String>,
@@ -51,6 +57,9 @@ pub(crate) struct Options {
     /// A part of a form (multipart/form-data), `@` before a file's name; or the whole form as JSON. May be repeated. Example: -F name=Rob -F photo=@me.png
     #[arg(short = 'F', long, value_name = "NAME=VALUE")]
     pub(crate) form: Vec<String>,
+    /// Send the body in chunks, as a client does that does not know its length. Example: --body-file order.json --chunked
+    #[arg(long)]
+    pub(crate) chunked: bool,
     /// Fill in {{counter}}, {{uuid}}, {{random 1 100}} and, from a CSV file, {{csv.COLUMN}} in URL, headers and body.
     /// Example: --template 'http://localhost:8080/user/{{random 1 100}}'
     #[arg(long)]
@@ -103,6 +112,9 @@ pub(crate) struct Options {
     /// Close each connection after so many requests. Example: --requests-per-connection 100
     #[arg(long, value_name = "N", value_parser = values::some_count, conflicts_with = "no_keepalive")]
     pub(crate) requests_per_connection: Option<u64>,
+    /// End the run after so many failures. Example: --bail 100
+    #[arg(long, value_name = "COUNT", value_parser = values::some_count)]
+    pub(crate) bail: Option<u64>,
     /// Seed of everything random; 1 if not given. Example: --seed 7
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -122,6 +134,34 @@ pub(crate) struct Options {
     /// Take any certificate of the server. Example: --insecure
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// The lowest version of TLS. Example: --tls-min 1.3
+    #[arg(long, value_name = "1.2|1.3", value_parser = values::tls_version)]
+    pub(crate) tls_min: Option<tls::Version>,
+    /// The highest version of TLS. Example: --tls-max 1.2
+    #[arg(long, value_name = "1.2|1.3", value_parser = values::tls_version)]
+    pub(crate) tls_max: Option<tls::Version>,
+    /// Make a whole TLS handshake for every connection. Example: --no-keepalive --no-tls-resumption
+    #[arg(long)]
+    pub(crate) no_tls_resumption: bool,
+    /// The server's name for TLS, instead of the URL's host. Example: --server-name shop.example
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server_name: Option<String>,
+    /// Ask this HTTP proxy for a connection to the server (CONNECT). Example: --proxy ann:secret@localhost:3128
+    #[arg(
+        long,
+        value_name = "[USER:PASSWORD@]HOST:PORT",
+        conflicts_with = "unix_socket"
+    )]
+    pub(crate) proxy: Option<String>,
+    /// The local address of connections. Example: --bind 127.0.0.2
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "unix_socket")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Take the host's IPv4 address. Example: --ipv4
+    #[arg(long, conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Take the host's IPv6 address. Example: --ipv6
+    #[arg(long)]
+    pub(crate) ipv6: bool,
     /// Connect to a Unix socket instead of the URL's host. Example: --unix-socket web.sock
     #[arg(long, value_name = "FILE")]
     pub(crate) unix_socket: Option<PathBuf>,
@@ -132,6 +172,9 @@ pub(crate) struct Options {
     /// Statuses that count as right; 200-399 if not given. Example: --expect-status 2xx,304
     #[arg(long, value_name = "STATUSES", value_delimiter = ',', value_parser = values::statuses)]
     pub(crate) expect_status: Vec<RangeInclusive<u16>>,
+    /// A header that every answer must have, or its name alone; may be repeated. Example: --expect-header 'content-type: text/html'
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) expect_header: Vec<String>,
     /// What every body must be; after `~`, what must be in it. Also regex:EXPRESSION, length:BYTES and sha256:HEX. Example:
     /// --expect-body '~hello'
     #[arg(long, value_name = "TEXT", conflicts_with = "expect_json")]

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context as _;
 use forebay_load::{
     Url,
-    plan::{Lane, Link},
+    plan::{Lane, Link, Tunnel},
     request::{
         BodyError, Csv, Grammar, Order, Parts, RequestError, Requests, Scenario, Targets, multipart,
         read_har, split_url,
@@ -177,11 +177,21 @@ fn base(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Parts> {
     if let Some(content_type) = content_type {
         parts.set_field("content-type", &content_type);
     }
-    if let Some(user) = &options.old.user {
+    if let Some(user) = &options.user {
         parts.basic_auth(user).map_err(add)?;
+    }
+    for cookie in &options.cookies {
+        parts.add_cookie(cookie).map_err(add)?;
     }
     for (name, value) in &options.headers {
         parts.add_field(&format!("{name}: {value}")).map_err(add)?;
+    }
+    if options.chunked {
+        if !with_body || options.template || options.old.ids {
+            let text = "--chunked needs a body that is always the same";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        parts.chunk_body();
     }
     Ok(parts)
 }
@@ -304,18 +314,56 @@ fn raw(text: &str, base: Parts) -> Result<Parts, RequestError> {
 }
 
 fn lane(options: &Options, url: &Url, requests: Requests, around: &Surroundings<'_>) -> anyhow::Result<Lane> {
-    let address = match &options.unix_socket {
-        Some(file) => Address::Unix(file.clone()),
-        None => {
-            let found = (around.resolve)(url);
-            Address::Tcp(found.with_context(|| format!("cannot find the address of {}", url.host))?)
+    let resolve = |url: &Url| {
+        let found = (around.resolve)(url);
+        found.with_context(|| format!("cannot find the address of {}", url.host))
+    };
+    let mut link = link(options, url)?;
+    let address = match (&options.unix_socket, &options.proxy) {
+        (Some(file), _) => Address::Unix(file.clone()),
+        (None, Some(proxy)) => {
+            let (proxy, tunnel) = tunnel(proxy, url)?;
+            link.tunnel = Some(tunnel);
+            Address::Tcp(resolve(&proxy)?)
         }
+        (None, None) => Address::Tcp(resolve(url)?),
     };
     Ok(Lane {
         address,
-        link: link(options, url)?,
+        link,
         requests,
     })
+}
+
+/// A proxy, and what it is asked for.
+fn tunnel(text: &str, url: &Url) -> Result<(Url, Tunnel), UsageError> {
+    let text = text.strip_prefix("http://").unwrap_or(text);
+    let (user, host) = match text.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, text),
+    };
+    let proxy = Url::parse(host).map_err(|error| UsageError(format!("--proxy: {}", usage(&error))))?;
+    if proxy.tls {
+        return Err(UsageError(format!(
+            "--proxy: found {text:?}, expected HOST:PORT of a proxy without TLS"
+        )));
+    }
+    let mut parts = Parts::get(&proxy);
+    parts.fields.clear();
+    if let Some(user) = user {
+        let added = parts.proxy_auth(user);
+        added.map_err(|error| UsageError(format!("--proxy: {}", usage(&error))))?;
+    }
+    let host = if url.host.contains(':') {
+        format!("[{}]", url.host)
+    } else {
+        url.host.clone()
+    };
+    let tunnel = Tunnel {
+        authority: format!("{host}:{}", url.port),
+        authorization: parts.fields.pop().map(|(_, value)| value),
+    };
+    Ok((proxy, tunnel))
 }
 
 /// TLS and HTTP/2, where they are asked for.
@@ -326,8 +374,10 @@ fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
             certificate: options.cert.clone(),
             key: options.key.clone(),
             insecure: options.insecure,
-            server_name: options.old.server_name.clone(),
-            ..tls::Options::default()
+            server_name: options.server_name.clone(),
+            min: options.tls_min.unwrap_or(tls::Version::Tls12),
+            max: options.tls_max.unwrap_or(tls::Version::Tls13),
+            resumption: !options.no_tls_resumption,
         };
         let config = files.load(options.http2).map_err(|error| usage(&error))?;
         Some(config.for_host(&url.host).map_err(|error| usage(&error))?)
@@ -339,6 +389,7 @@ fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
     Ok(Link {
         tls,
         http2: options.http2,
+        bind: options.bind,
         ..Link::default()
     })
 }

@@ -16,6 +16,8 @@ mod lanes;
 mod live;
 mod outputs;
 mod plan;
+#[cfg(test)]
+mod reference;
 mod run;
 mod searches;
 mod serve;

@@ -6,7 +6,7 @@ use std::{io, net::SocketAddr, path::Path, time::Duration};
 use forebay_load::{
     Plan, Url,
     engine::Until,
-    expect::{Check, Expect},
+    expect::{Check, Expect, FirstLength},
     plan::{Arrivals, Load, Pace, PlanError},
     report::Run,
     target::Address,
@@ -234,6 +234,14 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
         let check = Check::json(text);
         let check = check.map_err(|error| UsageError(format!("--expect-json: {error}")))?;
         expect.checks.push(check);
+    }
+    for text in &options.expect_header {
+        let check = Check::field(text);
+        let check = check.map_err(|error| UsageError(format!("--expect-header: {error}")))?;
+        expect.checks.push(check);
+    }
+    if options.old.same_length {
+        expect.checks.push(Check::LengthOfFirst(FirstLength::default()));
     }
     Ok(expect)
 }

@@ -44,10 +44,15 @@ const PLACEHOLDER: &str = "http://127.0.0.1:1";
 /// Does what the options say, and prints the result.
 pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let family = match (options.ipv4, options.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    };
     let standard_input = RefCell::new(None);
     let around = Surroundings {
         cores,
-        resolve: &|url: &Url| url.resolve(Family::Any),
+        resolve: &|url: &Url| url.resolve(family),
         read: &|file| {
             if file.as_os_str() != "-" {
                 return read(file);
@@ -331,7 +336,7 @@ impl<'a> Watcher<'a> {
         Self {
             job,
             load,
-            failures_max: options.old.failures_max.unwrap_or(u64::MAX),
+            failures_max: options.bail.unwrap_or(u64::MAX),
             stall: (until.duration.is_none() && until.requests.is_some()).then_some(patience),
             live: Live::new(options.quiet, "measuring", until, hint),
             begun,

@@ -2,6 +2,8 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use forebay_load::tls;
+
 /// Longest duration that is accepted: a year. It keeps sums of durations far from where they would overflow.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Most stages of one run.
@@ -140,6 +142,11 @@ pub(crate) fn percentile(text: &str) -> Result<f64, String> {
             "found {text:?}, expected percentiles above 0 up to 100 such as 50,90,99.9"
         )),
     }
+}
+
+/// Reads a version of TLS.
+pub(crate) fn tls_version(text: &str) -> Result<tls::Version, String> {
+    tls::Version::parse(text).ok_or_else(|| format!("found {text:?}, expected 1.2 or 1.3"))
 }
 
 /// A part of a run with a load of its own.

@@ -112,6 +112,16 @@ fn what_answers_must_be_is_read() {
 }
 
 #[test]
+fn a_proxy_is_connected_to_and_asked_for_the_server() {
+    let job = job_of("http://localhost:8080/x --proxy me:secret@local:3128").unwrap();
+    let lane = &job.plan.lanes[0];
+    assert_eq!(lane.address.to_string(), "127.0.0.1:3128");
+    let tunnel = lane.link.tunnel.as_ref().unwrap();
+    assert_eq!(tunnel.authorization.as_deref(), Some("Basic bWU6c2VjcmV0"));
+    assert_eq!(tunnel.authority, "localhost:8080");
+}
+
+#[test]
 fn impossible_options_are_refused_with_the_reason() {
     for (line, complaint) in [
         ("", "a URL is missing"),
@@ -143,6 +153,16 @@ fn impossible_options_are_refused_with_the_reason() {
         ("local --arrivals poisson", "--rate"),
         ("local --find-rate", "--slo"),
         ("local --on-port", "CMD"),
+        ("local --proxy https://local:1", "without TLS"),
+        ("local --proxy user@local:1", "no colon"),
+        ("local --bind here", "invalid IP address"),
+        ("local --tls-min 1.1", "expected 1.2 or 1.3"),
+        ("local --chunked", "--chunked needs a body"),
+        ("local --cookie session", "is not a cookie"),
+        ("local --user ann", "has no colon"),
+        ("local --ipv4 --ipv6", "cannot be used with"),
+        ("local --cert a", "--key"),
+        ("local --cacert a.pem", "certificates need https"),
     ] {
         match job_of(line) {
             Err(wrong) => assert!(wrong.contains(complaint), "{line}: {wrong}"),

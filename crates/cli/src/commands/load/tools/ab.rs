@@ -17,6 +17,7 @@ pub(super) const TABLE: Table = Table {
         options.count = Some(1);
         options.threads = Some(1);
         options.no_keepalive = true;
+        options.old.same_length = true;
         // It asks no server for its name.
         options.insecure = true;
         options.timeout = Some(std::time::Duration::from_secs(30));
@@ -105,11 +106,7 @@ pub(super) const TABLE: Table = Table {
             "NAME=VALUE",
             "A cookie; may be repeated.",
             |options, text| {
-                let known = options.headers.iter_mut().find(|(name, _)| name == "Cookie");
-                match known {
-                    Some((_, cookies)) => *cookies = format!("{cookies}; {text}"),
-                    None => options.headers.push(("Cookie".to_owned(), text.to_owned())),
-                }
+                options.cookies.push(text.to_owned());
                 Ok(())
             },
         ),
@@ -118,7 +115,7 @@ pub(super) const TABLE: Table = Table {
             "USER:PASSWORD",
             "Basic authentication.",
             |options, text| {
-                options.old.user = Some(text.to_owned());
+                options.user = Some(text.to_owned());
                 Ok(())
             },
         ),
@@ -127,8 +124,11 @@ pub(super) const TABLE: Table = Table {
         }),
         Flag::switch(
             &["-l"],
-            "Print no length of the document. Bodies may differ in length here anyway.",
-            |options| options.old.more.push(Extra::AnyLength),
+            "Bodies may differ in length; without it those not as long as the first count as failed.",
+            |options| {
+                options.old.same_length = false;
+                options.old.more.push(Extra::AnyLength);
+            },
         ),
         Flag::switch(&["-r"], "Go on after socket errors. It always does here.", |_| {}),
         Flag::switch(&["-d"], "No percentages.", |options| {
@@ -174,7 +174,7 @@ pub(super) const TABLE: Table = Table {
         ),
         Flag::refused(
             &["-X", "-P"],
-            "there is no way through a proxy: it would be what is measured",
+            "requests are not handed to a proxy; `forebay load URL --proxy HOST:PORT` goes through one",
         ),
         Flag::refused(&["-b"], "the system sizes its own socket buffers"),
         Flag::refused(&["-B"], "the system chooses the local address"),

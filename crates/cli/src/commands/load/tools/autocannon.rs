@@ -170,7 +170,7 @@ pub(super) const TABLE: Table = Table {
             "COUNT",
             "End after so many failures.",
             |options, text| {
-                options.old.failures_max = Some(some_count(text)?);
+                options.bail = Some(some_count(text)?);
                 Ok(())
             },
         ),
@@ -240,7 +240,7 @@ pub(super) const TABLE: Table = Table {
             "NAME",
             "The server's name for TLS.",
             |options, text| {
-                options.old.server_name = Some(text.to_owned());
+                options.server_name = Some(text.to_owned());
                 Ok(())
             },
         ),

@@ -6,7 +6,7 @@ mod autocannon;
 mod go_wrk;
 mod hose;
 mod jmeter;
-mod words;
+pub(super) mod words;
 mod wrk;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -18,9 +18,8 @@ use super::arguments::Options;
 
 /// What only command lines of other tools can ask for.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Extras {
-    /// Failures after which the run ends.
-    pub(crate) failures_max: Option<u64>,
     /// Numbers of connections to measure one after the other.
     pub(crate) steps: Vec<usize>,
     /// Requests of each connection.
@@ -39,10 +38,8 @@ pub(crate) struct Extras {
     pub(crate) ids: bool,
     /// A whole request as it goes over the wire.
     pub(crate) raw_request: Option<PathBuf>,
-    /// `user:password` for Basic authentication.
-    pub(crate) user: Option<String>,
-    /// The name for TLS, if not the URL's host.
-    pub(crate) server_name: Option<String>,
+    /// Whether a body that is not as long as the first counts as failed.
+    pub(crate) same_length: bool,
     /// What to tell on standard error before the run.
     pub(crate) notes: Vec<String>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Table {
     /// How flags are written.
     pub(super) grammar: Grammar,
     /// What follows the flags.
-    pub(super) operands: &'static str,
+    pub(crate) operands: &'static str,
     /// What the tool does when no flag says otherwise.
     pub(super) defaults: fn(&mut Options),
     /// Its flags.
@@ -240,19 +240,26 @@ fn find<'a>(table: &'a Table, name: &str) -> Result<&'a Flag, String> {
 /// The tool's help.
 pub(super) fn help(name: &str, table: &Table) -> String {
     let mut text = format!("Usage: forebay load {name} [flags] {}\n\n", table.operands);
-    for flag in table.flags {
-        let what = match flag.effect {
-            Effect::Sets(help, _) | Effect::Switches(help, _) => help.to_owned(),
-            Effect::Refused(why) => format!("Refused: {why}."),
-            Effect::Help => "Print this.".to_owned(),
-        };
-        let _ = writeln!(text, "  {:<34} {what}", spelt(flag));
+    for (flag, meaning) in meanings(table) {
+        let _ = writeln!(text, "  {flag:<34} {meaning}");
     }
     text
 }
 
+/// Each flag, and what it does.
+pub(crate) fn meanings(table: &Table) -> impl Iterator<Item = (String, String)> {
+    table.flags.iter().map(|flag| {
+        let meaning = match flag.effect {
+            Effect::Sets(help, _) | Effect::Switches(help, _) => help.to_owned(),
+            Effect::Refused(why) => format!("Refused: {why}."),
+            Effect::Help => "Print this list.".to_owned(),
+        };
+        (spelt(flag), meaning)
+    })
+}
+
 /// Its names, and its value's.
-pub(super) fn spelt(flag: &Flag) -> String {
+fn spelt(flag: &Flag) -> String {
     let names = flag.names.join(", ");
     match flag.value {
         Some(value) => format!("{names} {value}"),
