@@ -13,6 +13,8 @@ use crate::{
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const CONFIGURATION: u8 = 3;
+/// `load` has run to its end, and its result does not do.
+const ASSERTION: u8 = 3;
 const UNREACHABLE: u8 = 4;
 
 /// The command line asks for something that the configuration does not have.
@@ -45,6 +47,8 @@ fn code(error: &anyhow::Error) -> u8 {
         USAGE
     } else if error.is::<ConfigError>() {
         CONFIGURATION
+    } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
+        ASSERTION
     } else {
         match error.downcast_ref() {
             Some(ControlError::Refused { .. }) | None => FAILED,

@@ -252,15 +252,9 @@ impl Lane {
     }
 
     fn check_http2(&self) -> Result<(), PlanError> {
-        let messages = match &self.requests {
-            Requests::Same(message) => std::slice::from_ref(message),
-            Requests::Several { messages, .. } => messages,
-        };
         let mut coder = h2::Coder::new(self.link.tls.is_some());
-        for message in messages {
-            coder
-                .code(&message.bytes)
-                .map_err(|why| PlanError::Http2 { why })?;
+        for sample in self.requests.samples() {
+            coder.code(&sample).map_err(|why| PlanError::Http2 { why })?;
         }
         Ok(())
     }

@@ -350,6 +350,167 @@ fn a_command_that_does_not_serve_is_told_so() {
     assert!(ended.err.contains("something listens on"), "{ended:?}");
 }
 
+/// `forebay load serve` on a free port.
+fn calibration() -> Serving {
+    let folder = Folder::new();
+    Serving::spawn(folder.path(), forebay(folder.path(), &["load", "serve"]))
+}
+
+#[test]
+fn the_server_of_load_counts_what_the_report_counts() {
+    let folder = Folder::new();
+    let mut serving = calibration();
+    let url = format!("http://{}/bytes/100", serving.address());
+    let ended = run(
+        folder.path(),
+        &[
+            "load", &url, "-n", "5k", "-c", "16", "-t", "2", "--json", "--quiet",
+        ],
+    );
+    assert_eq!(json(&ended)["requests"]["total"], 5000, "{ended:?}");
+    serving.process().signal(Signal::INT);
+    assert_eq!(serving.wait().code(), Some(0));
+    let printed = serving.printed();
+    let counted: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    assert_eq!(counted["paths"]["/bytes/100"]["answered"], 5000, "{printed}");
+}
+
+#[test]
+fn a_server_for_calibration_serves_this_machine_only() {
+    let folder = Folder::new();
+    for address in ["0.0.0.0:0", "192.0.2.1:80", "nowhere"] {
+        let ended = run(folder.path(), &["load", "serve", "--listen", address]);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{address}: {ended:?}");
+    }
+}
+
+#[test]
+fn searches_print_what_they_found_and_what_they_tried() {
+    let folder = Folder::new();
+    let serving = calibration();
+    let url = format!("http://{}/", serving.address());
+    let load = |words: &[&str]| {
+        let ended = run(
+            folder.path(),
+            &[&["load", &url, "--json", "--quiet"], words].concat(),
+        );
+        assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
+        json(&ended)
+    };
+    let best = load(&["--find-best", "-c", "4", "-d", "0.05"]);
+    let chosen = best["find_best"]["connections"].as_u64().unwrap();
+    assert!((1..=4).contains(&chosen), "{best}");
+    assert!(
+        best["find_best"]["curve"].as_array().unwrap().len() >= 3,
+        "{best}"
+    );
+    let same = load(&["--vs", &url, "-d", "6", "-c", "2", "--warmup", "0"]);
+    assert_eq!(same["versus"]["urls"], serde_json::json!([url, url]));
+    assert!(
+        same["versus"]["per_second"]["value"].as_f64().unwrap() > 0.0,
+        "{same}"
+    );
+    assert!(same["versus"]["self"]["value"].as_f64().unwrap() > 0.0, "{same}");
+    let ladder = load(&["--preset", "tfb", "-d", "0.05"]);
+    assert_eq!(ladder["rungs"].as_array().unwrap().len(), 6, "{ladder}");
+    let narrow = load(&["--until-ci", "90%", "-d", "5", "-c", "2", "--warmup", "0"]);
+    assert!(narrow["requests"]["total"].as_u64().unwrap() > 0, "{narrow}");
+}
+
+#[test]
+fn a_search_for_the_rate_can_be_interrupted() {
+    let folder = Folder::new();
+    let serving = calibration();
+    let url = format!("http://{}/", serving.address());
+    let words = [
+        "load",
+        &url,
+        "--json",
+        "--find-rate",
+        "--slo",
+        "p50<1min,errors<50%",
+        "-d",
+        "0.05",
+        "-c",
+        "1",
+    ];
+    let mut running = Running::start(&folder, &words);
+    running.wait_until_told("asked");
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let found = json(&ended);
+    assert_eq!(found["interrupted"], true, "{ended:?}");
+    assert_eq!(found["find_rate"]["tried"][0]["rate"], 500.0, "{ended:?}");
+}
+
+#[test]
+fn assertions_that_do_not_hold_end_with_3() {
+    let folder = Folder::new();
+    let serving = calibration();
+    let url = format!("http://{}/", serving.address());
+    let load = |words: &[&str]| {
+        let mut command = forebay(
+            folder.path(),
+            &[&["load", &url, "-n", "2k", "-c", "2", "--quiet"], words].concat(),
+        );
+        crate::run::ended(
+            &command
+                .env("GITHUB_STEP_SUMMARY", folder.path().join("page.md"))
+                .output()
+                .unwrap(),
+        )
+    };
+    let held = load(&[
+        "--assert",
+        "errors<1%,p50<1min",
+        "--save",
+        "saved.json",
+        "--junit",
+        "held.xml",
+    ]);
+    assert_eq!(held.code, 0, "{held:?}");
+    assert!(held.err.contains("errors<1% holds"), "{held:?}");
+    assert!(folder.read("held.xml").unwrap().contains("failures=\"0\""));
+    let broken = load(&[
+        "--assert",
+        "p50<1ns",
+        "--assert",
+        "errors<1%",
+        "--junit",
+        "broken.xml",
+        "--compare",
+        "saved.json",
+    ]);
+    assert_eq!(broken.code, 3, "{broken:?}");
+    assert!(broken.err.contains("p50<1ns does not hold"), "{broken:?}");
+    assert!(
+        broken.err.contains("1 of 2 assertions did not hold"),
+        "{broken:?}"
+    );
+    assert!(broken.err.contains("compared with the saved run"), "{broken:?}");
+    assert!(folder.read("broken.xml").unwrap().contains("failures=\"1\""));
+    assert!(folder.read("page.md").unwrap().contains("p50"));
+    for words in [
+        &["--assert", "p50"][..],
+        &["--assert", "regression<5%"],
+        &["--compare", "none.json"],
+        &["--junit", "x"],
+    ] {
+        assert_eq!(load(words).code, 2, "{words:?}");
+    }
+    for words in [
+        &["--find-rate", "--slo", "rps>5"][..],
+        &["--find-best", "--html", "x"],
+    ] {
+        assert_eq!(
+            run(folder.path(), &[&["load", &url], words].concat()).code,
+            2,
+            "{words:?}"
+        );
+    }
+}
+
 #[test]
 fn other_tools_flags_are_listed() {
     let folder = Folder::new();

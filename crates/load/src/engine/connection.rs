@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::transport::Transport;
-use crate::{h2, response::Reader};
+use crate::{h2, request::User, response::Reader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -52,10 +52,12 @@ pub(super) struct Connection {
     pub(super) next_due: u64,
     /// Whether it is on the list of those that wait for a request.
     pub(super) waits: bool,
+    /// Who sends on it, when requests depend on answers.
+    pub(super) user: Option<Box<User>>,
 }
 
 impl Connection {
-    pub(super) fn new(index: usize, lane: usize, keeps: bool) -> Self {
+    pub(super) fn new(index: usize, lane: usize, keeps: bool, user: Option<Box<User>>) -> Self {
         Self {
             index,
             lane,
@@ -72,6 +74,14 @@ impl Connection {
             failed_attempts: 0,
             next_due: 0,
             waits: false,
+            user,
+        }
+    }
+
+    /// What was sent on it will not be answered.
+    pub(super) fn lose(&mut self) {
+        if let Some(user) = &mut self.user {
+            user.lost();
         }
     }
 

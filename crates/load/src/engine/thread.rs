@@ -25,10 +25,11 @@ use super::{
     window::{WINDOW_NS, Window},
 };
 use crate::{
+    expect::Seen,
     failure::Class,
     h2,
     plan::{Load, Pace, Plan},
-    request::Source,
+    request::{Seat, Source, Turn},
     response::{Answer, KnownHead, Read},
 };
 
@@ -90,7 +91,17 @@ struct Context {
     negotiated_told: bool,
     next_sweep: u64,
     sweep_every: u64,
-    keeps: bool,
+    looks: Looks,
+}
+
+/// How much of an answer is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    Status,
+    /// The length of its body, too.
+    Length,
+    /// All of it, so that heads and bodies are kept.
+    All,
 }
 
 /// What became of a connection after it was looked at.
@@ -126,8 +137,17 @@ impl Thread {
             epoll::EventData::new_u64(BELL),
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
-        let source = |lane: &crate::plan::Lane| Source::new(&lane.requests, plan.pipeline, plan.seed, index);
-        let sources = plan.lanes.iter().map(source).collect();
+        let source = |(lane, carried): (usize, &crate::plan::Lane)| {
+            let seat = Seat {
+                thread: index,
+                threads: plan.threads,
+                lane,
+                lanes: plan.lanes.len(),
+            };
+            Source::new(&carried.requests, plan.pipeline, plan.seed, seat)
+        };
+        let sources: Vec<_> = plan.lanes.iter().enumerate().map(source).collect();
+        let acts = sources.iter().any(Source::has_users);
         let known = plan.lanes.iter().map(|_| KnownHead::default()).collect();
         let coders = plan
             .lanes
@@ -163,7 +183,12 @@ impl Thread {
             negotiated_told: false,
             next_sweep: now,
             sweep_every: (shortest.as_nanos() as u64 / 20).clamp(1_000_000, 100_000_000),
-            keeps: plan.expect.looks_into_bodies(),
+            looks: match (&plan.expect, acts) {
+                (_, true) => Looks::All,
+                (expect, _) if expect.keeps() => Looks::All,
+                (expect, _) if expect.looks() => Looks::Length,
+                _ => Looks::Status,
+            },
             plan,
         };
         Ok(Self {
@@ -292,8 +317,9 @@ impl Thread {
         while self.connections.len() < self.context.active {
             let index = self.connections.len();
             let lane = (index * threads + self.context.index) % self.context.plan.lanes.len();
+            let user = self.context.sources[lane].user(index);
             self.connections
-                .push(Connection::new(index, lane, self.context.keeps));
+                .push(Connection::new(index, lane, self.context.keeps(), user));
         }
         if let Pace::PerConnection { per_second } = load.pace
             && before.pace != load.pace
@@ -357,7 +383,7 @@ impl Thread {
         let moved = hung_up || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::OUT);
         if connection.phase == Phase::Connecting && moved {
             let now = self.context.clock.now();
-            after = self.context.connected(connection, now);
+            after = self.context.connected(connection, hung_up, now);
             if after == After::Goes {
                 after = self.context.fill(connection, now);
             }
@@ -399,23 +425,20 @@ impl Thread {
             return;
         };
         let dropped = pacer.advance(now);
-        if self.context.budget.is_spent() {
-            // All that were asked for are sent; what is due beyond them is nobody's.
-            pacer.backlog.clear();
-            return;
-        }
-        if dropped > 0 {
+        if dropped > 0 && !self.context.budget.is_spent() {
             self.context.window.failures.add(Class::Dropped, dropped);
             self.context.example(Class::Dropped, || {
                 "more requests were due and waiting than are kept".into()
             });
         }
-        while self
-            .context
-            .pacer
-            .as_ref()
-            .is_some_and(|pacer| !pacer.backlog.is_empty())
+        while let Some(pacer) = &mut self.context.pacer
+            && !pacer.backlog.is_empty()
         {
+            if self.context.budget.is_spent() {
+                // All that were asked for are sent; what is due beyond them is nobody's.
+                pacer.backlog.clear();
+                return;
+            }
             let Some(index) = self.context.waiting.pop_front() else {
                 return;
             };
@@ -482,17 +505,23 @@ impl Thread {
 }
 
 impl Context {
+    /// Whether heads and bodies of answers are kept.
+    fn keeps(&self) -> bool {
+        self.looks == Looks::All
+    }
+
     /// Begins an attempt to connect.
     fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
         connection.phase = Phase::Connecting;
-        let (transport, goes_on) = match Transport::connect(&self.plan.lanes[connection.lane]) {
-            Ok(connecting) => connecting,
-            Err(error) => {
-                let fault = Fault::from(error);
-                return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
-            }
-        };
+        let (transport, goes_on) =
+            match Transport::connect(&self.plan.lanes[connection.lane], self.plan.keep_alive) {
+                Ok(connecting) => connecting,
+                Err(error) => {
+                    let fault = Fault::from(error);
+                    return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
+                }
+            };
         let data = epoll::EventData::new_u64(connection.index as u64);
         if let Err(error) = epoll::add(&self.epoll, transport.as_fd(), data, watched()) {
             return self.connect_failed(
@@ -503,20 +532,20 @@ impl Context {
         }
         connection.transport = Some(transport);
         if goes_on {
-            self.connected(connection, now)
+            self.connected(connection, false, now)
         } else {
             After::Goes
         }
     }
 
-    /// An attempt to connect can go on, or has ended.
-    fn connected(&mut self, connection: &mut Connection, now: u64) -> After {
+    /// An attempt to connect can go on, or has ended; `hung_up`: perhaps badly.
+    fn connected(&mut self, connection: &mut Connection, hung_up: bool, now: u64) -> After {
         let transport = connection
             .transport
             .as_mut()
             .expect("a connection that is being made has a socket");
         let link = &self.plan.lanes[connection.lane].link;
-        match transport.progress(link) {
+        match transport.progress(link, hung_up) {
             Ok(false) => After::Goes,
             Ok(true) if link.http2 => self.greet(connection),
             Ok(true) => {
@@ -578,6 +607,16 @@ impl Context {
             let left = self.plan.requests_per_connection - connection.carried;
             room = room.min(left as usize);
         }
+        if let Some(user) = &mut connection.user {
+            match user.turn(now, !connection.in_flight.is_empty()) {
+                Turn::Send => room = room.min(1),
+                Turn::Think(until) => {
+                    self.timers.push(Reverse((until, connection.index)));
+                    return After::Goes;
+                }
+                Turn::Wait => return After::Goes,
+            }
+        }
         let due = match (self.load.pace, &mut self.pacer) {
             (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
             (Pace::PerConnection { .. }, _) => room.min(usize::from(connection.next_due <= now)),
@@ -617,7 +656,7 @@ impl Context {
         for _ in 0..count {
             let put = match same {
                 Some(put) => put,
-                None => source.next(&mut self.rendered),
+                None => source.next(connection.user.as_deref_mut(), &mut self.rendered),
             };
             let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
@@ -792,14 +831,30 @@ impl Context {
         window.bytes_in += answer.wire_bytes;
         window.body_bytes_in += answer.body_bytes;
         connection.ending |= !answer.keep_alive;
-        if !self.plan.expect.accepts(answer.status) {
+        if self.looks != Looks::Status {
+            self.look_into(connection, answer, now);
+        } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
                 format!("an answer has status {}", answer.status)
             });
-        } else if let Some(kept) = &connection.reader.kept
-            && let Err(unexpected) = self.plan.expect.check_body(&kept.body)
-        {
+        }
+    }
+
+    /// Looks at more of an answer than its status, and hands it to the user who asked.
+    fn look_into(&mut self, connection: &mut Connection, answer: Answer, now: u64) {
+        let kept = connection.reader.kept.as_ref();
+        let seen = Seen {
+            status: answer.status,
+            body_bytes: answer.body_bytes,
+            head: kept.map_or(&[], |kept| &kept.head),
+            body: kept.map_or(&[], |kept| &kept.body),
+        };
+        let right = match &mut connection.user {
+            Some(user) => user.answered(&seen, &self.plan.expect, now),
+            None => self.plan.expect.check(&seen),
+        };
+        if let Err(unexpected) = right {
             self.window.fail(unexpected.class);
             self.example(unexpected.class, || unexpected.text);
         }
@@ -844,7 +899,7 @@ impl Context {
         connection.phase = Phase::Closed;
         connection.transport = None;
         connection.h2 = None;
-        connection.reader = crate::response::Reader::new(self.keeps);
+        connection.reader = crate::response::Reader::new(self.keeps());
         connection.unsent.clear();
         After::Reopen
     }
@@ -855,6 +910,9 @@ impl Context {
             return self.connect_failed(connection, class, what);
         }
         let lost = connection.in_flight.len();
+        if lost > 0 {
+            connection.lose();
+        }
         if lost as u64 == connection.carried {
             // It came to nothing, as if there had been no connection.
             connection.carried = 0;

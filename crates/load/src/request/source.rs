@@ -1,6 +1,11 @@
 //! Gives a thread its next request.
 
-use super::{Message, Order, Requests};
+use std::sync::Arc;
+
+use super::{Order, Requests, Scenario, Several, User, template::Draw};
+
+/// Most bytes of repeated copies of one request: a write of more gains nothing.
+const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where one thread takes a lane's requests from.
 #[derive(Debug)]
@@ -17,11 +22,53 @@ enum Kind {
         head_only: bool,
     },
     Several {
-        messages: std::sync::Arc<[Message]>,
-        order: Order,
+        several: Arc<Several>,
         next: usize,
-        random: Random,
+        draws: Draws,
     },
+    Scenario {
+        scenario: Arc<Scenario>,
+        draws: Draws,
+    },
+}
+
+/// What placeholders are filled from.
+#[derive(Debug)]
+struct Draws {
+    /// The number of the next request.
+    number: u64,
+    /// Threads and lanes take turns, so that no two requests have the same number.
+    stride: u64,
+    seed: u64,
+    random: Random,
+    body: Vec<u8>,
+}
+
+impl Draws {
+    fn new(seed: u64, seat: Seat) -> Self {
+        let place = seat.thread * seat.lanes + seat.lane;
+        Self {
+            number: place as u64,
+            stride: (seat.threads * seat.lanes) as u64,
+            seed,
+            random: Random::new(mixed(seed).wrapping_add(mixed(place as u64))),
+            body: Vec::new(),
+        }
+    }
+
+    fn take_number(&mut self) -> u64 {
+        let next = self.number.wrapping_add(self.stride);
+        std::mem::replace(&mut self.number, next)
+    }
+}
+
+/// Which of all sources of a run one is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) thread: usize,
+    pub(crate) threads: usize,
+    pub(crate) lane: usize,
+    pub(crate) lanes: usize,
 }
 
 /// What was put out by [`Source::next`].
@@ -31,43 +78,71 @@ pub(crate) struct Put {
 }
 
 impl Source {
-    /// For writes of at most `depth` requests; `thread` keeps threads from being in step.
-    pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, thread: usize) -> Self {
+    /// For writes of at most `depth` requests.
+    pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
         let kind = match requests {
-            Requests::Same(message) => Kind::Same {
-                repeated: message.bytes.repeat(depth),
-                each: message.bytes.len(),
-                head_only: message.head_only,
+            Requests::Same(message) => {
+                let each = message.bytes.len();
+                Kind::Same {
+                    repeated: message
+                        .bytes
+                        .repeat(depth.min((REPEATED_BYTES_MAX / each.max(1)).max(1))),
+                    each,
+                    head_only: message.head_only,
+                }
+            }
+            Requests::Several(several) => Kind::Several {
+                // Threads begin at different places, or they would be in step.
+                next: seat.thread % several.templates.len(),
+                several: several.clone(),
+                draws: Draws::new(seed, seat),
             },
-            Requests::Several { messages, order } => Kind::Several {
-                next: thread % messages.len(),
-                messages: messages.clone(),
-                order: *order,
-                random: Random::new(seed.wrapping_add(thread as u64)),
+            Requests::Scenario(scenario) => Kind::Scenario {
+                scenario: scenario.clone(),
+                draws: Draws::new(seed, seat),
             },
         };
         Self { kind }
     }
 
-    /// The bytes of the next `count` requests when all are the same.
+    /// Whether connections are users, whose requests depend on answers.
+    pub(crate) fn has_users(&self) -> bool {
+        matches!(self.kind, Kind::Scenario { .. })
+    }
+
+    /// The user that a connection is to be, when requests depend on answers.
+    pub(crate) fn user(&self, connection: usize) -> Option<Box<User>> {
+        match &self.kind {
+            Kind::Scenario { scenario, draws } => {
+                let seed = mixed(draws.seed ^ mixed(draws.number)).wrapping_add(connection as u64);
+                Some(Box::new(User::new(scenario.clone(), Random::new(mixed(seed)))))
+            }
+            Kind::Same { .. } | Kind::Several { .. } => None,
+        }
+    }
+
+    /// The bytes of the next `count` requests when all are the same, and not too many to be kept at hand.
     pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
         match &self.kind {
             Kind::Same {
                 repeated,
                 each,
                 head_only,
-            } => Some((
-                &repeated[..count * each],
-                Put {
-                    head_only: *head_only,
-                },
-            )),
-            Kind::Several { .. } => None,
+            } => {
+                let bytes = repeated.get(..count * each)?;
+                Some((
+                    bytes,
+                    Put {
+                        head_only: *head_only,
+                    },
+                ))
+            }
+            Kind::Several { .. } | Kind::Scenario { .. } => None,
         }
     }
 
-    /// Appends the next request.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Put {
+    /// Appends the next request, which is that of the connection's user if it has one.
+    pub(crate) fn next(&mut self, user: Option<&mut User>, out: &mut Vec<u8>) -> Put {
         match &mut self.kind {
             Kind::Same {
                 repeated,
@@ -79,24 +154,41 @@ impl Source {
                     head_only: *head_only,
                 }
             }
-            Kind::Several {
-                messages,
-                order,
-                next,
-                random,
-            } => {
-                let at = match order {
-                    Order::InTurn => std::mem::replace(next, (*next + 1) % messages.len()),
-                    Order::Random => random.below(messages.len()),
+            Kind::Several { several, next, draws } => {
+                let count = several.templates.len();
+                let at = match several.order {
+                    Order::InTurn => std::mem::replace(next, (*next + 1) % count),
+                    Order::Random => draws.random.below(count),
+                    Order::Weighted => {
+                        let sum = several.weights[count - 1];
+                        let drawn = draws.random.up_to(sum - 1);
+                        several.weights.partition_point(|end| *end <= drawn)
+                    }
                 };
-                let message = &messages[at];
-                out.extend_from_slice(&message.bytes);
-                Put {
-                    head_only: message.head_only,
-                }
+                let mut draw = Draw {
+                    number: draws.take_number(),
+                    seed: draws.seed,
+                    random: &mut draws.random,
+                    variables: &[],
+                    jar: None,
+                    body: &mut draws.body,
+                };
+                several.templates[at].render(&mut draw, out)
+            }
+            Kind::Scenario { draws, .. } => {
+                let user = user.expect("every connection of a scenario has a user");
+                user.begin(|| draws.take_number());
+                user.send(draws.seed, &mut draws.body, out)
             }
         }
     }
+}
+
+/// The finishing step of `SplitMix64`: a one-to-one mapping, so different numbers stay different.
+pub(super) fn mixed(mut number: u64) -> u64 {
+    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 /// `SplitMix64` (Steele, Lea, Flood 2014): small, and the same everywhere for a seed.
@@ -110,10 +202,12 @@ impl Random {
 
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mixed(self.0)
+    }
+
+    /// From 0 up to, and including, `max`.
+    pub(crate) fn up_to(&mut self, max: u64) -> u64 {
+        ((u128::from(self.next()) * (u128::from(max) + 1)) >> 64) as u64
     }
 
     /// Below `end`, which is not 0.
@@ -124,5 +218,113 @@ impl Random {
     /// From 0 up to, not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        request::{Grammar, Parts, Template},
+        target::Url,
+    };
+
+    fn parts(path: &str) -> Parts {
+        Parts {
+            path_and_query: path.into(),
+            ..Parts::get(&Url::parse("http://h/").unwrap())
+        }
+    }
+
+    fn source(requests: &Requests, thread: usize, threads: usize, lane: usize, lanes: usize) -> Source {
+        let seat = Seat {
+            thread,
+            threads,
+            lane,
+            lanes,
+        };
+        Source::new(requests, 4, 7, seat)
+    }
+
+    fn paths(source: &mut Source, count: usize) -> Vec<String> {
+        let path = |_| {
+            let mut out = Vec::new();
+            source.next(None, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            text.split(' ').nth(1).unwrap().to_owned()
+        };
+        (0..count).map(path).collect()
+    }
+
+    #[test]
+    fn no_two_threads_or_lanes_give_the_same_number() {
+        let requests = Requests::one(&parts("/{{counter}}"), &Grammar::braces()).unwrap();
+        let mut all: Vec<u64> = (0..3)
+            .flat_map(|thread| (0..2).map(move |lane| (thread, lane)))
+            .flat_map(|(thread, lane)| paths(&mut source(&requests, thread, 3, lane, 2), 100))
+            .map(|path| path[1..].parse().unwrap())
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, (1..=600).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn several_requests_follow_their_order() {
+        let several = |order| {
+            let template = |path| Template::new(&parts(path), &Grammar::none()).unwrap();
+            let list = vec![(template("/a"), 1), (template("/b"), 98), (template("/c"), 1)];
+            Requests::several(list, order).unwrap()
+        };
+        let count = |paths: &[String], path: &str| paths.iter().filter(|known| *known == path).count();
+        assert_eq!(
+            paths(&mut source(&several(Order::InTurn), 0, 1, 0, 1), 4),
+            ["/a", "/b", "/c", "/a"]
+        );
+        assert_eq!(
+            paths(&mut source(&several(Order::InTurn), 1, 2, 0, 1), 2),
+            ["/b", "/c"]
+        );
+        let random = paths(&mut source(&several(Order::Random), 0, 1, 0, 1), 3000);
+        assert!(
+            ["/a", "/b", "/c"]
+                .iter()
+                .all(|path| (900..1100).contains(&count(&random, path)))
+        );
+        let weighted = paths(&mut source(&several(Order::Weighted), 0, 1, 0, 1), 10_000);
+        assert!((9700..9900).contains(&count(&weighted, "/b")));
+        assert!(count(&weighted, "/a") > 50 && count(&weighted, "/c") > 50);
+    }
+
+    #[test]
+    fn nothing_to_send_is_no_list() {
+        assert!(Requests::several(Vec::new(), Order::InTurn).is_none());
+    }
+
+    #[test]
+    fn one_request_is_at_hand_as_often_as_a_write_can_carry_it() {
+        let mut parts = parts("/");
+        let small = source(&Requests::one(&parts, &Grammar::none()).unwrap(), 0, 1, 0, 1);
+        let one = small.same(1).unwrap().0.len();
+        assert_eq!(small.same(4).unwrap().0.len(), 4 * one);
+        parts.body = vec![b'x'; REPEATED_BYTES_MAX];
+        let mut large = source(&Requests::one(&parts, &Grammar::none()).unwrap(), 0, 1, 0, 1);
+        assert!(
+            large.same(1).is_some() && large.same(2).is_none(),
+            "a large one is kept once"
+        );
+        let mut out = Vec::new();
+        large.next(None, &mut out);
+        assert_eq!(out, large.same(1).unwrap().0);
+    }
+
+    #[test]
+    fn a_drawn_number_may_be_the_largest() {
+        let mut random = Random::new(1);
+        assert_eq!(random.up_to(0), 0);
+        assert!(
+            (0..100)
+                .map(|_| random.up_to(u64::MAX))
+                .any(|number| number > u64::MAX / 2)
+        );
     }
 }

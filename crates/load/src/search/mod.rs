@@ -33,7 +33,8 @@ pub struct Point {
 }
 
 impl Point {
-    fn of(stretch: &Stretch) -> Self {
+    /// What a measurement says about its load.
+    pub fn of(stretch: &Stretch) -> Self {
         let total = &stretch.total;
         let failures = total.failures.total();
         Self {

@@ -24,6 +24,13 @@ pub struct BatchMeans {
     pub correlation: f64,
 }
 
+impl BatchMeans {
+    /// Whether there are enough batches, and they depend so little on each other, that the interval can be relied on.
+    pub fn is_firm(&self) -> bool {
+        self.batches >= BATCHES_MIN && self.correlation <= CORRELATION_MAX
+    }
+}
+
 /// The mean of a series of equal steps in time. Batches are made twice as long until neighbours hardly depend on each other, but not
 /// so long that fewer than ten are left. What dependence is left stretches the interval by `sqrt((1 + r) / (1 - r))`, as for a first
 /// order autoregressive process. `None` with fewer than five values.

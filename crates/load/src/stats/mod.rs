@@ -73,6 +73,19 @@ pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
     Some(squared.max(0.0).sqrt())
 }
 
+/// Whether a run has gone on for long enough that its rate is known to a part of it (0.01 for ±1 %), as a rule for ending it. Asked again and
+/// again while it runs, so it says yes only with ten batches that hardly depend on each other: a few that agree by chance do not end it.
+pub fn is_known(timeline: &Timeline, part: f64) -> bool {
+    throughput(timeline).is_some_and(|means| means.is_firm() && means.interval.relative_half_width() <= part)
+}
+
+/// Whether a server that is being warmed up has become steady, in its rate and in its median latency. It takes forty whole slices (four
+/// seconds) to say so.
+pub fn is_warm(timeline: &Timeline) -> bool {
+    let steady = |values: &[f64]| warm_up(values).is_some_and(|found| found.is_steady());
+    steady(&rates(timeline)) && steady(&medians(timeline))
+}
+
 /// Little's law for a closed load: as many requests are under way as there is room for. Returns by how much of the room they fall short
 /// (or exceed it): `|room - rate × latency| / room`. A large value means that figures contradict each other: connections were lost, or
 /// latencies are not what they claim. Source: J. D. C. Little, "A Proof for the Queuing Formula: L = λW", Operations Research 9 (1961).
@@ -129,6 +142,40 @@ pub(crate) mod tests {
         assert_eq!(variation(&timeline(&few, 5_000)), Some(0.0));
         assert_eq!(variation(&timeline(&[5; 4], 5_000)), None);
         assert_eq!(variation(&timeline(&[0; 10], 5_000)), None);
+    }
+
+    #[test]
+    fn a_rate_is_known_when_its_interval_is_narrow_and_firm() {
+        let noise = |at: u64| (at * 7919) % 401;
+        let run = |slices: u64| {
+            timeline(
+                &(0..slices).map(|at| 9_800 + noise(at)).collect::<Vec<_>>(),
+                5_000,
+            )
+        };
+        assert!(
+            !is_known(&run(9), 0.05),
+            "nine slices are too few whatever they say"
+        );
+        assert!(!is_known(&run(15), 0.005) && is_known(&run(15), 0.05));
+        assert!(is_known(&run(200), 0.005));
+        let climbing: Vec<_> = (0..30).map(|at| 9_000 + 10 * at).collect();
+        assert!(!is_known(&timeline(&climbing, 5_000), 0.05));
+    }
+
+    #[test]
+    fn a_server_is_warm_when_it_has_stopped_changing() {
+        let run = |slices: u64| {
+            timeline(
+                &(0..slices)
+                    .map(|at| 1_000 + 9_000 * at.min(20) / 20)
+                    .collect::<Vec<_>>(),
+                5_000,
+            )
+        };
+        assert!(!is_warm(&run(30)) && is_warm(&run(80)));
+        let climbing: Vec<_> = (0..80).map(|at| 1_000 + 100 * at).collect();
+        assert!(!is_warm(&timeline(&climbing, 5_000)));
     }
 
     #[test]

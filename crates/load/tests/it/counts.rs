@@ -135,11 +135,8 @@ fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
 fn several_requests_are_sent_in_turn() {
     let server = server();
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
-    let messages: Vec<_> = paths.iter().map(|path| parts(path).message().unwrap()).collect();
-    let requests_in_turn = Requests::Several {
-        messages: messages.into(),
-        order: Order::InTurn,
-    };
+    let messages = paths.map(|path| (parts(path).message().unwrap().into(), 1));
+    let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
     let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));
@@ -215,6 +212,21 @@ fn an_open_load_counts_as_exactly_as_a_closed_one() {
         assert_eq!(stats.total.answered, 1500);
         assert_eq!(measured.total.service.as_ref().unwrap().len(), 1500);
     }
+}
+
+#[test]
+fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_connections_are_free() {
+    let server = server();
+    // Far more connections than are needed for twenty requests that are due in the same millisecond.
+    let load = Load {
+        connections: 64,
+        pace: Pace::Open {
+            per_second: 1_000_000.0,
+            arrivals: Arrivals::Uniform,
+        },
+    };
+    let measured = run(plan(server.address(), "/"), load, requests(20));
+    assert_eq!(agree(&measured, server).total.answered, 20);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod counts;
 mod reports;
+mod requests;
 mod rig;
 mod server;
 mod tls;

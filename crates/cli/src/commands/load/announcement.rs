@@ -18,6 +18,9 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
     if job.run.urls.len() > 1 {
         write!(text, " and {} more", job.run.urls.len() - 1)?;
     }
+    if let Some(search) = search(options, job) {
+        return write!(text, ": {search}, on {}", several(job.plan.threads, "thread"));
+    }
     let connections = match options.old.steps.as_slice() {
         [] | [_] => several(job.connections_max, "connection"),
         steps => {
@@ -48,6 +51,33 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
         write!(text, " after {:?} of warm-up", job.warm_up)?;
     }
     Ok(())
+}
+
+/// What is searched, if something is.
+fn search(options: &Options, job: &Job) -> Option<String> {
+    let connections = several(job.connections_max, "connection");
+    if options.find_best {
+        return Some(format!(
+            "looking for the best number of connections, up to {}",
+            job.connections_max
+        ));
+    }
+    if let (true, Some(slo)) = (options.find_rate, &options.slo) {
+        return Some(format!("looking for the highest rate with {slo}, {connections}"));
+    }
+    if let Some(share) = options.until_ci {
+        return Some(format!(
+            "until the rate is known to {} %, {connections}",
+            share * 100.0
+        ));
+    }
+    let other = options.vs.as_ref().or(options.vs_cmd.as_ref());
+    if let Some(other) = other {
+        return Some(format!("in turn with {other}, {connections}"));
+    }
+    options
+        .preset
+        .map(|_| format!("TechEmpower's ladder, up to {connections}"))
 }
 
 fn several(count: usize, what: &str) -> String {

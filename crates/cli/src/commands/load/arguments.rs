@@ -132,10 +132,12 @@ pub(crate) struct Options {
     /// Statuses that count as right; 200-399 if not given. Example: --expect-status 2xx,304
     #[arg(long, value_name = "STATUSES", value_delimiter = ',', value_parser = values::statuses)]
     pub(crate) expect_status: Vec<RangeInclusive<u16>>,
-    /// What every body must be; after `~`, what must be in it. Example: --expect-body '~hello'
+    /// What every body must be; after `~`, what must be in it. Also regex:EXPRESSION, length:BYTES and sha256:HEX. Example:
+    /// --expect-body '~hello'
     #[arg(long, value_name = "TEXT", conflicts_with = "expect_json")]
     pub(crate) expect_body: Option<String>,
-    /// The JSON that every body must be, however it is written. Example: --expect-json '{"hello":"world"}'
+    /// The JSON that every body must be, however it is written; or a path in it, with `=` and the value that must be there. Example:
+    /// --expect-json '$.user.name=Ann'
     #[arg(long, value_name = "JSON")]
     pub(crate) expect_json: Option<String>,
 

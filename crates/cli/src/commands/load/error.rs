@@ -35,4 +35,7 @@ pub(crate) enum LoadError {
         #[source]
         source: io::Error,
     },
+    /// Assertions that do not hold; which ones was printed.
+    #[error("{failed} of {all} assertions did not hold")]
+    Assertions { failed: usize, all: usize },
 }

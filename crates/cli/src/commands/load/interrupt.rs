@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -26,6 +26,8 @@ struct Shared {
     /// The flags of sessions that shall stop.
     stoppers: Mutex<Vec<Arc<AtomicBool>>>,
     cleanups: Mutex<Vec<Cleanup>>,
+    /// Rung, with `stoppers` locked, when a signal comes.
+    woken: Condvar,
 }
 
 impl Interrupt {
@@ -57,6 +59,18 @@ impl Interrupt {
     /// Whether a signal has come.
     pub(crate) fn came(&self) -> bool {
         self.shared.came.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a signal.
+    pub(crate) fn wait(&self) {
+        let mut stoppers = self.shared.stoppers.lock().expect("nobody panics with it locked");
+        while !self.came() {
+            stoppers = self
+                .shared
+                .woken
+                .wait(stoppers)
+                .expect("nobody panics with it locked");
+        }
     }
 
     /// Has a session stop when a signal comes, or at once when one has come.
@@ -98,8 +112,9 @@ impl Shared {
             }
             std::process::exit(ABORTED);
         }
-        stoppers
-            .iter()
-            .for_each(|stopper| stopper.store(true, Ordering::Relaxed));
+        for stopper in stoppers.iter() {
+            stopper.store(true, Ordering::Relaxed);
+        }
+        self.woken.notify_all();
     }
 }

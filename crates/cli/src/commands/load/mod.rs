@@ -9,12 +9,15 @@
 mod announcement;
 mod arguments;
 mod error;
+mod gates;
 mod interrupt;
 mod keys;
 mod live;
 mod outputs;
 mod plan;
 mod run;
+mod searches;
+mod serve;
 mod spawn;
 mod stages;
 mod tools;
@@ -35,14 +38,15 @@ use crate::{failure::UsageError, output};
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    tool: Option<ToolLine>,
+    instead: Option<Instead>,
     #[command(flatten)]
     options: Options,
 }
 
-/// Command lines of other tools.
+/// A server to aim at, and command lines of other tools.
 #[derive(Debug, clap::Subcommand)]
-enum ToolLine {
+enum Instead {
+    Serve(serve::Arguments),
     /// Read a command line of autocannon, and print what it would
     Autocannon(Words),
     /// Read a command line of ab (ApacheBench), and print what it would
@@ -69,17 +73,18 @@ struct Words {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let Some(line) = arguments.tool else {
+    let Some(line) = arguments.instead else {
         return run::run(arguments.options);
     };
     let (tool, words) = match line {
-        ToolLine::Autocannon(words) => (Tool::Autocannon, words),
-        ToolLine::Ab(words) => (Tool::Ab, words),
-        ToolLine::Hose(words) => (Tool::Hose, words),
-        ToolLine::GoWrk(words) => (Tool::GoWrk, words),
-        ToolLine::Wrk(words) => (Tool::Wrk, words),
-        ToolLine::Wrk2(words) => (Tool::Wrk2, words),
-        ToolLine::Jmeter(words) => (Tool::Jmeter, words),
+        Instead::Serve(arguments) => return serve::run(&arguments),
+        Instead::Autocannon(words) => (Tool::Autocannon, words),
+        Instead::Ab(words) => (Tool::Ab, words),
+        Instead::Hose(words) => (Tool::Hose, words),
+        Instead::GoWrk(words) => (Tool::GoWrk, words),
+        Instead::Wrk(words) => (Tool::Wrk, words),
+        Instead::Wrk2(words) => (Tool::Wrk2, words),
+        Instead::Jmeter(words) => (Tool::Jmeter, words),
     };
     match tool.read(&words.words) {
         Ok(tools::Line::Run(options)) => run::run(*options),

@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use forebay_load::report::{
-    self, Report, Run, csv, hgrm, json, ndjson,
+    self, Report, Run, csv, hgrm, html, json, ndjson,
     style::{self, Style, StyleOptions, ab, jmeter},
     text,
 };
@@ -86,6 +86,12 @@ pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()>
         }
     }
     for report in reports {
+        if let Some(file) = &options.html {
+            put(file, &html::write(report, &shown))?;
+        }
+        if let Some(file) = &options.save {
+            put(file, &json::write(report, &shown))?;
+        }
         if let Some(file) = &options.old.percentages {
             put_with(file, &|out| ab::percentages_csv(report, out))?;
         }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use forebay_load::{
     Plan, Url,
     engine::Until,
-    expect::{Body, Expect},
+    expect::{Check, Expect},
     plan::{Arrivals, Lane, Link, Load, Pace, PlanError},
     report::Run,
     request::{Parts, Requests},
@@ -17,6 +17,7 @@ use forebay_load::{
 
 use super::{
     arguments::{ArrivalKind, Options},
+    searches,
     stages::Schedule,
 };
 use crate::failure::UsageError;
@@ -80,7 +81,8 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         |schedule| schedule.at(Duration::ZERO),
     );
     load.pace.check().map_err(refused)?;
-    let steps_max = options.old.steps.iter().copied().max();
+    let searched = searches::connections_max(options);
+    let steps_max = searched.or(options.old.steps.iter().copied().max());
     let connections_max = schedule
         .as_ref()
         .map(Schedule::connections_max)
@@ -148,18 +150,6 @@ fn unfinished(options: &Options) -> Result<(), UsageError> {
         (options.shuffle, "--shuffle"),
         (options.har.is_some(), "--har"),
         (options.requests.is_some(), "--requests"),
-        (options.html.is_some(), "--html"),
-        (
-            !options.assertions.is_empty() || options.junit.is_some(),
-            "--assert",
-        ),
-        (options.save.is_some(), "--save"),
-        (options.compare.is_some(), "--compare"),
-        (options.find_best, "--find-best"),
-        (options.find_rate, "--find-rate"),
-        (options.until_ci.is_some(), "--until-ci"),
-        (options.vs.is_some() || options.vs_cmd.is_some(), "--vs"),
-        (options.preset.is_some(), "--preset"),
         (options.old.raw_request.is_some(), "-r"),
         (options.old.user.is_some(), "-A"),
     ];
@@ -351,18 +341,14 @@ fn expect(options: &Options) -> Result<Expect, UsageError> {
         expect.statuses.clone_from(&options.expect_status);
     }
     if let Some(text) = &options.expect_body {
-        expect.body = Some(match text.strip_prefix('~') {
-            Some(part) => Body::Contains(part.into()),
-            None => Body::Equals(text.clone().into_bytes()),
-        });
+        let check = Check::body(text);
+        let check = check.map_err(|error| UsageError(format!("--expect-body: {error}")))?;
+        expect.checks.push(check);
     }
     if let Some(text) = &options.expect_json {
-        let json = serde_json::from_str(text);
-        expect.body = Some(Body::Json(json.map_err(|error| {
-            UsageError(format!(
-                "--expect-json: found {text:?}, which is not JSON: {error}"
-            ))
-        })?));
+        let check = Check::json(text);
+        let check = check.map_err(|error| UsageError(format!("--expect-json: {error}")))?;
+        expect.checks.push(check);
     }
     Ok(expect)
 }

@@ -22,11 +22,13 @@ use super::{
     LoadError,
     announcement::announcement,
     arguments::Options,
+    gates::Gates,
     interrupt::Interrupt,
     keys::Keys,
     live::Live,
     outputs,
     plan::{self, Job, Surroundings},
+    searches::{self, Outcome},
     spawn,
 };
 use crate::{failure::UsageError, output};
@@ -50,6 +52,8 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let on_path = options.on_port && takes_path(&mut options);
     let job = plan::job(&options, &around)?;
     outputs::check(&options)?;
+    searches::check(&options)?;
+    let gates = Gates::read(&options)?;
     let interrupt = Interrupt::listen()?;
     let (server, job) = if options.on_port {
         let wanted = match &job.plan.lanes[0].address {
@@ -74,11 +78,29 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     for lane in &job.plan.lanes {
         trial(&lane.address, job.plan.connect_timeout)?;
     }
+    let other = second(&options, &around, &job, &interrupt)?;
     for note in &options.old.notes {
         output::complaint(&format!("note: {note}"));
     }
     if !outputs::announce(&options, &job.run)? && !options.quiet {
         output::complaint(&announcement(&job, &options));
+    }
+    let second = other.as_ref().map(|(_, job)| job);
+    match searches::run(&options, &job, second, &interrupt)? {
+        Some(Outcome::Finding {
+            text,
+            json,
+            interrupted,
+        }) => {
+            return Outcome::print(&text, &json, interrupted, &options);
+        }
+        Some(Outcome::Report(report)) => {
+            let reports = [*report];
+            answered(&job, &reports)?;
+            outputs::write(&options, &reports)?;
+            return gates.judge(&options, &reports[0]);
+        }
+        None => {}
     }
     let steps = if options.old.steps.is_empty() {
         vec![job.load]
@@ -95,7 +117,40 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
         }
     }
     answered(&job, &reports)?;
-    outputs::write(&options, &reports)
+    outputs::write(&options, &reports)?;
+    reports
+        .last()
+        .map_or(Ok(()), |report| gates.judge(&options, report))
+}
+
+/// The server to compare with: another URL, or the same one on the port of a command that is started here.
+fn second(
+    options: &Options,
+    around: &Surroundings<'_>,
+    job: &Job,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<(Option<spawn::Server>, Job)>> {
+    let mut other = options.clone();
+    let server = if let Some(command) = &options.vs_cmd {
+        let port = spawn::free_port()?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let words = ["sh".into(), "-c".into(), command.into()];
+        let mut server = spawn::Server::start(&words, Some(port), interrupt)?;
+        server.wait(Some(address), interrupt)?;
+        let mut url = Url::parse(&job.run.urls[0])?;
+        (url.host, url.port) = (address.ip().to_string(), port);
+        other.url = vec![url.to_string()];
+        other.unix_socket = None;
+        Some(server)
+    } else if let Some(url) = &options.vs {
+        other.url = vec![url.clone()];
+        None
+    } else {
+        return Ok(None);
+    };
+    let job = plan::job(&other, around)?;
+    trial(&job.plan.lanes[0].address, job.plan.connect_timeout)?;
+    Ok(Some((server, job)))
 }
 
 /// The loads of several sizes, one after the other.

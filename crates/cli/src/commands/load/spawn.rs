@@ -211,6 +211,13 @@ fn listener(line: &str, v6: bool, sockets: &[String]) -> Option<SocketAddr> {
     Some(SocketAddr::new(host, port))
 }
 
+/// A port that is free now, for a server that is told its port.
+pub(crate) fn free_port() -> io::Result<u16> {
+    Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

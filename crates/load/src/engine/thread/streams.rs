@@ -15,7 +15,7 @@ impl Context {
     pub(super) fn greet(&mut self, connection: &mut Connection) -> After {
         connection.phase = Phase::Greeting;
         connection.carried = 0;
-        connection.h2 = Some(Box::new(Client::new(self.keeps)));
+        connection.h2 = Some(Box::new(Client::new(self.keeps())));
         self.send_frames(connection)
     }
 
@@ -29,7 +29,7 @@ impl Context {
             let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
             self.rendered.clear();
-            let put = self.sources[connection.lane].next(&mut self.rendered);
+            let put = self.sources[connection.lane].next(connection.user.as_deref_mut(), &mut self.rendered);
             match self.coders[connection.lane].code(&self.rendered) {
                 Ok(coded) => {
                     h2.request(coded, put.head_only);
@@ -43,6 +43,9 @@ impl Context {
                     self.window.sent += 1;
                 }
                 Err(why) => {
+                    if let Some(user) = &mut connection.user {
+                        user.lost();
+                    }
                     self.window.fail(Class::Write);
                     self.example(Class::Write, || {
                         format!("a request cannot be sent with HTTP/2: {why}")
@@ -105,6 +108,7 @@ impl Context {
                 }
                 Some(Event::Lost { place, class, what }) => {
                     connection.in_flight.remove(place);
+                    connection.lose();
                     self.in_flight -= 1;
                     self.window.fail(class);
                     self.example(class, || what);
@@ -119,6 +123,7 @@ impl Context {
                     self.in_flight -= lost;
                     self.window.failures.add(Class::ClosedEarly, lost as u64);
                     if lost > 0 {
+                        connection.lose();
                         self.example(Class::ClosedEarly, || what);
                     }
                 }
@@ -160,6 +165,7 @@ impl Context {
         {
             h2.cancel(0);
             connection.in_flight.pop_front();
+            connection.lose();
             self.in_flight -= 1;
             self.window
                 .latency
@@ -189,6 +195,9 @@ impl Context {
         let begun = (0..lost).filter(|&place| h2.has_begun(place)).count();
         if lost as u64 == connection.carried {
             connection.carried = 0;
+        }
+        if lost > 0 {
+            connection.lose();
         }
         self.in_flight -= lost;
         connection.in_flight.clear();

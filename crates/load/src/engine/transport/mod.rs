@@ -89,8 +89,8 @@ impl Fault {
 }
 
 impl Transport {
-    /// Starts to connect. The second part says whether [`progress`](Self::progress) can be made at once.
-    pub(crate) fn connect(lane: &Lane) -> Result<(Self, bool), Errno> {
+    /// Starts to connect; `stays`: for more than one request. The second part says whether [`progress`](Self::progress) can be made at once.
+    pub(crate) fn connect(lane: &Lane, stays: bool) -> Result<(Self, bool), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match &lane.address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
@@ -101,8 +101,9 @@ impl Transport {
         let connected = match &lane.address {
             Address::Tcp(address) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
-                if address.ip().is_loopback() {
-                    // Nothing is congested there, and the simplest algorithm costs least; where it is missing any will do.
+                if stays && address.ip().is_loopback() {
+                    // Nothing is congested there, and the simplest algorithm costs least; where it is missing any will do. One request
+                    // is over before that pays.
                     let _ = sockopt::set_tcp_congestion(&socket, "reno");
                 }
                 if let Some(local) = lane.link.bind {
@@ -120,12 +121,15 @@ impl Transport {
         }
     }
 
-    /// Goes on with an attempt to connect as far as that is possible without waiting. True: requests can be sent.
-    pub(crate) fn progress(&mut self, link: &Link) -> Result<bool, Fault> {
+    /// Goes on with an attempt to connect as far as that is possible without waiting; `hung_up`: the socket may have
+    /// failed. True: requests can be sent.
+    pub(crate) fn progress(&mut self, link: &Link, hung_up: bool) -> Result<bool, Fault> {
         loop {
             match &mut self.layer {
                 Layer::Connecting => {
-                    sockopt::socket_error(&self.socket)??;
+                    if hung_up {
+                        sockopt::socket_error(&self.socket)??;
+                    }
                     self.layer = match &link.tunnel {
                         Some(tunnel) => Layer::Tunnel(Opening::new(tunnel)),
                         None => Self::last_layer(link)?,

@@ -249,7 +249,7 @@ pub(super) const TABLE: Table = Table {
             "TEXT",
             "What every body must be.",
             |options, text| {
-                options.expect_body = Some(text.to_owned());
+                options.expect_body = Some(format!("equals:{text}"));
                 Ok(())
             },
         ),

@@ -1,0 +1,498 @@
+//! Runs that choose their loads themselves: the best number of connections, the highest rate, a mean known closely, two servers beside
+//! each other, and the ladder of a known protocol. What was tried is shown while it goes on; the finding goes to standard output.
+
+use std::{fmt::Write as _, time::Duration};
+
+use forebay_load::{
+    Session,
+    engine::{Stretch, Until},
+    plan::{Arrivals, Load, Pace},
+    report::{Report, assert},
+    search::{
+        Best, Comparison, Point, Precision, RateSearch, Sustained, Sweep, Versus, best_connections, compare,
+        highest_rate, until_precise,
+    },
+    stats::Ratio,
+};
+use serde_json::{Value, json};
+
+use super::{arguments::Options, interrupt::Interrupt, outputs, plan::Job};
+use crate::{failure::UsageError, output};
+
+/// Most connections that --find-best tries when -c does not say.
+const CONNECTIONS_MAX: usize = 1024;
+/// How long --until-ci and --vs may take when -d does not say.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Length of a run of --until-ci.
+const RUN: Duration = Duration::from_secs(1);
+/// Length of a turn of --vs.
+const TURN: Duration = Duration::from_secs(1);
+/// What is sent before each measurement.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Pairs in which a server is compared with itself.
+const SELF_PAIRS: usize = 5;
+/// A comparison ends when its ratio is known this closely.
+const PRECISION: f64 = 0.01;
+/// The first rate that --find-rate tries.
+const FIRST_RATE: f64 = 500.0;
+/// Connections of each rung of TechEmpower's ladder (its toolset, `concurrency.sh`).
+const LADDER: [usize; 6] = [16, 32, 64, 128, 256, 512];
+/// Length of its rungs and of its warm-up.
+const RUNG: Duration = Duration::from_secs(15);
+/// Its primer: so many connections for so long.
+const PRIMER: (usize, Duration) = (8, Duration::from_secs(5));
+
+/// What a search has found: its text, and the same for programs.
+struct Finding {
+    text: String,
+    json: Value,
+}
+
+/// Whether options fit what is searched, before anything is connected.
+pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
+    if let Some(text) = &options.slo {
+        assert::promise(text).map_err(|error| UsageError(format!("--slo: {error}")))?;
+    }
+    let named = [
+        (options.find_best, "--find-best"),
+        (options.find_rate, "--find-rate"),
+        (options.vs.is_some(), "--vs"),
+        (options.vs_cmd.is_some(), "--vs-cmd"),
+        (options.preset.is_some(), "--preset"),
+    ];
+    let Some((_, search)) = named.into_iter().find(|(asked, _)| *asked) else {
+        return Ok(());
+    };
+    let of_one_run = [
+        (options.html.is_some(), "--html"),
+        (options.csv.is_some(), "--csv"),
+        (options.ndjson.is_some(), "--ndjson"),
+        (options.hgrm.is_some(), "--hgrm"),
+        (options.style.is_some(), "--style"),
+        (!options.assertions.is_empty(), "--assert"),
+        (options.save.is_some(), "--save"),
+        (options.compare.is_some(), "--compare"),
+    ];
+    match of_one_run.into_iter().find(|(asked, _)| *asked) {
+        Some((_, name)) => Err(UsageError(format!(
+            "{name} is for a single run; {search} makes several, and --json has them all"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Connections that a search may use at most.
+pub(crate) fn connections_max(options: &Options) -> Option<usize> {
+    if options.find_best {
+        return Some(options.connections.unwrap_or(CONNECTIONS_MAX));
+    }
+    options.preset.map(|_| LADDER[LADDER.len() - 1])
+}
+
+/// Runs the search that the options ask for, if they ask for one; a mean that is known closely is a report.
+pub(crate) fn run(
+    options: &Options,
+    job: &Job,
+    second: Option<&Job>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Outcome>> {
+    let start = |job: &Job| {
+        let session = Session::start(job.plan.clone())?;
+        interrupt.stops(session.stopper());
+        anyhow::Ok(session)
+    };
+    let tell = |text: String| {
+        if !options.quiet {
+            output::complaint(&text);
+        }
+    };
+    let finding = if options.find_best {
+        let sweep = Sweep {
+            connections_max: job.connections_max,
+            measure: options.duration.unwrap_or(Sweep::default().measure),
+            ..Sweep::default()
+        };
+        let mut session = start(job)?;
+        let best = best_connections(&mut session, sweep, &mut |point| tell(row(point)));
+        session.finish();
+        best_found(&best)
+    } else if options.find_rate {
+        let text = options.slo.as_deref().unwrap_or_default();
+        let promise = assert::promise(text).map_err(|error| UsageError(format!("--slo: {error}")))?;
+        let arrivals = match job.load.pace {
+            Pace::Open { arrivals, .. } => arrivals,
+            _ => Arrivals::Uniform,
+        };
+        let search = RateSearch {
+            connections: job.load.connections,
+            arrivals,
+            first_per_second: FIRST_RATE,
+            settle: SETTLE,
+            measure: options.duration.unwrap_or(Duration::from_secs(2)),
+        };
+        let mut session = start(job)?;
+        let found = highest_rate(&mut session, search, &promise, &mut |point, broken| {
+            tell(tried(point, broken));
+        });
+        session.finish();
+        rate_found(&found, text)
+    } else if let Some(relative) = options.until_ci {
+        let report = precise(options, job, relative, start(job)?, &tell);
+        return Ok(Some(Outcome::Report(Box::new(report))));
+    } else if let Some(second) = second {
+        versus(
+            options,
+            [job, second],
+            [start(job)?, start(job)?, start(second)?],
+            &tell,
+        )
+    } else if options.preset.is_some() {
+        ladder(options, start(job)?, &tell)
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Outcome::Finding {
+        text: finding.text,
+        json: finding.json,
+        interrupted: interrupt.came(),
+    }))
+}
+
+/// What a search ends with.
+pub(crate) enum Outcome {
+    /// A report like that of any run.
+    Report(Box<Report>),
+    /// What no report has a place for.
+    Finding {
+        text: String,
+        json: Value,
+        interrupted: bool,
+    },
+}
+
+impl Outcome {
+    /// Prints a finding, as JSON too where that is asked for.
+    pub(crate) fn print(
+        text: &str,
+        json: &Value,
+        interrupted: bool,
+        options: &Options,
+    ) -> anyhow::Result<()> {
+        let mut json = json.clone();
+        json["interrupted"] = interrupted.into();
+        if interrupted {
+            output::complaint("interrupted: this is what was found until then");
+        }
+        let written = format!("{json:#}\n");
+        if let Some(file) = &options.json {
+            outputs::put(file, &written)?;
+            if file.as_os_str() == "-" {
+                return Ok(());
+            }
+        }
+        Ok(output::whole(text)?)
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// A point in a line.
+fn row(point: &Point) -> String {
+    format!(
+        "{:>11} connections {:>11.0}/s   p50 {:>9.3} ms   p99 {:>9.3} ms   failed {:.2} %",
+        point.load.connections,
+        point.per_second,
+        ms(point.p50_ns),
+        ms(point.p99_ns),
+        point.failed * 100.0
+    )
+}
+
+fn tried(point: &Point, broken: Option<&str>) -> String {
+    let asked = match point.load.pace {
+        Pace::Open { per_second, .. } => per_second,
+        _ => 0.0,
+    };
+    let kept = broken.map_or("kept".to_owned(), |why| format!("broken: {why}"));
+    format!(
+        "{asked:>11.0}/s asked {:>11.0}/s   p50 {:>9.3} ms   p99 {:>9.3} ms   {kept}",
+        point.per_second,
+        ms(point.p50_ns),
+        ms(point.p99_ns)
+    )
+}
+
+fn point_json(point: &Point) -> Value {
+    let rate = match point.load.pace {
+        Pace::Open { per_second, .. } | Pace::PerConnection { per_second } => Some(per_second),
+        Pace::Closed => None,
+    };
+    json!({
+        "connections": point.load.connections,
+        "rate": rate,
+        "per_second": point.per_second,
+        "latency_ms": {"p50": ms(point.p50_ns), "p99": ms(point.p99_ns)},
+        "failed": point.failed,
+    })
+}
+
+fn best_found(best: &Best) -> Finding {
+    let chosen = &best.curve[best.chosen];
+    let mut text = String::new();
+    for (at, point) in best.curve.iter().enumerate() {
+        let mark = if at == best.chosen { '*' } else { ' ' };
+        let _ = writeln!(text, "{mark}{}", row(point));
+    }
+    let _ = writeln!(
+        text,
+        "\nBest: {} connections, {:.0} answers/s, p99 {:.3} ms\n{}",
+        chosen.load.connections,
+        chosen.per_second,
+        ms(chosen.p99_ns),
+        best.reason
+    );
+    Finding {
+        text,
+        json: json!({"find_best": {
+            "connections": chosen.load.connections,
+            "chosen": point_json(chosen),
+            "reason": best.reason,
+            "knee": best.knee,
+            "curve": best.curve.iter().map(point_json).collect::<Vec<_>>(),
+        }}),
+    }
+}
+
+fn rate_found(found: &Sustained, promise: &str) -> Finding {
+    let mut text = String::new();
+    for (point, broken) in &found.tried {
+        let _ = writeln!(text, "{}", tried(point, broken.as_deref()));
+    }
+    let _ = match (&found.per_second, &found.confirmed) {
+        (Some(rate), Some(point)) => writeln!(
+            text,
+            "\nHighest rate with {promise}: {rate:.0} requests/s, confirmed with p50 {:.3} ms and p99 {:.3} ms",
+            ms(point.p50_ns),
+            ms(point.p99_ns)
+        ),
+        _ => writeln!(text, "\nNo rate was found that keeps {promise}"),
+    };
+    let each = |(point, broken): &(Point, Option<String>)| {
+        let mut value = point_json(point);
+        value["broken"] = broken.clone().into();
+        value
+    };
+    Finding {
+        text,
+        json: json!({"find_rate": {
+            "slo": promise,
+            "per_second": found.per_second,
+            "confirmed": found.confirmed.as_ref().map(point_json),
+            "tried": found.tried.iter().map(each).collect::<Vec<_>>(),
+        }}),
+    }
+}
+
+fn precise(
+    options: &Options,
+    job: &Job,
+    relative: f64,
+    mut session: Session,
+    tell: &dyn Fn(String),
+) -> Report {
+    settle(&mut session, job.load, job.warm_up);
+    let precision = Precision {
+        load: job.load,
+        relative,
+        run: RUN,
+        runs_max: (options.duration.unwrap_or(PATIENCE).as_secs_f64() / RUN.as_secs_f64()).ceil() as usize,
+    };
+    let found = until_precise(&mut session, precision, &mut |repeated| {
+        if let Some(interval) = &repeated.interval {
+            tell(format!(
+                "{} runs: {:.0} answers/s, 95 % interval {:.0} to {:.0} (half of it {:.2} %)",
+                repeated.per_second.len(),
+                interval.value,
+                interval.low,
+                interval.high,
+                interval.relative_half_width() * 100.0
+            ));
+        }
+    });
+    let after = session.finish();
+    if !found.reached {
+        output::complaint(&format!(
+            "the interval is not as narrow as {:.2} % after {} runs; -d gives more time",
+            relative * 100.0,
+            found.per_second.len()
+        ));
+    }
+    let mut run = job.run.clone();
+    run.duration_seconds = None;
+    Report::new(run, &found.all, &after)
+}
+
+fn settle(session: &mut Session, load: Load, duration: Duration) -> Stretch {
+    let until = Until {
+        duration: Some(duration),
+        requests: None,
+        keep_going: true,
+    };
+    session.measure(load, until, &mut |_| {})
+}
+
+/// First the first server beside itself: what differs there is the machine's noise, and no smaller difference can be seen.
+fn versus(options: &Options, jobs: [&Job; 2], sessions: [Session; 3], tell: &dyn Fn(String)) -> Finding {
+    let [mut first, mut again, mut second] = sessions;
+    let [job, other] = jobs;
+    let pair = 2.0 * (TURN + SETTLE).as_secs_f64();
+    let patience = options.duration.unwrap_or(PATIENCE).as_secs_f64();
+    let pairs = ((patience / pair) as usize).max(2);
+    let comparison = Comparison {
+        load: job.load,
+        pairs_max: pairs.min(SELF_PAIRS),
+        precision: PRECISION,
+        settle: SETTLE,
+        measure: TURN,
+        seed: job.plan.seed,
+    };
+    settle(&mut first, job.load, job.warm_up);
+    pause(&mut first);
+    let itself = compare(&mut first, &mut again, comparison, &mut |_| {});
+    again.finish();
+    let floor = itself.per_second.as_ref().map(shown);
+    tell(format!(
+        "the first server beside itself: {}",
+        floor.as_deref().unwrap_or("not known")
+    ));
+    settle(&mut second, job.load, job.warm_up);
+    pause(&mut second);
+    let comparison = Comparison {
+        pairs_max: pairs,
+        ..comparison
+    };
+    let found = compare(&mut first, &mut second, comparison, &mut |found| {
+        if let Some(ratio) = &found.per_second {
+            tell(format!("{} pairs: {}", found.pairs.len(), shown(ratio)));
+        }
+    });
+    first.finish();
+    second.finish();
+    versus_found(&itself, &found, [&job.run.urls[0], &other.run.urls[0]])
+}
+
+fn pause(session: &mut Session) {
+    let until = Until {
+        duration: Some(Duration::from_millis(1)),
+        requests: None,
+        keep_going: false,
+    };
+    session.measure(Load::PAUSED, until, &mut |_| {});
+}
+
+fn shown(ratio: &Ratio) -> String {
+    format!(
+        "{:.3} times (95 %: {:.3} to {:.3})",
+        ratio.value, ratio.low, ratio.high
+    )
+}
+
+fn versus_found(itself: &Versus, found: &Versus, urls: [&String; 2]) -> Finding {
+    let mut text = String::new();
+    for (name, url, stretch) in [("A", urls[0], &found.first), ("B", urls[1], &found.second)] {
+        let latency = &stretch.total.latency;
+        let _ = writeln!(
+            text,
+            "{name}  {url}\n   {:.0} answers/s   p50 {:.3} ms   p99 {:.3} ms",
+            stretch.per_second(),
+            ms(latency.value_at_quantile(0.5)),
+            ms(latency.value_at_quantile(0.99))
+        );
+    }
+    text.push('\n');
+    let figures = [
+        ("answers/s", &found.per_second),
+        ("p50", &found.p50),
+        ("p99", &found.p99),
+    ];
+    for (name, ratio) in figures {
+        let told = ratio.as_ref().map_or("not known".to_owned(), |ratio| {
+            let differs = if ratio.differs() {
+                "they differ"
+            } else {
+                "no difference can be seen"
+            };
+            format!("{}; {differs}", shown(ratio))
+        });
+        let _ = writeln!(text, "B / A  {name:<10} {told}");
+    }
+    let floor = itself.per_second.as_ref().map_or("not known".to_owned(), shown);
+    let _ = writeln!(
+        text,
+        "A / A  {:<10} {floor}; what lies within this is noise",
+        "answers/s"
+    );
+    let ratio = |ratio: &Option<Ratio>| {
+        ratio.as_ref().map(|ratio| {
+            json!({"value": ratio.value, "low": ratio.low, "high": ratio.high, "pairs": ratio.pairs, "differs": ratio.differs()})
+        })
+    };
+    Finding {
+        text,
+        json: json!({"versus": {
+            "urls": urls,
+            "per_second": ratio(&found.per_second),
+            "p50": ratio(&found.p50),
+            "p99": ratio(&found.p99),
+            "self": ratio(&itself.per_second),
+            "pairs": found.pairs.iter().map(|(a, b)| json!([point_json(a), point_json(b)])).collect::<Vec<_>>(),
+        }}),
+    }
+}
+
+/// TechEmpower's protocol: a primer, a warm-up at the highest number, then each number of connections; the best rung counts.
+fn ladder(options: &Options, mut session: Session, tell: &dyn Fn(String)) -> Finding {
+    let load = |connections| Load {
+        connections,
+        pace: Pace::Closed,
+    };
+    let rung = options.duration.unwrap_or(RUNG);
+    settle(&mut session, load(PRIMER.0), PRIMER.1.min(rung));
+    pause(&mut session);
+    settle(&mut session, load(LADDER[LADDER.len() - 1]), rung);
+    pause(&mut session);
+    let mut points = Vec::new();
+    for connections in LADDER {
+        let until = Until {
+            duration: Some(rung),
+            requests: None,
+            keep_going: false,
+        };
+        let stretch = session.measure(load(connections), until, &mut |_| {});
+        let point = Point::of(&stretch);
+        tell(row(&point));
+        points.push(point);
+        if stretch.interrupted {
+            break;
+        }
+    }
+    session.finish();
+    let best = points.iter().max_by(|a, b| a.per_second.total_cmp(&b.per_second));
+    let mut text = String::new();
+    for point in &points {
+        let _ = writeln!(text, "{}", row(point));
+    }
+    if let Some(best) = best {
+        let _ = writeln!(
+            text,
+            "\nBest: {:.0} answers/s with {} connections",
+            best.per_second, best.load.connections
+        );
+    }
+    Finding {
+        text,
+        json: json!({"preset": "tfb", "rungs": points.iter().map(point_json).collect::<Vec<_>>(), "best": best.map(point_json)}),
+    }
+}

@@ -1,0 +1,398 @@
+//! One request in its parts, and the bytes they make.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use crate::target::Url;
+
+/// A request as it goes over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub(crate) bytes: Box<[u8]>,
+    /// Whether its answer has no body whatever its head says.
+    pub(crate) head_only: bool,
+}
+
+/// A request in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path_and_query: String,
+    /// Fields in order. Host and Content-Length are added unless they are there.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Whether the connection shall serve further requests.
+    pub keep_alive: bool,
+}
+
+/// Bytes of each chunk of a body that is sent in chunks.
+pub(super) const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Why parts make no request.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RequestError {
+    /// Not a token (RFC 9110, 5.6.2).
+    #[error("`{text}` is not a {what}: only letters, digits and !#$%&'*+-.^_`|~ may be in it")]
+    Token {
+        /// `method` or `header name`.
+        what: &'static str,
+        /// What was given.
+        text: String,
+    },
+    /// A line end, or another control character.
+    #[error("the {what} has a control character")]
+    Control {
+        /// Which part.
+        what: String,
+    },
+    /// A space in the request target.
+    #[error("the path `{path}` has a space; write it as %20")]
+    Space {
+        /// The path.
+        path: String,
+    },
+    /// A header without anything between its name and its value.
+    #[error("`{text}` is not a header; accepted are `name: value` and `name=value`")]
+    Field {
+        /// What was given.
+        text: String,
+    },
+    /// A cookie without a value.
+    #[error("`{text}` is not a cookie; accepted is `name=value`, several with `; ` between them")]
+    Cookie {
+        /// What was given.
+        text: String,
+    },
+    /// A user without a password.
+    #[error("`{text}` has no colon; accepted is `user:password`, and `user:` for an empty password")]
+    Credentials {
+        /// What was given.
+        text: String,
+    },
+}
+
+impl Parts {
+    /// A request for a URL without a body.
+    pub fn get(url: &Url) -> Self {
+        Self {
+            method: "GET".into(),
+            path_and_query: url.path_and_query.clone(),
+            fields: vec![("host".into(), url.authority())],
+            body: Vec::new(),
+            keep_alive: true,
+        }
+    }
+
+    /// Whether there is such a field.
+    pub fn has_field(&self, name: &str) -> bool {
+        self.fields
+            .iter()
+            .any(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Gives a field this value, and this one only.
+    pub fn set_field(&mut self, name: &str, value: &str) {
+        self.fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.fields.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Adds a field written as `name: value` or `name=value`. Of Host, and of the fields that say what the body is, there is only one:
+    /// the last.
+    pub fn add_field(&mut self, text: &str) -> Result<(), RequestError> {
+        let malformed = || RequestError::Field {
+            text: text.to_owned(),
+        };
+        let at = text.find([':', '=']).ok_or_else(malformed)?;
+        let (name, value) = (text[..at].trim(), text[at + 1..].trim());
+        if name.is_empty() {
+            return Err(malformed());
+        }
+        check_token("header name", name)?;
+        check_text(name, value)?;
+        let single = [
+            "host",
+            "content-type",
+            "content-length",
+            "user-agent",
+            "authorization",
+        ];
+        if single.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            self.set_field(name, value);
+        } else {
+            self.fields.push((name.to_owned(), value.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Adds cookies written as `name=value`, to those that are there.
+    pub fn add_cookie(&mut self, text: &str) -> Result<(), RequestError> {
+        let is_pair = |pair: &str| pair.trim().find('=').is_some_and(|at| at > 0);
+        if !text.trim_end_matches(';').split(';').all(is_pair) {
+            return Err(RequestError::Cookie {
+                text: text.to_owned(),
+            });
+        }
+        check_text("cookie", text)?;
+        let text = text.trim().trim_end_matches(';');
+        match self
+            .fields
+            .iter_mut()
+            .find(|(name, _)| name.eq_ignore_ascii_case("cookie"))
+        {
+            Some((_, cookies)) => {
+                cookies.push_str("; ");
+                cookies.push_str(text);
+            }
+            None => self.fields.push(("cookie".into(), text.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Proves who asks by `user:password` (RFC 7617).
+    pub fn basic_auth(&mut self, text: &str) -> Result<(), RequestError> {
+        self.credentials("authorization", text)
+    }
+
+    /// The same towards a proxy.
+    pub fn proxy_auth(&mut self, text: &str) -> Result<(), RequestError> {
+        self.credentials("proxy-authorization", text)
+    }
+
+    fn credentials(&mut self, field: &str, text: &str) -> Result<(), RequestError> {
+        if !text.contains(':') {
+            return Err(RequestError::Credentials {
+                text: text.to_owned(),
+            });
+        }
+        check_text("user and password", text)?;
+        self.set_field(field, &format!("Basic {}", STANDARD.encode(text)));
+        Ok(())
+    }
+
+    /// Says what the body is.
+    pub fn content_type(&mut self, text: &str) -> Result<(), RequestError> {
+        check_text("content type", text)?;
+        self.set_field("content-type", text);
+        Ok(())
+    }
+
+    /// Sends the body in chunks, as a client does that does not know its length beforehand (RFC 9112, 7.1).
+    pub fn chunk_body(&mut self) {
+        let mut chunked = Vec::with_capacity(self.body.len() + self.body.len() / 512 + 16);
+        for chunk in self.body.chunks(CHUNK_BYTES) {
+            chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+            chunked.extend_from_slice(chunk);
+            chunked.extend_from_slice(b"\r\n");
+        }
+        chunked.extend_from_slice(b"0\r\n\r\n");
+        self.body = chunked;
+        self.fields
+            .retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+        self.set_field("transfer-encoding", "chunked");
+    }
+
+    /// The bytes (RFC 9112).
+    pub fn message(&self) -> Result<Message, RequestError> {
+        check_token("method", &self.method)?;
+        check_path(&self.path_and_query)?;
+        let mut bytes = Vec::with_capacity(256 + self.body.len());
+        let mut line = |parts: &[&str]| {
+            for part in parts {
+                bytes.extend_from_slice(part.as_bytes());
+            }
+            bytes.extend_from_slice(b"\r\n");
+        };
+        line(&[&self.method, " ", &self.path_and_query, " HTTP/1.1"]);
+        for (name, value) in &self.fields {
+            check_token("header name", name)?;
+            check_text(name, value)?;
+            line(&[name, ": ", value]);
+        }
+        if self.needs_length() {
+            line(&["content-length: ", &self.body.len().to_string()]);
+        }
+        if self.needs_close() {
+            line(&["connection: close"]);
+        }
+        line(&[]);
+        bytes.extend_from_slice(&self.body);
+        Ok(Message {
+            bytes: bytes.into(),
+            head_only: self.method == "HEAD",
+        })
+    }
+
+    /// Whether a Content-Length must be added (RFC 9110, 8.6).
+    pub(super) fn needs_length(&self) -> bool {
+        let may_have_body = !matches!(
+            self.method.as_str(),
+            "GET" | "HEAD" | "DELETE" | "OPTIONS" | "TRACE"
+        );
+        let framed = self.has_field("content-length") || self.has_field("transfer-encoding");
+        (!self.body.is_empty() || may_have_body) && !framed
+    }
+
+    pub(super) fn needs_close(&self) -> bool {
+        !self.keep_alive && !self.has_field("connection")
+    }
+}
+
+pub(super) fn check_token(what: &'static str, text: &str) -> Result<(), RequestError> {
+    if !is_token(text) {
+        return Err(RequestError::Token {
+            what,
+            text: text.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether a text is a token (RFC 9110, 5.6.2).
+pub(super) fn is_token(text: &str) -> bool {
+    let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(may_be)
+}
+
+pub(super) fn check_path(path: &str) -> Result<(), RequestError> {
+    check_text("path", path)?;
+    if path.contains([' ', '\t']) {
+        return Err(RequestError::Space {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+pub(super) fn check_text(what: &str, text: &str) -> Result<(), RequestError> {
+    if text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+        return Err(RequestError::Control {
+            what: what.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Appends what may stand in a request target, and everything else as `%XX` (RFC 3986, 2.1). A `%` stays as it is.
+pub(super) fn push_path(bytes: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in bytes {
+        if byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts() -> Parts {
+        Parts::get(&Url::parse("http://h:8080/a?b=1").unwrap())
+    }
+
+    fn text(parts: &Parts) -> String {
+        String::from_utf8(parts.message().unwrap().bytes.into()).unwrap()
+    }
+
+    #[test]
+    fn a_plain_request_is_a_line_and_a_host() {
+        assert_eq!(text(&parts()), "GET /a?b=1 HTTP/1.1\r\nhost: h:8080\r\n\r\n");
+    }
+
+    #[test]
+    fn fields_are_read_in_both_spellings() {
+        let mut parts = parts();
+        for field in [
+            "X-One: 1",
+            "X-Two=2",
+            "X-Three:a=b",
+            "X-Four=a:b",
+            "X-Empty:",
+            "host: other",
+        ] {
+            parts.add_field(field).unwrap();
+        }
+        let values: Vec<_> = parts
+            .fields
+            .iter()
+            .map(|(name, value)| format!("{name}|{value}"))
+            .collect();
+        assert_eq!(
+            values,
+            [
+                "X-One|1",
+                "X-Two|2",
+                "X-Three|a=b",
+                "X-Four|a:b",
+                "X-Empty|",
+                "host|other"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_field_that_is_none_is_refused_with_what_is_accepted() {
+        for (field, says) in [
+            ("X", "accepted are `name: value` and `name=value`"),
+            (": v", "accepted are `name: value` and `name=value`"),
+            ("a b: v", "only letters, digits and"),
+            ("a: v\r\nb: w", "control character"),
+        ] {
+            let error = parts().add_field(field).unwrap_err().to_string();
+            assert!(error.contains(says), "{field:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn cookies_share_one_field() {
+        let mut parts = parts();
+        parts.add_cookie("a=1").unwrap();
+        parts.add_cookie("b=2; c=3;").unwrap();
+        assert_eq!(parts.fields[1], ("cookie".into(), "a=1; b=2; c=3".into()));
+        for bad in ["a", "=1", "", "a=1; b"] {
+            let error = parts.add_cookie(bad).unwrap_err().to_string();
+            assert!(error.contains("accepted is `name=value`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_become_basic_authentication() {
+        let mut parts = parts();
+        parts.basic_auth("Aladdin:open sesame").unwrap();
+        assert_eq!(parts.fields[1].1, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        let error = parts.basic_auth("aladdin").unwrap_err().to_string();
+        assert!(error.contains("accepted is `user:password`"), "{error}");
+    }
+
+    #[test]
+    fn a_body_in_chunks_has_no_length() {
+        let mut parts = parts();
+        parts.method = "POST".into();
+        parts.body = vec![b'x'; CHUNK_BYTES + 1];
+        parts.chunk_body();
+        let text = text(&parts);
+        assert!(text.contains("transfer-encoding: chunked\r\n") && !text.contains("content-length"));
+        assert!(text.ends_with("xx\r\n1\r\nx\r\n0\r\n\r\n") && text.contains("\r\n\r\n4000\r\nxx"));
+    }
+
+    #[test]
+    fn a_body_has_its_length_and_post_has_one_even_without() {
+        let mut parts = parts();
+        parts.body = b"hello".to_vec();
+        assert!(text(&parts).contains("content-length: 5\r\n\r\nhello"));
+        parts.body.clear();
+        parts.method = "POST".into();
+        assert!(text(&parts).contains("content-length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn what_cannot_stand_in_a_path_is_escaped() {
+        let mut out = Vec::new();
+        push_path("/a b/ü?x=1%20&y=<z>".as_bytes(), &mut out);
+        assert_eq!(out, b"/a%20b/%C3%BC?x=1%20&y=%3Cz%3E");
+    }
+}

@@ -1,0 +1,345 @@
+//! Which placeholders there are, and how they are read.
+
+use std::sync::Arc;
+
+use super::{Piece, Place, Value};
+use crate::request::{
+    csv::Csv,
+    parts::{RequestError, check_path, check_text, push_path},
+};
+
+/// Longest text between `{{` and `}}`.
+const PLACEHOLDER_BYTES_MAX: usize = 256;
+
+/// Which placeholders there are.
+#[derive(Clone)]
+pub struct Grammar<'a> {
+    /// `{{counter}}` and the like.
+    pub braces: bool,
+    /// `[<id>]`.
+    pub id: bool,
+    /// `${sequence}`.
+    pub sequence: bool,
+    /// Where `{{csv.column}}` comes from.
+    pub csv: Option<Arc<Csv>>,
+    /// Where `{{env NAME}}` comes from.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Names that a scenario gives values to.
+    pub(in crate::request) variables: &'a [String],
+}
+
+impl std::fmt::Debug for Grammar<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            braces,
+            id,
+            sequence,
+            csv,
+            env: _,
+            variables,
+        } = self;
+        let columns = csv.as_ref().map(|csv| csv.columns());
+        write!(
+            f,
+            "Grammar {{ braces: {braces}, id: {id}, sequence: {sequence}, columns: {columns:?}, variables: {variables:?} }}"
+        )
+    }
+}
+
+impl Grammar<'_> {
+    /// No placeholders: everything is what it says.
+    pub fn none() -> Self {
+        Self {
+            braces: false,
+            id: false,
+            sequence: false,
+            csv: None,
+            env: &|_| None,
+            variables: &[],
+        }
+    }
+
+    /// `{{...}}`, with the environment of this process.
+    pub fn braces() -> Self {
+        Self {
+            braces: true,
+            env: &|name| std::env::var(name).ok(),
+            ..Self::none()
+        }
+    }
+
+    fn accepted(&self) -> String {
+        let mut accepted = "counter, counter FIRST, uuid, random LOW HIGH, env NAME".to_owned();
+        match &self.csv {
+            Some(csv) => csv.columns().iter().for_each(|column| {
+                accepted.push_str(", csv.");
+                accepted.push_str(column);
+            }),
+            None => accepted.push_str(", and csv.COLUMN with a CSV file"),
+        }
+        for name in self.variables {
+            accepted.push_str(", ");
+            accepted.push_str(name);
+        }
+        accepted
+    }
+}
+
+/// Why a text with placeholders makes no request.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TemplateError {
+    /// A placeholder that does not exist.
+    #[error("{part}, byte {at}: `{{{{{text}}}}}` is not known; accepted are {accepted}")]
+    Unknown {
+        /// Which part of the request.
+        part: String,
+        /// Where in it, from 1.
+        at: usize,
+        /// What stands between the braces.
+        text: String,
+        /// What could.
+        accepted: String,
+    },
+    /// Braces without an end.
+    #[error(
+        "{part}, byte {at}: `{{{{` is not followed by `}}}}` within {PLACEHOLDER_BYTES_MAX} bytes; write `\\{{{{` for the braces themselves"
+    )]
+    Open {
+        /// Which part of the request.
+        part: String,
+        /// Where in it, from 1.
+        at: usize,
+    },
+    /// A placeholder with the wrong words behind it.
+    #[error("{part}, byte {at}: `{{{{{text}}}}}` {what}")]
+    Argument {
+        /// Which part of the request.
+        part: String,
+        /// Where in it, from 1.
+        at: usize,
+        /// What stands between the braces.
+        text: String,
+        /// What is wrong, and what is accepted.
+        what: String,
+    },
+    /// The length cannot be known beforehand.
+    #[error("the body has placeholders, so its length changes: leave out the header `{field}`")]
+    Framed {
+        /// Content-Length or Transfer-Encoding.
+        field: String,
+    },
+    /// What is no placeholder is wrong.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Pieces(pub(super) Vec<Piece>);
+
+impl Pieces {
+    pub(super) fn push(&mut self, parts: &[&[u8]]) {
+        if !matches!(self.0.last(), Some(Piece::Literal(_))) {
+            self.0.push(Piece::Literal(Vec::new()));
+        }
+        if let Some(Piece::Literal(bytes)) = self.0.last_mut() {
+            for part in parts {
+                bytes.extend_from_slice(part);
+            }
+        }
+    }
+
+    pub(super) fn into_fixed(mut self) -> Result<Vec<u8>, Self> {
+        match &mut self.0[..] {
+            [] => Ok(Vec::new()),
+            [Piece::Literal(bytes)] => Ok(std::mem::take(bytes)),
+            _ => Err(self),
+        }
+    }
+
+    /// Reads a part of a request.
+    pub(super) fn read(
+        &mut self,
+        text: &[u8],
+        place: Place,
+        part: &str,
+        grammar: &Grammar<'_>,
+    ) -> Result<(), TemplateError> {
+        let mut at = 0;
+        let mut literal = 0;
+        while let Some(found) = next_marker(&text[at..], grammar) {
+            at += found;
+            self.literal(&text[literal..at], place, part)?;
+            let rest = &text[at..];
+            let (piece, used) = if rest.starts_with(b"\\{{") {
+                self.push(&[b"{{"]);
+                (None, 3)
+            } else if rest.starts_with(ID) {
+                (Some(Value::Id), ID.len())
+            } else if rest.starts_with(SEQUENCE) {
+                (Some(Value::Counter { first: 1 }), SEQUENCE.len())
+            } else {
+                let open = || TemplateError::Open {
+                    part: part.to_owned(),
+                    at: at + 1,
+                };
+                let inside = &rest[2..rest.len().min(2 + PLACEHOLDER_BYTES_MAX)];
+                let end = memchr::memmem::find(inside, b"}}").ok_or_else(open)?;
+                let inside = std::str::from_utf8(&inside[..end]).map_err(|_| open())?;
+                let place = Inside {
+                    part,
+                    at: at + 1,
+                    text: inside,
+                    place,
+                };
+                (self.value(&place, grammar)?, end + 4)
+            };
+            if let Some(value) = piece {
+                self.0.push(Piece::Value(value, place));
+            }
+            at += used;
+            literal = at;
+        }
+        Ok(self.literal(&text[literal..], place, part)?)
+    }
+
+    /// Adds what stands between placeholders, if it may stand there.
+    fn literal(&mut self, bytes: &[u8], place: Place, part: &str) -> Result<(), RequestError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if place != Place::Body {
+            let text = String::from_utf8_lossy(bytes);
+            match place {
+                Place::Path => check_path(&text)?,
+                _ => check_text(part, &text)?,
+            }
+        }
+        self.push(&[bytes]);
+        Ok(())
+    }
+
+    /// What stands between braces. `None`: it has been added as it never changes.
+    fn value(&mut self, inside: &Inside<'_>, grammar: &Grammar<'_>) -> Result<Option<Value>, TemplateError> {
+        let words: Vec<_> = inside.text.split_whitespace().collect();
+        let number = |word: &str| word.parse::<i64>().ok();
+        Ok(Some(match words[..] {
+            ["counter"] => Value::Counter { first: 1 },
+            ["counter", first] => match first.parse() {
+                Ok(first) => Value::Counter { first },
+                Err(_) => {
+                    return Err(inside.wrong("needs a whole number to begin with, such as {{counter 1000}}"));
+                }
+            },
+            ["uuid"] => Value::Uuid,
+            ["random", low, high] => match (number(low), number(high)) {
+                (Some(low), Some(high)) if low <= high => Value::Random {
+                    low,
+                    span: high.wrapping_sub(low) as u64,
+                },
+                _ => {
+                    return Err(inside
+                        .wrong("needs two whole numbers, the lower one first, such as {{random 1 100}}"));
+                }
+            },
+            ["random", ..] => {
+                return Err(
+                    inside.wrong("needs two whole numbers, the lower one first, such as {{random 1 100}}")
+                );
+            }
+            ["env", name] => {
+                let value = (grammar.env)(name)
+                    .ok_or_else(|| inside.wrong(&format!("names the variable `{name}`, which is not set")))?;
+                if inside.place == Place::Path {
+                    let mut escaped = Vec::new();
+                    push_path(value.as_bytes(), &mut escaped);
+                    self.push(&[&escaped]);
+                } else {
+                    self.literal(value.as_bytes(), inside.place, inside.part)?;
+                }
+                return Ok(None);
+            }
+            ["env", ..] => return Err(inside.wrong("needs the name of one variable, such as {{env TOKEN}}")),
+            [name] => inside.named(name, grammar)?,
+            _ => return Err(inside.unknown(grammar)),
+        }))
+    }
+}
+
+const ID: &[u8] = b"[<id>]";
+const SEQUENCE: &[u8] = b"${sequence}";
+
+/// Where the next placeholder begins. Of three braces in a row the first stands for itself, as in `{"a":{{{counter}}:1}}`.
+fn next_marker(text: &[u8], grammar: &Grammar<'_>) -> Option<usize> {
+    let is_marker = |at: &usize| {
+        let rest = &text[*at..];
+        match text[*at] {
+            b'\\' | b'{' => {
+                grammar.braces
+                    && ((rest.starts_with(b"{{") && !rest.starts_with(b"{{{")) || rest.starts_with(b"\\{{"))
+            }
+            b'[' => grammar.id && rest.starts_with(ID),
+            _ => grammar.sequence && rest.starts_with(SEQUENCE),
+        }
+    };
+    let candidates = (0..text.len()).filter(|&at| matches!(text[at], b'\\' | b'{' | b'[' | b'$'));
+    candidates.into_iter().find(is_marker)
+}
+
+/// A placeholder while it is read.
+struct Inside<'a> {
+    part: &'a str,
+    at: usize,
+    text: &'a str,
+    place: Place,
+}
+
+impl Inside<'_> {
+    fn wrong(&self, what: &str) -> TemplateError {
+        TemplateError::Argument {
+            part: self.part.to_owned(),
+            at: self.at,
+            text: self.text.to_owned(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn unknown(&self, grammar: &Grammar<'_>) -> TemplateError {
+        TemplateError::Unknown {
+            part: self.part.to_owned(),
+            at: self.at,
+            text: self.text.to_owned(),
+            accepted: grammar.accepted(),
+        }
+    }
+
+    /// A value that a table or a scenario gives a name to.
+    fn named(&self, name: &str, grammar: &Grammar<'_>) -> Result<Value, TemplateError> {
+        if let Some(at) = grammar.variables.iter().position(|known| known == name) {
+            return Ok(Value::Variable(at));
+        }
+        match (name.strip_prefix("csv."), &grammar.csv) {
+            (Some(_), None) => Err(self.wrong("needs a CSV file")),
+            (Some(name), Some(csv)) => {
+                let column = csv.columns().iter().position(|column| column == name);
+                let column = column.ok_or_else(|| self.unknown(grammar))?;
+                self.check_column(csv, column)?;
+                Ok(Value::Column(csv.clone(), column))
+            }
+            (None, _) => Err(self.unknown(grammar)),
+        }
+    }
+
+    /// Whether all values of a column may stand here.
+    fn check_column(&self, csv: &Csv, column: usize) -> Result<(), TemplateError> {
+        let bad = |value: &[u8]| value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
+        if self.place == Place::Field
+            && let Some(row) = csv.column(column).position(bad)
+        {
+            return Err(self.wrong(&format!(
+                "has a control character in row {}, which cannot stand in a header",
+                row + 1
+            )));
+        }
+        Ok(())
+    }
+}

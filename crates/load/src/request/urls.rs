@@ -1,0 +1,554 @@
+//! Lists of requests: URLs one per line, and the two target formats of vegeta. Each line says by itself what it is, so the formats
+//! need not be named:
+//!
+//! ```text
+//! # a comment
+//! http://localhost:8080/one
+//! /two weight=3
+//! POST http://localhost:8080/three
+//! Content-Type: application/json
+//! @body.json
+//!
+//! {"method": "GET", "url": "http://localhost:8080/four", "header": {"X-Id": ["7"]}, "body": "aGVsbG8="}
+//! ```
+
+use std::{collections::HashMap, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value};
+
+use super::{
+    Grammar, Order, Requests, Template, TemplateError,
+    body::BodyError,
+    parts::{Parts, RequestError, is_token},
+    template::split_url,
+};
+use crate::target::{Url, UrlError};
+
+/// Most requests of a list.
+pub(super) const TARGETS_MAX: usize = 200_000;
+/// Largest weight.
+pub(super) const WEIGHT_MAX: u32 = 1_000_000;
+
+/// A request and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it goes.
+    pub url: Url,
+    /// What it is.
+    pub parts: Parts,
+    /// How often it is sent, relative to the others, in [`Order::Weighted`].
+    pub weight: u32,
+    /// Where it stands in its file: a line, or an entry.
+    pub place: String,
+}
+
+/// Requests, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets(Vec<Target>);
+
+/// What is sent to one server.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The first URL of it.
+    pub url: Url,
+    /// What is sent.
+    pub requests: Requests,
+}
+
+/// Why a text is no list of requests.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetsError {
+    /// Without a request there is nothing to send.
+    #[error(
+        "there is no request in it; accepted are lines such as `http://localhost:8080/`, `POST /path weight=3`, and vegeta's targets"
+    )]
+    Empty,
+    /// More than are kept.
+    #[error("there are more than {TARGETS_MAX} requests, the most that are kept")]
+    TooMany,
+    /// A path without a server.
+    #[error("{place}: `{path}` names no host; write http://HOST{path}, or give a URL besides the list")]
+    Host {
+        /// Where it stands.
+        place: String,
+        /// The path.
+        path: String,
+    },
+    /// A weight that is none.
+    #[error("{place}: `{text}` is not a weight; accepted are 1 to {WEIGHT_MAX}")]
+    Weight {
+        /// Where it stands.
+        place: String,
+        /// What is given.
+        text: String,
+    },
+    /// A header or body before any request.
+    #[error(
+        "{place}: `{text}` belongs to no request; a request line such as `GET http://localhost/` comes first"
+    )]
+    Stray {
+        /// Where it stands.
+        place: String,
+        /// What is given.
+        text: String,
+    },
+    /// A JSON target that is none.
+    #[error(
+        "{place}: {what}; accepted is {{\"method\": \"GET\", \"url\": \"http://...\", \"header\": {{\"NAME\": [\"VALUE\"]}}, \"body\": \"BASE64\"}}"
+    )]
+    Json {
+        /// Where it stands.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A URL that is none.
+    #[error("{place}")]
+    Url {
+        /// Where it stands.
+        place: String,
+        /// What is wrong.
+        #[source]
+        source: UrlError,
+    },
+    /// A part that no request can have.
+    #[error("{place}")]
+    Request {
+        /// Where it stands.
+        place: String,
+        /// What is wrong.
+        #[source]
+        source: TemplateError,
+    },
+    /// A body that cannot be read.
+    #[error("{place}")]
+    Body {
+        /// Where it stands.
+        place: String,
+        /// Why.
+        #[source]
+        source: BodyError,
+    },
+}
+
+impl Target {
+    /// A request that begins as `defaults`. Its Host is that of its URL unless `defaults` have one that is not `base`'s.
+    pub(super) fn new(url: Url, base: Option<&Url>, defaults: &Parts, place: String) -> Self {
+        let mut parts = defaults.clone();
+        let own = |value: &str| base.is_none_or(|base| base.authority() != value);
+        let is_host = |name: &str| name.eq_ignore_ascii_case("host");
+        if !parts
+            .fields
+            .iter()
+            .any(|(name, value)| is_host(name) && own(value))
+        {
+            parts.fields.retain(|(name, _)| !is_host(name));
+            parts.fields.insert(0, ("host".into(), url.authority()));
+        }
+        parts.path_and_query.clone_from(&url.path_and_query);
+        Self {
+            url,
+            parts,
+            weight: 1,
+            place,
+        }
+    }
+}
+
+impl Targets {
+    /// Reads a list. A path without a host goes to `base`; what a line does not say is as in `defaults`; `read` reads files of bodies.
+    pub fn parse(
+        text: &str,
+        base: Option<&Url>,
+        defaults: &Parts,
+        read: &dyn Fn(&Path) -> Result<Vec<u8>, BodyError>,
+    ) -> Result<Self, TargetsError> {
+        let mut targets: Vec<Target> = Vec::new();
+        // Whether what follows may belong to the last target.
+        let mut goes_on = false;
+        for (at, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
+            let (line, place) = (line.trim(), format!("line {}", at + 1));
+            if line.starts_with('#') {
+                continue;
+            }
+            if line.is_empty() {
+                goes_on = false;
+                continue;
+            }
+            if let Some(path) = line.strip_prefix('@') {
+                let target = targets.last_mut().filter(|_| goes_on);
+                let target = target.ok_or_else(|| TargetsError::Stray {
+                    place: place.clone(),
+                    text: line.into(),
+                })?;
+                target.parts.body =
+                    read(Path::new(path)).map_err(|source| TargetsError::Body { place, source })?;
+                continue;
+            }
+            if is_field(line) {
+                let target = targets.last_mut().filter(|_| goes_on);
+                let target = target.ok_or_else(|| TargetsError::Stray {
+                    place: place.clone(),
+                    text: line.into(),
+                })?;
+                target
+                    .parts
+                    .add_field(line)
+                    .map_err(|error| in_request(place, error))?;
+                continue;
+            }
+            if targets.len() == TARGETS_MAX {
+                return Err(TargetsError::TooMany);
+            }
+            goes_on = !line.starts_with('{');
+            targets.push(if goes_on {
+                request_line(line, base, defaults, place)?
+            } else {
+                json_target(line, base, defaults, &place)?
+            });
+        }
+        Self::new(targets)
+    }
+
+    /// Of requests that come from elsewhere.
+    pub fn new(targets: Vec<Target>) -> Result<Self, TargetsError> {
+        match targets.len() {
+            0 => Err(TargetsError::Empty),
+            count if count > TARGETS_MAX => Err(TargetsError::TooMany),
+            _ => Ok(Self(targets)),
+        }
+    }
+
+    /// All of them, in their order.
+    pub fn all(&self) -> &[Target] {
+        &self.0
+    }
+
+    /// Whether any weight was given.
+    pub fn has_weights(&self) -> bool {
+        self.0.iter().any(|target| target.weight != 1)
+    }
+
+    /// What is sent to each server, in the order in which servers first occur. Connections take the servers in turn, so each server gets
+    /// as many connections as any other; the order of requests holds within a server.
+    pub fn origins(&self, order: Order, grammar: &Grammar<'_>) -> Result<Vec<Origin>, TargetsError> {
+        let mut groups: Vec<Vec<&Target>> = Vec::new();
+        let mut known = HashMap::new();
+        for target in &self.0 {
+            let origin = (target.url.tls, target.url.host.as_str(), target.url.port);
+            let at = *known.entry(origin).or_insert(groups.len());
+            if at == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[at].push(target);
+        }
+        let origin = |group: Vec<&Target>| {
+            let failed = |target: &Target, source| TargetsError::Request {
+                place: target.place.clone(),
+                source,
+            };
+            let requests = match group[..] {
+                [only] => Requests::one(&only.parts, grammar).map_err(|error| failed(only, error))?,
+                _ => {
+                    let template = |target: &&Target| match Template::new(&target.parts, grammar) {
+                        Ok(template) => Ok((template, target.weight)),
+                        Err(error) => Err(failed(target, error)),
+                    };
+                    let templates = group.iter().map(template).collect::<Result<_, _>>()?;
+                    Requests::several(templates, order).ok_or(TargetsError::Empty)?
+                }
+            };
+            Ok(Origin {
+                url: group[0].url.clone(),
+                requests,
+            })
+        };
+        groups.into_iter().map(origin).collect()
+    }
+}
+
+pub(super) fn in_request(place: String, error: RequestError) -> TargetsError {
+    TargetsError::Request {
+        place,
+        source: error.into(),
+    }
+}
+
+/// Whether a line is a header: a name, a colon and a space. Without the space it could be a host and a port.
+fn is_field(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(name, value)| {
+        is_token(name.trim_end()) && (value.is_empty() || value.starts_with([' ', '\t']))
+    })
+}
+
+/// `[METHOD] URL [weight=N]`.
+fn request_line(
+    line: &str,
+    base: Option<&Url>,
+    defaults: &Parts,
+    place: String,
+) -> Result<Target, TargetsError> {
+    let is_method =
+        |word: &str| is_token(word) && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let (method, rest) = match line.split_once(char::is_whitespace) {
+        Some((word, rest)) if is_method(word) => (Some(word), rest.trim_start()),
+        _ => (None, line),
+    };
+    let (text, weight) = match rest.rsplit_once(char::is_whitespace) {
+        Some((url, last)) if last.starts_with("weight=") => (url.trim_end(), last.strip_prefix("weight=")),
+        _ => (rest, None),
+    };
+    let mut target = Target::new(url_on(text, base, &place)?, base, defaults, place.clone());
+    if let Some(method) = method {
+        method.clone_into(&mut target.parts.method);
+    }
+    if let Some(text) = weight {
+        let weight = text
+            .parse()
+            .ok()
+            .filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+        target.weight = weight.ok_or_else(|| TargetsError::Weight {
+            place,
+            text: text.to_owned(),
+        })?;
+    }
+    Ok(target)
+}
+
+fn url_on(text: &str, base: Option<&Url>, place: &str) -> Result<Url, TargetsError> {
+    if !text.starts_with('/') {
+        return split_url(text).map_err(|source| TargetsError::Url {
+            place: place.to_owned(),
+            source,
+        });
+    }
+    match base {
+        Some(base) => Ok(Url {
+            path_and_query: text.to_owned(),
+            ..base.clone()
+        }),
+        None => Err(TargetsError::Host {
+            place: place.to_owned(),
+            path: text.to_owned(),
+        }),
+    }
+}
+
+fn json_target(
+    line: &str,
+    base: Option<&Url>,
+    defaults: &Parts,
+    place: &str,
+) -> Result<Target, TargetsError> {
+    let wrong = |what: String| TargetsError::Json {
+        place: place.to_owned(),
+        what,
+    };
+    let object: Map<String, Value> =
+        serde_json::from_str(line).map_err(|error| wrong(format!("it is not a JSON object ({error})")))?;
+    let known = ["method", "url", "header", "body", "weight"];
+    if let Some(key) = object.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(wrong(format!("`{key}` is not known")));
+    }
+    let text = |key: &str| match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(other) => Err(wrong(format!("`{key}` is {other}, not text"))),
+    };
+    let url = text("url")?.ok_or_else(|| wrong("`url` is missing".into()))?;
+    let mut target = Target::new(url_on(url, base, place)?, base, defaults, place.to_owned());
+    if let Some(method) = text("method")? {
+        method.clone_into(&mut target.parts.method);
+    }
+    if let Some(body) = text("body")? {
+        target.parts.body = STANDARD
+            .decode(body)
+            .map_err(|error| wrong(format!("`body` is not base64 ({error})")))?;
+    }
+    match object.get("header") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(fields)) => {
+            for (name, values) in fields {
+                let values = values
+                    .as_array()
+                    .map_or(std::slice::from_ref(values), Vec::as_slice);
+                for value in values {
+                    let value = value
+                        .as_str()
+                        .ok_or_else(|| wrong(format!("header `{name}` is {value}, not text")))?;
+                    target
+                        .parts
+                        .add_field(&format!("{name}: {value}"))
+                        .map_err(|error| in_request(place.to_owned(), error))?;
+                }
+            }
+        }
+        Some(other) => return Err(wrong(format!("`header` is {other}, not an object"))),
+    }
+    if let Some(weight) = object.get("weight") {
+        let number = weight.as_u64().and_then(|weight| u32::try_from(weight).ok());
+        let number = number.filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+        target.weight = number.ok_or_else(|| TargetsError::Weight {
+            place: place.to_owned(),
+            text: weight.to_string(),
+        })?;
+    }
+    Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Url {
+        Url::parse("http://localhost:8080/").unwrap()
+    }
+
+    fn read(path: &Path) -> Result<Vec<u8>, BodyError> {
+        if path == Path::new("/there") {
+            return Ok(b"from the file".to_vec());
+        }
+        super::super::body::from_file(path)
+    }
+
+    fn parse(text: &str) -> Result<Targets, TargetsError> {
+        Targets::parse(text, Some(&base()), &Parts::get(&base()), &read)
+    }
+
+    /// All of an error, with its causes.
+    fn chain(error: &dyn std::error::Error) -> String {
+        let cause = error
+            .source()
+            .map(|cause| format!(": {}", chain(cause)))
+            .unwrap_or_default();
+        format!("{error}{cause}")
+    }
+
+    #[test]
+    fn lines_name_urls_methods_weights_headers_and_bodies() {
+        let targets = parse(
+            "\u{feff}# list\nhttp://localhost:8080/one\r\n/two weight=3\n\nPOST http://other/three\nX-Id: 7\nHost: elsewhere\n@/there\n\n\
+             other:81/{{random 1 9}} weight=2\n{\"url\": \"/four\", \"method\": \"PUT\", \"body\": \"aGk=\", \"header\": {\"A\": [\"1\", \"2\"]}}\n",
+        )
+        .unwrap();
+        let shown: Vec<_> = targets
+            .all()
+            .iter()
+            .map(|target| {
+                let Target {
+                    url,
+                    parts,
+                    weight,
+                    place,
+                } = target;
+                let fields: Vec<_> = parts
+                    .fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+                let body = String::from_utf8_lossy(&parts.body);
+                format!(
+                    "{place}: {} {url} {weight} {} [{body}]",
+                    parts.method,
+                    fields.join(",")
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "line 2: GET http://localhost:8080/one 1 host=localhost:8080 []",
+                "line 3: GET http://localhost:8080/two 3 host=localhost:8080 []",
+                "line 5: POST http://other/three 1 X-Id=7,Host=elsewhere [from the file]",
+                "line 10: GET http://other:81/{{random 1 9}} 2 host=other:81 []",
+                "line 11: PUT http://localhost:8080/four 1 host=localhost:8080,A=1,A=2 [hi]",
+            ]
+        );
+        assert!(targets.has_weights());
+    }
+
+    #[test]
+    fn a_host_that_was_asked_for_stays() {
+        let mut defaults = Parts::get(&base());
+        defaults.set_field("Host", "asked.for");
+        let targets = Targets::parse("http://other/", Some(&base()), &defaults, &read).unwrap();
+        assert_eq!(
+            targets.all()[0].parts.fields,
+            [("Host".to_owned(), "asked.for".to_owned())]
+        );
+    }
+
+    #[test]
+    fn each_server_gets_its_own_requests() {
+        let targets = parse("/a\nhttp://other/b\n/c\nhttps://localhost:8080/d\n").unwrap();
+        let origins = targets.origins(Order::InTurn, &Grammar::none()).unwrap();
+        let urls: Vec<_> = origins.iter().map(|origin| origin.url.to_string()).collect();
+        assert_eq!(
+            urls,
+            [
+                "http://localhost:8080/a",
+                "http://other/b",
+                "https://localhost:8080/d"
+            ]
+        );
+        assert!(matches!(origins[0].requests, Requests::Several(_)));
+        assert!(
+            matches!(origins[1].requests, Requests::Same(_)),
+            "one request that never changes stays cheap"
+        );
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused_with_its_line() {
+        for (text, says) in [
+            ("# nothing\n\n", "there is no request in it"),
+            (
+                "\nftp://h/\n",
+                "line 2: `ftp://h` has the scheme `ftp`; accepted are http and https",
+            ),
+            (
+                "/a weight=0",
+                "line 1: `0` is not a weight; accepted are 1 to 1000000",
+            ),
+            ("/a weight=x", "line 1: `x` is not a weight"),
+            ("X-Id: 7\n", "line 1: `X-Id: 7` belongs to no request"),
+            ("/a\n\n@/there", "line 3: `@/there` belongs to no request"),
+            ("/a\n@/nowhere/x", "line 2: cannot read /nowhere/x"),
+            (
+                "/a\n{\"url\": 7}",
+                "line 2: `url` is 7, not text; accepted is {\"method\"",
+            ),
+            ("{\"method\": \"GET\"}", "line 1: `url` is missing"),
+            ("{\"url\": \"/\", \"uri\": 1}", "line 1: `uri` is not known"),
+            (
+                "{\"url\": \"/\", \"body\": \"!\"}",
+                "line 1: `body` is not base64",
+            ),
+            (
+                "{\"url\": \"/\", \"header\": {\"a b\": \"c\"}}",
+                "line 1: `a b` is not a header name",
+            ),
+            ("{\"url\"", "line 1: it is not a JSON object"),
+        ] {
+            let error = chain(&parse(text).unwrap_err());
+            assert!(error.contains(says), "{text:?}: {error}");
+        }
+        let none = Targets::parse("/a", None, &Parts::get(&base()), &read)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            none.contains("line 1: `/a` names no host; write http://HOST/a"),
+            "{none}"
+        );
+        let space = parse("/a b")
+            .unwrap()
+            .origins(Order::InTurn, &Grammar::none())
+            .unwrap_err();
+        assert!(
+            chain(&space).contains("line 1: the path `/a b` has a space"),
+            "{}",
+            chain(&space)
+        );
+    }
+}
