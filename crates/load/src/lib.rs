@@ -6,6 +6,8 @@
 pub mod engine;
 pub mod expect;
 pub mod failure;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod h2;
 pub mod machine;
 pub mod plan;

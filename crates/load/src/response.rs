@@ -421,11 +421,7 @@ impl KnownHead {
         }
         let mut at = 0;
         for gap in &self.gaps {
-            if bytes[at..gap.start] != self.bytes[at..gap.start]
-                || bytes[gap.start..gap.end]
-                    .iter()
-                    .any(|byte| matches!(byte, b'\r' | b'\n'))
-            {
+            if bytes[at..gap.start] != self.bytes[at..gap.start] || has_control(&bytes[gap.start..gap.end]) {
                 return false;
             }
             at = gap.end;
@@ -484,6 +480,12 @@ impl KnownHead {
         };
         (apart && wider.gaps.len() <= GAPS_MAX && wider.is_at(head)).then(|| std::mem::take(&mut wider.gaps))
     }
+}
+
+/// Whether there is a byte that the value of a field cannot have. Looks at all of them, which is faster than to stop at the first.
+fn has_control(value: &[u8]) -> bool {
+    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
+    value.iter().fold(false, |found, &byte| found | is_control(byte))
 }
 
 #[cfg(test)]
@@ -621,6 +623,10 @@ mod tests {
         assert!(
             !known.is_at(head("t\rn", "zz", "0").as_bytes()),
             "a line may not end elsewhere"
+        );
+        assert!(
+            !known.is_at(head("t\0n", "zz", "0").as_bytes()),
+            "what is no value when it is parsed is none here"
         );
         let read = reader
             .read(

@@ -1,6 +1,7 @@
 //! Makes load: a [`Session`] keeps threads and their connections over several measurements, each under a load of its own.
 
 mod budget;
+mod calls;
 mod clock;
 mod connection;
 mod pacing;

@@ -18,6 +18,7 @@ use rustix::{
 use super::{
     Command, Inbox, Notice,
     budget::Budget,
+    calls::{self, Call},
     clock::Clock,
     connection::{Connection, Phase, Sent},
     pacing::Pacer,
@@ -205,6 +206,7 @@ impl Thread {
         loop {
             let wait = self.wait();
             events.clear();
+            calls::count(Call::Wait);
             match epoll::wait(
                 &self.context.epoll,
                 rustix::buffer::spare_capacity(&mut events),
@@ -935,7 +937,9 @@ impl Context {
     }
 
     fn publish(&mut self, now: u64) {
-        let with_service = self.load.pace != Pace::Closed;
+        // What was sent under an open load may be answered after its end.
+        let still = self.window.service.is_some() && self.in_flight > 0;
+        let with_service = self.load.pace != Pace::Closed || still;
         self.window.end_ns = now;
         let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
         let _ = self.notices.send(Notice::Window(Box::new(window)));

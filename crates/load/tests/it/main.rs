@@ -1,7 +1,13 @@
 //! The load generator through its public API, against the server that comes with it and against peers that break every rule.
+
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod counts;
+mod faults;
+mod held;
+mod latency;
+mod open_load;
+mod peer;
 mod reports;
 mod requests;
 mod rig;

@@ -1,6 +1,9 @@
 //! What every test needs: plans, loads, and runs from start to end.
 
-use std::time::Duration;
+use std::{
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Duration,
+};
 
 use forebay_load::{
     Plan, Session,
@@ -71,8 +74,27 @@ pub(crate) fn millis(ms: u64) -> Until {
     }
 }
 
+/// Kept by tests that look at the time for as long as they do; the others may go on beside each other.
+static FLOOR: RwLock<()> = RwLock::new(());
+
+/// Waits until no other test makes load, and keeps the others waiting.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    FLOOR.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits while a test needs the machine for itself.
+pub(crate) fn beside_others() -> RwLockReadGuard<'static, ()> {
+    FLOOR.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs a plan once: what was measured, with what came in afterwards.
 pub(crate) fn run(plan: Plan, load: Load, until: Until) -> Stretch {
+    let _floor = beside_others();
+    measure(plan, load, until)
+}
+
+/// The same for a test that is [`alone`].
+pub(crate) fn measure(plan: Plan, load: Load, until: Until) -> Stretch {
     plan.check(load.connections.max(1), false).unwrap();
     let mut session = Session::start(plan).unwrap();
     let mut measured = session.measure(load, until, &mut |_| {});
@@ -83,4 +105,22 @@ pub(crate) fn run(plan: Plan, load: Load, until: Until) -> Stretch {
 /// What failed, by class.
 pub(crate) fn failures(stretch: &Stretch) -> Vec<(Class, u64)> {
     stretch.total.failures.iter().collect()
+}
+
+/// The example of a class; every class that was counted has one.
+pub(crate) fn example(stretch: &Stretch, class: Class) -> &str {
+    let found = stretch.examples.iter().find(|(known, _)| *known == class);
+    found.map_or_else(
+        || panic!("{class:?} has no example: {:?}", stretch.examples),
+        |(_, text)| text,
+    )
+}
+
+/// Tries several times what a busy machine may spoil once; what is wrong for good stays wrong.
+pub(crate) fn at_some_time(mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut spoiled = Vec::new();
+    while let Err(what) = attempt() {
+        spoiled.push(what);
+        assert!(spoiled.len() < 8, "never: {spoiled:#?}");
+    }
 }

@@ -16,6 +16,7 @@ use rustix::{
 
 pub(crate) use self::secured::PLAIN_BYTES_MIN;
 use self::{secured::Secured, tunnel::Opening};
+use super::calls::{self, Call};
 use crate::{
     failure::Class,
     plan::{Lane, Link},
@@ -180,6 +181,7 @@ impl Transport {
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, Fault> {
         match &mut self.layer {
             Layer::Plain => {
+                calls::count(Call::Receive);
                 let (count, _) = rustix::net::recv(&self.socket, &mut *into, RecvFlags::empty())?;
                 if count == 0 {
                     return Ok(Received::End);
@@ -198,7 +200,10 @@ impl Transport {
     /// Sends; returns how many bytes were taken. What was not is to be sent again when the socket can be written to.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.layer {
-            Layer::Plain => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
+            Layer::Plain => {
+                calls::count(Call::Send);
+                rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL)
+            }
             Layer::Tls(secured) => secured.send(&self.socket, bytes),
             Layer::Connecting | Layer::Tunnel(_) => Err(Errno::AGAIN),
         }

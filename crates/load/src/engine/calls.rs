@@ -1,0 +1,116 @@
+//! Counts the system calls that a thread makes while requests go to and fro, so that a test can hold it to their number. Outside of
+//! tests nothing is counted.
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Wait,
+    Receive,
+    Send,
+}
+
+#[cfg(not(test))]
+#[inline(always)]
+pub(super) fn count(_: Call) {}
+
+#[cfg(test)]
+pub(super) use self::tests::count;
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, sync::mpsc::channel};
+
+    use super::{
+        super::{Command, Inbox, Notice, budget::Budget, clock::Clock, thread::Thread},
+        Call,
+    };
+    use crate::{
+        plan::{Lane, Load, Pace, Plan},
+        request::{Parts, Requests},
+        serve::{Options, Server},
+    };
+
+    thread_local! {
+        static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(crate) fn count(call: Call) {
+        CALLS.with_borrow_mut(|calls| calls.push(call));
+    }
+
+    /// Sends so many requests from this very thread: all its calls, up to the last answer.
+    fn calls(connections: usize, pipeline: usize, requests: u64) -> Vec<Call> {
+        let server = Server::start(&Options::default()).unwrap();
+        let parts = Parts {
+            method: "GET".into(),
+            path_and_query: "/".into(),
+            fields: vec![("host".into(), "a".into())],
+            body: Vec::new(),
+            keep_alive: true,
+        };
+        let requests_alike = Requests::Same(parts.message().unwrap());
+        let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike)]);
+        plan.pipeline = pipeline;
+        let (sender, notices) = channel();
+        let inbox = Inbox::new().unwrap();
+        let thread = Thread::new(plan.shared(), 0, Clock::start(), inbox.clone(), sender).unwrap();
+        inbox.put(Command::Epoch {
+            number: 1,
+            requests: Budget::new(Some(requests), 1),
+            load: Load {
+                connections,
+                pace: Pace::Closed,
+            },
+        });
+        let end = std::thread::spawn(move || {
+            let answers = notices
+                .iter()
+                .take_while(|notice| !matches!(notice, Notice::Idle(_)));
+            let answers: u64 = answers
+                .map(|notice| match notice {
+                    Notice::Window(window) => window.answers,
+                    _ => 0,
+                })
+                .sum();
+            inbox.put(Command::End);
+            answers
+        });
+        CALLS.take();
+        thread.run();
+        assert_eq!(end.join().unwrap(), requests);
+        assert_eq!(server.stop().total.answered, requests);
+        CALLS.take()
+    }
+
+    fn number(calls: &[Call], of: Call) -> u64 {
+        calls.iter().filter(|call| **call == of).count() as u64
+    }
+
+    #[test]
+    fn a_request_costs_one_send_one_receive_and_its_share_of_a_wait() {
+        let (connections, requests) = (32, 20_000);
+        let calls = calls(connections, 1, requests);
+        let (sends, receives, waits) = (
+            number(&calls, Call::Send),
+            number(&calls, Call::Receive),
+            number(&calls, Call::Wait),
+        );
+        assert_eq!(sends, requests, "one for each request");
+        assert_eq!(
+            receives, requests,
+            "one for each answer, and none to find that there is no more"
+        );
+        // A wait that brings nothing is one for a timer: they come every 100 ms.
+        assert!(waits <= requests + requests / 10, "{waits} waits");
+    }
+
+    #[test]
+    fn requests_that_are_pipelined_share_their_calls() {
+        let requests = 20_000;
+        let calls = calls(4, 16, requests);
+        let sends = number(&calls, Call::Send);
+        assert!(sends <= requests / 4, "{sends} sends");
+        let receives = number(&calls, Call::Receive);
+        assert!(receives <= requests / 4, "{receives} receives");
+    }
+}
