@@ -4,7 +4,9 @@
 
 mod counts;
 mod faults;
+mod h2_peer;
 mod held;
+mod http2;
 mod latency;
 mod open_load;
 mod peer;

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 5] = [
+const ARROWS: [(&str, &str); 6] = [
+    ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-typescript"),
     ("forebay-pool", "forebay-wire"),
