@@ -8,6 +8,7 @@ mod h2_peer;
 mod held;
 mod http2;
 mod latency;
+mod links;
 mod open_load;
 mod peer;
 mod reports;

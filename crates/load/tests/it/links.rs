@@ -1,0 +1,181 @@
+//! What lies between the socket and the requests besides TLS: proxies, and the local address.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use forebay_load::{
+    failure::Class,
+    plan::{Link, PlanError, Tunnel},
+};
+
+use crate::tls_peer::{
+    Authority, Peer, answer_all, example, failures, get, plan, read_request, requests, run,
+    run_until_failure, secure,
+};
+
+/// A proxy that connects on to one server for whoever has the password.
+fn proxy(server: std::net::SocketAddr) -> (Peer, Arc<AtomicU64>) {
+    let tunnels: Arc<AtomicU64> = Arc::default();
+    let counted = tunnels.clone();
+    let peer = Peer::start(move |mut client| {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            if !matches!(client.read(&mut byte), Ok(1)) {
+                return;
+            }
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        assert!(
+            head.starts_with("CONNECT localhost:443 HTTP/1.1\r\nhost: localhost:443\r\n"),
+            "{head}"
+        );
+        if !head.contains("proxy-authorization: Basic YTpi\r\n") {
+            let _ =
+                client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");
+            return;
+        }
+        counted.fetch_add(1, Ordering::Relaxed);
+        let mut onward = TcpStream::connect(server).unwrap();
+        // In pieces, as they may come.
+        for part in [
+            &b"HTTP/1.1 200 Conn"[..],
+            b"ection established\r\nvia: test\r\n",
+            b"\r\n",
+        ] {
+            client.write_all(part).unwrap();
+        }
+        let (mut from, mut to) = (client.try_clone().unwrap(), onward.try_clone().unwrap());
+        let back = std::thread::spawn(move || {
+            let _ = std::io::copy(&mut onward, &mut client);
+            let _ = client.shutdown(std::net::Shutdown::Write);
+        });
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(std::net::Shutdown::Write);
+        back.join().unwrap();
+    });
+    (peer, tunnels)
+}
+
+fn tunnel(authorization: Option<&str>) -> Tunnel {
+    Tunnel {
+        authority: "localhost:443".into(),
+        authorization: authorization.map(Into::into),
+    }
+}
+
+#[test]
+fn tls_goes_through_a_proxy_that_lets_it() {
+    let authority = Authority::new();
+    let served = Arc::default();
+    let server = Peer::tls(
+        authority.localhost().server(&[&rustls::version::TLS13]),
+        answer_all(10, &served),
+    );
+    let (proxy, tunnels) = proxy(server.address);
+    let link = |authorization| Link {
+        tunnel: Some(tunnel(authorization)),
+        ..secure(&authority.trusted())
+    };
+    let (stretch, _) = run(
+        plan(proxy.lane(link(Some("Basic YTpi")), &get())),
+        3,
+        requests(300),
+    );
+    assert_eq!(
+        (failures(&stretch), stretch.total.answers),
+        (vec![], 300),
+        "{:?}",
+        stretch.examples
+    );
+    assert_eq!(
+        (served.load(Ordering::Relaxed), tunnels.load(Ordering::Relaxed)),
+        (300, 3)
+    );
+
+    let stretch = run_until_failure(plan(proxy.lane(link(None), &get())));
+    assert!(
+        example(&stretch, Class::Connect).contains("407 Proxy Authentication Required"),
+        "{:?}",
+        stretch.examples
+    );
+    assert_eq!((stretch.total.sent, stretch.total.connects), (0, 0));
+}
+
+#[test]
+fn a_proxy_that_answers_something_else_is_a_failed_connection() {
+    for (answer, why) in [
+        (&b"SSH-2.0-OpenSSH\r\n"[..], "not the head of an HTTP/1 answer"),
+        (b"HTTP/1.1 200 OK\r\n\r\nand more", "more than its answer"),
+        (b"", "before it answered"),
+    ] {
+        let proxy = Peer::start(move |mut client| {
+            let _ = read_request(&mut client);
+            let _ = client.write_all(answer);
+        });
+        let link = Link {
+            tunnel: Some(tunnel(None)),
+            ..Link::default()
+        };
+        let stretch = run_until_failure(plan(proxy.lane(link, &get())));
+        assert!(
+            example(&stretch, Class::Connect).contains(why),
+            "{:?}",
+            stretch.examples
+        );
+    }
+}
+
+#[test]
+fn a_proxy_is_no_way_to_another_machine_without_leave() {
+    let proxy = Peer::start(|_| {});
+    for (authority, local) in [
+        ("localhost:443", true),
+        ("127.0.0.1:443", true),
+        ("[::1]:443", true),
+        ("example.test:443", false),
+        ("10.0.0.1:443", false),
+    ] {
+        let tunnel = Tunnel {
+            authority: authority.into(),
+            authorization: None,
+        };
+        let link = Link {
+            tunnel: Some(tunnel),
+            ..Link::default()
+        };
+        let plan = plan(proxy.lane(link, &get()));
+        let refused =
+            matches!(plan.check(1, false), Err(PlanError::Remote { address }) if address == authority);
+        assert_eq!(refused, !local, "{authority}");
+        assert_eq!(plan.check(1, true), Ok(()));
+    }
+}
+
+#[test]
+fn connections_come_from_the_address_that_was_asked_for() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = seen.clone();
+    let server = Peer::start(move |mut client| {
+        if let Ok(address) = client.peer_addr() {
+            noted.lock().unwrap().push(address.ip().to_string());
+        }
+        while read_request(&mut client).is_some() {
+            let _ = client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+        }
+    });
+    let link = Link {
+        bind: Some("127.0.0.7".parse().unwrap()),
+        ..Link::default()
+    };
+    let (stretch, _) = run(plan(server.lane(link, &get())), 2, requests(10));
+    assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
+    assert_eq!(*seen.lock().unwrap(), ["127.0.0.7"; 2]);
+}
