@@ -171,7 +171,7 @@ fn impossible_options_end_with_2_before_a_connection_is_made() {
             &["--json=nowhere/result.json"],
             "lies in a folder that does not exist",
         ),
-        (&["--body-file", "none.json"], "cannot read the body none.json"),
+        (&["--body-file", "none.json"], "cannot read none.json"),
         (&["--server-pid", "4194305"], "no process has the pid 4194305"),
         (&["-H", "Accept"], "expected \"Name: value\""),
     ] {
@@ -384,37 +384,179 @@ fn a_server_for_calibration_serves_this_machine_only() {
     }
 }
 
-#[test]
-fn searches_print_what_they_found_and_what_they_tried() {
+/// Runs a search against a server for calibration, and returns what it found.
+fn search(words: &[&str]) -> serde_json::Value {
     let folder = Folder::new();
     let serving = calibration();
     let url = format!("http://{}/", serving.address());
-    let load = |words: &[&str]| {
-        let ended = run(
-            folder.path(),
-            &[&["load", &url, "--json", "--quiet"], words].concat(),
-        );
-        assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
-        json(&ended)
-    };
-    let best = load(&["--find-best", "-c", "4", "-d", "0.05"]);
-    let chosen = best["find_best"]["connections"].as_u64().unwrap();
+    let words: Vec<String> = words.iter().map(|word| word.replace("URL", &url)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ended = run(
+        folder.path(),
+        &[&["load", &url, "--json", "--quiet"], &words[..]].concat(),
+    );
+    assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
+    json(&ended)
+}
+
+#[test]
+fn the_best_number_of_connections_is_found_with_its_curve() {
+    let best = &search(&["--find-best", "-c", "4", "-d", "0.05"])["find_best"];
+    let chosen = best["connections"].as_u64().unwrap();
     assert!((1..=4).contains(&chosen), "{best}");
-    assert!(
-        best["find_best"]["curve"].as_array().unwrap().len() >= 3,
-        "{best}"
-    );
-    let same = load(&["--vs", &url, "-d", "6", "-c", "2", "--warmup", "0"]);
-    assert_eq!(same["versus"]["urls"], serde_json::json!([url, url]));
-    assert!(
-        same["versus"]["per_second"]["value"].as_f64().unwrap() > 0.0,
-        "{same}"
-    );
-    assert!(same["versus"]["self"]["value"].as_f64().unwrap() > 0.0, "{same}");
-    let ladder = load(&["--preset", "tfb", "-d", "0.05"]);
-    assert_eq!(ladder["rungs"].as_array().unwrap().len(), 6, "{ladder}");
-    let narrow = load(&["--until-ci", "90%", "-d", "5", "-c", "2", "--warmup", "0"]);
+    assert!(best["curve"].as_array().unwrap().len() >= 3, "{best}");
+    assert!(!best["reason"].as_str().unwrap().is_empty(), "{best}");
+}
+
+#[test]
+fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
+    let found = &search(&["--vs", "URL", "-d", "4", "-c", "2", "--warmup", "0"])["versus"];
+    for ratio in ["per_second", "p50", "p99", "self"] {
+        assert!(found[ratio]["value"].as_f64().unwrap() > 0.0, "{ratio}: {found}");
+    }
+    let command = format!("exec {} load serve --listen $PORT", env!("CARGO_BIN_EXE_forebay"));
+    let started = &search(&["--vs-cmd", &command, "-d", "4", "-c", "2", "--warmup", "0"])["versus"];
+    assert_eq!(started["pairs"].as_array().unwrap().len(), 2, "{started}");
+    assert_ne!(started["urls"][0], started["urls"][1], "{started}");
+}
+
+#[test]
+fn the_ladder_of_a_known_protocol_has_its_rungs() {
+    let ladder = search(&["--preset", "tfb", "-d", "0.05"]);
+    let rungs = ladder["rungs"].as_array().unwrap();
+    let connections: Vec<u64> = rungs
+        .iter()
+        .map(|rung| rung["connections"].as_u64().unwrap())
+        .collect();
+    assert_eq!(connections, [16, 32, 64, 128, 256, 512]);
+}
+
+#[test]
+fn a_run_until_the_rate_is_known_has_a_report() {
+    let narrow = search(&["--until-ci", "90%", "-d", "5", "-c", "2", "--warmup", "0"]);
     assert!(narrow["requests"]["total"].as_u64().unwrap() > 0, "{narrow}");
+}
+
+#[test]
+fn requests_come_from_templates_lists_recordings_scenarios_and_files() {
+    let folder = Folder::new();
+    let mut serving = calibration();
+    let address = serving.address();
+    folder.write("users.csv", "size\n7\n8\n");
+    folder.write("urls.txt", "/bytes/21\n/bytes/22\nPOST /echo\n");
+    folder.write("body", "x=1");
+    let entry = |path: &str| {
+        format!(r#"{{"request": {{"method": "GET", "url": "http://{address}{path}", "headers": []}}}}"#)
+    };
+    let elsewhere = r#"{"request": {"method": "GET", "url": "http://192.0.2.1/", "headers": []}}"#;
+    folder.write(
+        "shop.har",
+        format!(
+            r#"{{"log": {{"entries": [{}, {elsewhere}]}}}}"#,
+            entry("/bytes/31")
+        ),
+    );
+    folder.write(
+        "shop.json",
+        r#"[{"method": "POST", "path": "/echo", "body": {"size": 41}, "extract": {"size": {"json": "$.size"}}},
+            {"path": "/bytes/{{size}}"}]"#,
+    );
+    folder.write("raw.txt", "GET /bytes/51 HTTP/1.1\r\nX-Id: 5\r\n\r\n");
+    let load = |line: &str, count: u64| {
+        let line = line.replace("HOST:PORT", &address.to_string());
+        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+        let ended = run(folder.path(), &[&words[..], &["--json"]].concat());
+        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        assert_eq!(json(&ended)["requests"]["total"], count, "{line}: {ended:?}");
+        assert_eq!(json(&ended)["requests"]["failed"], 0, "{line}: {ended:?}");
+        ended.err
+    };
+    load("http://HOST:PORT/bytes/{{counter}} --template -n 3 -c 1", 3);
+    load(
+        "http://HOST:PORT/bytes/{{csv.size}} --template --csv-data users.csv -n 4 -c 1",
+        4,
+    );
+    load(
+        "http://HOST:PORT/echo -F name=Rob -F file=@body --expect-body ~Rob -n 2 -c 1",
+        2,
+    );
+    load("http://HOST:PORT/ --urls urls.txt -n 6 -c 1", 6);
+    let told = load("http://HOST:PORT/ --har shop.har -n 2 -c 1", 2);
+    assert!(
+        told.contains("1 requests of shop.har are left out: they go to other servers"),
+        "{told}"
+    );
+    load("http://HOST:PORT/ --requests shop.json -n 4 -c 1", 4);
+    let hose = [
+        "load",
+        "hose",
+        "-r",
+        "raw.txt",
+        "-d",
+        "0.1",
+        "-c",
+        "2",
+        "-k",
+        &address.to_string(),
+    ];
+    let hosed = run(folder.path(), &hose);
+    assert_eq!(hosed.code, 0, "{hosed:?}");
+    serving.process().signal(Signal::INT);
+    serving.wait();
+    let printed = serving.printed();
+    let counted: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    for (path, count) in [
+        ("/bytes/1", 1),
+        ("/bytes/2", 1),
+        ("/bytes/7", 2),
+        ("/bytes/8", 2),
+        ("/bytes/21", 2),
+        ("/bytes/22", 2),
+        ("/echo", 6),
+        ("/bytes/31", 2),
+        ("/bytes/41", 2),
+    ] {
+        assert_eq!(counted["paths"][path]["answered"], count, "{path}: {printed}");
+    }
+    assert!(
+        counted["paths"]["/bytes/51"]["answered"].as_u64().unwrap() > 0,
+        "{printed}"
+    );
+}
+
+#[test]
+fn requests_that_cannot_be_sent_are_refused() {
+    let folder = Folder::new();
+    folder.write("empty", "");
+    folder.write("wrong.json", "{\"steps\": [{\"pth\": \"/\"}]}");
+    for (words, complaint) in [
+        (&["http://127.0.0.1:9/{{cuonter}}", "--template"][..], "cuonter"),
+        (
+            &["http://127.0.0.1:9/", "--csv-data", "empty"],
+            "--csv-data needs --template",
+        ),
+        (&["http://127.0.0.1:9/", "--shuffle"], "--shuffle needs --urls"),
+        (
+            &["http://127.0.0.1:9/", "--urls", "empty"],
+            "there is no request in it",
+        ),
+        (&["http://127.0.0.1:9/", "--har", "empty"], "not a HAR file"),
+        (&["http://127.0.0.1:9/", "--requests", "wrong.json"], "pth"),
+        (
+            &["http://127.0.0.1:9/", "--urls", "nowhere"],
+            "cannot read nowhere",
+        ),
+        (&["http://127.0.0.1:9/", "-F", "name"], "form field"),
+        (
+            &["http://127.0.0.1:9/", "--cacert", "empty"],
+            "certificates need https",
+        ),
+        (&["https://127.0.0.1:9/", "--cacert", "empty"], "empty"),
+    ] {
+        let ended = run(folder.path(), &[&["load"], words].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
+        assert!(ended.err.contains(complaint), "{words:?}: {ended:?}");
+    }
 }
 
 #[test]

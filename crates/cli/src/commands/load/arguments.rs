@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// A file with the body of every request; `-` is standard input. Example: --body-file order.json
     #[arg(long, value_name = "FILE", conflicts_with = "form")]
     pub(crate) body_file: Option<PathBuf>,
-    /// A part of a form (multipart/form-data), `@` before a file's name; may be repeated. Example: -F name=Rob -F photo=@me.png
+    /// A part of a form (multipart/form-data), `@` before a file's name; or the whole form as JSON. May be repeated. Example: -F name=Rob -F photo=@me.png
     #[arg(short = 'F', long, value_name = "NAME=VALUE")]
     pub(crate) form: Vec<String>,
     /// Fill in {{counter}}, {{uuid}}, {{random 1 100}} and, from a CSV file, {{csv.COLUMN}} in URL, headers and body.
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) template: bool,
     /// The file of {{csv.COLUMN}}: a line of names, then a line for each request. Example: --csv-data users.csv
-    #[arg(long, value_name = "FILE", requires = "template")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) csv_data: Option<PathBuf>,
     /// A file with a URL on each line, requested in turn. Example: --urls urls.txt
     #[arg(long = "urls", value_name = "FILE", conflicts_with_all = ["har", "requests"])]

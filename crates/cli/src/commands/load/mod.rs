@@ -12,6 +12,7 @@ mod error;
 mod gates;
 mod interrupt;
 mod keys;
+mod lanes;
 mod live;
 mod outputs;
 mod plan;

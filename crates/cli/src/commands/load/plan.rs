@@ -3,20 +3,18 @@
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
-use anyhow::Context as _;
 use forebay_load::{
     Plan, Url,
     engine::Until,
     expect::{Check, Expect},
-    plan::{Arrivals, Lane, Link, Load, Pace, PlanError},
+    plan::{Arrivals, Load, Pace, PlanError},
     report::Run,
-    request::{Parts, Requests},
     target::Address,
-    tls,
 };
 
 use super::{
     arguments::{ArrivalKind, Options},
+    lanes::{self, Sent},
     searches,
     stages::Schedule,
 };
@@ -28,8 +26,6 @@ const CONNECTIONS: usize = 64;
 const DURATION: Duration = Duration::from_secs(10);
 /// How long is sent before measuring when nothing says so.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Most URLs of a command line.
-const URLS_MAX: usize = 1_000;
 
 /// What a plan needs of the machine.
 pub(crate) struct Surroundings<'a> {
@@ -56,11 +52,12 @@ pub(crate) struct Job {
     pub(crate) schedule: Option<Schedule>,
     /// Most connections at a time.
     pub(crate) connections_max: usize,
+    /// What to tell before it goes, in sentences.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Makes a job of options.
 pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Job> {
-    unfinished(options)?;
     together(options)?;
     let schedule = (!options.stages.is_empty())
         .then(|| Schedule::new(&options.stages, options.connections.unwrap_or(CONNECTIONS)))
@@ -89,11 +86,13 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         .or(steps_max)
         .unwrap_or(connections);
     let threads = threads(options, around.cores, connections_max)?;
-    let urls = urls(options)?;
-    let lanes = urls
-        .iter()
-        .map(|url| lane(options, url, around))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let Sent {
+        lanes,
+        urls,
+        method,
+        body_bytes,
+        notes,
+    } = lanes::read(options, around)?;
     let plan = Plan {
         threads,
         pipeline: options.pipeline.unwrap_or(1),
@@ -109,11 +108,9 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         .map_err(refused)?;
     ports(&plan, connections_max, around)?;
     let until = until(options, schedule.as_ref(), connections);
-    let method = method(options);
-    let body_bytes = body(options, around)?.len() as u64;
     let run = Run {
         title: options.title.clone(),
-        urls: urls.iter().map(Url::to_string).collect(),
+        urls,
         method,
         body_bytes,
         threads,
@@ -133,32 +130,13 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         until,
         schedule,
         connections_max,
+        notes,
     })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is a step of map_err")]
 fn refused(error: PlanError) -> UsageError {
     UsageError(error.to_string())
-}
-
-/// Options whose part of the load generator is not joined to the command yet.
-fn unfinished(options: &Options) -> Result<(), UsageError> {
-    let named = [
-        (!options.form.is_empty(), "-F"),
-        (options.template, "--template"),
-        (options.urls_file.is_some(), "--urls"),
-        (options.shuffle, "--shuffle"),
-        (options.har.is_some(), "--har"),
-        (options.requests.is_some(), "--requests"),
-        (options.old.raw_request.is_some(), "-r"),
-        (options.old.user.is_some(), "-A"),
-    ];
-    match named.iter().find(|(asked, _)| *asked) {
-        Some((_, name)) => Err(UsageError(format!(
-            "{name} is understood, and does nothing in this build"
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// What options exclude that each of them allows.
@@ -240,99 +218,6 @@ fn warm_up(options: &Options) -> Duration {
     options
         .warmup
         .unwrap_or(if counted { Duration::ZERO } else { WARM_UP })
-}
-
-fn urls(options: &Options) -> anyhow::Result<Vec<Url>> {
-    if options.url.is_empty() {
-        return Err(UsageError("a URL is missing, such as http://localhost:8080/".to_owned()).into());
-    }
-    if options.url.len() > URLS_MAX {
-        let found = options.url.len();
-        return Err(UsageError(format!(
-            "found {found} URLs, expected at most {URLS_MAX}; --urls FILE takes more"
-        ))
-        .into());
-    }
-    let url = |text: &String| Url::parse(text).map_err(|error| UsageError(error.to_string()).into());
-    options.url.iter().map(url).collect()
-}
-
-fn method(options: &Options) -> String {
-    let with_body = options.body.is_some() || options.body_file.is_some() || !options.form.is_empty();
-    options
-        .method
-        .clone()
-        .unwrap_or_else(|| if with_body { "POST" } else { "GET" }.to_owned())
-}
-
-fn body(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Vec<u8>> {
-    match (&options.body, &options.body_file) {
-        (Some(text), _) => Ok(text.clone().into_bytes()),
-        (None, Some(file)) => (around.read)(file)
-            .with_context(|| UsageError(format!("cannot read the body {}", file.display()))),
-        (None, None) => Ok(Vec::new()),
-    }
-}
-
-fn lane(options: &Options, url: &Url, around: &Surroundings<'_>) -> anyhow::Result<Lane> {
-    let mut parts = Parts::get(url);
-    parts.method = method(options);
-    parts.body = body(options, around)?;
-    parts.keep_alive = !options.no_keepalive;
-    for (name, value) in &options.headers {
-        if name.eq_ignore_ascii_case("host") {
-            parts
-                .fields
-                .retain(|(known, _)| !known.eq_ignore_ascii_case("host"));
-        }
-        parts.fields.push((name.clone(), value.clone()));
-    }
-    let message = parts.message().map_err(|error| UsageError(error.to_string()))?;
-    let address = match &options.unix_socket {
-        Some(file) => Address::Unix(file.clone()),
-        None => {
-            let address =
-                (around.resolve)(url).with_context(|| format!("cannot find the address of {}", url.host))?;
-            Address::Tcp(address)
-        }
-    };
-    Ok(Lane {
-        address,
-        link: link(options, url)?,
-        requests: Requests::Same(message),
-    })
-}
-
-/// TLS and HTTP/2, where they are asked for.
-fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
-    let refused = |error: tls::TlsError| {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        UsageError(text)
-    };
-    let tls = if url.tls {
-        let files = tls::Options {
-            ca: options.cacert.clone(),
-            certificate: options.cert.clone(),
-            key: options.key.clone(),
-            insecure: options.insecure,
-            server_name: options.old.server_name.clone(),
-            ..tls::Options::default()
-        };
-        let config = files.load(options.http2).map_err(refused)?;
-        Some(config.for_host(&url.host).map_err(refused)?)
-    } else {
-        None
-    };
-    Ok(Link {
-        tls,
-        http2: options.http2,
-        ..Link::default()
-    })
 }
 
 fn expect(options: &Options) -> Result<Expect, UsageError> {

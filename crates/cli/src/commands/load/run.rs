@@ -1,6 +1,7 @@
 //! Runs a job: a trial connection, the warm-up, the measurement, and the result.
 
 use std::{
+    cell::RefCell,
     fs,
     io::{self, Read as _},
     net::{SocketAddr, TcpStream},
@@ -43,10 +44,21 @@ const PLACEHOLDER: &str = "http://127.0.0.1:1";
 /// Does what the options say, and prints the result.
 pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let standard_input = RefCell::new(None);
     let around = Surroundings {
         cores,
         resolve: &|url: &Url| url.resolve(Family::Any),
-        read: &read,
+        read: &|file| {
+            if file.as_os_str() != "-" {
+                return read(file);
+            }
+            // It can be read once, and is asked for each time a job is made.
+            let mut kept = standard_input.borrow_mut();
+            match &*kept {
+                Some(bytes) => Ok(Vec::clone(bytes)),
+                None => read(file).inspect(|bytes| *kept = Some(bytes.clone())),
+            }
+        },
         ports: local_ports(),
     };
     let on_path = options.on_port && takes_path(&mut options);
@@ -79,7 +91,7 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
         trial(&lane.address, job.plan.connect_timeout)?;
     }
     let other = second(&options, &around, &job, &interrupt)?;
-    for note in &options.old.notes {
+    for note in options.old.notes.iter().chain(&job.notes) {
         output::complaint(&format!("note: {note}"));
     }
     if !outputs::announce(&options, &job.run)? && !options.quiet {

@@ -132,10 +132,7 @@ fn impossible_options_are_refused_with_the_reason() {
         ("local --stage 1s:5 -d 5", "cannot be used with"),
         ("local -d 0", "more than nothing"),
         ("local -b x --body-file y", "cannot be used with"),
-        (
-            "local --body-file none",
-            "cannot read the body none: no such file",
-        ),
+        ("local --body-file none", "cannot read none: no such file"),
         ("local -H Accept", "expected \"Name: value\""),
         ("local -m G@T", "not a method"),
         (

@@ -134,7 +134,7 @@ pub(super) const TABLE: Table = Table {
             "JSON",
             "A form: JSON, or the path of a file with it.",
             |options, text| {
-                options.form = form(text)?;
+                options.form.push(text.to_owned());
                 Ok(())
             },
         ),
@@ -221,7 +221,7 @@ pub(super) const TABLE: Table = Table {
             &["-I", "--idReplacement"],
             "An id of its own for each [<id>] in URL, headers and body.",
             |options| {
-                options.template = true;
+                options.old.ids = true;
             },
         ),
         Flag::switch(
@@ -307,12 +307,6 @@ pub(super) const TABLE: Table = Table {
             return Err("a command after -- needs --on-port".to_owned());
         }
         options.insecure = options.cacert.is_none();
-        if options.template {
-            let fill = |text: &mut String| *text = text.replace("[<id>]", "{{uuid}}");
-            options.url.iter_mut().for_each(fill);
-            options.headers.iter_mut().for_each(|(_, value)| fill(value));
-            options.body.iter_mut().for_each(fill);
-        }
         Ok(())
     },
 };
@@ -335,27 +329,4 @@ fn warm_up(text: &str) -> Result<Duration, String> {
         }
     }
     duration.ok_or_else(|| format!("found {text:?}, expected a duration in it such as [ -c 1 -d 3 ]"))
-}
-
-/// Parts of a form from autocannon's JSON: `{"name": {"type": "text", "value": "x"}, "photo": {"type": "file", "path": "me.png"}}`.
-fn form(text: &str) -> Result<Vec<String>, String> {
-    let read;
-    let json = if text.trim_start().starts_with('{') {
-        text
-    } else {
-        read = std::fs::read_to_string(text).map_err(|error| format!("cannot read {text:?}: {error}"))?;
-        &read
-    };
-    let wrong = || "expected JSON such as {\"name\": {\"type\": \"text\", \"value\": \"x\"}}".to_owned();
-    let parts: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(json).map_err(|_| wrong())?;
-    let part = |(name, part): (&String, &serde_json::Value)| {
-        let field = |key: &str| part.get(key).and_then(serde_json::Value::as_str);
-        match (field("type"), field("value"), field("path")) {
-            (Some("text"), Some(value), _) => Ok(format!("{name}={value}")),
-            (Some("file"), _, Some(path)) => Ok(format!("{name}=@{path}")),
-            _ => Err(wrong()),
-        }
-    };
-    parts.iter().map(part).collect()
 }

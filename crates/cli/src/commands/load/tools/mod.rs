@@ -35,6 +35,8 @@ pub(crate) struct Extras {
     pub(crate) percentages: Option<PathBuf>,
     /// A file for latencies in gnuplot's form, as ab writes it.
     pub(crate) gnuplot: Option<PathBuf>,
+    /// Whether `[<id>]` is filled in.
+    pub(crate) ids: bool,
     /// A whole request as it goes over the wire.
     pub(crate) raw_request: Option<PathBuf>,
     /// `user:password` for Basic authentication.

@@ -123,6 +123,8 @@ fn defaults(options: &mut Options) {
     options.threads = Some(2);
     options.duration = Some(std::time::Duration::from_secs(10));
     options.timeout = Some(std::time::Duration::from_secs(2));
+    // It asks no server for its name.
+    options.insecure = true;
     options.warmup = Some(std::time::Duration::ZERO);
 }
 
