@@ -77,8 +77,10 @@ fn run(report: &Report) -> Object {
     object.value_if("arrivals", arrivals);
     object.value_if("duration_seconds", run.duration_seconds);
     object.value_if("requests", run.requests);
-    object.value("started", words::moment(run.started_unix_ms));
-    object.value("started_unix_ms", run.started_unix_ms);
+    if run.started_unix_ms > 0 {
+        object.value("started", words::moment(run.started_unix_ms));
+        object.value("started_unix_ms", run.started_unix_ms);
+    }
     object.text_if("server_software", run.server.as_deref());
     object
 }

@@ -11,7 +11,7 @@
 //! | `/delay/dist?p50=MS&p99=MS` | after a random time with these percentiles, log-normally distributed |
 //! | `/stall?for=MS&every=MS` | makes the whole server stand still, again and again with `every` |
 //! | `/close`, `/close?silent` | closes after the answer, with or without saying so |
-//! | `/fault/NAME?p=SHARE` | misbehaves: see [`path`]'s faults; on a share of the requests only with `p` |
+//! | `/fault/NAME?p=SHARE` | misbehaves, on a share of the requests only with `p`; the names: reset, silent, truncate, half-head, garbage, slow (`bytes_per_s`), never, two-lengths, overlong-head, bad-chunk, unsolicited, interim |
 //! | `/stats`, `/reset` | what was counted, as JSON; forgets it |
 //!
 //! It is no server for anything else: it knows no files, no TLS and no limits for single clients.

@@ -11,6 +11,7 @@ mod latency;
 mod links;
 mod open_load;
 mod peer;
+mod reports;
 mod requests;
 mod rig;
 mod server;

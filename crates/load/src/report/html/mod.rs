@@ -83,8 +83,11 @@ fn header(report: &Report) -> String {
     }
     let load = words::load(run);
     let seconds = duration(report.seconds * 1e9);
-    let started = words::moment(run.started_unix_ms);
-    let _ = writeln!(html, "<p>{}; {seconds} from {started}.</p>", escape(&load));
+    let started = match run.started_unix_ms {
+        0 => String::new(),
+        started => format!(" from {}", words::moment(started)),
+    };
+    let _ = writeln!(html, "<p>{}; {seconds}{started}.</p>", escape(&load));
     if report.interrupted {
         html += "<p><strong>The run was interrupted: these are the figures up to then.</strong></p>\n";
     }

@@ -174,10 +174,12 @@ pub(super) fn run_and_machine(report: &Report) -> String {
             }
             .into(),
         ),
-        ("began", words::moment(run.started_unix_ms)),
         ("measured for", duration(report.seconds * 1e9)),
         ("warm-up", words::several(report.warm_up_requests, "request")),
     ]);
+    if run.started_unix_ms > 0 {
+        rows.push(("began", words::moment(run.started_unix_ms)));
+    }
     if run.body_bytes > 0 {
         rows.push(("body of a request", bytes(run.body_bytes as f64)));
     }
