@@ -131,6 +131,7 @@ impl Report {
                 connections: 64,
                 pipeline: 1,
                 keep_alive: true,
+                pauses: false,
                 load: Some(Load {
                     connections: 64,
                     pace: Pace::Closed,

@@ -93,6 +93,8 @@ pub struct Run {
     pub pipeline: usize,
     /// Whether connections serve several requests.
     pub keep_alive: bool,
+    /// Whether connections may pause between requests, as the users of a scenario do.
+    pub pauses: bool,
     /// The load.
     pub load: Option<Load>,
     /// Seconds asked for.

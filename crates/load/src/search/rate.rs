@@ -1,7 +1,7 @@
 //! The highest rate of an open load at which a promise is kept. Rates rise until it is broken, then the limit is closed in on, and
 //! what was found is confirmed by a longer run.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
@@ -62,6 +62,7 @@ pub fn highest_rate(
     promise: &Promise,
     watch: &mut dyn FnMut(&Point, Option<&str>),
 ) -> Sustained {
+    let stopper = session.stopper();
     let mut tried = Vec::new();
     let mut try_rate = |per_second: f64, times: u32, tried: &mut Vec<(Point, Option<String>)>| {
         let load = Load {
@@ -84,7 +85,7 @@ pub fn highest_rate(
     };
     let (mut kept, mut broken) = (None, None);
     let mut rate = search.first_per_second;
-    while tried.len() < TRIES_MAX {
+    while tried.len() < TRIES_MAX && !stopper.load(Ordering::Relaxed) {
         if try_rate(rate, 1, &mut tried) {
             kept = Some(rate);
         } else {
@@ -106,8 +107,14 @@ pub fn highest_rate(
             (None, _) => break,
         };
     }
+    let stopped = stopper.load(Ordering::Relaxed);
+    if stopped {
+        // It was measured for less than its time, if at all.
+        tried.pop();
+    }
     let confirmed = tried
         .last()
+        .filter(|_| !stopped)
         .filter(|(_, broken)| broken.is_none())
         .map(|(point, _)| point.clone());
     Sustained {
@@ -128,11 +135,9 @@ fn drained(settle: Duration) -> crate::engine::Until {
 impl Promise {
     /// Time in which the rarest quantile gets its samples.
     fn time_at(&self, per_second: f64) -> Duration {
-        let rarest = self
-            .latencies
-            .iter()
-            .map(|(quantile, _)| 1.0 - quantile)
-            .fold(1.0, f64::min);
+        // However long it is measured, the maximum rests on one sample.
+        let below_max = self.latencies.iter().filter(|(quantile, _)| *quantile < 1.0);
+        let rarest = below_max.map(|(quantile, _)| 1.0 - quantile).fold(1.0, f64::min);
         Duration::try_from_secs_f64(SAMPLES / (rarest.max(1e-6) * per_second)).unwrap_or(MEASURE_MAX)
     }
 

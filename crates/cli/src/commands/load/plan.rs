@@ -117,6 +117,7 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         connections: connections_max,
         pipeline: plan.pipeline,
         keep_alive: plan.keep_alive,
+        pauses: options.requests.is_some(),
         load: Some(load),
         duration_seconds: until.duration.map(|duration| duration.as_secs_f64()),
         requests: until.requests,

@@ -193,7 +193,8 @@ impl<'a> Court<'a> {
     fn littles_law(&mut self) {
         let report = self.report;
         let closed = report.run.load.is_some_and(|load| load.pace == Pace::Closed);
-        if !closed || !report.run.keep_alive || report.answers == 0 || report.latency_ns.is_empty() {
+        let fills = closed && report.run.keep_alive && !report.run.pauses;
+        if !fills || report.answers == 0 || report.latency_ns.is_empty() {
             return;
         }
         let asked = report.run.requests.unwrap_or(u64::MAX);

@@ -309,6 +309,10 @@ mod tests {
         // Without keep-alive a connection is busy with more than its request.
         report.run.keep_alive = false;
         assert_eq!(Verdict::of(&report).kind, Kind::Clean);
+        // And users that think leave theirs idle.
+        report.run.keep_alive = true;
+        report.run.pauses = true;
+        assert_eq!(Verdict::of(&report).kind, Kind::Clean);
     }
 
     #[test]
