@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use super::{After, Context, next_due};
+use super::{After, Context, exchange::next_due};
 use crate::{
     engine::connection::{Connection, Phase, Sent},
     failure::Class,

@@ -1,0 +1,486 @@
+//! What happens on one connection: it is made, sends, reads, is ended, and everything is counted.
+
+use std::{cmp::Reverse, os::fd::AsFd};
+
+use rustix::{event::epoll, io::Errno};
+
+use super::{After, Context, End, Looks, READS_MAX};
+use crate::{
+    engine::{
+        Notice,
+        connection::{Connection, Phase, Sent},
+        pacing::Pacer,
+        transport::{Fault, Received, Transport},
+        window::Window,
+    },
+    expect::Seen,
+    failure::Class,
+    plan::Pace,
+    request::Turn,
+    response::{Answer, Read},
+};
+
+impl Context {
+    /// Whether heads and bodies of answers are kept.
+    pub(super) fn keeps(&self) -> bool {
+        self.looks == Looks::All
+    }
+
+    /// Begins an attempt to connect.
+    pub(super) fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
+        connection.since = now;
+        connection.phase = Phase::Connecting;
+        let (transport, goes_on) =
+            match Transport::connect(&self.plan.lanes[connection.lane], self.plan.keep_alive) {
+                Ok(connecting) => connecting,
+                Err(error) => {
+                    let fault = Fault::from(error);
+                    return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
+                }
+            };
+        let data = epoll::EventData::new_u64(connection.index as u64);
+        if let Err(error) = epoll::add(&self.epoll, transport.as_fd(), data, watched()) {
+            return self.connect_failed(
+                connection,
+                Class::Resources,
+                &format!("cannot watch a socket: {error}"),
+            );
+        }
+        connection.transport = Some(transport);
+        if goes_on {
+            self.connected(connection, false, now)
+        } else {
+            After::Goes
+        }
+    }
+
+    /// An attempt to connect can go on, or has ended; `hung_up`: perhaps badly.
+    pub(super) fn connected(&mut self, connection: &mut Connection, hung_up: bool, now: u64) -> After {
+        let transport = connection
+            .transport
+            .as_mut()
+            .expect("a connection that is being made has a socket");
+        let link = &self.plan.lanes[connection.lane].link;
+        match transport.progress(link, hung_up) {
+            Ok(false) => After::Goes,
+            Ok(true) if link.http2 => self.greet(connection),
+            Ok(true) => {
+                self.opened(connection, now);
+                After::Goes
+            }
+            Err(fault) => self.connect_failed(connection, fault.class_of_connect(), &fault.to_string()),
+        }
+    }
+
+    pub(super) fn opened(&mut self, connection: &mut Connection, now: u64) {
+        connection.phase = Phase::Open;
+        connection.carried = 0;
+        connection.ending = false;
+        self.window.connects += 1;
+        self.window.connecting.saturating_record(now - connection.since);
+        if let Some(transport) = &connection.transport {
+            self.window.resumed += u64::from(transport.is_resumed());
+            if !self.negotiated_told
+                && let Some(negotiated) = transport.negotiated()
+            {
+                self.negotiated_told = true;
+                let _ = self.notices.send(Notice::Negotiated(negotiated));
+            }
+        }
+    }
+
+    pub(super) fn connect_failed(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
+        let address = &self.plan.lanes[connection.lane].address;
+        let text = format!("{address}: {what}");
+        self.window.fail(class);
+        self.example(class, || text);
+        // Of a fixed number of requests it stands for one, or the run would never end where nobody listens.
+        self.budget.take(1);
+        connection.phase = Phase::Closed;
+        connection.transport = None;
+        connection.h2 = None;
+        connection.unsent.clear();
+        connection.failed_attempts = connection.failed_attempts.saturating_add(1);
+        After::Reopen
+    }
+
+    /// Sends as many requests as the load and the connection allow.
+    pub(super) fn fill(&mut self, connection: &mut Connection, now: u64) -> After {
+        if connection.phase != Phase::Open
+            || connection.ending
+            || !connection.unsent.is_empty()
+            || connection.index >= self.active
+        {
+            return After::Goes;
+        }
+        let mut room = match &connection.h2 {
+            None => self.plan.pipeline - connection.in_flight.len(),
+            Some(h2) => h2.room(self.plan.pipeline),
+        };
+        if !self.plan.keep_alive {
+            room = usize::from(connection.carried == 0);
+        } else if self.plan.requests_per_connection > 0 {
+            let left = self.plan.requests_per_connection - connection.carried;
+            room = room.min(left as usize);
+        }
+        if let Some(user) = &mut connection.user {
+            match user.turn(now, !connection.in_flight.is_empty()) {
+                Turn::Send => room = room.min(1),
+                Turn::Think(until) => {
+                    self.timers.push(Reverse((until, connection.index)));
+                    return After::Goes;
+                }
+                Turn::Wait => return After::Goes,
+            }
+        }
+        let due = match (self.load.pace, &mut self.pacer) {
+            (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
+            (Pace::PerConnection { .. }, _) => room.min(usize::from(connection.next_due <= now)),
+            _ => room,
+        };
+        let count = self.budget.take(due);
+        if count > 0 {
+            let after = self.send(connection, count, now);
+            if after == After::Reopen {
+                return after;
+            }
+        }
+        match self.load.pace {
+            Pace::Open { .. } if !connection.waits && count < room => {
+                connection.waits = true;
+                self.waiting.push_back(connection.index);
+            }
+            Pace::PerConnection { per_second } if due > 0 => {
+                connection.next_due += (1e9 / per_second) as u64;
+                self.timers.push(Reverse((connection.next_due, connection.index)));
+            }
+            Pace::PerConnection { .. } if connection.in_flight.is_empty() => {
+                self.timers.push(Reverse((connection.next_due, connection.index)));
+            }
+            _ => {}
+        }
+        After::Goes
+    }
+
+    pub(super) fn send(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
+        if connection.h2.is_some() {
+            return self.send_streams(connection, count, now);
+        }
+        let source = &mut self.sources[connection.lane];
+        self.rendered.clear();
+        let same = source.same(count).map(|(_, put)| put);
+        for _ in 0..count {
+            let put = match same {
+                Some(put) => put,
+                None => source.next(connection.user.as_deref_mut(), &mut self.rendered),
+            };
+            let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
+            self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
+            connection.in_flight.push_back(Sent {
+                due,
+                at: now,
+                head_only: put.head_only,
+            });
+        }
+        let bytes = source.same(count).map_or(&self.rendered[..], |(bytes, _)| bytes);
+        connection.carried += count as u64;
+        self.in_flight += count;
+        self.window.sent += count as u64;
+        self.window.bytes_out += bytes.len() as u64;
+        let transport = connection
+            .transport
+            .as_mut()
+            .expect("an open connection has a socket");
+        match transport.send(bytes) {
+            Ok(sent) if sent == bytes.len() => After::Goes,
+            Ok(sent) => {
+                connection.unsent.extend_from_slice(&bytes[sent..]);
+                After::Goes
+            }
+            Err(Errno::AGAIN) => {
+                connection.unsent.extend_from_slice(bytes);
+                After::Goes
+            }
+            Err(error) => self.write_failed(connection, error),
+        }
+    }
+
+    /// Writes what the socket did not take before.
+    pub(super) fn flush(&mut self, connection: &mut Connection, now: u64) -> After {
+        let transport = connection
+            .transport
+            .as_mut()
+            .expect("an open connection has a socket");
+        match transport.send(&connection.unsent) {
+            Ok(sent) => {
+                connection.unsent.drain(..sent);
+                if !connection.unsent.is_empty() {
+                    return After::Goes;
+                }
+                match self.fill(connection, now) {
+                    After::Goes if connection.h2.is_some() => self.send_frames(connection),
+                    after => after,
+                }
+            }
+            Err(Errno::AGAIN) => After::Goes,
+            Err(error) => self.write_failed(connection, error),
+        }
+    }
+
+    /// What was answered before the other side went may still be there to be read.
+    pub(super) fn write_failed(&mut self, connection: &mut Connection, error: Errno) -> After {
+        if matches!(error, Errno::PIPE | Errno::CONNRESET) {
+            connection.ending = true;
+            return After::Goes;
+        }
+        self.close(connection, Class::Write, &format!("cannot write: {error}"))
+    }
+
+    pub(super) fn receive(&mut self, connection: &mut Connection, end: End) -> After {
+        for _ in 0..READS_MAX {
+            let transport = connection
+                .transport
+                .as_mut()
+                .expect("an open connection has a socket");
+            let (received, more) = match transport.receive(&mut self.scratch) {
+                Ok(Received::Bytes { count, more }) => (count, more),
+                Ok(Received::End) => return self.ended(connection),
+                Err(Fault::Socket(Errno::AGAIN)) => return After::Goes,
+                Err(Fault::Socket(Errno::INTR)) => continue,
+                Err(fault @ (Fault::Tls(_) | Fault::Proxy(_))) => {
+                    return self.close(connection, Class::Tls, &fault.to_string());
+                }
+                Err(Fault::Socket(error)) => {
+                    return self.close(
+                        connection,
+                        Class::Reset,
+                        &format!("the connection was reset: {error}"),
+                    );
+                }
+            };
+            let after = match &connection.h2 {
+                None if received == 0 => After::Goes,
+                None => self.take(connection, received),
+                Some(_) => self.take_frames(connection, received),
+            };
+            if after == After::Reopen {
+                return after;
+            }
+            if !more {
+                // The socket is empty, and an orderly end that is known needs no further read.
+                match end {
+                    End::Unknown => return After::Goes,
+                    End::Orderly => return self.ended(connection),
+                    End::Broken => {}
+                }
+            }
+        }
+        self.come_again(connection)
+    }
+
+    /// Leaves the rest of what a connection has brought for the next turn: others have waited, and commands may have come.
+    pub(super) fn come_again(&mut self, connection: &mut Connection) -> After {
+        let transport = connection
+            .transport
+            .as_ref()
+            .expect("an open connection has a socket");
+        let data = epoll::EventData::new_u64(connection.index as u64);
+        // Nothing is changed about it, but what is ready is announced anew.
+        match epoll::modify(&self.epoll, transport.as_fd(), data, watched()) {
+            Ok(()) => After::Goes,
+            Err(error) => self.close(
+                connection,
+                Class::Resources,
+                &format!("cannot watch a socket: {error}"),
+            ),
+        }
+    }
+
+    /// Takes what was received into the scratch buffer.
+    pub(super) fn take(&mut self, connection: &mut Connection, received: usize) -> After {
+        let mut at = 0;
+        let before = connection.in_flight.len();
+        while at < received {
+            let Some(&sent) = connection.in_flight.front() else {
+                return self.close(
+                    connection,
+                    Class::Unsolicited,
+                    "bytes came that no request asked for",
+                );
+            };
+            let known = &mut self.known[connection.lane];
+            match connection
+                .reader
+                .read(&self.scratch[at..received], sent.head_only, known)
+            {
+                Ok(Read::Partial) => break,
+                Ok(Read::Whole { used, answer }) => {
+                    at += used;
+                    connection.in_flight.pop_front();
+                    self.count_answer(connection, sent, answer);
+                }
+                Err(broken) => return self.close(connection, broken.class, broken.what),
+            }
+        }
+        let over = connection.in_flight.is_empty();
+        let served = self.plan.requests_per_connection;
+        if over && (connection.ending || (served > 0 && connection.carried >= served)) && self.plan.keep_alive
+        {
+            return self.reopen(connection);
+        }
+        if connection.in_flight.len() < before {
+            self.answered.push(connection.index);
+        }
+        After::Goes
+    }
+
+    pub(super) fn count_answer(&mut self, connection: &mut Connection, sent: Sent, answer: Answer) {
+        let now = self.woke;
+        self.in_flight -= 1;
+        let window = &mut self.window;
+        window.answers += 1;
+        window.latency.saturating_record(now.saturating_sub(sent.due));
+        if let Some(service) = &mut window.service {
+            service.saturating_record(now.saturating_sub(sent.at));
+        }
+        window.count_status(answer.status);
+        window.bytes_in += answer.wire_bytes;
+        window.body_bytes_in += answer.body_bytes;
+        connection.ending |= !answer.keep_alive;
+        if self.looks != Looks::Status {
+            self.look_into(connection, answer, now);
+        } else if !self.plan.expect.accepts(answer.status) {
+            window.fail(Class::Status);
+            self.example(Class::Status, || {
+                format!("an answer has status {}", answer.status)
+            });
+        }
+    }
+
+    /// Looks at more of an answer than its status, and hands it to the user who asked.
+    pub(super) fn look_into(&mut self, connection: &mut Connection, answer: Answer, now: u64) {
+        let kept = connection.reader.kept.as_ref();
+        let seen = Seen {
+            status: answer.status,
+            body_bytes: answer.body_bytes,
+            head: kept.map_or(&[], |kept| &kept.head),
+            body: kept.map_or(&[], |kept| &kept.body),
+        };
+        let right = match &mut connection.user {
+            Some(user) => user.answered(&seen, &self.plan.expect, now),
+            None => self.plan.expect.check(&seen),
+        };
+        if let Err(unexpected) = right {
+            self.window.fail(unexpected.class);
+            self.example(unexpected.class, || unexpected.text);
+        }
+    }
+
+    /// The other side sends nothing more.
+    pub(super) fn ended(&mut self, connection: &mut Connection) -> After {
+        if connection.h2.is_some() {
+            return self.frames_ended(connection);
+        }
+        let whole = connection.transport.as_ref().is_some_and(Transport::ends_whole);
+        if whole
+            && let Some(answer) = connection.reader.end()
+            && let Some(sent) = connection.in_flight.pop_front()
+        {
+            self.count_answer(connection, sent, answer);
+        }
+        if connection.in_flight.is_empty() {
+            return self.reopen(connection);
+        }
+        if connection.reader.is_inside() {
+            self.close(
+                connection,
+                Class::Truncated,
+                "the connection was closed in the middle of an answer",
+            )
+        } else {
+            self.close(
+                connection,
+                Class::ClosedEarly,
+                "the connection was closed before an answer began",
+            )
+        }
+    }
+
+    /// Ends a connection that carries nothing.
+    pub(super) fn reopen(&mut self, connection: &mut Connection) -> After {
+        connection.failed_attempts = match connection.carried {
+            0 => connection.failed_attempts.saturating_add(1),
+            _ => 0,
+        };
+        connection.phase = Phase::Closed;
+        connection.transport = None;
+        connection.h2 = None;
+        connection.reader = crate::response::Reader::new(self.keeps());
+        connection.unsent.clear();
+        After::Reopen
+    }
+
+    /// Ends a connection whose requests have failed.
+    pub(super) fn close(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
+        if connection.phase == Phase::Greeting {
+            return self.connect_failed(connection, class, what);
+        }
+        let lost = connection.in_flight.len();
+        if lost > 0 {
+            connection.lose();
+        }
+        if lost as u64 == connection.carried {
+            // It came to nothing, as if there had been no connection.
+            connection.carried = 0;
+        }
+        self.in_flight -= lost;
+        connection.in_flight.clear();
+        self.window.failures.add(class, lost.max(1) as u64);
+        self.example(class, || what.to_owned());
+        self.reopen(connection)
+    }
+
+    /// Reports the first failure of a class in each stretch of the run.
+    pub(super) fn example(&mut self, class: Class, text: impl FnOnce() -> String) {
+        let bit = 1 << class as u32;
+        if self.examples_told & bit == 0 {
+            self.examples_told |= bit;
+            // Nobody listens any more when the session is being dropped.
+            let _ = self.notices.send(Notice::Example { class, text: text() });
+        }
+    }
+
+    pub(super) fn publish(&mut self, now: u64) {
+        // What was sent under an open load may be answered after its end.
+        let still = self.window.service.is_some() && self.in_flight > 0;
+        let with_service = self.load.pace != Pace::Closed || still;
+        self.window.end_ns = now;
+        let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
+        let _ = self.notices.send(Notice::Window(Box::new(window)));
+    }
+
+    /// Tells the session once when nothing is under way and nothing will be.
+    pub(super) fn tell_idle(&mut self) {
+        let done = self.active == 0 || self.budget.is_spent();
+        if done && self.in_flight == 0 && !self.idle_told {
+            self.idle_told = true;
+            let now = self.clock.now();
+            self.publish(now);
+            let _ = self.notices.send(Notice::Idle(self.epoch));
+        }
+    }
+}
+
+/// What is watched of a connection, once and for all.
+fn watched() -> epoll::EventFlags {
+    epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
+}
+
+/// When the next request of a connection should have been sent.
+pub(super) fn next_due(pace: Pace, pacer: &mut Option<Pacer>, of_connection: u64, now: u64) -> u64 {
+    match (pace, pacer) {
+        (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
+        (Pace::PerConnection { .. }, _) => of_connection,
+        _ => now,
+    }
+}
