@@ -1,4 +1,4 @@
-# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node 20 or newer with npm, make and cc.
+# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, make and cc.
 
 .DELETE_ON_ERROR:
 .PHONY: help run test build sdk deps lint bench soak

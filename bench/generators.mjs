@@ -17,13 +17,13 @@ const find = (pattern, text) => {
 };
 
 /** Forebay's own generator, as it is called by anybody; without the warm-up, because every generator's CPU is counted from its start. */
-export function forebayLoad(binary) {
+export function forebayLoad(binary, engine = 'auto') {
   return {
-    name: 'forebay load',
+    name: engine === 'auto' ? 'forebay load' : `forebay load with ${engine}`,
     isThere: () => existsSync(binary),
     command: (url, { connections, seconds, keepAlive }) => [
       binary,
-      ['load', url, '-c', connections, '-t', 1, '-d', `${seconds}s`, '--warmup', '0', '--json', '--quiet', ...(keepAlive ? [] : ['--no-keepalive'])],
+      ['load', url, '-c', connections, '-t', 1, '-d', `${seconds}s`, '--warmup', '0', '--engine', engine, '--json', '--quiet', ...(keepAlive ? [] : ['--no-keepalive'])],
     ],
     read(text) {
       const { requests, latency_ms, errors } = JSON.parse(text);

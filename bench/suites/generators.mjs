@@ -1,4 +1,5 @@
 import { forebay } from '../forebay.mjs';
+import { heldConnections, memoryOverRequests } from '../generatorlimits.mjs';
 import { forebayLoad, generate, generators } from '../generators.mjs';
 import { checkAnswer } from '../measure.mjs';
 import { nginx } from '../peers/nginx.mjs';
@@ -14,6 +15,9 @@ const PEERS = [
   [generators.autocannon, 2.4],
   [generators.bombardier, null],
 ];
+
+/** Connections that one process of the generator is to hold. */
+const CONNECTIONS = 10_000;
 
 /** Two generators on one running server, in ABBA pairs. */
 async function compareGenerators(context, server, a, b, options) {
@@ -38,15 +42,16 @@ export const loadGenerators = {
   needsForebay: true,
   async run(context) {
     const own = forebayLoad(context.binary);
+    const peers = [...PEERS, [forebayLoad(context.binary, 'epoll'), null]];
     const comparisons = [];
     const rows = [];
-    const absent = PEERS.map(([peer]) => peer).filter((peer) => !peer.isThere());
+    const absent = peers.map(([peer]) => peer).filter((peer) => !peer.isThere());
     if (absent.length > 0) context.progress(`not installed and left out: ${absent.map(({ name }) => name).join(', ')}\n`);
     for (const target of [nginx, forebay(context.binary, 'Forebay /local')]) {
       const server = await target.start(context.folder);
       try {
         await checkAnswer(server, LOCAL.path, LOCAL.body);
-        for (const [peer, limit] of PEERS.filter(([each]) => each.isThere())) {
+        for (const [peer, limit] of peers.filter(([each]) => each.isThere())) {
           const comparison = await compareGenerators(context, server, peer, own, { keepAlive: true });
           comparisons.push({ ...comparison, a: `${peer.name} on ${target.name}`, b: `${own.name} on ${target.name}` });
           rows.push(ratioRow(comparison, 'cpu_us_per_request', {
@@ -66,6 +71,8 @@ export const loadGenerators = {
         await stop(server.process);
       }
     }
+    rows.push(await heldConnections(context, { connections: CONNECTIONS, seconds: context.seconds }));
+    if (context.memoryRequests) rows.push(...(await memoryOverRequests(context, { requests: context.memoryRequests })));
     return { comparisons, rows };
   },
 };

@@ -9,10 +9,11 @@ use crate::commands::{check, completions, load, logs, new, pool, reload, serve, 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  failed while running
+  1  failed while running; `serve`: cut short by a second signal
   2  the command line is wrong
   3  the configuration cannot be read or is not valid; `load`: an assertion did not hold
   4  the server cannot be reached through its control socket
+  130  `load`: Ctrl-C was pressed twice
 
 Start with:
   forebay new app && cd app && forebay serve";

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_server::config::Config;
+use forebay_server::config::{Config, ConfigError};
 
 use crate::{arguments::ConfigFile, output::OutputError};
 
@@ -33,6 +33,9 @@ pub(crate) struct Which {
 /// Why the server did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlError {
+    /// No configuration says where the socket is.
+    #[error(transparent)]
+    Configuration(ConfigError),
     /// The configuration has `admin.socket = "off"`.
     #[error("{} switches the control socket off (admin.socket)", .file.display())]
     Off { file: PathBuf },
@@ -73,7 +76,7 @@ impl Control {
             // The server may run with another environment, or with what the file was before: ask it all the same.
             Err(error) => socket_beside(file)
                 .filter(|socket| socket.exists())
-                .ok_or(error)?,
+                .ok_or(ControlError::Configuration(error))?,
         };
         Ok(Self { socket })
     }

@@ -52,7 +52,13 @@ fn code(error: &anyhow::Error) -> u8 {
     } else {
         match error.downcast_ref() {
             Some(ControlError::Refused { .. }) | None => FAILED,
-            Some(_) => UNREACHABLE,
+            Some(ControlError::Configuration(_)) => CONFIGURATION,
+            Some(
+                ControlError::Off { .. }
+                | ControlError::Unreachable { .. }
+                | ControlError::Broken { .. }
+                | ControlError::Ended { .. },
+            ) => UNREACHABLE,
         }
     }
 }
@@ -89,6 +95,11 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     match error.downcast_ref() {
         Some(ControlError::Unreachable { .. }) => {
             Some("`forebay serve` in another terminal; `-c FILE` or `--socket FILE` for a server elsewhere")
+        }
+        Some(ControlError::Configuration(ConfigError::Unreadable { source, .. })) => {
+            (source.kind() == io::ErrorKind::NotFound).then_some(
+                "the same in the server's folder; `-c FILE` or `--socket FILE` for a server elsewhere",
+            )
         }
         Some(ControlError::Off { .. }) => Some("`socket = \"forebay.sock\"` under [admin], and a restart"),
         _ => None,

@@ -2,15 +2,17 @@
 //! that a run without checks neither keeps nor reads them.
 
 mod check;
+mod decode;
 mod json_path;
 
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-pub(crate) use self::check::pattern;
+pub(crate) use self::{check::pattern, decode::decoded};
 pub use self::{
     check::{Check, FirstLength},
+    decode::ACCEPTED as CODINGS_ACCEPTED,
     json_path::{JsonPath, JsonPathError},
 };
 use crate::failure::Class;
@@ -111,7 +113,7 @@ fn range(text: &str) -> Result<RangeInclusive<u16>, ExpectError> {
         status.ok_or_else(wrong)
     };
     if text.eq_ignore_ascii_case("any") {
-        return Ok(100..=599);
+        return Ok(100..=999);
     }
     if let Some((low, high)) = text.split_once('-') {
         let (low, high) = (status(low.trim())?, status(high.trim())?);
@@ -155,6 +157,11 @@ impl<'a> Seen<'a> {
                 let is_it = line[..colon].eq_ignore_ascii_case(name.as_bytes());
                 is_it.then(|| line[colon + 1..].trim_ascii())
             })
+    }
+
+    /// Whether all of the body was kept.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.body_bytes == self.body.len() as u64
     }
 
     /// The first of them.
@@ -250,7 +257,7 @@ mod tests {
             statuses("200, 201,3xx,400-404").unwrap(),
             [200..=200, 201..=201, 300..=399, 400..=404]
         );
-        assert_eq!(statuses("ANY").unwrap(), [100..=599]);
+        assert_eq!(statuses("ANY").unwrap(), [100..=999]);
         assert_eq!(statuses("2XX").unwrap(), [200..=299]);
     }
 

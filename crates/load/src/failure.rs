@@ -1,7 +1,10 @@
 //! What can go wrong with a single request or connection while load runs, by class.
 
+use serde::{Deserialize, Serialize};
+
 /// The class of a failure. Each is counted on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Nobody listens.
     ConnectRefused,
@@ -31,19 +34,23 @@ pub enum Class {
     Unsolicited,
     /// No whole answer within `timeout`.
     Timeout,
+    /// Nothing of an answer within `first_byte_timeout`.
+    FirstByteTimeout,
+    /// Nothing more of an answer that had begun within `idle_timeout`.
+    IdleTimeout,
     /// An answer whose status is not among those expected.
     Status,
     /// An answer whose body or fields are not as expected.
     Mismatch,
     /// A request that was due while more waited than are kept.
     Dropped,
-    /// Without an answer when the run ended.
+    /// Due, sent or not, and without an answer when the run ended.
     Unanswered,
 }
 
 impl Class {
     /// All classes, in the order in which reports show them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::ConnectRefused,
         Self::ConnectTimeout,
         Self::Connect,
@@ -58,6 +65,8 @@ impl Class {
         Self::OverLong,
         Self::Unsolicited,
         Self::Timeout,
+        Self::FirstByteTimeout,
+        Self::IdleTimeout,
         Self::Status,
         Self::Mismatch,
         Self::Dropped,
@@ -81,6 +90,8 @@ impl Class {
             Self::OverLong => "over_long",
             Self::Unsolicited => "unsolicited",
             Self::Timeout => "timeout",
+            Self::FirstByteTimeout => "first_byte_timeout",
+            Self::IdleTimeout => "idle_timeout",
             Self::Status => "status",
             Self::Mismatch => "mismatch",
             Self::Dropped => "dropped",
@@ -105,6 +116,10 @@ impl Class {
             Self::OverLong => "a head, chunk line or trailer was longer than is read",
             Self::Unsolicited => "bytes came that no request had asked for",
             Self::Timeout => "no whole answer came in the time there was for it",
+            Self::FirstByteTimeout => "nothing of an answer came in the time there was for its first byte",
+            Self::IdleTimeout => {
+                "an answer had begun, and nothing more of it came for longer than was allowed"
+            }
             Self::Status => "the status was not one of those expected",
             Self::Mismatch => "body or fields were not as expected",
             Self::Dropped => "the request was due while too many others waited, and was not sent",
@@ -136,6 +151,12 @@ impl Counts {
     /// Of all classes.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
+    }
+
+    /// Those without an answer: the others are answers, too.
+    pub fn without_answer(&self) -> u64 {
+        let without = self.iter().filter(|(class, _)| !class.has_answer());
+        without.map(|(_, count)| count).sum()
     }
 
     /// The classes that have happened.

@@ -87,7 +87,9 @@ fn read(stream: &[u8], piece: usize, head_only: bool) -> (Vec<Seen>, End) {
         answers.push(see(&reader, answer));
         return (answers, End::BetweenAnswers);
     }
-    let end = if reader.is_inside() {
+    let end = if let Some(broken) = reader.wrong_head() {
+        End::Broken(broken.class)
+    } else if reader.is_inside() {
         End::Inside
     } else {
         End::BetweenAnswers

@@ -1,8 +1,9 @@
 //! An HTTP load generator: says what to send ([`plan`]), sends it from event loops of its own ([`engine`]), and says what came of it
 //! ([`stats`]). Shares no code with the server that it measures.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod calendar;
 pub mod engine;
 pub mod expect;
 pub mod failure;

@@ -70,6 +70,10 @@ pub(crate) struct Reader {
     answer: Answer,
     /// The start of a head or line that has not ended.
     held: Vec<u8>,
+    /// How many bytes of a held head have been searched for its end.
+    searched: usize,
+    /// A held head of so many bytes is parsed although it has no end, to see what is wrong with it.
+    parsed_from: usize,
     trailer_bytes: usize,
     /// What is kept of the answer, if asked for.
     pub(crate) kept: Option<Kept>,
@@ -199,6 +203,13 @@ impl Reader {
         }
     }
 
+    /// What is wrong with a head that the stream's end has cut off, if it is more than that.
+    pub(crate) fn wrong_head(&self) -> Option<Broken> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let parsed = httparse::Response::new(&mut fields).parse(&self.held);
+        parsed.err().filter(|_| self.state == State::Head).map(no_head)
+    }
+
     /// The stream has ended. An answer may end with it; `None` when that is not so.
     pub(crate) fn end(&mut self) -> Option<Answer> {
         if self.state != State::UntilClose {
@@ -258,6 +269,9 @@ impl Reader {
         } else {
             self.held
                 .extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES_MAX + 1 - before)]);
+            if !self.is_worth_parsing() {
+                return Ok(None);
+            }
             &self.held
         };
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -270,31 +284,48 @@ impl Reader {
                 if let Some(kept) = &mut self.kept {
                     kept.body.clear();
                     kept.head.clear();
-                    kept.head.extend_from_slice(&joined[..length]);
+                    let empty_lines = joined.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+                    kept.head.extend_from_slice(&joined[empty_lines..length]);
                 }
                 self.held.clear();
+                self.searched = 0;
                 self.begin(status, framing, keep_alive, length, head_only);
                 Ok(Some(length - before))
             }
             Ok(httparse::Status::Partial) if joined.len() <= HEAD_BYTES_MAX => {
+                let length = joined.len();
                 if before == 0 {
                     self.held.extend_from_slice(bytes);
                 }
+                self.parsed_from = 2 * length;
                 Ok(None)
             }
             Ok(_) => Err(Broken {
                 class: Class::OverLong,
                 what: "the head of the answer is longer than 64 KiB",
             }),
-            Err(httparse::Error::TooManyHeaders) => Err(Broken {
-                class: Class::OverLong,
-                what: "the answer has more than 128 header fields",
-            }),
-            Err(_) => Err(Broken {
-                class: Class::Malformed,
-                what: "what came is not the head of an HTTP/1 answer",
-            }),
+            Err(error) => Err(no_head(error)),
         }
+    }
+
+    /// Whether the held part of a head is to be parsed: it may have ended, or is twice as long as when it was parsed before. A head that
+    /// comes byte by byte would else be parsed for each of them.
+    fn is_worth_parsing(&mut self) -> bool {
+        let is_empty = |line: &[u8]| line.is_empty() || line == b"\r";
+        if self.held.ends_with(b"\n") && self.held.split(|&byte| byte == b'\n').all(is_empty) {
+            // Empty lines before a head are none of its ends, and not kept: there may be many.
+            self.answer.wire_bytes += self.held.len() as u64;
+            self.held.clear();
+            self.searched = 0;
+            return false;
+        }
+        let fresh = &self.held[self.searched.saturating_sub(3)..];
+        let ends = memchr::memchr_iter(b'\n', fresh).any(|at| {
+            let after = &fresh[at + 1..];
+            after.starts_with(b"\n") || after.starts_with(b"\r\n")
+        });
+        self.searched = self.held.len();
+        ends || self.held.len() >= self.parsed_from || self.held.len() > HEAD_BYTES_MAX
     }
 
     fn begin(&mut self, status: u16, framing: Framing, keep_alive: bool, head_bytes: usize, head_only: bool) {
@@ -329,6 +360,20 @@ impl Reader {
             self.held.pop();
         }
         Ok(used)
+    }
+}
+
+/// Why something is no head that is read.
+fn no_head(error: httparse::Error) -> Broken {
+    match error {
+        httparse::Error::TooManyHeaders => Broken {
+            class: Class::OverLong,
+            what: "the answer has more than 128 header fields",
+        },
+        _ => Broken {
+            class: Class::Malformed,
+            what: "what came is not the head of an HTTP/1 answer",
+        },
     }
 }
 
@@ -512,6 +557,9 @@ mod tests {
             }
         }
         let inside = reader.is_inside();
+        if let Some(broken) = reader.wrong_head() {
+            return (answers, Err(broken.class));
+        }
         if let Some(answer) = reader.end() {
             answers.push((answer.status, answer.body_bytes));
             return (answers, Ok(false));
@@ -586,6 +634,43 @@ mod tests {
                     "{stream:.60?} in pieces of {piece}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_not_parsed_for_each_of_them() {
+        let fields = "x: ".to_owned() + &"y".repeat(60_000);
+        let head = format!("\r\n\nHTTP/1.1 200 OK\r\n{fields}\r\ncontent-length: 1\r\n\r\n");
+        let (mut reader, mut known) = (Reader::new(false), KnownHead::default());
+        let (mut parsed, mut before) = (0, 0);
+        for byte in head.as_bytes().chunks(1) {
+            assert_eq!(reader.read(byte, false, &mut known), Ok(Read::Partial));
+            parsed += u32::from(reader.parsed_from != before);
+            before = reader.parsed_from;
+        }
+        assert!((5..30).contains(&parsed), "{parsed} times");
+        assert!(matches!(
+            reader.read(b"z", false, &mut known),
+            Ok(Read::Whole {
+                used: 1,
+                answer: Answer {
+                    status: 200,
+                    body_bytes: 1,
+                    ..
+                }
+            })
+        ));
+    }
+
+    #[test]
+    fn what_is_no_head_is_found_out_before_it_ends() {
+        for piece in [1, 3, 100] {
+            let garbage = "HTTP/1.1 200 OK\r\nno field\0".to_owned() + &"x".repeat(300);
+            assert_eq!(
+                answers(garbage.as_bytes(), piece, false).1,
+                Err(Class::Malformed),
+                "{piece}"
+            );
         }
     }
 

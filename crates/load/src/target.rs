@@ -16,6 +16,8 @@ pub struct Url {
     pub port: u16,
     /// Path and query, at least `/`.
     pub path_and_query: String,
+    /// Who asks, as `user:password`, if that stands before the host. Nothing prints it.
+    pub user: Option<String>,
 }
 
 /// Why a text is no URL that can be loaded.
@@ -73,8 +75,12 @@ impl Url {
             return Err(malformed(&"its port is not a number from 0 to 65535"));
         }
         let path_and_query = uri.path_and_query().map_or("/", |path| path.as_str());
+        let user = uri
+            .authority()
+            .and_then(|authority| authority.as_str().rsplit_once('@'));
         Ok(Self {
             tls,
+            user: user.map(|(user, _)| credentials(user)),
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             path_and_query: if path_and_query.starts_with('/') {
@@ -83,6 +89,11 @@ impl Url {
                 format!("/{path_and_query}")
             },
         })
+    }
+
+    /// Whether both are on one server, as far as their texts say.
+    pub fn shares_server(&self, other: &Self) -> bool {
+        self.tls == other.tls && self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
     }
 
     /// Host and port as a Host field has them: without the scheme's own port.
@@ -115,6 +126,31 @@ impl Url {
                 )
             })
     }
+}
+
+/// Percent-encoded credentials of a URL, with a colon.
+fn credentials(text: &str) -> String {
+    let mut bytes = unescaped(text);
+    if !text.contains(':') {
+        bytes.push(b':');
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What percent-encoded text means (RFC 3986, 2.1). A `%` without two digits stands for itself.
+pub(crate) fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after
+            .get(..2)
+            .filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let escaped =
+            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    bytes
 }
 
 impl std::fmt::Display for Url {
@@ -189,6 +225,20 @@ mod tests {
                 (url.to_string().as_str(), url.host.as_str(), url.port),
                 (shown, host, port)
             );
+        }
+    }
+
+    #[test]
+    fn who_asks_may_stand_before_the_host() {
+        for (text, user) in [
+            ("http://ann:secret@h:81/x", Some("ann:secret")),
+            ("ann@h", Some("ann:")),
+            ("http://a%40b:p%3a%zz@h/", Some("a@b:p:%zz")),
+            ("http://h/a@b", None),
+        ] {
+            let url = Url::parse(text).unwrap();
+            assert_eq!((url.host.as_str(), url.user.as_deref()), ("h", user), "{text}");
+            assert!(!url.to_string().contains("secret"), "{url}");
         }
     }
 

@@ -7,9 +7,9 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, RootCertStore, SupportedProtocolVersion,
+    ClientConfig, RootCertStore, SupportedCipherSuite, SupportedProtocolVersion,
     client::{Resumption, danger},
-    crypto::ring,
+    crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
@@ -31,6 +31,8 @@ pub struct Options {
     pub min: Version,
     /// The highest version.
     pub max: Version,
+    /// The cipher suites that are offered, the preferred first; none: those that the library offers by itself.
+    pub ciphers: Vec<String>,
     /// Whether a later connection takes up the session of an earlier one.
     pub resumption: bool,
     /// The name that the server is asked for, and that its certificate must have; `None`: the host of the URL.
@@ -46,6 +48,7 @@ impl Default for Options {
             insecure: false,
             min: Version::Tls12,
             max: Version::Tls13,
+            ciphers: Vec::new(),
             resumption: true,
             server_name: None,
         }
@@ -145,6 +148,22 @@ pub enum TlsError {
         /// The highest allowed.
         max: Version,
     },
+    /// A cipher suite that is not known.
+    #[error("`{name}` is no cipher suite that is spoken; there are {known}")]
+    Cipher {
+        /// What was given.
+        name: String,
+        /// All that there are.
+        known: String,
+    },
+    /// No cipher suite is of a version that is spoken.
+    #[error("none of the cipher suites is for TLS from version {} up to {}", min.number(), max.number())]
+    NoCipher {
+        /// The lowest allowed.
+        min: Version,
+        /// The highest allowed.
+        max: Version,
+    },
     /// A name that no certificate can be for.
     #[error("`{name}` is neither a host name nor an address that a certificate can be for")]
     Name {
@@ -190,9 +209,9 @@ impl Options {
             return Err(TlsError::Versions { min, max });
         }
         let versions: Vec<_> = versions.into_iter().map(Version::supported).collect();
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::new(self.provider()?))
             .with_protocol_versions(&versions)
-            .expect("the provider has suites for both versions");
+            .map_err(|_| TlsError::NoCipher { min, max })?;
         let builder = if self.insecure {
             let schemes = ring::default_provider()
                 .signature_verification_algorithms
@@ -237,6 +256,37 @@ impl Options {
             config: Arc::new(config),
             server_name: self.server_name.clone(),
         })
+    }
+
+    /// The cryptography, with the cipher suites that are wanted.
+    fn provider(&self) -> Result<CryptoProvider, TlsError> {
+        let mut provider = ring::default_provider();
+        if self.ciphers.is_empty() {
+            return Ok(provider);
+        }
+        let known = std::mem::take(&mut provider.cipher_suites);
+        let names = |suite: &SupportedCipherSuite| {
+            let name = suite.suite().as_str().unwrap_or_default();
+            // The library calls those of 1.3 otherwise than everybody else.
+            (name, name.replacen("TLS13_", "TLS_", 1))
+        };
+        for name in &self.ciphers {
+            let found = known.iter().find(|suite| {
+                let (own, common) = names(suite);
+                own.eq_ignore_ascii_case(name) || common.eq_ignore_ascii_case(name)
+            });
+            provider.cipher_suites.push(*found.ok_or_else(|| {
+                TlsError::Cipher {
+                    name: name.clone(),
+                    known: known
+                        .iter()
+                        .map(|suite| names(suite).1)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                }
+            })?);
+        }
+        Ok(provider)
     }
 
     fn roots(&self) -> Result<RootCertStore, TlsError> {

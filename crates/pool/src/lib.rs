@@ -11,6 +11,7 @@ mod options;
 mod outbox;
 mod pool;
 mod reader;
+mod session;
 mod state;
 mod stats;
 mod status;

@@ -2,6 +2,9 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+/// Body bytes of one response that may be under way from worker to client.
+pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
+
 /// Everything that shapes one pool. The names are those of the configuration's `[pool.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {

@@ -9,10 +9,7 @@ use std::{
     time::Instant,
 };
 
-use bytes::Bytes;
-use forebay_wire::WireError;
-use parking_lot::{Mutex, MutexGuard};
-use smallvec::SmallVec;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::{
@@ -20,10 +17,10 @@ use crate::{
     delivery::ReplyTo,
     link::Link,
     mailbox::{LocalMailbox, Mailboxes},
-    state::{Command, JobHandle, NewJob, Outlet, State},
+    session::Session,
+    state::{Command, JobHandle, NewJob, State},
     status::{Readiness, Status},
     supervisor::Supervisor,
-    worker_log,
 };
 
 /// One job for a worker.
@@ -65,14 +62,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Locks the state for a batch of changes.
     pub(crate) fn session<'a>(&'a self, mailbox: Option<&'a Rc<LocalMailbox>>) -> Session<'a> {
-        Session {
-            shared: self,
-            state: Some(self.state.lock()),
-            outputs: Outputs {
-                mailbox,
-                ..Outputs::default()
-            },
-        }
+        Session::of(self, mailbox)
     }
 
     pub(crate) fn condemn(&self, worker: usize, cause: EndCause) {
@@ -81,157 +71,6 @@ impl Shared {
             self.commands.lock().push(command);
             self.wake.notify_one();
         }
-    }
-}
-
-/// A locked state, and what its changes put out. Dropping it unlocks first; only then others are woken and links written.
-#[derive(Debug)]
-pub(crate) struct Session<'a> {
-    shared: &'a Shared,
-    state: Option<MutexGuard<'a, State<Arc<Link>>>>,
-    outputs: Outputs<'a>,
-}
-
-#[derive(Debug, Default)]
-struct Outputs<'a> {
-    mailbox: Option<&'a Rc<LocalMailbox>>,
-    deliveries: SmallVec<[(ReplyTo, Delivery); 1]>,
-    links: SmallVec<[Arc<Link>; 1]>,
-    logged: Vec<Logged>,
-    wake: bool,
-}
-
-/// What a worker has logged: the content of its frame, and what it is about.
-#[derive(Debug)]
-struct Logged {
-    worker: u64,
-    request: Option<String>,
-    entry: Bytes,
-}
-
-impl Outlet<Arc<Link>> for Outputs<'_> {
-    fn deliver(&mut self, to: ReplyTo, delivery: Delivery) {
-        self.deliveries.push((to, delivery));
-    }
-
-    fn written(&mut self, link: &Arc<Link>) {
-        let known = self.links.iter().any(|known| Arc::ptr_eq(known, link));
-        if !known && !self.mailbox.is_some_and(|mailbox| mailbox.will_write(link)) {
-            self.links.push(link.clone());
-        }
-    }
-
-    fn wake_supervisor(&mut self) {
-        self.wake = true;
-    }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        self.state = None;
-        let Outputs {
-            mailbox,
-            deliveries,
-            links,
-            logged,
-            wake,
-        } = std::mem::take(&mut self.outputs);
-        match mailbox {
-            Some(local) => {
-                let mut remote: SmallVec<[_; 1]> = SmallVec::new();
-                for (to, delivery) in deliveries {
-                    if local.owns(to) {
-                        local.deliver(to, delivery);
-                    } else {
-                        remote.push((to, delivery));
-                    }
-                }
-                local.all().deliver(remote);
-                links.into_iter().for_each(|link| local.write_later(link));
-            }
-            None => {
-                self.shared.mailboxes.deliver(deliveries);
-                links.iter().for_each(|link| link.flush());
-            }
-        }
-        if wake {
-            self.shared.wake.notify_one();
-        }
-        // Whoever takes the log may be slow.
-        for Logged {
-            worker,
-            request,
-            entry,
-        } in logged
-        {
-            worker_log::structured(&self.shared.name, worker, request.as_deref(), &entry);
-        }
-    }
-}
-
-impl<'a> Session<'a> {
-    /// The state, and where its outputs go.
-    pub(crate) fn parts(&mut self) -> (&mut State<Arc<Link>>, &mut impl Outlet<Arc<Link>>) {
-        (
-            self.state
-                .as_mut()
-                .expect("the state is locked until the session is dropped"),
-            &mut self.outputs,
-        )
-    }
-
-    pub(crate) fn answer(
-        &mut self,
-        from: usize,
-        job: (u32, u32),
-        flags: u8,
-        payload: Bytes,
-        now: Instant,
-    ) -> Result<(), WireError> {
-        let (state, outputs) = self.parts();
-        state.answer(from, job, flags, payload, now, outputs)
-    }
-
-    pub(crate) fn chunk(
-        &mut self,
-        from: usize,
-        job: (u32, u32),
-        flags: u8,
-        bytes: Bytes,
-        now: Instant,
-    ) -> Result<(), WireError> {
-        let (state, outputs) = self.parts();
-        state.chunk(from, job, flags, bytes, now, outputs)
-    }
-
-    pub(crate) fn reset(&mut self, from: usize, job: (u32, u32), now: Instant) {
-        let (state, outputs) = self.parts();
-        state.reset(from, job, now, outputs);
-    }
-
-    pub(crate) fn window(&mut self, from: usize, job: (u32, u32), bytes: u32) {
-        let (state, outputs) = self.parts();
-        state.window(from, job, bytes, outputs);
-    }
-
-    pub(crate) fn stray(&mut self) {
-        self.parts().0.counters.stray_frames += 1;
-    }
-
-    pub(crate) fn log(&mut self, from: usize, (slot, number): (u32, u32), entry: Bytes) {
-        let (state, _) = self.parts();
-        let request = state.request_id(from, slot, number);
-        let worker = state.worker(from).map_or(0, |worker| worker.id);
-        self.outputs.logged.push(Logged {
-            worker,
-            request,
-            entry,
-        });
-    }
-
-    pub(crate) fn worker_gone(&mut self, worker: usize) {
-        let (state, outputs) = self.parts();
-        state.worker_gone(worker, Instant::now(), outputs);
     }
 }
 

@@ -14,12 +14,8 @@ use forebay_wire::{Frame, FrameType, HEADER_BYTES, OUTBOX_FRAME_ALIGN, Split, Wi
 use tokio::io::Interest;
 
 use crate::{
-    link::Link,
-    mailbox::LocalMailbox,
-    outbox::TailOutOfRange,
-    pool::{Session, Shared},
-    state::EndCause,
-    sys::watch,
+    link::Link, mailbox::LocalMailbox, outbox::TailOutOfRange, pool::Shared, session::Session,
+    state::EndCause, sys::watch,
 };
 
 /// Bytes that one read of the socket asks for.

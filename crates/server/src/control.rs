@@ -193,6 +193,13 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_followers_is_the_documented_one() {
+        let document = include_str!("../../../docs/reference/admin.md");
+        let bound = format!("{FOLLOWERS_MAX} clients at a time follow the log, a further one gets 503");
+        assert!(document.contains(&bound));
+    }
+
+    #[test]
     fn a_size_is_one_number_or_a_range() {
         assert_eq!(sized("{\"workers\": 3}"), Ok((3, 3)));
         assert_eq!(sized("{\"min\": 0, \"max\": 1024}"), Ok((0, 1024)));

@@ -124,6 +124,18 @@ pub(crate) enum Delimiting {
 
 /// Writes a status line and all header fields, the empty line included.
 pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, frame: Frame<'_>) {
+    put_start(out, status, frame.date);
+    out.extend_from_slice(b"x-request-id: ");
+    out.extend_from_slice(frame.request_id);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(headers.as_bytes());
+    out.extend_from_slice(frame.route_headers);
+    put_end(out, frame.delimiting, frame.close, frame.http10);
+}
+
+/// Writes what every head begins with: the status line, the date, the server's name.
+#[inline]
+pub(crate) fn put_start(out: &mut Vec<u8>, status: u16, date: &[u8]) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(&[
         b'0' + (status / 100) as u8,
@@ -133,13 +145,14 @@ pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, fr
     out.push(b' ');
     out.extend_from_slice(reason(status).as_bytes());
     out.extend_from_slice(b"\r\ndate: ");
-    out.extend_from_slice(frame.date);
-    out.extend_from_slice(b"\r\nserver: forebay\r\nx-request-id: ");
-    out.extend_from_slice(frame.request_id);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(headers.as_bytes());
-    out.extend_from_slice(frame.route_headers);
-    match frame.delimiting {
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\nserver: forebay\r\n");
+}
+
+/// Writes what every head ends with: how its body and the connection end, and the empty line.
+#[inline]
+pub(crate) fn put_end(out: &mut Vec<u8>, delimiting: Delimiting, close: bool, http10: bool) {
+    match delimiting {
         Delimiting::Nothing | Delimiting::Close => {}
         Delimiting::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         Delimiting::Length(length) => {
@@ -149,9 +162,9 @@ pub(crate) fn put_head(out: &mut Vec<u8>, status: u16, headers: &HeaderLines, fr
             out.extend_from_slice(b"\r\n");
         }
     }
-    if frame.close {
+    if close {
         out.extend_from_slice(b"connection: close\r\n");
-    } else if frame.http10 {
+    } else if http10 {
         out.extend_from_slice(b"connection: keep-alive\r\n");
     }
     out.extend_from_slice(b"\r\n");
@@ -168,6 +181,9 @@ pub(crate) fn put_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// The end of a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Has a client send the body that it announced with `Expect: 100-continue` (RFC 9110, 10.1.1).
+pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The reason phrase of a status (RFC 9110, 15).
 pub(crate) fn reason(status: u16) -> &'static str {

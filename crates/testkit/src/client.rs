@@ -97,6 +97,17 @@ impl Client {
         }
     }
 
+    /// Whether within so long there is something to read: bytes, or the end.
+    pub fn is_readable_within(&self, patience: Duration) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut ready = [match &self.socket {
+            Socket::Tcp(socket) => PollFd::new(socket, PollFlags::IN),
+            Socket::Unix(socket) => PollFd::new(socket, PollFlags::IN),
+        }];
+        let patience = Timespec::try_from(patience).expect("tests do not wait for years");
+        poll(&mut ready, Some(&patience)).is_ok_and(|count| count > 0)
+    }
+
     /// Sends a request without a body.
     pub fn request(&mut self, method: &str, target: &str) {
         self.send(format!("{method} {target} HTTP/1.1\r\nhost: test\r\n\r\n"));

@@ -19,5 +19,5 @@ pub use self::{
     process::Process,
     response::Response,
     server::{Server, Setup},
-    wait::{PATIENCE, wait_for, wait_until},
+    wait::{PATIENCE, wait_for, wait_until, watch},
 };

@@ -1,7 +1,7 @@
 //! Waiting for conditions.
 
 use std::{
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -9,6 +9,8 @@ use std::{
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The same while a load runs: looking must not become a load of its own.
+const WATCH_EVERY: Duration = Duration::from_millis(5);
 
 /// Waits until `look` finds something, and returns it. Panics after [`PATIENCE`] with `what`, which completes "waited for ...".
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -25,4 +27,13 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Waits until `holds`. Panics after [`PATIENCE`] with `what`, which completes "waited for ...".
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(what, || holds().then_some(()));
+}
+
+/// Looks again and again while something runs in another thread, however long, and returns what comes of it.
+pub fn watch<T>(running: JoinHandle<T>, mut look: impl FnMut()) -> T {
+    while !running.is_finished() {
+        look();
+        thread::sleep(WATCH_EVERY);
+    }
+    running.join().expect("what is watched does not panic")
 }

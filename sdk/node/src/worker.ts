@@ -5,12 +5,15 @@ import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from './context.js';
 import { loadHandler, type Hook, type LoadedHandler } from './handler.js';
 import { installResolver } from './loader/install.js';
+import { unsupported } from './supported.js';
 import { VERSION } from './version.js';
 import { FAILED, HELLO, PROTOCOL, READY, frame } from './wire.js';
 import { Engine, report, type Init } from './worker/engine.js';
 import { openLink } from './worker/link.js';
 import { Page } from './worker/page.js';
 
+const complaint = unsupported(process.versions);
+if (complaint !== undefined) giveUp(complaint);
 /** INIT may arrive before this is done; the handler is imported after it. */
 const resolver = installResolver();
 const generation = Number(environment('FOREBAY_GENERATION'));
@@ -31,7 +34,11 @@ for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
 function environment(name: string): string {
   const value = process.env[name];
   if (value !== undefined) return value;
-  process.stderr.write(`forebay: ${name} is not set: this program is started by \`forebay serve\`\n`);
+  return giveUp(`${name} is not set: this program is started by \`forebay serve\``);
+}
+
+function giveUp(why: string): never {
+  process.stderr.write(`forebay: ${why}\n`);
   process.exit(1);
 }
 

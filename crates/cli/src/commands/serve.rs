@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     config: ConfigFile,
     #[command(flatten)]
     overrides: Overrides,
-    /// Reload when the configuration, a handler or a file beside it changes. Example: forebay serve --watch
+    /// Reload when the configuration or a handler's code changes. Example: forebay serve --watch
     #[arg(long)]
     watch: bool,
 }

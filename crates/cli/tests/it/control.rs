@@ -150,6 +150,27 @@ fn logs_follow_what_is_logged_until_the_server_ends_and_then_say_so() {
 }
 
 #[test]
+fn status_follows_with_a_report_each_second_until_the_server_ends() {
+    let folder = app();
+    let mut serving = Serving::start(folder.path(), &[]);
+    let mut following = forebay(folder.path(), &["status", "--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(following.stdout.take().unwrap()).lines();
+    for report in 1..=2 {
+        told.find(|line| line.as_ref().unwrap().starts_with("forebay 0.1.0, pid "))
+            .unwrap_or_else(|| panic!("report {report}"))
+            .unwrap();
+    }
+    serving.process().signal(Signal::TERM);
+    serving.wait();
+    let ended = ended(&following.wait_with_output().unwrap());
+    assert_eq!(ended.code, 4, "{ended:?}");
+}
+
+#[test]
 fn a_named_socket_is_asked_whatever_the_folder() {
     let folder = app();
     let serving = Serving::start(folder.path(), &[]);

@@ -9,13 +9,7 @@ use crate::run::{ended, forebay, run};
 #[test]
 fn what_is_done_ends_with_0_and_complains_about_nothing() {
     let folder = Folder::new();
-    for arguments in [
-        &["version"][..],
-        &["--version"],
-        &["--help"],
-        &["help", "serve"],
-        &["completions", "bash"],
-    ] {
+    for arguments in [&["version"][..], &["--version"], &["--help"], &["help", "serve"]] {
         let ended = run(folder.path(), arguments);
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{arguments:?}");
     }
@@ -25,6 +19,18 @@ fn what_is_done_ends_with_0_and_complains_about_nothing() {
         json.contains("\"version\":\"0.1.0\"") && json.ends_with("}\n"),
         "{json}"
     );
+}
+
+#[test]
+fn every_shell_gets_completions_of_every_command() {
+    let folder = Folder::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ended = run(folder.path(), &["completions", shell]);
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{shell}");
+        for word in ["serve", "check", "load", "status", "reload", "logs", "resize"] {
+            assert!(ended.out.contains(word), "{shell}: {word}: {}", ended.out);
+        }
+    }
 }
 
 #[test]
@@ -61,13 +67,24 @@ fn a_wrong_command_line_ends_with_2_before_anything_happens() {
 #[test]
 fn a_configuration_that_is_not_there_or_not_valid_ends_with_3_and_says_what_to_do() {
     let folder = Folder::new();
-    for command in ["serve", "check", "reload"] {
-        let ended = run(folder.path(), &[command]);
-        assert_eq!((ended.code, ended.out.as_str()), (3, ""), "{command}");
+    let first = "`forebay new DIR` writes one to start with; `-c FILE` names another";
+    let elsewhere = "the same in the server's folder; `-c FILE` or `--socket FILE` for a server elsewhere";
+    for (command, hint) in [
+        (&["serve"][..], first),
+        (&["check"], first),
+        (&["reload"], elsewhere),
+        (&["status"], elsewhere),
+        (&["logs"], elsewhere),
+        (&["pool", "resize", "api", "2"], elsewhere),
+    ] {
+        let ended = run(folder.path(), command);
+        assert_eq!((ended.code, ended.out.as_str()), (3, ""), "{command:?}");
         assert_eq!(
             ended.err,
-            "error: cannot read the configuration `forebay.toml`\n  because: No such file or directory (os error 2)\n  \
-             try: `forebay new DIR` writes one to start with; `-c FILE` names another\n"
+            format!(
+                "error: cannot read the configuration `forebay.toml`\n  because: No such file or directory (os error 2)\n  \
+                 try: {hint}\n"
+            )
         );
     }
     folder.write(

@@ -2,8 +2,10 @@
 
 use std::{
     fs::File,
-    net::TcpListener,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener},
     process::{Child, Stdio},
+    sync::{Arc, Mutex},
 };
 
 use forebay_testkit::{Folder, Process, wait_for, wait_until};
@@ -17,8 +19,17 @@ const SEEDS: &str = r#"
 path = "/local"
 respond = { json = { status = "success" } }
 [[route]]
+path = "/helloworld"
+respond = { json = { hello = "world" } }
+[[route]]
 path = "/mgweb/helloworld"
 respond = { json = { hello = "world 123" } }
+[[route]]
+path = "/mgweb/userx/1"
+respond = { json = { key = 1, data = { firstName = "Rob", lastName = "Tweed" } } }
+[[route]]
+path = "/mgweb/user/1"
+respond = { json = { key = 1, data = { firstName = "Rob", lastName = "Tweed" } } }
 [[route]]
 path = "/json/000000000000000b"
 respond = { json = { title = "Article" } }
@@ -26,10 +37,16 @@ respond = { json = { title = "Article" } }
 path = "/v1/Article/11"
 respond = { json = { title = "Article" } }
 [[route]]
+path = "/e1/Article/11"
+respond = { json = { title = "Article" } }
+[[route]]
 path = "/execute/internal/workflow"
 respond = { json = { ok = true } }
 [[route]]
 path = "/queries"
+respond = { json = [] }
+[[route]]
+path = "/queries2"
 respond = { json = [] }
 "#;
 
@@ -69,7 +86,7 @@ fn json(ended: &Ended) -> serde_json::Value {
 #[test]
 fn a_run_prints_its_result_to_standard_output_and_what_it_does_to_standard_error() {
     let target = Target::start();
-    let ended = target.load("http://HOST:PORT/local -n 1k -c 4");
+    let ended = target.load("http://HOST:PORT/local -n 1k -c 4 --engine epoll");
     assert_eq!(ended.code, 0, "{ended:?}");
     let address = target.serving.address();
     assert_eq!(
@@ -99,26 +116,107 @@ fn json_is_one_object_and_all_there_is_on_standard_output() {
     }
 }
 
-#[test]
-fn every_command_line_of_the_founding_benchmarks_runs() {
+/// Runs command lines as they stand in a document, but for how long they last: 0.1 s instead of 1 to 15, where a line says.
+fn run_as_written(lines: &[&str]) {
     let target = Target::start();
-    for line in [
-        "autocannon -c 1 -d 1 http://HOST:PORT/local",
-        "autocannon -c 128 -d 0.2 -w 4 http://HOST:PORT/local",
-        "autocannon -c 64 -d 0.2 http://HOST:PORT/mgweb/helloworld",
-        "hose -t 2 -c 20 -p json/000000000000000b HOST:PORT",
-        "hose -t 2 -c 20 -d 0.2 -p v1/Article/11 HOST:PORT -k",
-        "hose -p json/000000000000000b -d 0.2 -t 2 HOST:PORT",
-        "ab -p benchmark1.json -T application/json -n 1000 -c 200 http://HOST:PORT/execute/internal/workflow",
-        "go-wrk -t 2 -m 10000 http://HOST:PORT/queries?queries=10",
-        "jmeter --threads 2,4,8 --ramp-up 0 --loops forever --duration 0.2 http://HOST:PORT/queries?queries=10",
-        "wrk -t2 -c10 -d0.2s --latency http://HOST:PORT/local",
-        "wrk2 -t2 -c10 -d0.2s -R500 http://HOST:PORT/local",
-    ] {
+    for line in lines {
         let ended = target.load(line);
         assert_eq!(ended.code, 0, "{line}: {ended:?}");
-        assert!(!ended.out.is_empty() || !ended.err.is_empty(), "{line}");
+        let figure = match line.split(' ').next().unwrap() {
+            "autocannon" => " requests in ",
+            "hose" => " GETS/sec",
+            "ab" => "Failed requests:        0\n",
+            "go-wrk" => "Requests per second:",
+            "jmeter" => "\nTOTAL ",
+            _ => "\nRequests/sec:",
+        };
+        let printed = format!("{}{}", ended.out, ended.err);
+        assert!(printed.contains(figure), "{line}: {ended:?}");
     }
+}
+
+#[test]
+fn every_command_line_of_qoper8_and_of_mg_web_runs() {
+    run_as_written(&[
+        "autocannon -c 1 -d 0.1 http://HOST:PORT/local",
+        "autocannon -c 6 -d 0.1 http://HOST:PORT/local",
+        "autocannon -c 8 -d 0.1 http://HOST:PORT/local",
+        "autocannon -c 32 -d 0.1 http://HOST:PORT/helloworld",
+        "autocannon -c 128 -d 0.1 -w 4 http://HOST:PORT/local",
+        "autocannon -c 64 -d 0.1 http://HOST:PORT/mgweb/helloworld",
+        "autocannon -c 64 -d 0.1 http://HOST:PORT/mgweb/userx/1",
+        "autocannon -c 64 -d 0.1 http://HOST:PORT/mgweb/user/1",
+    ]);
+}
+
+#[test]
+fn every_command_line_of_opo_runs() {
+    run_as_written(&[
+        "hose -t 2 -c 20 -p json/000000000000000b HOST:PORT",
+        "hose -t 2 -c 20 -d 0.1 -p json/000000000000000b HOST:PORT -k",
+        "hose -t 2 -c 20 -d 0.1 -p v1/Article/11 HOST:PORT",
+        "hose -t 2 -c 20 -d 0.1 -p v1/Article/11 HOST:PORT -k",
+        "hose -t 2 -c 20 -d 0.1 -p e1/Article/11 HOST:PORT",
+        "hose -t 2 -c 20 -d 0.1 -p e1/Article/11 HOST:PORT -k",
+        "hose -p json/000000000000000b -d 0.1 -t 2 HOST:PORT",
+        "hose -p v1/Article/11 -d 0.1 -t 2 HOST:PORT",
+    ]);
+}
+
+#[test]
+fn every_command_line_of_rengine_and_of_light_4j_runs() {
+    run_as_written(&[
+        "ab -p benchmark1.json -T application/json -n 1000 -c 200 http://HOST:PORT/execute/internal/workflow",
+        "ab -p benchmark1.json -T application/json -n 2000 -c 1000 http://HOST:PORT/execute/internal/workflow",
+        "go-wrk -t 2 -m 10000 http://HOST:PORT/queries?queries=10",
+        "go-wrk -t 2 -m 10000 http://HOST:PORT/queries2?queries=10",
+        "jmeter --threads 2,4,8 --ramp-up 0 --loops forever --duration 0.1 http://HOST:PORT/queries?queries=10",
+        "jmeter --threads 2,4,8 --ramp-up 0 --loops forever --duration 0.1 http://HOST:PORT/queries2?queries=10",
+        // What TechEmpower measures light-java with.
+        "wrk -t2 -c10 -d0.1s --latency http://HOST:PORT/local",
+        "wrk2 -t2 -c10 -d0.1s -R500 http://HOST:PORT/local",
+        "jmeter --threads 2,4 --ramp-up 0.1 --loops 3 http://HOST:PORT/local",
+        "ab -n 20 -c 4 -R 5 http://HOST:PORT/local",
+    ]);
+}
+
+#[test]
+fn connections_of_http_1_0_stay_open_where_both_sides_say_so() {
+    let target = Target::start();
+    for (line, opened) in [
+        ("http://HOST:PORT/local -n 40 -c 2 --json --http1.0", 2..=2),
+        (
+            "http://HOST:PORT/local -n 40 -c 2 --json --http1.0 --no-keepalive",
+            40..=41,
+        ),
+    ] {
+        let ended = target.load(line);
+        let report = json(&ended);
+        assert_eq!(report["statuses"]["200"], 40, "{ended:?}");
+        assert_eq!(report["requests"]["failed"], 0, "{ended:?}");
+        let connections = report["connections"]["opened"].as_u64().unwrap();
+        assert!(opened.contains(&connections), "{line}: {ended:?}");
+    }
+    let ab = target.load("ab -k -n 40 -c 2 http://HOST:PORT/local");
+    assert!(ab.out.contains("Keep-Alive requests:    40\n"), "{ab:?}");
+}
+
+#[test]
+fn users_that_start_one_after_the_other_each_make_their_requests() {
+    let target = Target::start();
+    let ended = target.load("http://HOST:PORT/local -n 40 -c 8 --connect-rate 200 --engine epoll --json");
+    let report = json(&ended);
+    assert_eq!(report["run"]["connect_rate"], 200.0, "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("8 connections on 1 thread, opened at 200 a second"),
+        "{ended:?}"
+    );
+    assert_eq!(report["requests"]["total"], 40);
+    let ended = target.load("jmeter --threads 4 --ramp-up 0.1 --loops 3 http://HOST:PORT/local");
+    assert!(ended.err.contains("opened at 40 a second"), "{ended:?}");
+    assert!(ended.out.contains("HTTP Request (4)         12 "), "{ended:?}");
 }
 
 #[test]
@@ -186,7 +284,7 @@ fn impossible_options_end_with_2_before_a_connection_is_made() {
         "{remote:?}"
     );
     for words in [
-        &["ab", "-X", "proxy", &url][..],
+        &["ab", "-P", "me:secret", &url][..],
         &["wrk", "-s", "x.lua", &url],
         &["hose", "-t"],
     ] {
@@ -409,13 +507,51 @@ fn the_best_number_of_connections_is_found_with_its_curve() {
 }
 
 #[test]
+fn failures_of_a_search_are_parts_of_what_was_asked_for() {
+    let folder = Folder::new();
+    let serving = calibration();
+    let (right, wrong) = (
+        format!("http://{}/", serving.address()),
+        format!("http://{}/status/500", serving.address()),
+    );
+    let ended = run(
+        folder.path(),
+        &[
+            "load",
+            &wrong,
+            "--find-best",
+            "-c",
+            "2",
+            "-d",
+            "0.05",
+            "--json",
+            "--quiet",
+        ],
+    );
+    let found = json(&ended);
+    let curve = found["find_best"]["curve"].as_array().unwrap();
+    assert!(curve.iter().all(|point| point["failed"] == 1.0), "{found}");
+    let ended = run(
+        folder.path(),
+        &[
+            "load", &right, "--vs", &wrong, "-d", "0.4", "-c", "2", "--warmup", "0", "--quiet",
+        ],
+    );
+    assert!(ended.out.contains("failed 100.00 %"), "{ended:?}");
+    assert_eq!(ended.out.matches("failed").count(), 1, "{ended:?}");
+    let bail = run(folder.path(), &["load", &right, "--find-best", "--bail", "1"]);
+    assert_eq!(bail.code, 2, "{bail:?}");
+    assert!(bail.err.contains("--bail is for a single run"), "{bail:?}");
+}
+
+#[test]
 fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
-    let found = &search(&["--vs", "URL", "-d", "4", "-c", "2", "--warmup", "0"])["versus"];
+    let found = &search(&["--vs", "URL", "-d", "0.5", "-c", "2", "--warmup", "0"])["versus"];
     for ratio in ["per_second", "p50", "p99", "self"] {
         assert!(found[ratio]["value"].as_f64().unwrap() > 0.0, "{ratio}: {found}");
     }
     let command = format!("exec {} load serve --listen $PORT", env!("CARGO_BIN_EXE_forebay"));
-    let started = &search(&["--vs-cmd", &command, "-d", "4", "-c", "2", "--warmup", "0"])["versus"];
+    let started = &search(&["--vs-cmd", &command, "-d", "0.5", "-c", "2", "--warmup", "0"])["versus"];
     assert_eq!(started["pairs"].as_array().unwrap().len(), 2, "{started}");
     assert_ne!(started["urls"][0], started["urls"][1], "{started}");
 }
@@ -433,8 +569,10 @@ fn the_ladder_of_a_known_protocol_has_its_rungs() {
 
 #[test]
 fn a_run_until_the_rate_is_known_has_a_report() {
-    let narrow = search(&["--until-ci", "90%", "-d", "5", "-c", "2", "--warmup", "0"]);
+    let narrow = search(&["--until-ci", "90%", "-d", "0.5", "-c", "2", "--warmup", "0"]);
     assert!(narrow["requests"]["total"].as_u64().unwrap() > 0, "{narrow}");
+    assert!(narrow["machine"]["cores"].as_u64().unwrap() > 0, "{narrow}");
+    assert!(narrow["environment"]["kernel"].is_string(), "{narrow}");
 }
 
 #[test]
@@ -543,7 +681,10 @@ fn requests_that_cannot_be_sent_are_refused() {
             &["http://127.0.0.1:9/", "--csv-data", "empty"],
             "--csv-data needs --template",
         ),
-        (&["http://127.0.0.1:9/", "--shuffle"], "--shuffle needs --urls"),
+        (
+            &["http://127.0.0.1:9/", "--shuffle"],
+            "--shuffle needs --urls, --har, --access-log or --body-lines",
+        ),
         (
             &["http://127.0.0.1:9/", "--urls", "empty"],
             "there is no request in it",
@@ -651,7 +792,7 @@ fn assertions_that_do_not_hold_end_with_3() {
     }
     for words in [
         &["--find-rate", "--slo", "rps>5"][..],
-        &["--find-best", "--html", "x"],
+        &["--find-best", "--csv=x"],
     ] {
         assert_eq!(
             run(folder.path(), &[&["load", &url], words].concat()).code,
@@ -672,4 +813,147 @@ fn other_tools_flags_are_listed() {
             "{help:?}"
         );
     }
+}
+
+#[test]
+fn the_warm_up_ends_by_itself_and_the_report_says_how_it_went() {
+    let target = Target::start();
+    let ended = target.load("http://HOST:PORT/local -c 2 -d 0.1 --json");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("100ms after a warm-up until it is steady (500ms to 5s)\n"),
+        "{ended:?}"
+    );
+    let warm_up = &json(&ended)["warm_up"];
+    let seconds = warm_up["seconds"].as_f64().unwrap();
+    assert!((0.5..6.0).contains(&seconds), "{warm_up}");
+    assert!(warm_up["requests"].as_u64().unwrap() > 0, "{warm_up}");
+    // A busy machine may keep the server from being steady, but not the report from saying so.
+    assert_eq!(warm_up["steady"].as_bool().unwrap(), seconds < 5.0, "{warm_up}");
+}
+
+/// A line for `sh` that leaves two processes outside of its group, a child and a daemon, and then becomes a server.
+fn server_that_leaves_others(folder: &Folder) -> String {
+    let stays =
+        |name: &str| format!("setsid sh -c 'echo $$ > {name}.new; mv {name}.new {name}; exec sleep 1000'");
+    let line = format!(
+        "{} & ({} &) ; until [ -e child ] && [ -e daemon ]; do :; done; exec {} load serve --listen $PORT",
+        stays("child"),
+        stays("daemon"),
+        env!("CARGO_BIN_EXE_forebay")
+    );
+    folder.write("start.sh", line);
+    "sh start.sh".to_owned()
+}
+
+#[test]
+fn what_a_started_server_leaves_outside_of_its_group_ends_with_it() {
+    let folder = Folder::new();
+    let command = server_that_leaves_others(&folder);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{free}/");
+    let words: Vec<&str> = ["load", "--on-port", &url, "-n", "10", "-c", "1", "--"]
+        .into_iter()
+        .chain(command.split(' '))
+        .collect();
+    let ended = run(folder.path(), &words);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    for name in ["child", "daemon"] {
+        let pid: u32 = folder.read(name).unwrap().trim().parse().unwrap();
+        wait_until("the process to be gone", || !is_alive(pid));
+    }
+}
+
+/// Whether a process runs; one that has ended and waits for its parent does not.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, fields)| !fields.trim_start().starts_with(['Z', 'X']))
+}
+
+#[test]
+fn of_a_server_with_several_listeners_the_first_is_loaded_and_the_others_are_told() {
+    let folder = Folder::new();
+    folder.write(
+        "two.mjs",
+        r#"import { createServer } from "node:http";
+           for (const name of ["one", "two"]) createServer((_, answer) => answer.end(name)).listen(0, "127.0.0.1");"#,
+    );
+    let words = [
+        "load",
+        "--on-port",
+        "/",
+        "-n",
+        "10",
+        "-c",
+        "1",
+        "--",
+        "node",
+        "two.mjs",
+    ];
+    let ended = run(folder.path(), &words);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let note = ended
+        .err
+        .lines()
+        .find(|line| line.contains("note: the command listens on 127.0.0.1:"));
+    let note = note.unwrap_or_else(|| panic!("{ended:?}"));
+    let loaded = note.split_whitespace().nth(5).unwrap();
+    assert!(ended.err.contains(&format!("GET http://{loaded}/:")), "{ended:?}");
+    assert!(note.contains("first and on 127.0.0.1:"), "{note}");
+}
+
+/// A proxy that answers everything itself, and the heads that it gets.
+fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = heads.clone();
+    // It ends with the process.
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = BufReader::new(connection.unwrap());
+            let mut head = String::new();
+            while connection.read_line(&mut head).is_ok_and(|length| length > 0) {
+                if head.ends_with("\r\n\r\n") {
+                    kept.lock().unwrap().push(std::mem::take(&mut head));
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                    connection.get_mut().write_all(answer).unwrap();
+                }
+            }
+        }
+    });
+    (address, heads)
+}
+
+#[test]
+fn a_proxy_is_told_the_whole_url_or_asked_for_a_connection() {
+    let folder = Folder::new();
+    let (proxy, heads) = proxy();
+    let load = |line: String, codes: [i32; 2]| {
+        let words: Vec<&str> = std::iter::once("load").chain(line.split(' ')).collect();
+        let ended = run(folder.path(), &words);
+        assert!(codes.contains(&ended.code), "{line}: {ended:?}");
+        std::mem::take(&mut *heads.lock().unwrap())
+    };
+    let url = "http://127.0.0.1:9/a?b=1";
+    let expected = "GET http://127.0.0.1:9/a?b=1 HTTP/1.1\r\nproxy-authorization: Basic YTpi\r\nhost: 127.0.0.1:9\r\n\r\n";
+    let seen = load(format!("{url} -n 2 -c 1 --proxy a:b@{proxy}"), [0, 0]);
+    assert_eq!(seen, [expected, expected]);
+    // ab adds fields of its own.
+    let seen = load(format!("ab -k -n 1 -X {proxy} -P a:b {url}"), [0, 0]);
+    assert!(
+        seen[0].starts_with("GET http://127.0.0.1:9/a?b=1 HTTP/1.") && seen[0].contains("Basic YTpi"),
+        "{seen:?}"
+    );
+    // What the proxy answers is no tunnel's end, as it says more than its head.
+    let seen = load(format!("{url} -n 1 -c 1 --proxy {proxy} --proxytunnel"), [1, 1]);
+    assert!(
+        seen[0].starts_with("CONNECT 127.0.0.1:9 HTTP/1.1\r\n"),
+        "{seen:?}"
+    );
+    let seen = load(format!("http://192.0.2.1/ -n 1 -c 1 --proxy {proxy}"), [2, 2]);
+    assert!(seen.is_empty(), "a server elsewhere behind a proxy is elsewhere");
 }

@@ -39,6 +39,11 @@ fn the_first_minute_goes_as_the_readme_tells_it() {
         ("forebay new app", made.out.trim())
     );
     assert_eq!(sessions[1].0, "cd app && forebay serve");
+    let found = readme.find("export PATH=\"$PWD/target/release:$PATH\"");
+    assert!(
+        found.is_some_and(|at| at < readme.find("$ forebay ").unwrap()),
+        "README.md uses `forebay` before a shell finds it"
+    );
     let app = folder.path().join("app");
     let serving = Serving::start(&app, &[]);
     assert_eq!(shape(&sessions[1].1), shape(serving.printed().trim()));

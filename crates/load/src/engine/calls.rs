@@ -7,6 +7,8 @@ pub(super) enum Call {
     Wait,
     Receive,
     Send,
+    /// Operations of a ring are handed over, or waited for.
+    Enter,
 }
 
 #[cfg(not(test))]
@@ -25,7 +27,7 @@ mod tests {
         Call,
     };
     use crate::{
-        plan::{Lane, Load, Pace, Plan},
+        plan::{Engine, Lane, Load, Pace, Plan},
         request::{Parts, Requests},
         serve::{Options, Server},
     };
@@ -38,19 +40,24 @@ mod tests {
         CALLS.with_borrow_mut(|calls| calls.push(call));
     }
 
-    /// Sends so many requests from this very thread: all its calls, up to the last answer.
-    fn calls(connections: usize, pipeline: usize, requests: u64) -> Vec<Call> {
-        let server = Server::start(&Options::default()).unwrap();
+    fn requests_alike() -> Requests {
         let parts = Parts {
             method: "GET".into(),
             path_and_query: "/".into(),
             fields: vec![("host".into(), "a".into())],
             body: Vec::new(),
             keep_alive: true,
+            version: crate::request::Version::Http11,
         };
-        let requests_alike = Requests::Same(parts.message().unwrap());
-        let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike)]);
+        Requests::Same(parts.message().unwrap())
+    }
+
+    /// Sends so many requests from this very thread: all its calls, up to the last answer.
+    fn calls(engine: Engine, connections: usize, pipeline: usize, requests: u64) -> Vec<Call> {
+        let server = Server::start(&Options::default()).unwrap();
+        let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike())]);
         plan.pipeline = pipeline;
+        plan.engine = engine;
         let (sender, notices) = channel();
         let inbox = Inbox::new().unwrap();
         let thread = Thread::new(plan.shared(), 0, Clock::start(), inbox.clone(), sender).unwrap();
@@ -68,7 +75,7 @@ mod tests {
                 .take_while(|notice| !matches!(notice, Notice::Idle(_)));
             let answers: u64 = answers
                 .map(|notice| match notice {
-                    Notice::Window(window) => window.answers,
+                    Notice::Window { window, .. } => window.answers,
                     _ => 0,
                 })
                 .sum();
@@ -89,7 +96,7 @@ mod tests {
     #[test]
     fn a_request_costs_one_send_one_receive_and_its_share_of_a_wait() {
         let (connections, requests) = (32, 20_000);
-        let calls = calls(connections, 1, requests);
+        let calls = calls(Engine::Epoll, connections, 1, requests);
         let (sends, receives, waits) = (
             number(&calls, Call::Send),
             number(&calls, Call::Receive),
@@ -105,9 +112,57 @@ mod tests {
     }
 
     #[test]
+    fn a_request_on_io_uring_costs_its_share_of_one_call() {
+        if !has_io_uring() {
+            return;
+        }
+        let (connections, requests) = (32, 20_000);
+        let calls = calls(Engine::IoUring, connections, 1, requests);
+        assert_eq!(number(&calls, Call::Send) + number(&calls, Call::Receive), 0);
+        // Epoll tells of new connections and of the bell only.
+        let waits = number(&calls, Call::Wait);
+        assert!(waits <= connections as u64 + 10, "{waits} waits");
+        let enters = number(&calls, Call::Enter);
+        assert!(enters <= requests + requests / 10, "{enters} enters");
+    }
+
+    /// Containers often forbid it, and kernels before 6.1 lack what is needed.
+    fn has_io_uring() -> bool {
+        let server = Server::start(&Options::default()).unwrap();
+        let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike())]);
+        plan.engine = Engine::IoUring;
+        crate::Session::start(plan).is_ok()
+    }
+
+    #[test]
+    fn io_uring_is_chosen_where_many_answers_come_at_once() {
+        let server = Server::start(&Options::default()).unwrap();
+        let chosen = |connections, pace, keep_alive| {
+            let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_alike())]);
+            (plan.threads, plan.keep_alive) = (2, keep_alive);
+            plan.settle_engine(Load { connections, pace }).unwrap();
+            plan.engine
+        };
+        let per_connection = Pace::PerConnection { per_second: 1.0 };
+        for (connections, pace, keep_alive) in [
+            (31, Pace::Closed, true),
+            (64, per_connection, true),
+            (64, Pace::Closed, false),
+        ] {
+            assert_eq!(chosen(connections, pace, keep_alive), Engine::Epoll);
+        }
+        let many = if has_io_uring() {
+            Engine::IoUring
+        } else {
+            Engine::Epoll
+        };
+        assert_eq!(chosen(32, Pace::Closed, true), many);
+    }
+
+    #[test]
     fn requests_that_are_pipelined_share_their_calls() {
         let requests = 20_000;
-        let calls = calls(4, 16, requests);
+        let calls = calls(Engine::Epoll, 4, 16, requests);
         let sends = number(&calls, Call::Send);
         assert!(sends <= requests / 4, "{sends} sends");
         let receives = number(&calls, Call::Receive);

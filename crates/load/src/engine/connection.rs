@@ -2,8 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::transport::Transport;
-use crate::{h2, request::User, response::Reader};
+use super::{ring::Seat, transport::Transport, window::Window};
+use crate::{
+    h2,
+    request::{Follower, User},
+    response::Reader,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -22,7 +26,44 @@ pub(super) struct Sent {
     pub(super) due: u64,
     /// When it was.
     pub(super) at: u64,
+    /// Which of the lane's requests it is.
+    pub(super) which: u32,
     pub(super) head_only: bool,
+}
+
+/// Bytes that a socket takes bit by bit. What was taken stays in place until all is: moving the rest of a large body forward for each
+/// bit would cost more than sending it.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Unsent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The socket has taken so many of the rest.
+    pub(super) fn take(&mut self, count: usize) {
+        self.taken += count;
+        if self.taken == self.bytes.len() {
+            self.clear();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.taken = 0;
+    }
 }
 
 #[derive(Debug)]
@@ -35,29 +76,42 @@ pub(super) struct Connection {
     /// When the attempt to connect began.
     pub(super) since: u64,
     pub(super) reader: Reader,
+    /// When the TLS handshake began.
+    pub(super) handshake_since: Option<u64>,
+    /// When the first bytes came of an answer that has not ended, with HTTP/1.
+    pub(super) begun: Option<u64>,
     /// HTTP/2, if that is spoken. Its streams are the requests in flight, in the same order.
     pub(super) h2: Option<Box<h2::Client>>,
-    /// When anything came last, with HTTP/2.
+    /// When anything came last; with HTTP/1, as far as it left an answer unfinished.
     pub(super) heard: u64,
     pub(super) in_flight: VecDeque<Sent>,
     /// What the socket did not take yet.
-    pub(super) unsent: Vec<u8>,
+    pub(super) unsent: Unsent,
     /// Requests sent since it was opened.
     pub(super) carried: u64,
+    /// Requests that its user has sent or could not send, over all its connections; kept with [`Plan::requests_each`](crate::Plan).
+    pub(super) asked: u64,
     /// The other side has said that it closes after the answers that are due.
     pub(super) ending: bool,
+    /// It is not opened before: a pause after attempts that failed, or its turn when connections are opened at a rate. A timer is
+    /// set for it.
+    pub(super) not_before: u64,
     /// Attempts that came to nothing since a request was answered: no connection, or one without an answer.
     pub(super) failed_attempts: u32,
     /// When its next request is due, with a rate for each connection.
     pub(super) next_due: u64,
     /// Whether it is on the list of those that wait for a request.
     pub(super) waits: bool,
+    /// Which connection of the ring it is; 0 if epoll watches it.
+    pub(super) ring_turn: u32,
     /// Who sends on it, when requests depend on answers.
     pub(super) user: Option<Box<User>>,
+    /// Who follows redirects, when they are followed.
+    pub(super) follower: Option<Box<Follower>>,
 }
 
 impl Connection {
-    pub(super) fn new(index: usize, lane: usize, keeps: bool, user: Option<Box<User>>) -> Self {
+    pub(super) fn new(index: usize, lane: usize, keeps: bool) -> Self {
         Self {
             index,
             lane,
@@ -65,24 +119,52 @@ impl Connection {
             transport: None,
             since: 0,
             reader: Reader::new(keeps),
+            handshake_since: None,
+            begun: None,
             h2: None,
             heard: 0,
             in_flight: VecDeque::new(),
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             carried: 0,
+            asked: 0,
             ending: false,
+            not_before: 0,
             failed_attempts: 0,
             next_due: 0,
             waits: false,
-            user,
+            ring_turn: 0,
+            user: None,
+            follower: None,
+        }
+    }
+
+    /// What the ring knows it by.
+    pub(super) fn seat(&self) -> Seat {
+        Seat {
+            index: self.index,
+            turn: self.ring_turn,
+        }
+    }
+
+    /// When the answer to one of the requests in flight began to come, and when some of it came last, if it has begun.
+    pub(super) fn progress(&self, place: usize) -> Option<(u64, u64)> {
+        match &self.h2 {
+            Some(h2) => h2.progress(place),
+            None => self.begun.filter(|_| place == 0).map(|begun| (begun, self.heard)),
         }
     }
 
     /// What was sent on it will not be answered.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn lose(&mut self, window: &mut Window) {
         if let Some(user) = &mut self.user {
             user.lost();
+            window.count_pass(user.pass());
         }
+    }
+
+    /// Whether a redirect is to be followed before anything else is sent.
+    pub(super) fn follows(&self) -> bool {
+        self.follower.as_ref().is_some_and(|follower| follower.is_due())
     }
 
     /// Whether something that was to be sent still waits for the socket.
@@ -101,5 +183,23 @@ impl Connection {
             (Phase::Connecting, Some(transport)) => transport.awaits(),
             _ => "HTTP/2's settings did not come in time",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_socket_takes_bit_by_bit_is_the_whole_and_in_order() {
+        let mut unsent = Unsent::default();
+        unsent.push(b"one, two, ");
+        unsent.take(5);
+        unsent.push(b"three");
+        assert_eq!(unsent.rest(), b"two, three");
+        unsent.take(10);
+        assert!(unsent.is_empty() && unsent.rest().is_empty());
+        unsent.push(b"four");
+        assert_eq!(unsent.rest(), b"four");
     }
 }

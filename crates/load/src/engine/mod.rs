@@ -4,7 +4,12 @@ mod budget;
 mod calls;
 mod clock;
 mod connection;
+mod notes;
+mod once;
+mod outbox;
 mod pacing;
+mod ramp;
+pub(crate) mod ring;
 mod thread;
 mod timeline;
 mod transport;
@@ -18,11 +23,14 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, channel},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+pub(crate) use self::window::slice_latencies;
 use self::{budget::Budget, clock::Clock, thread::Thread};
 pub use self::{
+    notes::{FirstAnswer, Line, Lines, Log, Notes, URLS_MAX, UrlWindow},
+    once::{Exchange, ExchangeError, exchange},
     timeline::{Slice, Timeline},
     window::{LATENCY_DIGITS, LATENCY_MAX_NS, Window, latencies},
 };
@@ -89,13 +97,17 @@ impl Inbox {
 /// What a thread tells its session.
 #[derive(Debug)]
 enum Notice {
-    Window(Box<Window>),
-    Example {
-        class: Class,
-        text: String,
+    /// What was measured, and its place among what waits to be taken.
+    Window {
+        window: Box<Window>,
+        _place: Arc<outbox::Place>,
     },
+    /// The first failure of a class in the stretch with this number.
+    Example { epoch: u64, class: Class, text: String },
     /// What TLS was agreed on.
     Negotiated(Negotiated),
+    /// The first answer of all.
+    First(FirstAnswer),
     /// It has begun the stretch with this number.
     Began(u64),
     /// Nothing is under way any more, and nothing will be sent in the stretch with this number.
@@ -143,7 +155,7 @@ pub struct Stretch {
 
 impl Stretch {
     /// Of no length, to add others to.
-    pub(crate) fn nothing(load: Load) -> Self {
+    pub fn nothing(load: Load) -> Self {
         let mut total = Window::new(0, u64::MAX, false);
         total.end_ns = 0;
         Self {
@@ -171,23 +183,35 @@ impl Stretch {
         }
     }
 
-    /// Adds what came after its end but belongs to it: answers to requests that were under way.
+    /// Adds what came after its end but belongs to it: answers to requests that were under way. Its time stays what it was.
     pub fn absorb(&mut self, rest: &Self) {
-        let end_ns = self.total.end_ns;
+        let Window {
+            start_ns,
+            end_ns,
+            held,
+            under_way,
+            ..
+        } = self.total;
         self.total.merge(&rest.total);
-        self.total.end_ns = end_ns;
+        (self.total.start_ns, self.total.end_ns) = (start_ns, end_ns);
+        (self.total.held, self.total.under_way) = (held, under_way);
         for (class, text) in &rest.examples {
             self.note_example(*class, text);
         }
     }
 
     /// Adds another stretch as if it had followed without a pause.
-    pub(crate) fn extend(&mut self, next: &Self) {
+    pub fn extend(&mut self, next: &Self) {
         let length_ns = |stretch: &Self| stretch.total.end_ns.saturating_sub(stretch.total.start_ns);
-        let both_ns = length_ns(self) + length_ns(next);
+        let own_ns = length_ns(self);
+        let both_ns = own_ns + length_ns(next);
+        // What is held over from the first to the second belongs to both already.
+        let first = if self.total.end_ns == 0 { next } else { &*self };
+        let (held, under_way) = (first.total.held, first.total.under_way);
         self.total.merge(&next.total);
         self.total.end_ns = self.total.start_ns + both_ns;
-        self.timeline.append(&next.timeline);
+        (self.total.held, self.total.under_way) = (held, under_way);
+        self.timeline.append(own_ns, &next.timeline);
         self.cpu_ns += next.cpu_ns;
         self.interrupted |= next.interrupted;
         for (class, text) in &next.examples {
@@ -217,13 +241,16 @@ pub struct Session {
     stop: Arc<AtomicBool>,
     load: Load,
     epoch: u64,
-    /// What was sent and answered between measurements.
+    /// What was sent and answered before and between measurements.
     between: Stretch,
     negotiated: Option<Negotiated>,
+    first_answer: Option<FirstAnswer>,
     /// Threads with nothing to do in this stretch.
     idle: usize,
     /// Windows of this stretch that came before all threads had begun it.
     early: Vec<Window>,
+    /// The same of its failures.
+    early_examples: Vec<(Class, String)>,
 }
 
 impl Session {
@@ -231,6 +258,10 @@ impl Session {
     pub fn start(plan: Plan) -> std::io::Result<Self> {
         let plan = plan.shared();
         let clock = Clock::start();
+        if let Some(log) = &plan.notes.log {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            log.begin(now.as_nanos() as u64);
+        }
         let (sender, notices) = channel();
         let mut inboxes = Vec::new();
         let mut threads = Vec::new();
@@ -254,8 +285,10 @@ impl Session {
             epoch: 0,
             between: Stretch::nothing(Load::PAUSED),
             negotiated: None,
+            first_answer: None,
             idle: 0,
             early: Vec::new(),
+            early_examples: Vec::new(),
         })
     }
 
@@ -267,6 +300,11 @@ impl Session {
     /// What TLS was agreed on, once a connection has been opened.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.as_ref()
+    }
+
+    /// The first answer of all, if the plan asks for it and one has come.
+    pub fn first_answer(&self) -> Option<&FirstAnswer> {
+        self.first_answer.as_ref()
     }
 
     /// Setting it ends the measurement under way, and every further one at once.
@@ -284,17 +322,34 @@ impl Session {
         self.tell(&Command::Load(load));
     }
 
+    /// Hands over what came of this stretch before all threads had begun it.
+    fn hand_early(&mut self, stretch: &mut Stretch) {
+        self.early.drain(..).for_each(|window| stretch.take(&window));
+        for (class, text) in self.early_examples.drain(..) {
+            stretch.note_example(class, &text);
+        }
+    }
+
     /// Lets all threads begin a stretch, and takes what still belongs to the one before.
     fn begin(&mut self, requests: Option<u64>, load: Load, before: &mut Stretch) {
         self.epoch += 1;
         self.load = load;
         self.idle = 0;
-        self.early.drain(..).for_each(|window| before.take(&window));
-        self.tell(&Command::Epoch {
-            number: self.epoch,
-            requests: Budget::new(requests, self.plan.threads),
-            load,
-        });
+        self.hand_early(before);
+        let threads = self.plan.threads;
+        let shared = Budget::new(requests, threads);
+        for (thread, inbox) in self.inboxes.iter().enumerate() {
+            // Each thread has requests of its own in a trace, and no other can send them.
+            let own = requests.filter(|_| self.plan.trace.is_some()).map(|all| {
+                let rest = thread < (all % threads as u64) as usize;
+                Budget::new(Some(all / threads as u64 + u64::from(rest)), 1)
+            });
+            inbox.put(Command::Epoch {
+                number: self.epoch,
+                requests: own.unwrap_or_else(|| shared.clone()),
+                load,
+            });
+        }
         let mut hearing = self.plan.threads;
         let until = Instant::now() + HEARING;
         while hearing > 0 {
@@ -303,10 +358,14 @@ impl Session {
                 .recv_timeout(until.saturating_duration_since(Instant::now()))
             {
                 Ok(Notice::Began(number)) => hearing -= usize::from(number == self.epoch),
-                Ok(Notice::Window(window)) if window.epoch < self.epoch => before.take(&window),
-                Ok(Notice::Window(window)) => self.early.push(*window),
-                Ok(Notice::Example { class, text }) => before.note_example(class, &text),
+                Ok(Notice::Window { window, .. }) if window.epoch < self.epoch => before.take(&window),
+                Ok(Notice::Window { window, .. }) => self.early.push(*window),
+                Ok(Notice::Example { epoch, class, text }) if epoch < self.epoch => {
+                    before.note_example(class, &text);
+                }
+                Ok(Notice::Example { class, text, .. }) => self.early_examples.push((class, text)),
                 Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
+                Ok(Notice::First(first)) => self.first_answer = Some(first),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("a thread of the load generator does not answer")
@@ -330,7 +389,7 @@ impl Session {
         self.begin(until.requests, load, &mut between);
         self.between = between;
         let mut stretch = Stretch::nothing(load);
-        self.early.drain(..).for_each(|window| stretch.take(&window));
+        self.hand_early(&mut stretch);
         let begun = Instant::now();
         let end = until.duration.map(|duration| begun + duration);
         let mut look = begun + TICK;
@@ -354,9 +413,10 @@ impl Session {
             }
             let wake = end.map_or(look, |end| end.min(look));
             match self.notices.recv_timeout(wake.saturating_duration_since(now)) {
-                Ok(Notice::Window(window)) => stretch.take(&window),
-                Ok(Notice::Example { class, text }) => stretch.note_example(class, &text),
+                Ok(Notice::Window { window, .. }) => stretch.take(&window),
+                Ok(Notice::Example { class, text, .. }) => stretch.note_example(class, &text),
                 Ok(Notice::Negotiated(negotiated)) => self.negotiated = Some(negotiated),
+                Ok(Notice::First(first)) => self.first_answer = Some(first),
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
                 Ok(Notice::Began(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the threads of the load generator have ended"),
@@ -368,12 +428,17 @@ impl Session {
         stretch
     }
 
+    /// What was sent and answered between measurements, while the load went on.
+    pub fn between(&self) -> &Stretch {
+        &self.between
+    }
+
     /// Stops sending and waits for the answers that are due, at most for the time-out of a request. What it returns was measured
-    /// after the last measurement's end, and between measurements.
+    /// after the last measurement's end.
     pub fn finish(mut self) -> Stretch {
-        let mut between = std::mem::replace(&mut self.between, Stretch::nothing(Load::PAUSED));
-        self.begin(None, Load::PAUSED, &mut between);
-        self.early.drain(..).for_each(|window| between.take(&window));
+        let mut after = Stretch::nothing(Load::PAUSED);
+        self.begin(None, Load::PAUSED, &mut after);
+        self.hand_early(&mut after);
         let until = Instant::now() + self.plan.timeout;
         while self.idle < self.plan.threads {
             match self
@@ -381,9 +446,9 @@ impl Session {
                 .recv_timeout(until.saturating_duration_since(Instant::now()))
             {
                 Ok(Notice::Idle(number)) => self.idle += usize::from(number == self.epoch),
-                Ok(Notice::Window(window)) => between.take(&window),
-                Ok(Notice::Example { class, text }) => between.note_example(class, &text),
-                Ok(Notice::Began(_) | Notice::Negotiated(_)) => {}
+                Ok(Notice::Window { window, .. }) => after.take(&window),
+                Ok(Notice::Example { class, text, .. }) => after.note_example(class, &text),
+                Ok(Notice::Began(_) | Notice::Negotiated(_) | Notice::First(_)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -394,11 +459,11 @@ impl Session {
             }
         }
         while let Ok(notice) = self.notices.try_recv() {
-            if let Notice::Window(window) = notice {
-                between.take(&window);
+            if let Notice::Window { window, .. } = notice {
+                after.take(&window);
             }
         }
-        between
+        after
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    plan::{Arrivals, Pace},
+    plan::{Arrivals, Pace, Plan, Trace},
     request::Random,
 };
 
@@ -14,32 +14,67 @@ pub(crate) const BACKLOG_MAX: usize = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct Pacer {
     interval_ns: f64,
-    arrivals: Arrivals,
-    random: Random,
+    spread: Spread,
     next_ns: f64,
     /// Times at which requests were due that have not been sent.
     pub(crate) backlog: VecDeque<u64>,
 }
 
+/// When a thread's next requests are due after the last.
+#[derive(Debug)]
+enum Spread {
+    Uniform,
+    Poisson(Random),
+    /// So many at a time.
+    Burst(usize),
+    /// As the trace says: threads take its requests in turn.
+    Trace {
+        trace: Trace,
+        began_ns: f64,
+        /// The one that is due next.
+        at: usize,
+        step: usize,
+    },
+}
+
 impl Pacer {
-    /// `None` unless the load is an open one. Threads start one after the other within the first interval.
-    pub(crate) fn new(pace: Pace, thread: usize, threads: usize, seed: u64, now: u64) -> Option<Self> {
+    /// `None` unless the load is an open one. Threads start one after the other within the first interval, but for bursts.
+    pub(crate) fn new(pace: Pace, thread: usize, plan: &Plan, now: u64) -> Option<Self> {
         let Pace::Open { per_second, arrivals } = pace else {
             return None;
         };
+        let (threads, now) = (plan.threads, now as f64);
         let interval_ns = 1e9 * threads as f64 / per_second;
-        let mut random = Random::new(seed ^ (thread as u64) << 32);
-        let first = match arrivals {
-            Arrivals::Uniform => interval_ns * thread as f64 / threads as f64,
-            Arrivals::Poisson => exponential(&mut random, interval_ns),
-        };
-        Some(Self {
+        let mut random = Random::new(plan.seed ^ (thread as u64) << 32);
+        let mut pacer = Self {
             interval_ns,
-            arrivals,
-            random,
-            next_ns: now as f64 + first,
+            spread: Spread::Uniform,
+            next_ns: now,
             backlog: VecDeque::new(),
-        })
+        };
+        match arrivals {
+            Arrivals::Uniform => pacer.next_ns += interval_ns * thread as f64 / threads as f64,
+            Arrivals::Poisson => {
+                pacer.next_ns += exponential(&mut random, interval_ns);
+                pacer.spread = Spread::Poisson(random);
+            }
+            Arrivals::Burst(size) => {
+                let size = size as usize;
+                pacer.interval_ns = 1e9 * size as f64 / per_second;
+                pacer.spread = Spread::Burst(size / threads + usize::from(thread < size % threads));
+            }
+            Arrivals::Trace => {
+                let trace = plan.trace.clone();
+                pacer.spread = Spread::Trace {
+                    trace: trace.expect("a load at the times of a trace has one"),
+                    began_ns: now,
+                    at: thread,
+                    step: threads,
+                };
+                pacer.next_ns = pacer.spread.traced();
+            }
+        }
+        Some(pacer)
     }
 
     /// When the next request is due.
@@ -51,26 +86,56 @@ impl Pacer {
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
         let mut dropped = 0;
         while self.next_ns <= now as f64 {
-            if self.backlog.len() < BACKLOG_MAX {
-                self.backlog.push_back(self.next_ns as u64);
-            } else {
-                dropped += 1;
-            }
-            self.next_ns += match self.arrivals {
-                Arrivals::Uniform => self.interval_ns,
-                Arrivals::Poisson => exponential(&mut self.random, self.interval_ns),
+            let count = match self.spread {
+                Spread::Burst(size) => size,
+                _ => 1,
             };
+            let taken = count.min(BACKLOG_MAX - self.backlog.len());
+            let due = self.next_ns as u64;
+            self.backlog.extend(std::iter::repeat_n(due, taken));
+            dropped += (count - taken) as u64;
+            match &mut self.spread {
+                Spread::Uniform | Spread::Burst(_) => self.next_ns += self.interval_ns,
+                Spread::Poisson(random) => self.next_ns += exponential(random, self.interval_ns),
+                Spread::Trace { at, step, .. } => {
+                    *at += *step;
+                    self.next_ns = self.spread.traced();
+                }
+            }
         }
         dropped
     }
 
-    /// Goes on at another rate from now on.
+    /// Goes on at another rate from now on. Random arrivals go on, too: begun anew they would be those of before.
     pub(crate) fn resume(&mut self, after: Self, now: u64) {
         let phase = (self.next_ns - now as f64).max(0.0) / self.interval_ns;
-        let backlog = std::mem::take(&mut self.backlog);
-        *self = after;
-        self.next_ns = now as f64 + phase.min(1.0) * self.interval_ns;
-        self.backlog = backlog;
+        self.interval_ns = after.interval_ns;
+        match (&mut self.spread, after.spread) {
+            (Spread::Poisson(_), Spread::Poisson(_)) => self.next_ns = now as f64 + phase * self.interval_ns,
+            (spread, next @ Spread::Trace { .. }) => {
+                *spread = next;
+                self.next_ns = after.next_ns;
+            }
+            (spread, next) => {
+                *spread = next;
+                self.next_ns = now as f64 + phase.min(1.0) * self.interval_ns;
+            }
+        }
+    }
+}
+
+impl Spread {
+    /// When the next request of a trace is due: never after the last.
+    fn traced(&self) -> f64 {
+        match self {
+            Self::Trace {
+                trace, began_ns, at, ..
+            } => {
+                let due = trace.due_ns().get(*at);
+                due.map_or(f64::INFINITY, |due| began_ns + *due as f64)
+            }
+            _ => f64::INFINITY,
+        }
     }
 }
 
@@ -83,7 +148,13 @@ mod tests {
     use super::*;
 
     fn pacer(per_second: f64, arrivals: Arrivals, thread: usize, threads: usize) -> Pacer {
-        Pacer::new(Pace::Open { per_second, arrivals }, thread, threads, 7, 0).unwrap()
+        let plan = Plan {
+            threads,
+            seed: 7,
+            trace: Some(Trace::new(&[5_000, 1_000, 1_000, 9_000], 0.5)),
+            ..Plan::new(Vec::new())
+        };
+        Pacer::new(Pace::Open { per_second, arrivals }, thread, &plan, 0).unwrap()
     }
 
     #[test]
@@ -112,6 +183,41 @@ mod tests {
             (99_000..101_000).contains(&count),
             "{count} arrivals in a second at 100,000/s"
         );
+    }
+
+    #[test]
+    fn random_arrivals_are_others_after_a_pause_than_before() {
+        let mut going = pacer(1000.0, Arrivals::Poisson, 0, 1);
+        going.advance(1_000_000_000);
+        let before: Vec<u64> = going.backlog.drain(..).collect();
+        going.resume(pacer(1000.0, Arrivals::Poisson, 0, 1), 1_000_000_000);
+        going.advance(2_000_000_000);
+        let gaps = |due: &[u64]| due.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+        let after: Vec<u64> = going.backlog.into();
+        assert_ne!(gaps(&before)[..50], gaps(&after)[..50]);
+    }
+
+    #[test]
+    fn bursts_are_as_far_apart_as_the_rate_allows() {
+        let mut due = Vec::new();
+        for thread in 0..4 {
+            let mut pacer = pacer(1000.0, Arrivals::Burst(10), thread, 4);
+            pacer.advance(29_999_999);
+            due.extend(pacer.backlog);
+        }
+        due.sort_unstable();
+        let expected = [0, 10_000_000, 20_000_000].map(|at| [at; 10]).concat();
+        assert_eq!(due, expected);
+    }
+
+    #[test]
+    fn a_trace_is_shared_by_threads_and_ends() {
+        for (thread, expected) in [(0, &[0, 8_000][..]), (1, &[0, 16_000]), (5, &[])] {
+            let mut pacer = pacer(1.0, Arrivals::Trace, thread, if thread == 5 { 6 } else { 2 });
+            assert_eq!(pacer.advance(1_000_000), 0);
+            assert_eq!(pacer.backlog, expected, "thread {thread}");
+            assert_eq!(pacer.next_due(), u64::MAX);
+        }
     }
 
     #[test]

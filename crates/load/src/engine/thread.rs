@@ -1,14 +1,20 @@
-//! An event loop: connections that send, read, and send again. An answer is followed by the next request at once, so a request costs
-//! one read, one write, and its share of one wait for all connections that are ready (edge-triggered epoll).
+//! An event loop: connections that send, read, and send again. An answer is followed by the next request in the same turn. With epoll
+//! (edge-triggered) a request costs one read, one write, and its share of one wait for all connections that are ready; with io_uring
+//! (`completions.rs`) its share of one call for everything.
 
+mod completions;
 mod exchange;
+mod noting;
+mod patience;
 mod streams;
 
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
+    mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, mpsc::Sender},
+    time::Duration,
 };
 
 use rustix::{
@@ -16,13 +22,18 @@ use rustix::{
     io::Errno,
 };
 
+use self::patience::Patience;
 use super::{
     Command, Inbox, Notice,
     budget::Budget,
     calls::{self, Call},
     clock::Clock,
     connection::{Connection, Phase},
-    pacing::Pacer,
+    notes::{Batch, Log},
+    outbox::Outbox,
+    pacing::{BACKLOG_MAX, Pacer},
+    ramp::Ramp,
+    ring::{self, Completion, Ring},
     transport::PLAIN_BYTES_MIN,
     window::{WINDOW_NS, Window},
 };
@@ -46,14 +57,13 @@ const BELL: u64 = u64::MAX;
 /// First pause after an attempt to connect that failed; it doubles up to [`BACKOFF_MAX_NS`].
 const BACKOFF_NS: u64 = 10_000_000;
 const BACKOFF_MAX_NS: u64 = 1_000_000_000;
-/// How long a connection that has carried its only request waits for the other side to close it.
-const CLOSE_WAIT_NS: u64 = 1_000_000_000;
 /// A loop without events looks up at least so often.
 const WAIT_MAX_NS: u64 = 1_000_000_000;
 
 pub(super) struct Thread {
     connections: Vec<Connection>,
     context: Context,
+    completions: Vec<Completion>,
 }
 
 /// What all connections of a thread work with.
@@ -62,12 +72,19 @@ struct Context {
     index: usize,
     clock: Clock,
     epoll: OwnedFd,
+    /// With io_uring.
+    ring: Option<Ring>,
+    /// For each lane, whether its connections are the ring's once they are open.
+    on_ring: Vec<bool>,
+    /// How many connections were given to the ring.
+    ring_turns: u32,
     inbox: Arc<Inbox>,
-    notices: Sender<Notice>,
+    notices: Outbox,
     load: Load,
     /// Connections of this thread that are in use: those with a lower index.
     active: usize,
     pacer: Option<Pacer>,
+    ramp: Option<Ramp>,
     budget: Budget,
     sources: Vec<Source>,
     known: Vec<KnownHead>,
@@ -90,9 +107,17 @@ struct Context {
     idle_told: bool,
     examples_told: u32,
     negotiated_told: bool,
+    patience: Patience,
     next_sweep: u64,
     sweep_every: u64,
     looks: Looks,
+    /// What `looks` is once the first answer has been seen.
+    looks_later: Looks,
+    /// Whether the first answer on the first connection is still to be looked at.
+    first_wanted: bool,
+    /// For each lane, the number of its first request among those that are told apart.
+    first_urls: Vec<usize>,
+    log: Option<Batch>,
 }
 
 /// How much of an answer is looked at.
@@ -155,17 +180,45 @@ impl Thread {
             .iter()
             .map(|lane| h2::Coder::new(lane.link.tls.is_some()))
             .collect();
-        let shortest = plan.timeout.min(plan.connect_timeout);
+        let patience = Patience::new(&plan);
         let now = clock.now();
+        let ring = ring::for_thread(&plan)?;
+        let notes = &plan.notes;
+        let first_wanted = notes.first_answer && index == 0;
+        let looks_later = match (&plan.expect, acts || plan.follow > 0) {
+            (_, true) => Looks::All,
+            (expect, _) if expect.looks() && plan.decode => Looks::All,
+            (expect, _) if expect.keeps() => Looks::All,
+            (expect, _) if expect.looks() => Looks::Length,
+            _ if notes.exclude_errors || notes.urls || notes.log.is_some() => Looks::Length,
+            _ => Looks::Status,
+        };
+        let looks = match looks_later {
+            Looks::Status if first_wanted => Looks::Length,
+            later => later,
+        };
+        let first_urls = plan.lanes.iter().scan(0, |all, lane| {
+            let first = *all;
+            *all += lane.requests.kinds();
+            Some(first)
+        });
+        let first_urls = first_urls.collect();
+        let log = notes.log.as_ref().map(Log::batch);
         let context = Context {
             index,
             clock,
             epoll,
+            on_ring: plan.lanes.iter().map(|lane| plan.suits_ring(lane)).collect(),
+            ring,
+            ring_turns: 0,
             inbox,
-            notices,
+            notices: Outbox::new(notices),
             load: Load::PAUSED,
             active: 0,
             pacer: None,
+            ramp: plan
+                .connect_rate
+                .map(|per_second| Ramp::new(per_second, index, plan.threads)),
             budget: Budget::new(None, plan.threads),
             sources,
             known,
@@ -183,18 +236,19 @@ impl Thread {
             examples_told: 0,
             negotiated_told: false,
             next_sweep: now,
-            sweep_every: (shortest.as_nanos() as u64 / 20).clamp(1_000_000, 100_000_000),
-            looks: match (&plan.expect, acts) {
-                (_, true) => Looks::All,
-                (expect, _) if expect.keeps() => Looks::All,
-                (expect, _) if expect.looks() => Looks::Length,
-                _ => Looks::Status,
-            },
+            sweep_every: patience.looks_every_ns(),
+            patience,
+            looks,
+            looks_later,
+            first_wanted,
+            first_urls,
+            log,
             plan,
         };
         Ok(Self {
             connections: Vec::new(),
             context,
+            completions: Vec::new(),
         })
     }
 
@@ -202,30 +256,21 @@ impl Thread {
     pub(super) fn run(mut self) {
         // Waits shall end when they are due, not when the kernel finds it convenient. Without this only the lag grows.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+        if let Some(ring) = &self.context.ring {
+            ring.enable()
+                .unwrap_or_else(|error| panic!("the thread's own ring failed: {error}"));
+            self.context.await_events();
+        }
         loop {
-            let wait = self.wait();
-            events.clear();
-            calls::count(Call::Wait);
-            match epoll::wait(
-                &self.context.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                Some(&wait),
-            ) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => panic!("the thread's own event queue failed: {error}"),
-            }
-            // What is ready now has come by now: later readings would count this thread's own work as waiting.
-            self.context.woke = self.context.clock.now();
-            for event in &events {
-                let (data, flags) = (event.data.u64(), event.flags);
-                if data != BELL {
-                    self.ready(data as usize, flags);
-                }
-            }
+            let longest = self.longest_wait();
+            let rung = if self.context.ring.is_some() {
+                self.take_completions(longest)
+            } else {
+                self.take_events(longest)
+            };
             self.send_answered();
             let now = self.context.clock.now();
-            if events.iter().any(|event| event.data.u64() == BELL) {
+            if rung {
                 for command in self.context.inbox.take() {
                     if self.obey(command, now) {
                         return;
@@ -245,7 +290,32 @@ impl Thread {
         }
     }
 
-    fn wait(&self) -> Timespec {
+    /// Waits for events of epoll and sees to them; true if the bell has rung.
+    fn take_events(&mut self, longest: Duration) -> bool {
+        let mut space = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        calls::count(Call::Wait);
+        let longest = Timespec {
+            tv_sec: longest.as_secs().cast_signed(),
+            tv_nsec: longest.subsec_nanos().into(),
+        };
+        let events: &[_] = match epoll::wait(&self.context.epoll, &mut space, Some(&longest)) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &[],
+            Err(error) => panic!("the thread's own event queue failed: {error}"),
+        };
+        // What is ready now has come by now: later readings would count this thread's own work as waiting.
+        self.context.woke = self.context.clock.now();
+        let mut rung = false;
+        for event in events {
+            match event.data.u64() {
+                BELL => rung = true,
+                index => self.ready(index as usize, event.flags),
+            }
+        }
+        rung
+    }
+
+    fn longest_wait(&self) -> Duration {
         let context = &self.context;
         let now = context.clock.now();
         let mut until = now + WAIT_MAX_NS;
@@ -260,11 +330,7 @@ impl Thread {
         if let Some(Reverse((at, _))) = context.timers.peek() {
             until = until.min(*at);
         }
-        let wait = until.saturating_sub(now);
-        Timespec {
-            tv_sec: (wait / 1_000_000_000).cast_signed(),
-            tv_nsec: (wait % 1_000_000_000).cast_signed(),
-        }
+        Duration::from_nanos(until.saturating_sub(now))
     }
 
     /// Does what the session asks. True: the thread shall end.
@@ -276,16 +342,37 @@ impl Thread {
                 requests,
                 load,
             } => {
+                self.give_up_due(load, now);
                 self.context.publish(now);
                 self.context.epoch = number;
                 self.context.window.epoch = number;
-                self.context.budget = requests;
+                let open = self.connections.iter().filter(|known| known.phase == Phase::Open);
+                self.context.window.held = open.count() as u64;
+                self.context.window.under_way = self.context.in_flight as u64;
+                self.context.budget = match self.context.plan.requests_each {
+                    Some(each) => {
+                        let users = self.context.share(load.connections) as u64;
+                        Budget::new(Some(each.saturating_mul(users)), 1)
+                    }
+                    None => requests,
+                };
                 self.context.idle_told = false;
                 self.context.examples_told = 0;
-                let _ = self.context.notices.send(Notice::Began(number));
+                self.context.notices.tell(Notice::Began(number));
                 self.set_load(load, now);
             }
             Command::End => {
+                if !self.context.plan.notes.exclude_errors {
+                    for sent in self
+                        .connections
+                        .iter()
+                        .flat_map(|connection| &connection.in_flight)
+                    {
+                        self.context
+                            .window
+                            .record_split(now.saturating_sub(sent.due), None);
+                    }
+                }
                 let unanswered = self.context.in_flight as u64;
                 self.context.window.failures.add(Class::Unanswered, unanswered);
                 self.context.publish(now);
@@ -295,19 +382,57 @@ impl Thread {
         false
     }
 
+    /// Counts what is due and waits for a connection when an open load ends: nobody will send it any more. It has waited so long at
+    /// least, and a latency that left it out would be of those alone that were lucky.
+    fn give_up_due(&mut self, next: Load, now: u64) {
+        if matches!(next.pace, Pace::Open { .. }) {
+            return;
+        }
+        self.send_due(now);
+        self.run_timers(now);
+        let due: Vec<u64> = match (&mut self.context.pacer, self.context.load.pace) {
+            (Some(pacer), _) => pacer.backlog.drain(..).collect(),
+            (None, Pace::PerConnection { per_second }) if next.pace != self.context.load.pace => {
+                self.due_on_connections(per_second, now)
+            }
+            _ => Vec::new(),
+        };
+        self.context.pacer = None;
+        let left_out = self.context.plan.notes.exclude_errors;
+        for due in due.iter().filter(|_| !left_out) {
+            self.context.window.record_split(now.saturating_sub(*due), None);
+        }
+        let waiting = due.len() as u64;
+        if waiting > 0 {
+            self.context.window.failures.add(Class::Unanswered, waiting);
+            self.context.example(Class::Unanswered, || {
+                "requests that were due waited for a connection when the run ended".into()
+            });
+        }
+    }
+
+    /// What was due on connections and was not sent, because each waits for its answer or is not open.
+    fn due_on_connections(&mut self, per_second: f64, now: u64) -> Vec<u64> {
+        let mut due = Vec::new();
+        if self.context.budget.is_spent() {
+            return due;
+        }
+        for connection in &mut self.connections[..self.context.active] {
+            while connection.next_due <= now && due.len() < BACKLOG_MAX {
+                due.push(connection.next_due);
+                connection.next_due += (1e9 / per_second).max(1.0) as u64;
+            }
+        }
+        due
+    }
+
     fn set_load(&mut self, load: Load, now: u64) {
+        self.give_up_due(load, now);
         let threads = self.context.plan.threads;
         let before = std::mem::replace(&mut self.context.load, load);
-        let rest = usize::from(self.context.index < load.connections % threads);
-        self.context.active = load.connections / threads + rest;
+        self.context.active = self.context.share(load.connections);
         self.context.idle_told = false;
-        let pacer = Pacer::new(
-            load.pace,
-            self.context.index,
-            threads,
-            self.context.plan.seed,
-            now,
-        );
+        let pacer = Pacer::new(load.pace, self.context.index, &self.context.plan, now);
         match (&mut self.context.pacer, pacer) {
             (Some(going), Some(next)) => going.resume(next, now),
             (pacer, next) => *pacer = next,
@@ -316,21 +441,25 @@ impl Thread {
         if paced && self.context.window.service.is_none() {
             self.context.publish(now);
         }
+        let known = self.connections.len();
         while self.connections.len() < self.context.active {
             let index = self.connections.len();
             let lane = (index * threads + self.context.index) % self.context.plan.lanes.len();
-            let user = self.context.sources[lane].user(index);
-            self.connections
-                .push(Connection::new(index, lane, self.context.keeps(), user));
+            let mut connection = self.context.connection(index, lane);
+            if let Some(ramp) = &mut self.context.ramp {
+                connection.not_before = ramp.next(now);
+                self.context.timers.push(Reverse((connection.not_before, index)));
+            }
+            self.connections.push(connection);
         }
-        if let Pace::PerConnection { per_second } = load.pace
-            && before.pace != load.pace
-        {
+        if let Pace::PerConnection { per_second } = load.pace {
+            let first = if before.pace == load.pace { known } else { 0 };
             // Spread over the first interval, or all of them would send at once.
             let interval = 1e9 / per_second;
             let active = self.context.active.max(1) as f64;
-            for connection in &mut self.connections[..self.context.active] {
-                connection.next_due = now + (interval * connection.index as f64 / active) as u64;
+            for connection in self.connections[..self.context.active].iter_mut().skip(first) {
+                let spread = now + (interval * connection.index as f64 / active) as u64;
+                connection.next_due = spread.max(connection.not_before);
             }
         }
         for index in 0..self.context.active {
@@ -345,7 +474,15 @@ impl Thread {
 
     fn open(&mut self, index: usize, now: u64) {
         let connection = &mut self.connections[index];
-        if connection.phase == Phase::Closed && index < self.context.active && !self.context.budget.is_spent()
+        if connection.phase == Phase::Closed
+            && index < self.context.active
+            && now >= connection.not_before
+            && !self.context.budget.is_spent()
+            && self
+                .context
+                .plan
+                .requests_each
+                .is_none_or(|each| connection.asked < each)
         {
             match self.context.connect(connection, now) {
                 After::Goes => self.pump(index, now),
@@ -371,6 +508,7 @@ impl Thread {
                 0 => self.open(index, now),
                 failed => {
                     let pause = (BACKOFF_NS << (failed - 1).min(10)).min(BACKOFF_MAX_NS);
+                    self.connections[index].not_before = now + pause;
                     self.context.timers.push(Reverse((now + pause, index)));
                 }
             }
@@ -387,6 +525,9 @@ impl Thread {
             let now = self.context.clock.now();
             after = self.context.connected(connection, hung_up, now);
             if after == After::Goes {
+                let now = connection
+                    .handshake_since
+                    .map_or(now, |_| self.context.clock.now());
                 after = self.context.fill(connection, now);
             }
         }
@@ -396,7 +537,8 @@ impl Thread {
                 after = self.context.flush(connection, now);
             }
             let brings = hung_up || flags.contains(epoll::EventFlags::IN) || connection.holds_received();
-            if after == After::Goes && brings {
+            // What the ring has been given meanwhile is no longer read here.
+            if after == After::Goes && brings && connection.ring_turn == 0 {
                 let end = match () {
                     () if flags.contains(epoll::EventFlags::ERR) => End::Broken,
                     () if hung_up => End::Orderly,
@@ -463,44 +605,8 @@ impl Thread {
     }
 
     fn sweep(&mut self, now: u64) {
-        let timeout = self.context.plan.timeout.as_nanos() as u64;
-        let connect_timeout = self.context.plan.connect_timeout.as_nanos() as u64;
         for index in 0..self.connections.len() {
-            let connection = &mut self.connections[index];
-            let after = match (connection.phase, connection.in_flight.front()) {
-                (Phase::Connecting | Phase::Greeting, _) if now - connection.since >= connect_timeout => {
-                    let awaits = connection.awaits();
-                    self.context
-                        .connect_failed(connection, Class::ConnectTimeout, awaits)
-                }
-                // One answer is late, the connection is alive.
-                (Phase::Open, Some(sent))
-                    if now.saturating_sub(sent.at) >= timeout
-                        && connection.h2.is_some()
-                        && connection.heard > sent.at =>
-                {
-                    self.context.cancel_late(connection, now)
-                }
-                // The other side was to close, and does not.
-                (Phase::Open, None)
-                    if !self.context.plan.keep_alive
-                        && connection.carried > 0
-                        && now - connection.since >= CLOSE_WAIT_NS =>
-                {
-                    self.context.reopen(connection)
-                }
-                (Phase::Open, Some(sent)) if now.saturating_sub(sent.at) >= timeout => {
-                    for sent in &connection.in_flight {
-                        self.context
-                            .window
-                            .latency
-                            .saturating_record(now.saturating_sub(sent.due));
-                    }
-                    self.context
-                        .close(connection, Class::Timeout, "no whole answer within the time-out")
-                }
-                _ => continue,
-            };
+            let after = self.context.lose_patience(&mut self.connections[index], now);
             self.go_on(index, after, now);
         }
     }

@@ -1,14 +1,15 @@
 //! How a run went over time, in at most so many slices however long it is.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use super::window::{LATENCY_MAX_NS, WINDOW_NS, Window};
+use super::window::{WINDOW_NS, Window, slice_latencies};
 
 /// Most slices. When they are used up, each two become one.
-const SLICES_MAX: usize = 300;
+pub(crate) const SLICES_MAX: usize = 300;
 
 /// A part of the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// Whole answers.
     pub answers: u64,
@@ -17,6 +18,7 @@ pub struct Slice {
     /// Bytes of answers.
     pub bytes_in: u64,
     /// Latencies in nanoseconds, to two digits.
+    #[serde(with = "crate::stats::encoded")]
     pub latency: Histogram<u32>,
 }
 
@@ -26,14 +28,14 @@ impl Slice {
             answers: 0,
             failures: 0,
             bytes_in: 0,
-            latency: Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid"),
+            latency: slice_latencies(),
         }
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.answers += other.answers;
-        self.failures += other.failures;
-        self.bytes_in += other.bytes_in;
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.answers = self.answers.saturating_add(other.answers);
+        self.failures = self.failures.saturating_add(other.failures);
+        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         self.latency
             .add(&other.latency)
             .expect("all histograms have the same bounds");
@@ -41,7 +43,7 @@ impl Slice {
 }
 
 /// Slices of equal length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     /// When the first begins, in nanoseconds since the session began.
     pub start_ns: u64,
@@ -104,8 +106,14 @@ impl Timeline {
         }
     }
 
-    /// Adds the slices of another run behind its own.
-    pub(crate) fn append(&mut self, other: &Self) {
+    /// Adds the slices of another run behind its own, which are those of so many nanoseconds. A last slice of which less than half was
+    /// measured becomes part of the one before: between others it would look like a slump.
+    pub(crate) fn append(&mut self, length_ns: u64, other: &Self) {
+        let whole = (length_ns + self.slice_ns / 2) / self.slice_ns;
+        while self.slices.len() as u64 > whole.max(1) {
+            let rest = self.slices.pop().expect("there are more than one");
+            self.slices.last_mut().expect("there is one more").merge(&rest);
+        }
         if self.slices.is_empty() {
             *self = other.clone();
             return;
@@ -123,6 +131,30 @@ impl Timeline {
         }
     }
 
+    /// Adds the slices of another run that began at the same time.
+    pub(crate) fn overlay(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while other.slice_ns < self.slice_ns {
+            other.coarsen();
+        }
+        while self.slice_ns < other.slice_ns {
+            self.coarsen();
+        }
+        let more = other.slices.len().saturating_sub(self.slices.len());
+        self.slices.resize_with(self.slices.len() + more, Slice::empty);
+        for (mine, theirs) in self.slices.iter_mut().zip(&other.slices) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// Whether its slices are some that [`Timeline::add`] can have made.
+    pub(crate) fn is_possible(&self) -> bool {
+        let windows = self.slice_ns / WINDOW_NS;
+        self.slice_ns.is_multiple_of(WINDOW_NS)
+            && windows.is_power_of_two()
+            && self.slices.len() <= SLICES_MAX
+    }
+
     fn coarsen(&mut self) {
         let mut slices = std::mem::take(&mut self.slices).into_iter();
         while let Some(mut slice) = slices.next() {
@@ -138,6 +170,29 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_put_together_have_no_slump_where_they_meet() {
+        let run = |answers: u64| {
+            let mut timeline = Timeline::default();
+            for at in 0..10 {
+                let mut window = Window::new(1, at * WINDOW_NS, false);
+                (window.end_ns, window.answers) = ((at + 1) * WINDOW_NS, answers);
+                timeline.add(&window);
+            }
+            // The last window is always a little longer than what is left of the run.
+            let mut rest = Window::new(1, 10 * WINDOW_NS, false);
+            (rest.end_ns, rest.answers) = (10 * WINDOW_NS + 200_000, 1);
+            timeline.add(&rest);
+            timeline
+        };
+        let mut all = Timeline::default();
+        all.append(0, &run(100));
+        all.append(10 * WINDOW_NS + 200_000, &run(100));
+        let answers: Vec<u64> = all.slices.iter().map(|slice| slice.answers).collect();
+        assert_eq!(answers[..20], [vec![100; 9], vec![101], vec![100; 10]].concat());
+        assert_eq!(all.slices.len(), 21);
+    }
 
     #[test]
     fn windows_that_are_a_little_long_leave_no_slice_out() {
@@ -179,7 +234,7 @@ mod tests {
         };
         for (first, second) in [(10, 1000), (1000, 10), (250, 250), (0, 5), (5, 0)] {
             let mut both = run(first);
-            both.append(&run(second));
+            both.append(first * WINDOW_NS, &run(second));
             assert!(both.slices.len() <= SLICES_MAX);
             assert_eq!(
                 both.slices.iter().map(|slice| slice.answers).sum::<u64>(),

@@ -1,8 +1,12 @@
 //! What a thread has measured in one stretch of time.
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
-use crate::failure::{Class, Counts};
+use super::notes::UrlWindow;
+use crate::{
+    failure::{Class, Counts},
+    request::Pass,
+};
 
 /// Length of a window.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
@@ -14,6 +18,47 @@ pub const LATENCY_DIGITS: u8 = 3;
 /// An empty histogram of latencies in nanoseconds.
 pub fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, LATENCY_DIGITS).expect("the bounds are valid")
+}
+
+/// First bytes that came before the rest of their answers. Most answers come whole: they are counted among the latencies alone.
+#[derive(Clone, Debug)]
+struct Split {
+    /// From when a request was due to the first byte of its answer.
+    first: Histogram<u64>,
+    /// The latencies of the same requests, and of those that were never answered.
+    latency: Histogram<u64>,
+}
+
+impl Split {
+    fn nothing() -> Box<Self> {
+        Box::new(Self {
+            first: latencies(),
+            latency: latencies(),
+        })
+    }
+}
+
+/// What is recorded of failed requests and is to be left out.
+#[derive(Clone, Debug)]
+struct Excluded {
+    latency: Histogram<u64>,
+    service: Histogram<u64>,
+    split: Box<Split>,
+}
+
+impl Excluded {
+    fn nothing() -> Box<Self> {
+        Box::new(Self {
+            latency: latencies(),
+            service: latencies(),
+            split: Split::nothing(),
+        })
+    }
+}
+
+/// The same to two digits and from a microsecond on, where many are kept.
+pub(crate) fn slice_latencies<C: Counter>() -> Histogram<C> {
+    Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid")
 }
 
 /// One thread's measurements between two moments.
@@ -33,8 +78,14 @@ pub struct Window {
     pub latency: Histogram<u64>,
     /// From when it was written, where that differs.
     pub service: Option<Histogram<u64>>,
+    /// Answers whose first byte came before the last.
+    pub in_pieces: u64,
+    /// Their first bytes.
+    split: Option<Box<Split>>,
     /// From the attempt to the open connection.
     pub connecting: Histogram<u64>,
+    /// The part of that which TLS took.
+    pub handshakes: Histogram<u64>,
     /// Answers by status.
     pub statuses: Vec<(u16, u64)>,
     /// What failed.
@@ -47,9 +98,25 @@ pub struct Window {
     pub bytes_out: u64,
     /// Connections opened.
     pub connects: u64,
+    /// Attempts to open one that came to nothing.
+    pub connects_failed: u64,
+    /// Connections that were open when the stretch began.
+    pub held: u64,
+    /// Requests that were under way when the stretch began. Their answers count in it, and they among those sent before it.
+    pub under_way: u64,
     /// Those among them that took up an earlier TLS session.
     pub resumed: u64,
-    /// Requests that were due, and latest behind their time, with an open load.
+    /// Redirects that were followed: answers too, and each has led to a request of its own.
+    pub redirects: u64,
+    /// Passes through a scenario of which every step was right.
+    pub passes: u64,
+    /// Other passes that have ended.
+    pub passes_failed: u64,
+    /// What was measured of each request that is told apart, as far as there was something.
+    pub urls: Vec<Option<Box<UrlWindow>>>,
+    /// What `latency` and `service` have of failed requests and shall not have.
+    excluded: Option<Box<Excluded>>,
+    /// How far behind its time a request was sent at most, with a rate; in nanoseconds.
     pub lag_max_ns: u64,
 }
 
@@ -63,16 +130,51 @@ impl Window {
             answers: 0,
             latency: latencies(),
             service: with_service.then(latencies),
-            connecting: Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid"),
+            in_pieces: 0,
+            split: None,
+            connecting: slice_latencies(),
+            handshakes: slice_latencies(),
             statuses: Vec::new(),
             failures: Counts::default(),
             bytes_in: 0,
             body_bytes_in: 0,
             bytes_out: 0,
             connects: 0,
+            connects_failed: 0,
+            held: 0,
+            under_way: 0,
             resumed: 0,
+            redirects: 0,
+            passes: 0,
+            passes_failed: 0,
+            urls: Vec::new(),
+            excluded: None,
             lag_max_ns: 0,
         }
+    }
+
+    /// Records a latency; `first`: how long it took to the first byte of the answer, where that came before the last, and nothing
+    /// where none came.
+    pub(crate) fn record_split(&mut self, latency_ns: u64, first_ns: Option<u64>) {
+        self.latency.saturating_record(latency_ns);
+        let split = self.split.get_or_insert_with(Split::nothing);
+        split.latency.saturating_record(latency_ns);
+        if let Some(first_ns) = first_ns {
+            self.in_pieces += 1;
+            split.first.saturating_record(first_ns);
+        }
+    }
+
+    /// From when a request was due to the first byte of its answer, for every request that got one.
+    pub fn first_bytes(&self) -> Histogram<u64> {
+        let mut all = self.latency.clone();
+        if let Some(split) = &self.split {
+            all.subtract(&split.latency)
+                .expect("what was recorded apart is among the latencies");
+            all.add(&split.first)
+                .expect("all histograms have the same bounds");
+        }
+        all
     }
 
     pub(crate) fn count_status(&mut self, status: u16) {
@@ -82,8 +184,44 @@ impl Window {
         }
     }
 
+    /// Counts a pass through a scenario, if one has ended.
+    pub(crate) fn count_pass(&mut self, pass: Option<Pass>) {
+        match pass {
+            None => {}
+            Some(Pass::Whole) => self.passes += 1,
+            Some(Pass::Failed) => self.passes_failed += 1,
+        }
+    }
+
     pub(crate) fn fail(&mut self, class: Class) {
         self.failures.add(class, 1);
+    }
+
+    /// Has a failed request's latency left out, which was recorded with all others; `first` as it was recorded.
+    pub(crate) fn exclude(&mut self, latency_ns: u64, service_ns: u64, first_ns: Option<u64>) {
+        let excluded = self.excluded.get_or_insert_with(Excluded::nothing);
+        excluded.latency.saturating_record(latency_ns);
+        excluded.service.saturating_record(service_ns);
+        if let Some(first_ns) = first_ns {
+            excluded.split.latency.saturating_record(latency_ns);
+            excluded.split.first.saturating_record(first_ns);
+        }
+    }
+
+    /// Leaves it out. Failures are few, so what they cost is paid once a window.
+    pub(crate) fn leave_out(&mut self) {
+        let Some(excluded) = self.excluded.take() else {
+            return;
+        };
+        let recorded = "what is left out was recorded";
+        self.latency.subtract(&excluded.latency).expect(recorded);
+        if let Some(service) = &mut self.service {
+            service.subtract(&excluded.service).expect(recorded);
+        }
+        if let Some(split) = &mut self.split {
+            split.latency.subtract(&excluded.split.latency).expect(recorded);
+            split.first.subtract(&excluded.split.first).expect(recorded);
+        }
     }
 
     /// Adds what another has measured.
@@ -100,9 +238,22 @@ impl Window {
             (none @ None, Some(theirs)) => *none = Some(theirs.clone()),
             (_, None) => {}
         }
-        self.connecting
-            .add(&other.connecting)
-            .expect("all histograms have the same bounds");
+        self.in_pieces += other.in_pieces;
+        if let Some(theirs) = &other.split {
+            let mine = self.split.get_or_insert_with(Split::nothing);
+            for (mine, theirs) in [
+                (&mut mine.first, &theirs.first),
+                (&mut mine.latency, &theirs.latency),
+            ] {
+                mine.add(theirs).expect("all histograms have the same bounds");
+            }
+        }
+        for (mine, theirs) in [
+            (&mut self.connecting, &other.connecting),
+            (&mut self.handshakes, &other.handshakes),
+        ] {
+            mine.add(theirs).expect("all histograms have the same bounds");
+        }
         for &(status, count) in &other.statuses {
             match self.statuses.iter_mut().find(|(known, _)| *known == status) {
                 Some((_, mine)) => *mine += count,
@@ -114,7 +265,21 @@ impl Window {
         self.body_bytes_in += other.body_bytes_in;
         self.bytes_out += other.bytes_out;
         self.connects += other.connects;
+        self.connects_failed += other.connects_failed;
+        self.held += other.held;
+        self.under_way += other.under_way;
         self.resumed += other.resumed;
+        self.redirects += other.redirects;
+        self.passes += other.passes;
+        self.passes_failed += other.passes_failed;
+        if self.urls.len() < other.urls.len() {
+            self.urls.resize_with(other.urls.len(), || None);
+        }
+        for (mine, theirs) in self.urls.iter_mut().zip(&other.urls) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().merge(theirs);
+            }
+        }
         self.lag_max_ns = self.lag_max_ns.max(other.lag_max_ns);
     }
 }

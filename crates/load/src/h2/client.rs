@@ -31,8 +31,12 @@ const STREAM_MAX: u32 = 0x7fff_ffff;
 pub(crate) enum Event {
     /// The server has said how it wants to be spoken to: requests may be sent.
     Settled,
-    /// An answer is whole.
-    Answer { place: usize, answer: Answer },
+    /// An answer is whole. `began`: what [`Client::now`] was when its first bytes came.
+    Answer {
+        place: usize,
+        answer: Answer,
+        began: u64,
+    },
     /// A request has failed, the connection has not.
     Lost {
         place: usize,
@@ -91,6 +95,9 @@ struct Stream {
     head_only: bool,
     /// Its status is 0 until its head has come.
     answer: Answer,
+    began: u64,
+    /// When some of it came last.
+    heard: u64,
     length: Option<u64>,
     /// What of the request's body is not in frames yet.
     upload: Option<Upload>,
@@ -108,6 +115,8 @@ pub(crate) struct Client {
     pub(crate) out: Vec<u8>,
     /// The last answer, if answers are kept.
     pub(crate) kept: Option<Kept>,
+    /// The time, for whoever asks later when an answer began. The owner sets it before it reads.
+    pub(crate) now: u64,
     keeps: bool,
     input: Input,
     held: Vec<u8>,
@@ -134,6 +143,12 @@ const fn malformed(what: &'static str) -> Broken {
 }
 
 impl Client {
+    /// Later answers are counted only.
+    pub(crate) fn keep_no_more(&mut self) {
+        self.keeps = false;
+        self.kept = None;
+    }
+
     /// A new connection; `keeps`: heads and bodies of answers are kept.
     pub(crate) fn new(keeps: bool) -> Self {
         let mut out = frame::PREFACE.to_vec();
@@ -151,6 +166,7 @@ impl Client {
         Self {
             out,
             kept: None,
+            now: 0,
             keeps,
             input: Input::Head,
             held: Vec::new(),
@@ -184,11 +200,10 @@ impl Client {
         self.stage == Stage::GoingAway || self.next_id > STREAM_MAX
     }
 
-    /// Whether any of the answer at a place has come.
-    pub(crate) fn has_begun(&self, place: usize) -> bool {
-        self.streams
-            .get(place)
-            .is_some_and(|stream| stream.answer.wire_bytes > 0)
+    /// When the answer at a place began to come, and when some of it came last, if it has begun.
+    pub(crate) fn progress(&self, place: usize) -> Option<(u64, u64)> {
+        let stream = self.streams.get(place)?;
+        (stream.answer.wire_bytes > 0).then_some((stream.began, stream.heard))
     }
 
     /// Puts a request into frames. There must be [`room`](Self::room) for it.
@@ -205,6 +220,8 @@ impl Client {
                 keep_alive: true,
                 ..Answer::default()
             },
+            began: 0,
+            heard: 0,
             length: None,
             upload: (!empty).then(|| Upload {
                 body: coded.body.clone(),
@@ -470,6 +487,7 @@ impl Client {
             return;
         };
         let stream = &mut self.streams[place];
+        stream.heard = self.now;
         stream.answer.body_bytes += data.len() as u64;
         if let Some(kept) = &mut stream.kept {
             let room = KEPT_BODY_BYTES_MAX.saturating_sub(kept.body.len());
@@ -499,6 +517,7 @@ impl Client {
                 Event::Answer {
                     place,
                     answer: stream.answer,
+                    began: stream.began,
                 }
             }
         }
@@ -631,6 +650,10 @@ impl Client {
             return Ok(None);
         };
         let stream = &mut self.streams[place];
+        if stream.answer.wire_bytes == 0 {
+            stream.began = self.now;
+        }
+        stream.heard = self.now;
         stream.answer.wire_bytes += wire_bytes;
         let trailers = stream.answer.status != 0;
         let kept = stream.kept.as_mut().filter(|_| !trailers).map(|kept| {

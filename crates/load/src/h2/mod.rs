@@ -10,5 +10,5 @@ mod request;
 
 pub(crate) use self::{
     client::{Client, Event},
-    request::Coder,
+    request::{Coded, Coder},
 };

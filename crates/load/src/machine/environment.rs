@@ -1,9 +1,11 @@
 //! What a machine is, for a report that shall be repeatable.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Machine, process::number_after};
 
 /// A machine as far as it bears on a measurement. `None` where the system does not tell.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of the load generator.
     pub version: String,
@@ -27,6 +29,8 @@ pub struct Environment {
     pub ports: Option<(u16, u16)>,
     /// Most connections that may wait for a server to accept them.
     pub backlog: Option<u64>,
+    /// What the kernel calls this start of itself. Two runs that have the same one shared a machine.
+    pub boot: Option<String>,
 }
 
 impl Environment {
@@ -60,6 +64,7 @@ impl Environment {
             open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
             ports,
             backlog: number("sys/net/core/somaxconn").map(|number| number as u64),
+            boot: machine.read("sys/kernel/random/boot_id"),
         }
     }
 

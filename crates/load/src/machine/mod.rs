@@ -14,7 +14,7 @@ use std::{
 use self::process::{Thread, Tree};
 pub use self::{
     environment::Environment,
-    usage::{LoopUsage, ServerUsage, Usage},
+    usage::{Capacity, LoopUsage, ServerUsage, Usage},
 };
 
 /// Why a machine's state cannot be told.

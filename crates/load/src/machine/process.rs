@@ -7,6 +7,9 @@ use super::{Machine, ticks_per_second};
 /// Most processes of a server that are counted; those beyond are left out.
 const TREE_MAX: usize = 10_000;
 
+/// Most threads of a server whose context switches are counted.
+const THREADS_MAX: usize = 1_000;
+
 /// What one process has used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Process {
@@ -25,6 +28,10 @@ pub(super) struct Tree {
     pub(super) processes: usize,
     pub(super) cpu_seconds: f64,
     pub(super) rss_bytes: u64,
+    /// Of threads that run now.
+    pub(super) voluntary_switches: u64,
+    /// The same.
+    pub(super) involuntary_switches: u64,
 }
 
 /// A thread of this process.
@@ -89,13 +96,24 @@ impl Tree {
             processes: 0,
             cpu_seconds: 0.0,
             rss_bytes: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
         };
+        let mut threads = 0;
         let mut left = vec![(pid, root)];
         while let Some((pid, process)) = left.pop() {
             tree.processes += 1;
             tree.cpu_seconds += process.cpu_seconds;
             let status = machine.read(format!("{pid}/status")).unwrap_or_default();
             tree.rss_bytes += number_after(&status, "VmRSS:").unwrap_or(0) * 1024;
+            let tasks = format!("{pid}/task");
+            for task in numbers(&machine.proc.join(&tasks)).take(THREADS_MAX - threads) {
+                threads += 1;
+                let status = machine.read(format!("{tasks}/{task}/status")).unwrap_or_default();
+                tree.voluntary_switches += number_after(&status, "voluntary_ctxt_switches:").unwrap_or(0);
+                tree.involuntary_switches +=
+                    number_after(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+            }
             // Taken out, so that a process is counted once even if the table changed while it was read.
             let mut next = children.remove(&pid).unwrap_or_default();
             next.retain(|(child, _)| *child != machine.own);

@@ -1,12 +1,14 @@
 //! What was used between two moments.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Sample, process::Thread};
 
 /// How the names of the generator's event loops begin.
 const LOOP_NAMES: &str = "load-";
 
 /// What machine, generator and server used between two samples. Shares are from 0 to 1; `None` where the system does not tell.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Time between the samples.
     pub seconds: f64,
@@ -29,7 +31,7 @@ pub struct Usage {
 }
 
 /// What an event loop did with its time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopUsage {
     /// Share that it ran. Close to 1: it could not do more.
     pub busy_share: f64,
@@ -38,7 +40,7 @@ pub struct LoopUsage {
 }
 
 /// What a server and all its descendants used. Times are told in ticks (10 ms as a rule) for each process: measure a second or longer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerUsage {
     /// The pid that was given.
     pub pid: u32,
@@ -50,6 +52,10 @@ pub struct ServerUsage {
     pub rss_bytes: u64,
     /// Resident memory at the start.
     pub rss_bytes_before: u64,
+    /// How often its threads gave up a core to wait. Those of threads that ended meanwhile are left out.
+    pub voluntary_switches: u64,
+    /// How often a core was taken from them.
+    pub involuntary_switches: u64,
 }
 
 impl ServerUsage {
@@ -85,6 +91,10 @@ impl Usage {
             cpu_seconds: (after.cpu_seconds - before.cpu_seconds).max(0.0),
             rss_bytes: after.rss_bytes,
             rss_bytes_before: before.rss_bytes,
+            voluntary_switches: after.voluntary_switches.saturating_sub(before.voluntary_switches),
+            involuntary_switches: after
+                .involuntary_switches
+                .saturating_sub(before.involuntary_switches),
         });
         let others = || {
             let (before, after) = cpu?;
@@ -120,6 +130,41 @@ impl Usage {
         }
     }
 
+    /// Adds what another generator used that ran on the same machine at the same time.
+    pub(crate) fn share(&mut self, other: &Self) {
+        // To each of them the other was one of the rest.
+        self.others_cpu_seconds = self
+            .others_cpu_seconds
+            .zip(other.own_cpu_seconds)
+            .map(|(others, own)| (others - own).max(0.0));
+        self.own_cpu_seconds = sum(self.own_cpu_seconds, other.own_cpu_seconds);
+        self.seconds = self.seconds.max(other.seconds);
+        self.loops.extend(&other.loops);
+        self.involuntary_switches += other.involuntary_switches;
+        self.server = self.server.or(other.server);
+    }
+
+    /// Adds what was used on another machine.
+    pub(crate) fn join(&mut self, other: &Self) {
+        let cores = |usage: &Self| usage.cores.map(|cores| cores as f64);
+        let of_all = |of: fn(&Self) -> Option<f64>| {
+            let used = of(self)? * cores(self)? + of(other)? * cores(other)?;
+            Some(used / (cores(self)? + cores(other)?))
+        };
+        let (busy_share, steal_share) = (
+            of_all(|usage| usage.busy_share),
+            of_all(|usage| usage.steal_share),
+        );
+        (self.busy_share, self.steal_share) = (busy_share, steal_share);
+        self.cores = self.cores.zip(other.cores).map(|(mine, theirs)| mine + theirs);
+        self.others_cpu_seconds = sum(self.others_cpu_seconds, other.others_cpu_seconds);
+        self.own_cpu_seconds = sum(self.own_cpu_seconds, other.own_cpu_seconds);
+        self.seconds = self.seconds.max(other.seconds);
+        self.loops.extend(&other.loops);
+        self.involuntary_switches += other.involuntary_switches;
+        self.server = self.server.or(other.server);
+    }
+
     /// The busiest event loop's share of a core.
     pub fn busiest_loop(&self) -> Option<f64> {
         self.loops.iter().map(|one| one.busy_share).max_by(f64::total_cmp)
@@ -141,15 +186,32 @@ impl Usage {
             .map(|own| (own / busy).clamp(0.0, 1.0))
     }
 
-    /// Requests a second that the server could answer on all cores of this machine if the generator took none of them, as far as its
-    /// CPU time alone limits it.
-    pub fn capacity(&self, answers: u64) -> Option<f64> {
-        let each = self
+    /// Answers a second that all cores of this machine have room for, as far as CPU time alone limits them.
+    pub fn capacity(&self, answers: u64) -> Option<Capacity> {
+        let cores_us = self.cores? as f64 * 1e6;
+        let server_us = self
             .server?
             .cpu_us_per_request(answers)
             .filter(|each| *each > 0.0)?;
-        Some(self.cores? as f64 * 1e6 / each)
+        let generator_us = self.own_cpu_seconds? * 1e6 / answers as f64;
+        Some(Capacity {
+            shared: cores_us / (server_us + generator_us),
+            alone: cores_us / server_us,
+        })
     }
+}
+
+/// Answers a second that CPU time leaves room for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Capacity {
+    /// With the generator on the same cores.
+    pub shared: f64,
+    /// Without it.
+    pub alone: f64,
+}
+
+fn sum(mine: Option<f64>, theirs: Option<f64>) -> Option<f64> {
+    mine.zip(theirs).map(|(mine, theirs)| mine + theirs)
 }
 
 impl LoopUsage {
@@ -211,6 +273,8 @@ mod tests {
                 processes: 3,
                 cpu_seconds,
                 rss_bytes: 1 << 20,
+                voluntary_switches: 7 * at,
+                involuntary_switches: 3 * at,
             }),
         }
     }
@@ -232,7 +296,9 @@ mod tests {
         assert_eq!(usage.involuntary_switches, 300);
         let server = usage.server.unwrap();
         assert!(near(server.cpu_us_per_request(1_000_000), 6.0) && server.cpu_us_per_request(0).is_none());
-        assert!(near(usage.capacity(1_000_000), 2e6 / 6.0));
+        let capacity = usage.capacity(1_000_000).unwrap();
+        assert!(near(Some(capacity.alone), 2e6 / 6.0) && near(Some(capacity.shared), 2e6 / 12.0));
+        assert_eq!((server.voluntary_switches, server.involuntary_switches), (70, 30));
     }
 
     #[test]

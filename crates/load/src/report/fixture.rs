@@ -3,12 +3,13 @@
 
 use hdrhistogram::Histogram;
 
-use super::{Failure, Report, Run};
+use super::{Failure, Report, Run, UrlFigures};
 use crate::{
-    engine::{LATENCY_MAX_NS, Slice, Timeline, latencies},
+    engine::{FirstAnswer, LATENCY_MAX_NS, Slice, Timeline, latencies, slice_latencies},
     failure::Class,
     machine::{Environment, LoopUsage, ServerUsage, Usage},
-    plan::{Arrivals, Load, Pace},
+    plan::{Arrivals, Engine, Load, Pace},
+    search::WarmedUp,
 };
 
 /// Points at which the distribution of latencies is taken.
@@ -74,6 +75,7 @@ fn environment() -> Environment {
         open_files: Some(65_536),
         ports: Some((32_768, 60_999)),
         backlog: Some(4_096),
+        boot: Some("0c5a6a55-fb2c-4d3e-8f0e-5d2a7a3a9d10".into()),
     }
 }
 
@@ -98,8 +100,27 @@ fn usage() -> Usage {
             cpu_seconds: 14.22,
             rss_bytes: 18_350_080,
             rss_bytes_before: 17_301_504,
+            voluntary_switches: 48_100,
+            involuntary_switches: 2_210,
         }),
     }
+}
+
+fn url(name: &str, answers: u64) -> UrlFigures {
+    let mut latency_ns = slice_latencies();
+    for point in 0..1_000 {
+        latency_ns.saturating_record_n(latency_ns_at(point), answers / 1_000);
+    }
+    UrlFigures {
+        name: name.into(),
+        answers,
+        failures: 0,
+        latency_ns,
+    }
+}
+
+fn latency_ns_at(point: u64) -> u64 {
+    latency_ns(middle(point, 1_000))
 }
 
 impl Report {
@@ -111,6 +132,7 @@ impl Report {
         for point in 0..POINTS {
             latency_ns_of_all.saturating_record_n(latency_ns(middle(point, POINTS)), 100);
         }
+        let first_byte_ns = latency_ns_of_all.clone();
         latency_ns_of_all.saturating_record_n(TIMEOUT_NS, timeouts);
         let mut connecting_ns =
             Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are valid");
@@ -128,9 +150,11 @@ impl Report {
                 method: "GET".into(),
                 body_bytes: 0,
                 threads: 2,
+                engine: Engine::Epoll,
                 connections: 64,
                 pipeline: 1,
                 keep_alive: true,
+                connect_rate: None,
                 pauses: false,
                 load: Some(Load {
                     connections: 64,
@@ -139,18 +163,26 @@ impl Report {
                 duration_seconds: Some(10.0),
                 requests: None,
                 started_unix_ms: 1_760_000_000_000,
-                server: Some("nginx/1.24.0".into()),
+                named: Vec::new(),
+                exclude_errors: false,
+                stages: Vec::new(),
             },
             seconds: 10.0,
             sent,
             answers,
+            under_way: 0,
             per_second: 237_000.0,
             bytes_in: answers * 149,
             body_bytes_in: answers * 12,
             bytes_out: sent * 78,
             connects: 67,
+            held: 0,
+            connects_failed: 0,
             latency_ns: latency_ns_of_all,
             service_ns: None,
+            handshakes_ns: Histogram::new_from(&connecting_ns),
+            first_byte_ns,
+            in_pieces: 0,
             connecting_ns,
             statuses: vec![(200, answers - refusals), (503, refusals)],
             failures: vec![
@@ -175,10 +207,26 @@ impl Report {
                 slice_ns: 100_000_000,
                 slices: (0..SLICES).map(|at| slice(at, 0)).collect(),
             },
+            redirects: 0,
+            passes: (0, 0),
             lag_max_ns: 0,
             cpu_seconds: 8.7,
-            warm_up_requests: 212_004,
+            warm_up: WarmedUp {
+                seconds: 0.901,
+                requests: 212_004,
+                steady: Some(true),
+            },
             interrupted: false,
+            first_answer: Some(FirstAnswer {
+                status: 200,
+                body_bytes: 12,
+                sha256: Some("6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72".into()),
+                server: Some("nginx/1.24.0".into()),
+            }),
+            urls: vec![
+                url("GET http://localhost:8080/local?a=1&b=<2>", 1_800_000),
+                url("GET http://localhost:8080/b", 570_000),
+            ],
             environment: Some(environment()),
             usage: Some(usage()),
         }
@@ -202,12 +250,15 @@ impl Report {
             let waited = if point % 100 == 99 { WAITED_NS } else { 0 };
             due.saturating_record_n(latency_ns(middle(point, POINTS)) + waited, 100);
         }
+        report.first_byte_ns = due.clone();
         due.saturating_record_n(TIMEOUT_NS, 2);
         report.timeline.slices = (0..SLICES).map(|at| slice(at, WAITED_NS)).collect();
         report.service_ns = Some(std::mem::replace(&mut report.latency_ns, due));
         report.lag_max_ns = 41_250_000;
         report.environment = None;
         report.usage = None;
+        report.urls.clear();
+        report.first_answer = None;
         report.failures.push(Failure {
             class: Class::Dropped,
             count: 29_995,
@@ -217,13 +268,13 @@ impl Report {
     }
 }
 
-/// Compares a text with the file of that name under `tests/golden`. With `UPDATE_GOLDEN` set it writes the file instead: what has
+/// Compares a text with the file of that name under `tests/golden`. With `FOREBAY_REFRESH` set it writes the file instead: what has
 /// changed in it is then for the reader of the change to judge.
 pub(crate) fn assert_golden(name: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("FOREBAY_REFRESH").is_some() {
         std::fs::create_dir_all(path.parent().expect("it has a folder")).expect("the folder can be made");
         std::fs::write(&path, text).expect("the file can be written");
     }

@@ -4,11 +4,12 @@
 use hdrhistogram::{Counter, Histogram};
 use serde_json::Value;
 
-use super::{Options, Report, course, verdict::Verdict, words};
+use super::{Options, Report, UrlFigures, course, verdict::Verdict, words};
 use crate::{
     machine::{Environment, ServerUsage, Usage},
     plan::{Arrivals, Pace},
     report::course::Step,
+    search::WarmedUp,
 };
 
 /// Percentiles that are always there, so that saved runs can be compared.
@@ -16,6 +17,11 @@ const ALWAYS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// The report, with a line for each of its parts and each slice of the run.
 pub fn write(report: &Report, options: &Options) -> String {
+    whole(report, options).page()
+}
+
+/// The fields of the report.
+pub(super) fn whole(report: &Report, options: &Options) -> Object {
     let mut whole = Object::default();
     whole.text_if("title", report.run.title.as_deref());
     let verdict = Verdict::of(report);
@@ -25,19 +31,32 @@ pub fn write(report: &Report, options: &Options) -> String {
     whole.object("run", &run(report));
     whole.value("seconds", round(report.seconds));
     whole.value("interrupted", report.interrupted);
+    if report.warm_up.seconds > 0.0 {
+        whole.object("warm_up", &warm_up(&report.warm_up));
+    }
     whole.object("requests", &requests(report));
     whole.object("latency_ms", &latency(&report.latency_ns, options));
     whole.object("latency_intervals_ms", &intervals(report, options));
     if let Some(service_ns) = &report.service_ns {
         whole.object("service_ms", &latency(service_ns, options));
     }
+    whole.object("first_byte_ms", &latency(&report.first_byte_ns, options));
     whole.object("connect_ms", &latency(&report.connecting_ns, options));
+    if !report.handshakes_ns.is_empty() {
+        whole.object("tls_handshake_ms", &latency(&report.handshakes_ns, options));
+    }
     whole.object("errors", &errors(report));
     whole.object("error_examples", &error_examples(report));
     whole.object("statuses", &statuses(report));
+    if !report.urls.is_empty() {
+        whole.lines("urls", report.urls.iter().map(|url| self::url(url, options)));
+    }
     whole.object("bytes", &bytes(report));
     let mut connections = Object::default();
+    connections.value("held", report.held);
     connections.value("opened", report.connects);
+    connections.value("failed", report.connects_failed);
+    connections.value_if("requests_each", report.requests_per_connection().map(round));
     whole.object("connections", &connections);
     whole.object("generator", &generator(report));
     if let Some(usage) = &report.usage {
@@ -49,8 +68,15 @@ pub fn write(report: &Report, options: &Options) -> String {
     if let Some(environment) = &report.environment {
         whole.object("environment", &self::environment(environment));
     }
+    if let Some(first) = &report.first_answer {
+        let mut object = Object::default();
+        object.value("status", first.status);
+        object.value("body_bytes", first.body_bytes);
+        object.text_if("sha256", first.sha256.as_deref());
+        whole.object("first_answer", &object);
+    }
     whole.lines("timeline", course::steps(report).iter().map(step));
-    whole.page()
+    whole
 }
 
 fn run(report: &Report) -> Object {
@@ -60,9 +86,11 @@ fn run(report: &Report) -> Object {
     object.value("method", run.method.clone());
     object.value("body_bytes", run.body_bytes);
     object.value("threads", run.threads);
+    object.value("engine", run.engine.name());
     object.value("connections", run.connections);
     object.value("pipeline", run.pipeline);
     object.value("keep_alive", run.keep_alive);
+    object.value_if("connect_rate", run.connect_rate);
     let (model, per_second, arrivals) = match run.load.map_or(Pace::Closed, |load| load.pace) {
         Pace::Closed => ("closed", None, None),
         Pace::Open { per_second, arrivals } => ("open", Some(per_second), Some(arrivals)),
@@ -71,8 +99,10 @@ fn run(report: &Report) -> Object {
     object.value("model", model);
     object.value_if("asked_per_second", per_second);
     let arrivals = arrivals.map(|arrivals| match arrivals {
-        Arrivals::Uniform => "uniform",
-        Arrivals::Poisson => "poisson",
+        Arrivals::Uniform => "uniform".to_owned(),
+        Arrivals::Poisson => "poisson".to_owned(),
+        Arrivals::Burst(size) => format!("burst:{size}"),
+        Arrivals::Trace => "trace".to_owned(),
     });
     object.value_if("arrivals", arrivals);
     object.value_if("duration_seconds", run.duration_seconds);
@@ -81,7 +111,15 @@ fn run(report: &Report) -> Object {
         object.value("started", words::moment(run.started_unix_ms));
         object.value("started_unix_ms", run.started_unix_ms);
     }
-    object.text_if("server_software", run.server.as_deref());
+    object.text_if("server_software", report.server());
+    object.value("exclude_errors", run.exclude_errors);
+    if !run.stages.is_empty() {
+        let stages = run
+            .stages
+            .iter()
+            .map(|stage| serde_json::json!({"at_seconds": stage.at_seconds, "load": stage.load}));
+        object.value("stages", stages.collect::<Vec<Value>>());
+    }
     object
 }
 
@@ -94,8 +132,22 @@ fn requests(report: &Report) -> Object {
         object.value("per_second_high", round(interval.high));
     }
     object.value("sent", report.sent);
+    object.value("under_way_before", report.under_way);
     object.value("failed", report.failed());
-    object.value("warm_up", report.warm_up_requests);
+    object.value("warm_up", report.warm_up.requests);
+    object.value_if("redirects", (report.redirects > 0).then_some(report.redirects));
+    let (whole, failed) = report.passes;
+    let has_passes = whole + failed > 0;
+    object.value_if("passes_whole", has_passes.then_some(whole));
+    object.value_if("passes_failed", has_passes.then_some(failed));
+    object
+}
+
+fn warm_up(warm_up: &WarmedUp) -> Object {
+    let mut object = Object::default();
+    object.value("seconds", round(warm_up.seconds));
+    object.value("requests", warm_up.requests);
+    object.value_if("steady", warm_up.steady);
     object
 }
 
@@ -165,6 +217,15 @@ fn statuses(report: &Report) -> Object {
     object
 }
 
+fn url(url: &UrlFigures, options: &Options) -> Object {
+    let mut object = Object::default();
+    object.value("request", url.name.as_str());
+    object.value("answers", url.answers);
+    object.value("failures", url.failures);
+    object.object("latency_ms", &latency(&url.latency_ns, options));
+    object
+}
+
 fn bytes(report: &Report) -> Object {
     let mut object = Object::default();
     object.value("in", report.bytes_in);
@@ -206,6 +267,17 @@ fn server(report: &Report, used: &ServerUsage) -> Object {
     object.value_if("cpu_us_per_request", us_per_request);
     object.value("rss_bytes", used.rss_bytes);
     object.value("rss_bytes_before", used.rss_bytes_before);
+    object.value("voluntary_switches", used.voluntary_switches);
+    object.value("involuntary_switches", used.involuntary_switches);
+    let capacity = report.capacity();
+    object.value_if(
+        "capacity_per_second",
+        capacity.map(|capacity| round(capacity.alone)),
+    );
+    object.value_if(
+        "capacity_with_generator_per_second",
+        capacity.map(|capacity| round(capacity.shared)),
+    );
     object
 }
 
@@ -265,7 +337,7 @@ impl Object {
         self.fields.push(format!("{}: {value}", Value::from(name)));
     }
 
-    fn value(&mut self, name: &str, value: impl Into<Value>) {
+    pub(super) fn value(&mut self, name: &str, value: impl Into<Value>) {
         self.add(name, &value.into().to_string());
     }
 
@@ -295,7 +367,7 @@ impl Object {
     }
 
     /// A line for each field.
-    fn page(&self) -> String {
+    pub(super) fn page(&self) -> String {
         format!("{{\n  {}\n}}\n", self.fields.join(",\n  "))
     }
 }

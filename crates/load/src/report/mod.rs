@@ -1,26 +1,37 @@
 //! A finished run as its reader gets it. [`Report`] holds every figure once; each module below writes it in one form.
 
 pub mod assert;
+pub mod comparison;
+mod connections;
 mod course;
 pub mod csv;
+pub mod explain;
 #[cfg(test)]
 mod fixture;
 pub mod hgrm;
 pub mod html;
 pub mod json;
+mod merge;
 pub mod ndjson;
+pub mod prometheus;
+mod ranges;
+pub mod saved;
 pub mod style;
+mod terms;
 pub mod text;
 pub mod verdict;
 mod words;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
+pub use self::merge::{MergeError, merge};
 use crate::{
-    engine::{Stretch, Timeline},
+    engine::{FirstAnswer, Stretch, Timeline, UrlWindow},
     failure::Class,
-    machine::{Environment, Usage},
-    plan::Load,
+    machine::{Capacity, Environment, Usage},
+    plan::{Engine, Load},
+    search::WarmedUp,
     stats::{self, Interval},
 };
 
@@ -28,7 +39,7 @@ use crate::{
 const INTERVAL_SEED: u64 = 1;
 
 /// A finished run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// What was run, as it was asked for.
     pub run: Run,
@@ -36,8 +47,11 @@ pub struct Report {
     pub seconds: f64,
     /// Requests written.
     pub sent: u64,
-    /// Whole answers, those included that came after the measured time to requests sent within it.
+    /// Whole answers, those included that came after the measured time to requests sent within it, and those that came within it to
+    /// requests sent before.
     pub answers: u64,
+    /// Requests that were under way when the measured time began: sent before it, answered within it.
+    pub under_way: u64,
     /// Answers within the measured time, a second.
     pub per_second: f64,
     /// Bytes of answers with their heads.
@@ -48,26 +62,51 @@ pub struct Report {
     pub bytes_out: u64,
     /// Connections opened.
     pub connects: u64,
+    /// Connections that were open already when the measured time began.
+    pub held: u64,
+    /// Attempts to open a connection that came to nothing.
+    pub connects_failed: u64,
     /// Nanoseconds from when a request was due to the end of its answer.
+    #[serde(with = "stats::encoded")]
     pub latency_ns: Histogram<u64>,
     /// Nanoseconds from when it was written, under an open load.
+    #[serde(with = "stats::encoded::optional")]
     pub service_ns: Option<Histogram<u64>>,
+    /// Nanoseconds from when a request was due to the first byte of its answer, of all that were answered.
+    #[serde(with = "stats::encoded")]
+    pub first_byte_ns: Histogram<u64>,
+    /// Answers whose first byte came before the last.
+    pub in_pieces: u64,
     /// Nanoseconds from the attempt to the open connection.
+    #[serde(with = "stats::encoded")]
     pub connecting_ns: Histogram<u64>,
+    /// The part of that which the TLS handshake took; empty without TLS.
+    #[serde(with = "stats::encoded")]
+    pub handshakes_ns: Histogram<u64>,
     /// Answers by status, in the order of statuses.
     pub statuses: Vec<(u16, u64)>,
     /// What failed, by class.
     pub failures: Vec<Failure>,
     /// How it went over time.
     pub timeline: Timeline,
+    /// Redirects that were followed.
+    #[serde(default)]
+    pub redirects: u64,
+    /// Passes through a scenario: those of which every step was right, and the others.
+    #[serde(default)]
+    pub passes: (u64, u64),
     /// How far a request of an open load was sent behind its time at the worst, in nanoseconds.
     pub lag_max_ns: u64,
     /// CPU seconds of the generator within the measured time.
     pub cpu_seconds: f64,
-    /// Requests before the measured time.
-    pub warm_up_requests: u64,
+    /// What was sent before the measured time.
+    pub warm_up: WarmedUp,
     /// Whether it was ended before its time.
     pub interrupted: bool,
+    /// The first answer of all.
+    pub first_answer: Option<FirstAnswer>,
+    /// What was measured of each request, where several are told apart.
+    pub urls: Vec<UrlFigures>,
     /// What it was measured on.
     pub environment: Option<Environment>,
     /// What machine, generator and server used within the measured time.
@@ -75,7 +114,7 @@ pub struct Report {
 }
 
 /// What was run, as it was asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// A name for the run.
     pub title: Option<String>,
@@ -87,12 +126,16 @@ pub struct Run {
     pub body_bytes: u64,
     /// Event loops.
     pub threads: usize,
+    /// How the kernel was asked to receive and send.
+    pub engine: Engine,
     /// Connections.
     pub connections: usize,
     /// Requests under way on a connection at most.
     pub pipeline: usize,
     /// Whether connections serve several requests.
     pub keep_alive: bool,
+    /// Connections opened a second at the start; `None`: all at once.
+    pub connect_rate: Option<f64>,
     /// Whether connections may pause between requests, as the users of a scenario do.
     pub pauses: bool,
     /// The load.
@@ -103,8 +146,21 @@ pub struct Run {
     pub requests: Option<u64>,
     /// When the measured time began, as milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The Server field of the first answer.
-    pub server: Option<String>,
+    /// What different requests are called, if they are told apart.
+    pub named: Vec<String>,
+    /// Whether the latency of what failed is left out.
+    pub exclude_errors: bool,
+    /// The stages of its load, if it changed while it was measured.
+    pub stages: Vec<Stage>,
+}
+
+/// A part of a run with a load of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// When it began, in seconds since the measured time began.
+    pub at_seconds: f64,
+    /// Its load, such as `1 to 100 connections`.
+    pub load: String,
 }
 
 /// How a report is written.
@@ -126,7 +182,7 @@ impl Default for Options {
 }
 
 /// How often something failed, and how it looked the first time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What failed.
     pub class: Class,
@@ -134,6 +190,34 @@ pub struct Failure {
     pub count: u64,
     /// The first one.
     pub example: Option<String>,
+}
+
+/// What was measured of one of several requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UrlFigures {
+    /// Its method and URL.
+    pub name: String,
+    /// Whole answers, whatever they say.
+    pub answers: u64,
+    /// What failed, with an answer or without.
+    pub failures: u64,
+    /// Latencies in nanoseconds, to two digits.
+    #[serde(with = "stats::encoded")]
+    pub latency_ns: Histogram<u64>,
+}
+
+fn urls(names: &[String], measured: &[Option<Box<UrlWindow>>]) -> Vec<UrlFigures> {
+    let nothing = UrlWindow::default();
+    let of = |(at, name): (usize, &String)| {
+        let found = measured.get(at).and_then(Option::as_deref).unwrap_or(&nothing);
+        UrlFigures {
+            name: name.clone(),
+            answers: found.answers,
+            failures: found.failures,
+            latency_ns: found.latency.clone(),
+        }
+    };
+    names.iter().enumerate().map(of).collect()
 }
 
 impl Report {
@@ -149,16 +233,22 @@ impl Report {
             found.map(|(_, text)| text.clone())
         };
         let failures = all.total.failures.iter();
+        let names = run.named.clone();
         Self {
             run,
             seconds,
             sent: all.total.sent,
             answers: all.total.answers,
+            under_way: all.total.under_way,
             per_second,
             bytes_in: all.total.bytes_in,
             body_bytes_in: all.total.body_bytes_in,
             bytes_out: all.total.bytes_out,
             connects: all.total.connects,
+            held: all.total.held,
+            connects_failed: all.total.connects_failed,
+            first_byte_ns: all.total.first_bytes(),
+            in_pieces: all.total.in_pieces,
             failures: failures
                 .map(|(class, count)| Failure {
                     class,
@@ -169,15 +259,25 @@ impl Report {
             latency_ns: all.total.latency,
             service_ns: all.total.service,
             connecting_ns: all.total.connecting,
+            handshakes_ns: all.total.handshakes,
             statuses,
             timeline: all.timeline,
+            redirects: all.total.redirects,
+            passes: (all.total.passes, all.total.passes_failed),
             lag_max_ns: all.total.lag_max_ns,
             cpu_seconds: measured.cpu_ns as f64 / 1e9,
-            warm_up_requests: 0,
+            warm_up: WarmedUp::default(),
             interrupted: measured.interrupted,
+            first_answer: None,
+            urls: urls(&names, &all.total.urls),
             environment: None,
             usage: None,
         }
+    }
+
+    /// What the server calls itself in its first answer.
+    pub fn server(&self) -> Option<&str> {
+        self.first_answer.as_ref()?.server.as_deref()
     }
 
     /// Failures of all classes.
@@ -206,6 +306,11 @@ impl Report {
         let server = self.usage.as_ref()?.server?;
         let us = server.cpu_us_per_request(self.measured_answers())?;
         Some(us * 1e3)
+    }
+
+    /// What the CPU time of an answer leaves room for. `None` when the server is not known.
+    pub fn capacity(&self) -> Option<Capacity> {
+        self.usage.as_ref()?.capacity(self.measured_answers())
     }
 
     /// Answers within the measured time.

@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::{
-    Options, Report, course,
+    Options, Report, UrlFigures, connections, course,
+    ranges::ranges,
     verdict::{Kind, Verdict},
-    words::{self, bytes, count, duration, percent, plain, rate, several},
+    words::{self, bytes, count, duration, percent, plain, rate, several, short_duration},
 };
 
-use crate::stats;
+use crate::{plan::Engine, stats};
 
 /// Columns of the widest line, apart from URLs.
 pub const WIDTH: usize = 100;
@@ -25,6 +26,8 @@ const URL_WIDTH_MAX: usize = 300;
 const SENTENCE_MAX: usize = 600;
 /// Most URLs that are listed.
 const URLS_MAX: usize = 5;
+/// Most rows of the table of requests.
+const URL_ROWS_MAX: usize = 20;
 /// Most characters of a line over time.
 const SPARKS_MAX: usize = 60;
 
@@ -63,6 +66,7 @@ pub fn write(report: &Report, options: &Options) -> String {
     page.what_was_run();
     page.requests();
     page.latency();
+    page.urls();
     page.statuses();
     page.errors();
     page.transfer();
@@ -125,22 +129,31 @@ impl Page<'_> {
         for line in wrap(&words::load(run), WIDTH) {
             self.line(&line);
         }
-        let mut also = vec![several(run.threads as u64, "thread")];
+        let mut also = vec![match run.engine {
+            Engine::IoUring => format!("{}, io_uring", several(run.threads as u64, "thread")),
+            Engine::Auto | Engine::Epoll => several(run.threads as u64, "thread"),
+        }];
         if run.started_unix_ms > 0 {
             also.push(format!("began {}", words::moment(run.started_unix_ms)));
         }
         if !run.keep_alive {
             also.push("a new connection for every request".into());
         }
+        if let Some(per_second) = run.connect_rate {
+            also.push(format!("connections opened at {} a second", rate(per_second)));
+        }
         if run.body_bytes > 0 {
             also.push(format!("{} body a request", bytes(run.body_bytes as f64)));
         }
-        if let Some(server) = &run.server {
+        if let Some(server) = self.report.server() {
             also.push(format!("server {}", plain(server, 40)));
         }
-        if self.report.warm_up_requests > 0 {
-            let warm_up = several(self.report.warm_up_requests, "request");
-            also.push(format!("warmed up with {warm_up}, which do not count"));
+        if run.exclude_errors {
+            also.push("the latency of what failed is left out".into());
+        }
+        if self.report.warm_up.seconds > 0.0 {
+            let warm_up = words::warm_up(&self.report.warm_up);
+            also.push(format!("warm-up {warm_up}, which do not count"));
         }
         for line in wrap(&also.join(", "), WIDTH) {
             self.line(&line);
@@ -167,6 +180,10 @@ impl Page<'_> {
         let seconds = duration(report.seconds * 1e9);
         let sent = several(report.sent, "request");
         self.more(&format!("{answers} in {seconds}; {sent} sent"));
+        if report.under_way > 0 {
+            let before = several(report.under_way, "request");
+            self.more(&format!("{before} sent before were under way at the start"));
+        }
         if report.lag_max_ns > 0 {
             let lag = duration(report.lag_max_ns as f64);
             self.more(&format!("sent at most {lag} after they were due"));
@@ -205,13 +222,9 @@ impl Page<'_> {
             self.line("");
             return;
         }
-        let columns: Vec<_> = std::iter::once(latency).chain(&report.service_ns).collect();
-        let names: &[_] = if columns.len() > 1 {
-            &["from due", "from sent"]
-        } else {
-            &[""]
-        };
-        let names: Vec<_> = names.iter().map(|name| format!("{name:>14}")).collect();
+        let columns = report.latencies();
+        let names = columns.iter().map(|(name, _)| format!("{name:>14}"));
+        let names: Vec<_> = names.collect();
         let intervals = report.latency_intervals(&self.options.percentiles);
         let of = if intervals.iter().any(Option::is_some) {
             "95 % interval"
@@ -219,22 +232,16 @@ impl Page<'_> {
             ""
         };
         let of = if columns.len() > 1 && !of.is_empty() {
-            "95 % interval from due"
+            format!("{of} {}", columns[0].0)
         } else {
-            of
+            of.to_owned()
         };
         let head = format!("{:9}{}   {of}", "", names.concat());
         if !head.trim().is_empty() {
             let head = self.paint(Look::Faint, head.trim_end());
             self.more(&head);
         }
-        let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| {
-            columns.iter().fold(format!("{name:>9}"), |mut row, histogram| {
-                let (number, unit) = words::duration_parts(value(histogram));
-                let _ = write!(row, "{number:>11} {unit:<2}");
-                row
-            })
-        };
+        let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| row(&columns, name, value);
         let mut rows = vec![row("least", &|histogram| histogram.min() as f64)];
         for (&percent, interval) in self.options.percentiles.iter().zip(&intervals) {
             let name = format!("{} %", words::percentile(percent));
@@ -242,6 +249,7 @@ impl Page<'_> {
             let how_sure = match interval {
                 Some(interval) => format!("   {} to {}", duration(interval.low), duration(interval.high)),
                 None if stats::enough_samples(percent, latency.len()) => String::new(),
+                None if columns.len() > 2 => "   rests on fewer than 10 slower".into(),
                 None => "   rests on fewer than 10 slower answers".into(),
             };
             row.push_str(&self.paint(Look::Faint, &how_sure));
@@ -263,8 +271,12 @@ impl Page<'_> {
         let all = self.report.latency_ns.len();
         for row in rows {
             let name = match row.to_ns {
-                Some(to) => format!("{} to {}", short(row.from_ns), short(to)),
-                None => format!("over {}", short(row.from_ns)),
+                Some(to) => format!(
+                    "{} to {}",
+                    short_duration(row.from_ns as f64),
+                    short_duration(to as f64)
+                ),
+                None => format!("over {}", short_duration(row.from_ns as f64)),
             };
             let bar = bar(row.count, most);
             let share = match 100.0 * row.count as f64 / all as f64 {
@@ -274,6 +286,41 @@ impl Page<'_> {
             self.more(&format!("{name:>19} {bar:<BAR_WIDTH$} {share:>6} %"));
         }
         self.line("");
+    }
+
+    fn urls(&mut self) {
+        let report = self.report;
+        let said = said_by_all(&report.urls);
+        for (at, url) in report.urls.iter().enumerate() {
+            if at == 0 {
+                let head = format!("{:>14}{:>10}{:>14}{:>14}", "answers", "failed", "50 %", "99 %");
+                let head = self.paint(Look::Faint, &head);
+                self.section("Each request", &head);
+            }
+            if at == URL_ROWS_MAX {
+                let more = several((report.urls.len() - at) as u64, "more request");
+                self.more(&format!("and {more}; --json has all"));
+                break;
+            }
+            let took = |percent| {
+                if url.latency_ns.is_empty() {
+                    return "none".to_owned();
+                }
+                duration(course::percentile(&url.latency_ns, percent) as f64)
+            };
+            let figures = format!(
+                "{:>14}{:>10}{:>14}{:>14}",
+                count(url.answers),
+                count(url.failures),
+                took(50.0),
+                took(99.0)
+            );
+            let name = plain(&url.name[said..], WIDTH - INDENT - figures.len() - 3);
+            self.more(&format!("{figures}   {name}"));
+        }
+        if !report.urls.is_empty() {
+            self.line("");
+        }
     }
 
     fn statuses(&mut self) {
@@ -325,14 +372,44 @@ impl Page<'_> {
             let _ = write!(text, "; {each} an answer, {body} of it the body");
         }
         self.section("Bytes", &text);
-        let mut text = format!("{} opened", count(report.connects));
-        if !report.connecting_ns.is_empty() {
-            let half = duration(course::percentile(&report.connecting_ns, 50.0) as f64);
-            let most = duration(report.connecting_ns.max() as f64);
-            let _ = write!(text, "; opening took {half} (median), {most} at most");
+        if report.redirects > 0 {
+            self.section("Redirects", &format!("{} followed", count(report.redirects)));
         }
-        self.section("Connections", &text);
+        let (whole, failed) = report.passes;
+        if whole + failed > 0 {
+            let text = format!("{} whole, {} failed", count(whole), count(failed));
+            self.section("Passes", &text);
+        }
+        self.section("Connections", &connections::facts(report));
+        self.openings();
         self.line("");
+    }
+
+    /// How long it took to open connections.
+    fn openings(&mut self) {
+        let report = self.report;
+        let all = &report.connecting_ns;
+        let columns = report.telling_openings();
+        if all.is_empty() {
+            return;
+        }
+        if columns.is_empty() {
+            let half = duration(course::percentile(all, 50.0) as f64);
+            let most = duration(all.max() as f64);
+            self.more(&format!("opening took {half} (median), {most} at most"));
+            return;
+        }
+        let names: Vec<_> = columns.iter().map(|(name, _)| format!("{name:>14}")).collect();
+        let head = format!("{:9}{}", "", names.concat());
+        let head = self.paint(Look::Faint, &head);
+        self.more(&head);
+        self.more(&row(&columns, "least", &|histogram| histogram.min() as f64));
+        for percent in [50.0, 90.0, 99.0] {
+            let name = format!("{percent} %");
+            let value = |histogram: &Histogram<u64>| course::percentile(histogram, percent) as f64;
+            self.more(&row(&columns, &name, &value));
+        }
+        self.more(&row(&columns, "most", &|histogram| histogram.max() as f64));
     }
 
     fn cpu(&mut self) {
@@ -351,6 +428,19 @@ impl Page<'_> {
             );
             let text = format!("{cpu} of CPU a request; {processes}, {memory} resident");
             self.section("Server", &text);
+            if let Some(capacity) = report.capacity() {
+                let (alone, shared) = (rate(capacity.alone), rate(capacity.shared));
+                self.more(&format!(
+                    "CPU for {alone} answers a second on all cores, {shared} with the generator on them"
+                ));
+            }
+            let (waits, taken) = (
+                count(server.voluntary_switches),
+                count(server.involuntary_switches),
+            );
+            self.more(&format!(
+                "its threads gave up a core {waits} times, and one was taken from them {taken} times"
+            ));
         }
         if let Some(machine) = &report.environment {
             let mut facts = vec![several(machine.cores as u64, "core")];
@@ -370,6 +460,9 @@ impl Page<'_> {
             for (at, line) in wrap(&facts.join(", "), WIDTH - INDENT).iter().enumerate() {
                 self.section(if at == 0 { "Machine" } else { "" }, line);
             }
+        }
+        if let Some(first) = &report.first_answer {
+            self.section("First answer", &first.line());
         }
         self.line("");
     }
@@ -394,8 +487,19 @@ impl Page<'_> {
     }
 }
 
+/// A figure of each of several distributions, below their names.
+fn row(columns: &[(&str, &Histogram<u64>)], name: &str, value: &dyn Fn(&Histogram<u64>) -> f64) -> String {
+    columns
+        .iter()
+        .fold(format!("{name:>9}"), |mut row, (_, histogram)| {
+            let (number, unit) = words::duration_parts(value(histogram));
+            let _ = write!(row, "{number:>11} {unit:<2}");
+            row
+        })
+}
+
 /// Lines of at most so many columns, broken between words.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");
@@ -409,6 +513,22 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Bytes that all names begin with, up to where their paths begin: method and server are told above the table.
+fn said_by_all(urls: &[UrlFigures]) -> usize {
+    let server = |url: &UrlFigures| {
+        let slashes = url.name.match_indices('/').map(|(at, _)| at);
+        url.name[..slashes.take(3).nth(2).unwrap_or(0)].to_owned()
+    };
+    let Some(first) = urls.first().map(server) else {
+        return 0;
+    };
+    if urls.iter().all(|url| server(url) == first) {
+        first.len()
+    } else {
+        0
+    }
 }
 
 /// One character for each part of the run; its height is that of the lowest rate in it, from 0 to the highest of the run. A mean
@@ -433,82 +553,6 @@ fn bar(number: u64, most: u64) -> String {
     bar
 }
 
-/// Latencies from one value up to another.
-#[derive(Debug, PartialEq, Eq)]
-struct Range {
-    from_ns: u64,
-    /// `None`: everything above.
-    to_ns: Option<u64>,
-    count: u64,
-}
-
-/// Most rows of the histogram, apart from the last one.
-const RANGES_MAX: usize = 10;
-
-/// The steps within a power of ten, from the finest to the coarsest.
-const LADDERS: [&[u64]; 5] = [
-    &[10, 12, 15, 20, 25, 30, 40, 50, 60, 80],
-    &[10, 15, 20, 30, 50, 70],
-    &[10, 20, 50],
-    &[10, 30],
-    &[10],
-];
-
-/// The distribution in a few ranges with round edges: finely up to the 99th percentile, where most answers are, and what is slower
-/// in one.
-fn ranges(latency: &Histogram<u64>) -> Vec<Range> {
-    let (least, most) = (latency.min().max(10), course::percentile(latency, 99.0));
-    let edges = LADDERS.iter().map(|ladder| edges(ladder, least, most));
-    let edges = edges
-        .min_by_key(|edges| edges.len().saturating_sub(RANGES_MAX + 1))
-        .unwrap_or_default();
-    let mut counted = 0;
-    let mut ranges: Vec<Range> = edges
-        .windows(2)
-        .map(|pair| {
-            let from_ns = pair[0];
-            // All that was counted before lies below, whatever bucket the edge is in: nothing is counted twice or left out.
-            let below = latency.count_between(0, pair[1].saturating_sub(1));
-            let count = below - counted;
-            counted = below;
-            Range {
-                from_ns,
-                to_ns: Some(pair[1]),
-                count,
-            }
-        })
-        .collect();
-    if counted < latency.len() {
-        ranges.push(Range {
-            from_ns: edges.last().copied().unwrap_or_default(),
-            to_ns: None,
-            count: latency.len() - counted,
-        });
-    }
-    ranges
-}
-
-/// Round values, the first at or below `least`, the last above `most`.
-fn edges(ladder: &[u64], least: u64, most: u64) -> Vec<u64> {
-    let decades = (0..11).map(|power| 10_u64.pow(power));
-    let all: Vec<u64> = decades
-        .flat_map(|decade| ladder.iter().map(move |step| step * decade))
-        .collect();
-    let first = all.partition_point(|&edge| edge <= least).saturating_sub(1);
-    let last = all.partition_point(|&edge| edge <= most).min(all.len() - 1);
-    all[first..=last].to_vec()
-}
-
-/// A round duration without decimals that it does not have.
-fn short(ns: u64) -> String {
-    let (number, unit) = words::duration_parts(ns as f64);
-    let number = match number.split_once('.') {
-        Some(_) => number.trim_end_matches('0').trim_end_matches('.'),
-        None => &number,
-    };
-    format!("{number} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -527,9 +571,34 @@ mod tests {
         );
     }
 
+    /// Answers that come in pieces, over TLS, after a warm-up.
+    fn slow() -> Report {
+        let mut report = Report::example_open();
+        report.first_byte_ns.reset();
+        report.first_byte_ns.saturating_record_n(100_000, report.answers);
+        report.in_pieces = report.answers;
+        report.handshakes_ns = report.connecting_ns.clone();
+        (report.held, report.connects_failed, report.under_way) = (128, 7, 99);
+        report
+    }
+
+    #[test]
+    fn first_bytes_openings_and_what_was_there_before_are_shown() {
+        let text = write(&slow(), &Options::default());
+        for part in [
+            "  2,370,000 answers in 10.00 s; 2,370,005 requests sent\n             99 requests sent before were under way at the start\n",
+            "                            from due     from sent    first byte   95 % interval from due\n",
+            "                  50 %      214.7 us      213.8 us      100.0 us   214.0 us to 216.1 us\n",
+            "\nConnections  128 held from before, 67 opened, 7 failed; 12,154 requests on each\n                             opening TLS handshake\n",
+            "\n                  50 %      192.5 us      192.5 us\n",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
+
     #[test]
     fn no_line_is_too_wide_and_colour_changes_no_word() {
-        for report in [Report::example(), Report::example_open()] {
+        for report in [Report::example(), Report::example_open(), slow()] {
             let plain = write(&report, &Options::default());
             for line in plain.lines() {
                 assert!(line.chars().count() <= WIDTH, "{line:?}");
@@ -560,27 +629,5 @@ mod tests {
         let text = write(&report, &Options::default());
         assert!(text.contains("nothing was answered"), "{text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    }
-
-    #[test]
-    fn ranges_hold_every_answer_once() {
-        for report in [Report::example(), Report::example_open()] {
-            let ranges = ranges(&report.latency_ns);
-            assert!(ranges.len() <= RANGES_MAX + 1, "{ranges:?}");
-            assert_eq!(
-                ranges.iter().map(|range| range.count).sum::<u64>(),
-                report.latency_ns.len()
-            );
-            assert!(
-                ranges
-                    .windows(2)
-                    .all(|pair| pair[0].to_ns == Some(pair[1].from_ns))
-            );
-        }
-        let mut extremes = crate::engine::latencies();
-        assert_eq!(ranges(&extremes), []);
-        extremes.saturating_record(0);
-        extremes.saturating_record(u64::MAX);
-        assert_eq!(ranges(&extremes).iter().map(|range| range.count).sum::<u64>(), 2);
     }
 }

@@ -2,8 +2,10 @@
 //! large, small or hostile it is.
 
 use crate::{
+    calendar,
     plan::{Arrivals, Pace},
     report::Run,
+    search::WarmedUp,
 };
 
 /// A duration in the unit that suits it, with four digits: `950 ns`, `213.4 us`, `1.049 ms`, `12.50 s`.
@@ -23,6 +25,16 @@ pub(crate) fn duration_parts(ns: f64) -> (String, &'static str) {
     (four_digits(value), unit)
 }
 
+/// A round duration without decimals that it does not have: `2 ms`.
+pub(crate) fn short_duration(ns: f64) -> String {
+    let (number, unit) = duration_parts(ns);
+    let number = match number.split_once('.') {
+        Some(_) => number.trim_end_matches('0').trim_end_matches('.'),
+        None => &number,
+    };
+    format!("{number} {unit}")
+}
+
 fn four_digits(value: f64) -> String {
     let decimals = match value {
         value if value < 9.9995 => 3,
@@ -35,7 +47,11 @@ fn four_digits(value: f64) -> String {
 
 /// A number with its thousands apart: `2,370,000`.
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
+    grouped(&number.to_string())
+}
+
+/// Digits with a comma before each three from the right.
+pub(crate) fn grouped(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
@@ -100,9 +116,46 @@ pub(crate) fn percentile(percent: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// A warm-up in words: how long, until what, and with how many requests.
+pub(crate) fn warm_up(warm_up: &WarmedUp) -> String {
+    let steady = match warm_up.steady {
+        Some(true) => " until it was steady",
+        Some(false) => " without becoming steady",
+        None => "",
+    };
+    let took = duration(warm_up.seconds * 1e9);
+    format!("of {took}{steady}, {}", several(warm_up.requests, "request"))
+}
+
+/// A percentile as a share of 1, likewise: `0.5`, `0.999`.
+pub(crate) fn percentile_share(percent: f64) -> String {
+    let text = format!("{:.7}", percent / 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Most stages that are told one by one.
+const STAGES_TOLD_MAX: usize = 8;
+
 /// The load in words: who waits for whom, and what that means for the figures.
 pub(crate) fn load(run: &Run) -> String {
     let connections = several(run.connections as u64, "connection");
+    if !run.stages.is_empty() {
+        let stages: Vec<&str> = run
+            .stages
+            .iter()
+            .take(STAGES_TOLD_MAX)
+            .map(|stage| stage.load.as_str())
+            .collect();
+        let more = if run.stages.len() > stages.len() {
+            ", and so on"
+        } else {
+            ""
+        };
+        return format!(
+            "load in stages, on at most {connections}: {}{more}",
+            stages.join(", then ")
+        );
+    }
     let pace = run.load.map_or(Pace::Closed, |load| load.pace);
     match pace {
         Pace::Closed => {
@@ -114,11 +167,18 @@ pub(crate) fn load(run: &Run) -> String {
             format!("closed load: {connections}, {next}")
         }
         Pace::Open { per_second, arrivals } => {
-            let spread = match arrivals {
-                Arrivals::Uniform => "at equal distances",
-                Arrivals::Poisson => "at random moments",
-            };
             let rate = rate(per_second);
+            let spread = match arrivals {
+                Arrivals::Uniform => "at equal distances".to_owned(),
+                Arrivals::Poisson => "at random moments".to_owned(),
+                Arrivals::Burst(size) => format!("in bursts of {size}"),
+                Arrivals::Trace => {
+                    return format!(
+                        "open load: the requests of a trace at its times, {rate} a second on average, over {connections}, whatever the \
+                         answers do"
+                    );
+                }
+            };
             format!(
                 "open load: {rate} requests a second {spread} over {connections}, whatever the answers do"
             )
@@ -143,7 +203,7 @@ pub(crate) fn latency_from(run: &Run) -> &'static str {
 /// A moment in UTC: `2025-10-09 08:53:20 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
-    let (year, month, day) = civil_date(seconds / 86_400);
+    let (year, month, day) = calendar::date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
@@ -151,7 +211,7 @@ pub(crate) fn moment(unix_ms: u64) -> String {
 /// A moment in UTC as ISO 8601 has it, to the millisecond: `2025-10-09T08:53:20.000Z`.
 pub(crate) fn moment_iso(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
-    let (year, month, day) = civil_date(seconds / 86_400);
+    let (year, month, day) = calendar::date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
@@ -166,25 +226,10 @@ pub(crate) fn moment_c(unix_s: u64) -> String {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
     let days = unix_s / 86_400;
-    let (year, month, day) = civil_date(days);
+    let (year, month, day) = calendar::date(days);
     let (hour, minute, second) = (unix_s / 3600 % 24, unix_s / 60 % 60, unix_s % 60);
     let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(month - 1) as usize]);
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
-}
-
-/// Year, month and day so many days after 1970-01-01, in the Gregorian calendar. Counts in eras of 400 years, whose years begin in
-/// March so that the leap day is the last.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    const ERA_DAYS: u64 = 146_097;
-    // 1970-01-01 is day 719,468 of the era that began on 0000-03-01.
-    let days = days + 719_468;
-    let (era, day) = (days / ERA_DAYS, days % ERA_DAYS);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 /// Text from outside in one line that does nothing to a terminal, of at most so many characters.

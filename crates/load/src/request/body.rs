@@ -1,9 +1,12 @@
 //! Where bodies come from: the command line, a file, or standard input. All of them are read before the run, up to a bound.
 
-use std::{io::Read, path::Path};
+use std::{io::Read, path::Path, sync::Arc};
 
 /// Longest body of a request, and longest file of requests.
 pub const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Most bodies of one file.
+const LINES_MAX: usize = 1_000_000;
 
 /// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +34,12 @@ pub enum BodyError {
         /// How many bytes are text.
         at: usize,
     },
+    /// A file of bodies without one.
+    #[error("there is no line in it; each line is the body of a request")]
+    NoLine,
+    /// A file of more bodies than are kept.
+    #[error("there are more than {LINES_MAX} lines, the most that are kept")]
+    TooManyLines,
     /// A form field that cannot be read.
     #[error("form field `{text}`: {what}")]
     Form {
@@ -73,14 +82,65 @@ pub fn text_from_file(path: &Path) -> Result<String, BodyError> {
     })
 }
 
-/// The lines of a file, each a body of its own. Empty lines are none.
-pub fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let line = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
-    bytes
-        .split(|&byte| byte == b'\n')
-        .map(line)
-        .filter(|line| !line.is_empty())
-        .collect()
+/// Lines of a file, each a body of its own: at least one.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// All of them, one after the other.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+/// Bodies of which each request takes one.
+#[derive(Clone, Debug)]
+pub struct Bodies {
+    /// All there are.
+    pub lines: Arc<Lines>,
+    /// Whether any is taken; otherwise they are taken in turn.
+    pub random: bool,
+}
+
+impl Lines {
+    /// Reads the lines of a file. Empty ones are none.
+    pub fn parse(bytes: &[u8]) -> Result<Self, BodyError> {
+        let mut lines = Self {
+            bytes: Vec::with_capacity(bytes.len()),
+            ends: Vec::new(),
+        };
+        for line in bytes.split(|&byte| byte == b'\n') {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() {
+                continue;
+            }
+            if lines.ends.len() == LINES_MAX {
+                return Err(BodyError::TooManyLines);
+            }
+            lines.bytes.extend_from_slice(line);
+            lines.ends.push(lines.bytes.len());
+        }
+        if lines.ends.is_empty() {
+            Err(BodyError::NoLine)
+        } else {
+            Ok(lines)
+        }
+    }
+
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of the longest.
+    pub fn longest(&self) -> usize {
+        (0..self.len()).map(|at| self.get(at).len()).max().unwrap_or(0)
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, at: usize) -> &[u8] {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start..self.ends[at]]
+    }
 }
 
 #[cfg(test)]
@@ -106,9 +166,14 @@ mod tests {
 
     #[test]
     fn each_line_is_a_body() {
-        assert_eq!(
-            lines(b"{\"a\":1}\r\n\nb\n"),
-            [b"{\"a\":1}".to_vec(), b"b".to_vec()]
-        );
+        let lines = Lines::parse(b"{\"a\":1}\r\n\nb\n").unwrap();
+        assert_eq!((lines.len(), lines.longest()), (2, 7));
+        assert_eq!((lines.get(0), lines.get(1)), (&b"{\"a\":1}"[..], &b"b"[..]));
+        let none = Lines::parse(b"\r\n\n").unwrap_err().to_string();
+        assert!(none.contains("there is no line in it"), "{none}");
+        let many = Lines::parse(&b"a\n".repeat(LINES_MAX + 1))
+            .unwrap_err()
+            .to_string();
+        assert!(many.contains("more than 1000000 lines"), "{many}");
     }
 }

@@ -94,8 +94,7 @@ pub fn read_har(text: &str, origin: Option<&Url>, defaults: &Parts) -> Result<Ha
             not_http += 1;
             continue;
         };
-        let same = |origin: &Url| (origin.tls, &origin.host, origin.port) == (url.tls, &url.host, url.port);
-        if !origin.is_none_or(same) {
+        if !origin.is_none_or(|origin| origin.shares_server(&url)) {
             elsewhere += 1;
             continue;
         }

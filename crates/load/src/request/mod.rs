@@ -1,12 +1,18 @@
 //! What is sent: requests as bytes, made before the run wherever they can be. A request that never changes is a [`Message`]; one with
 //! placeholders is a [`Template`]; one that depends on earlier answers is a step of a [`Scenario`]. Nothing here connects or waits.
 
+mod access_log;
 pub mod body;
 mod csv;
+mod flaw;
 mod har;
 pub mod multipart;
 mod parts;
+mod proxied;
+mod raw;
+mod redirect;
 mod scenario;
+mod sigv4;
 mod source;
 mod template;
 mod urls;
@@ -14,17 +20,22 @@ mod urls;
 use std::sync::Arc;
 
 pub use self::{
-    body::BodyError,
+    access_log::{AccessLog, AccessLogError, read_access_log},
+    body::{Bodies, BodyError, Lines},
     csv::{Csv, CsvError},
+    flaw::Flaw,
     har::{Har, HarError, read_har},
-    parts::{Message, Parts, RequestError},
+    parts::{Message, Parts, RequestError, Version},
+    raw::RawError,
     scenario::{Scenario, ScenarioError},
+    sigv4::{Signer, SignerError},
     template::{Grammar, Template, TemplateError, split_url},
     urls::{Origin, Target, Targets, TargetsError},
 };
 pub(crate) use self::{
-    scenario::{Turn, User},
-    source::{Random, Seat, Source},
+    redirect::{Follower, Led},
+    scenario::{Pass, Turn, User},
+    source::{Put, Random, Seat, Source},
 };
 
 /// What a lane carries.
@@ -36,6 +47,8 @@ pub enum Requests {
     Several(Arc<Several>),
     /// Steps that use what earlier answers said. Each connection is one user that goes through them.
     Scenario(Arc<Scenario>),
+    /// Any of these, each with a signature of its own.
+    Signed(Arc<(Self, Signer)>),
 }
 
 /// Several requests and how they follow each other.
@@ -57,6 +70,8 @@ pub enum Order {
     Random,
     /// Any, at random, as often as its weight says.
     Weighted,
+    /// One after the other, shared by all threads, as [`Plan::trace`](crate::plan::Plan::trace) says.
+    Replay,
 }
 
 impl Requests {
@@ -90,13 +105,29 @@ impl Requests {
         })
     }
 
+    /// How many different requests are told apart.
+    pub fn kinds(&self) -> usize {
+        match self {
+            Self::Same(_) | Self::Scenario(_) => 1,
+            Self::Several(several) => several.templates.len(),
+            Self::Signed(signed) => signed.0.kinds(),
+        }
+    }
+
     /// One of each kind, as it could be sent.
     pub(crate) fn samples(&self) -> Vec<Vec<u8>> {
         match self {
             Self::Same(message) => vec![message.bytes.to_vec()],
             Self::Several(several) => several.templates.iter().map(Template::sample).collect(),
             Self::Scenario(scenario) => scenario.samples(),
+            Self::Signed(signed) => signed.0.samples(),
         }
+    }
+
+    /// The same with signatures.
+    #[must_use]
+    pub fn signed(self, signer: Signer) -> Self {
+        Self::Signed(Arc::new((self, signer)))
     }
 
     /// Steps for every connection to go through.

@@ -12,6 +12,26 @@ pub struct Message {
     pub(crate) head_only: bool,
 }
 
+/// The version of HTTP/1 that a request says it is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// 1.1 (RFC 9112).
+    #[default]
+    Http11,
+    /// 1.0 (RFC 1945): a connection ends with its answer unless both sides say otherwise.
+    Http10,
+}
+
+impl Version {
+    /// The end of a request's first line.
+    pub(super) const fn line_end(self) -> &'static str {
+        match self {
+            Self::Http11 => " HTTP/1.1",
+            Self::Http10 => " HTTP/1.0",
+        }
+    }
+}
+
 /// A request in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
@@ -25,6 +45,8 @@ pub struct Parts {
     pub body: Vec<u8>,
     /// Whether the connection shall serve further requests.
     pub keep_alive: bool,
+    /// What the first line says.
+    pub version: Version,
 }
 
 /// Bytes of each chunk of a body that is sent in chunks.
@@ -76,12 +98,23 @@ pub enum RequestError {
 impl Parts {
     /// A request for a URL without a body.
     pub fn get(url: &Url) -> Self {
-        Self {
+        let mut parts = Self {
             method: "GET".into(),
             path_and_query: url.path_and_query.clone(),
             fields: vec![("host".into(), url.authority())],
             body: Vec::new(),
             keep_alive: true,
+            version: Version::Http11,
+        };
+        parts.asked_by(url);
+        parts
+    }
+
+    /// Proves who asks as a URL says, if it says so and nothing else does.
+    pub fn asked_by(&mut self, url: &Url) {
+        if let Some(user) = url.user.as_ref().filter(|_| !self.has_field("authorization")) {
+            let value = format!("Basic {}", STANDARD.encode(user));
+            self.fields.push(("authorization".into(), value));
         }
     }
 
@@ -204,7 +237,7 @@ impl Parts {
             }
             bytes.extend_from_slice(b"\r\n");
         };
-        line(&[&self.method, " ", &self.path_and_query, " HTTP/1.1"]);
+        line(&[&self.method, " ", &self.path_and_query, self.version.line_end()]);
         for (name, value) in &self.fields {
             check_token("header name", name)?;
             check_text(name, value)?;
@@ -213,8 +246,8 @@ impl Parts {
         if self.needs_length() {
             line(&["content-length: ", &self.body.len().to_string()]);
         }
-        if self.needs_close() {
-            line(&["connection: close"]);
+        if let Some(option) = self.connection() {
+            line(&["connection: ", option]);
         }
         line(&[]);
         bytes.extend_from_slice(&self.body);
@@ -234,8 +267,14 @@ impl Parts {
         (!self.body.is_empty() || may_have_body) && !framed
     }
 
-    pub(super) fn needs_close(&self) -> bool {
-        !self.keep_alive && !self.has_field("connection")
+    /// What a field `connection` must say: what the version does not mean by itself.
+    pub(super) fn connection(&self) -> Option<&'static str> {
+        match (self.version, self.keep_alive) {
+            _ if self.has_field("connection") => None,
+            (Version::Http11, false) => Some("close"),
+            (Version::Http10, true) => Some("keep-alive"),
+            (Version::Http11, true) | (Version::Http10, false) => None,
+        }
     }
 }
 
@@ -366,6 +405,25 @@ mod tests {
         assert_eq!(parts.fields[1].1, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
         let error = parts.basic_auth("aladdin").unwrap_err().to_string();
         assert!(error.contains("accepted is `user:password`"), "{error}");
+    }
+
+    #[test]
+    fn a_version_says_of_a_connection_what_it_does_not_mean_by_itself() {
+        for (version, keep_alive, line, field) in [
+            (Version::Http11, true, "HTTP/1.1", None),
+            (Version::Http11, false, "HTTP/1.1", Some("connection: close")),
+            (Version::Http10, true, "HTTP/1.0", Some("connection: keep-alive")),
+            (Version::Http10, false, "HTTP/1.0", None),
+        ] {
+            let mut parts = parts();
+            (parts.version, parts.keep_alive) = (version, keep_alive);
+            let text = text(&parts);
+            assert!(text.starts_with(&format!("GET /a?b=1 {line}\r\n")), "{text}");
+            let found = text.lines().find(|line| line.starts_with("connection"));
+            assert_eq!(found, field);
+            parts.set_field("Connection", "upgrade");
+            assert_eq!(parts.connection(), None);
+        }
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Gives a thread its next request.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use super::{Order, Requests, Scenario, Several, User, template::Draw};
+use super::{Order, Requests, Scenario, Several, Signer, User, template::Draw};
 
 /// Most bytes of repeated copies of one request: a write of more gains nothing.
 const REPEATED_BYTES_MAX: usize = 1024 * 1024;
@@ -11,6 +14,19 @@ const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Source {
     kind: Kind,
+    signing: Option<Signing>,
+    /// Which of several requests was put out last.
+    which: u32,
+}
+
+/// How requests are signed.
+#[derive(Debug)]
+struct Signing {
+    signer: Signer,
+    /// The second for which the request that is always the same was signed, since 1970.
+    second: u64,
+    /// A request without its signature; the one that is always the same, if there is one.
+    plain: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -24,6 +40,8 @@ enum Kind {
     Several {
         several: Arc<Several>,
         next: usize,
+        /// How far the one after it is.
+        step: usize,
         draws: Draws,
     },
     Scenario {
@@ -81,6 +99,20 @@ impl Source {
     /// For writes of at most `depth` requests.
     pub(crate) fn new(requests: &Requests, depth: usize, seed: u64, seat: Seat) -> Self {
         let kind = match requests {
+            Requests::Signed(signed) => {
+                let (requests, signer) = &**signed;
+                let mut source = Self::new(requests, depth, seed, seat);
+                let plain = match &source.kind {
+                    Kind::Same { repeated, each, .. } => repeated[..*each].to_vec(),
+                    Kind::Several { .. } | Kind::Scenario { .. } => Vec::new(),
+                };
+                source.signing = Some(Signing {
+                    signer: signer.clone(),
+                    second: 0,
+                    plain,
+                });
+                return source;
+            }
             Requests::Same(message) => {
                 let each = message.bytes.len();
                 Kind::Same {
@@ -94,6 +126,11 @@ impl Source {
             Requests::Several(several) => Kind::Several {
                 // Threads begin at different places, or they would be in step.
                 next: seat.thread % several.templates.len(),
+                step: if several.order == Order::Replay {
+                    seat.threads
+                } else {
+                    1
+                },
                 several: several.clone(),
                 draws: Draws::new(seed, seat),
             },
@@ -102,7 +139,16 @@ impl Source {
                 draws: Draws::new(seed, seat),
             },
         };
-        Self { kind }
+        Self {
+            kind,
+            signing: None,
+            which: 0,
+        }
+    }
+
+    /// Which of the lane's requests [`Source::next`] has put out last; 0 where they are not told apart.
+    pub(crate) fn which(&self) -> u32 {
+        self.which
     }
 
     /// Whether connections are users, whose requests depend on answers.
@@ -122,7 +168,10 @@ impl Source {
     }
 
     /// The bytes of the next `count` requests when all are the same, and not too many to be kept at hand.
-    pub(crate) fn same(&self, count: usize) -> Option<(&[u8], Put)> {
+    pub(crate) fn same(&mut self, count: usize) -> Option<(&[u8], Put)> {
+        if self.signing.is_some() {
+            self.sign_same(now_s());
+        }
         match &self.kind {
             Kind::Same {
                 repeated,
@@ -141,8 +190,40 @@ impl Source {
         }
     }
 
+    /// Signs the request that is always the same, once in each second.
+    fn sign_same(&mut self, now_s: u64) {
+        if let (Kind::Same { repeated, each, .. }, Some(signing)) = (&mut self.kind, &mut self.signing)
+            && signing.second != now_s
+        {
+            signing.second = now_s;
+            let mut signed = Vec::new();
+            signing.signer.sign(&signing.plain, now_s, &mut signed);
+            let copies = repeated.len() / (*each).max(1);
+            *each = signed.len();
+            *repeated = signed.repeat(copies);
+        }
+    }
+
     /// Appends the next request, which is that of the connection's user if it has one.
     pub(crate) fn next(&mut self, user: Option<&mut User>, out: &mut Vec<u8>) -> Put {
+        let Some(mut signing) = self.signing.take() else {
+            return self.next_plain(user, out);
+        };
+        let put = if matches!(self.kind, Kind::Same { .. }) {
+            self.signing = Some(signing);
+            self.sign_same(now_s());
+            return self.next_plain(user, out);
+        } else {
+            signing.plain.clear();
+            let put = self.next_plain(user, &mut signing.plain);
+            signing.signer.sign(&signing.plain, now_s(), out);
+            put
+        };
+        self.signing = Some(signing);
+        put
+    }
+
+    fn next_plain(&mut self, user: Option<&mut User>, out: &mut Vec<u8>) -> Put {
         match &mut self.kind {
             Kind::Same {
                 repeated,
@@ -154,10 +235,15 @@ impl Source {
                     head_only: *head_only,
                 }
             }
-            Kind::Several { several, next, draws } => {
+            Kind::Several {
+                several,
+                next,
+                step,
+                draws,
+            } => {
                 let count = several.templates.len();
                 let at = match several.order {
-                    Order::InTurn => std::mem::replace(next, (*next + 1) % count),
+                    Order::InTurn | Order::Replay => std::mem::replace(next, (*next + *step) % count),
                     Order::Random => draws.random.below(count),
                     Order::Weighted => {
                         let sum = several.weights[count - 1];
@@ -165,6 +251,7 @@ impl Source {
                         several.weights.partition_point(|end| *end <= drawn)
                     }
                 };
+                self.which = at as u32;
                 let mut draw = Draw {
                     number: draws.take_number(),
                     seed: draws.seed,
@@ -182,6 +269,12 @@ impl Source {
             }
         }
     }
+}
+
+/// Seconds since 1970.
+fn now_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 /// The finishing step of `SplitMix64`: a one-to-one mapping, so different numbers stay different.
@@ -284,6 +377,11 @@ mod tests {
             paths(&mut source(&several(Order::InTurn), 1, 2, 0, 1), 2),
             ["/b", "/c"]
         );
+        assert_eq!(paths(&mut source(&several(Order::Replay), 1, 2, 0, 1), 1), ["/b"]);
+        assert_eq!(
+            paths(&mut source(&several(Order::Replay), 0, 2, 0, 1), 2),
+            ["/a", "/c"]
+        );
         let random = paths(&mut source(&several(Order::Random), 0, 1, 0, 1), 3000);
         assert!(
             ["/a", "/b", "/c"]
@@ -303,7 +401,7 @@ mod tests {
     #[test]
     fn one_request_is_at_hand_as_often_as_a_write_can_carry_it() {
         let mut parts = parts("/");
-        let small = source(&Requests::one(&parts, &Grammar::none()).unwrap(), 0, 1, 0, 1);
+        let mut small = source(&Requests::one(&parts, &Grammar::none()).unwrap(), 0, 1, 0, 1);
         let one = small.same(1).unwrap().0.len();
         assert_eq!(small.same(4).unwrap().0.len(), 4 * one);
         parts.body = vec![b'x'; REPEATED_BYTES_MAX];
@@ -315,6 +413,49 @@ mod tests {
         let mut out = Vec::new();
         large.next(None, &mut out);
         assert_eq!(out, large.same(1).unwrap().0);
+    }
+
+    #[test]
+    fn what_is_always_the_same_is_signed_once_a_second() {
+        let signer = Signer::new("aws:r:s", "key:secret").unwrap();
+        let same = Requests::one(&parts("/"), &Grammar::none())
+            .unwrap()
+            .signed(signer.clone());
+        let mut same = source(&same, 0, 1, 0, 1);
+        let mut at = |second| {
+            same.sign_same(second);
+            match &same.kind {
+                Kind::Same { repeated, each, .. } => {
+                    assert_eq!(repeated.len(), 4 * each);
+                    (
+                        String::from_utf8(repeated[..*each].to_vec()).unwrap(),
+                        repeated.as_ptr(),
+                    )
+                }
+                _ => panic!("it is always the same"),
+            }
+        };
+        let (first, later) = (at(1_440_938_160), at(1_440_938_161));
+        assert!(first.0.contains("x-amz-date: 20150830T123600Z"), "{}", first.0);
+        assert!(later.0.contains("x-amz-date: 20150830T123601Z") && later.0 != first.0);
+        assert_eq!(later.0.matches("authorization").count(), 1);
+        assert_eq!(at(1_440_938_161), later, "nothing is done within a second");
+        let other = Requests::one(&parts("/{{counter}}"), &Grammar::braces())
+            .unwrap()
+            .signed(signer);
+        let mut other = source(&other, 0, 1, 0, 1);
+        let mut out = Vec::new();
+        other.next(None, &mut out);
+        other.next(None, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            (
+                text.matches("x-amz-date: ").count(),
+                text.matches("GET /2 ").count()
+            ),
+            (2, 1),
+            "{text}"
+        );
     }
 
     #[test]

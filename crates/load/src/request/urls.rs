@@ -11,6 +11,8 @@
 //!
 //! {"method": "GET", "url": "http://localhost:8080/four", "header": {"X-Id": ["7"]}, "body": "aGVsbG8="}
 //! ```
+//!
+//! A number of milliseconds and a tab before a request say when it is due, for whoever wants to send it then.
 
 use std::{collections::HashMap, path::Path};
 
@@ -18,15 +20,17 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 use super::{
-    Grammar, Order, Requests, Template, TemplateError,
+    Flaw, Grammar, Order, Requests, Template, TemplateError,
     body::BodyError,
     parts::{Parts, RequestError, is_token},
     template::split_url,
 };
-use crate::target::{Url, UrlError};
+use crate::{engine::URLS_MAX, plan::Trace, target::Url};
 
 /// Most requests of a list.
 pub(super) const TARGETS_MAX: usize = 200_000;
+/// Latest moment, in milliseconds: ten years.
+const OFFSET_MS_MAX: f64 = 3.2e11;
 /// Largest weight.
 pub(super) const WEIGHT_MAX: u32 = 1_000_000;
 
@@ -39,6 +43,8 @@ pub struct Target {
     pub parts: Parts,
     /// How often it is sent, relative to the others, in [`Order::Weighted`].
     pub weight: u32,
+    /// When it was sent, or is to be, in nanoseconds since some moment that all of a list have in common.
+    pub due_ns: Option<u64>,
     /// Where it stands in its file: a line, or an entry.
     pub place: String,
 }
@@ -54,6 +60,8 @@ pub struct Origin {
     pub url: Url,
     /// What is sent.
     pub requests: Requests,
+    /// What its requests are called, in their order.
+    pub names: Vec<String>,
 }
 
 /// Why a text is no list of requests.
@@ -74,6 +82,24 @@ pub enum TargetsError {
         place: String,
         /// The path.
         path: String,
+    },
+    /// A request that nothing says the time of.
+    #[error(
+        "{place}: nothing says when this is due; accepted are lines such as `1500<TAB>http://localhost:8080/`, in milliseconds"
+    )]
+    NoTime {
+        /// Where it stands.
+        place: String,
+    },
+    /// Requests of one trace to several servers.
+    #[error("{place}: it goes to {second}, others to {first}; what is replayed goes to one server")]
+    Several {
+        /// Where it stands.
+        place: String,
+        /// Where the first goes.
+        first: String,
+        /// Where this one does.
+        second: String,
     },
     /// A weight that is none.
     #[error("{place}: `{text}` is not a weight; accepted are 1 to {WEIGHT_MAX}")]
@@ -103,32 +129,14 @@ pub enum TargetsError {
         /// What is wrong.
         what: String,
     },
-    /// A URL that is none.
+    /// One of its requests is wrong.
     #[error("{place}")]
-    Url {
+    At {
         /// Where it stands.
         place: String,
         /// What is wrong.
         #[source]
-        source: UrlError,
-    },
-    /// A part that no request can have.
-    #[error("{place}")]
-    Request {
-        /// Where it stands.
-        place: String,
-        /// What is wrong.
-        #[source]
-        source: TemplateError,
-    },
-    /// A body that cannot be read.
-    #[error("{place}")]
-    Body {
-        /// Where it stands.
-        place: String,
-        /// Why.
-        #[source]
-        source: BodyError,
+        source: Flaw,
     },
 }
 
@@ -147,10 +155,12 @@ impl Target {
             parts.fields.insert(0, ("host".into(), url.authority()));
         }
         parts.path_and_query.clone_from(&url.path_and_query);
+        parts.asked_by(&url);
         Self {
             url,
             parts,
             weight: 1,
+            due_ns: None,
             place,
         }
     }
@@ -182,8 +192,10 @@ impl Targets {
                     place: place.clone(),
                     text: line.into(),
                 })?;
-                target.parts.body =
-                    read(Path::new(path)).map_err(|source| TargetsError::Body { place, source })?;
+                target.parts.body = read(Path::new(path)).map_err(|source| TargetsError::At {
+                    place,
+                    source: source.into(),
+                })?;
                 continue;
             }
             if is_field(line) {
@@ -201,12 +213,14 @@ impl Targets {
             if targets.len() == TARGETS_MAX {
                 return Err(TargetsError::TooMany);
             }
+            let (due_ns, line) = offset(line);
             goes_on = !line.starts_with('{');
-            targets.push(if goes_on {
+            let target = if goes_on {
                 request_line(line, base, defaults, place)?
             } else {
                 json_target(line, base, defaults, &place)?
-            });
+            };
+            targets.push(Target { due_ns, ..target });
         }
         Self::new(targets)
     }
@@ -230,6 +244,27 @@ impl Targets {
         self.0.iter().any(|target| target.weight != 1)
     }
 
+    /// Puts them into the order of their times. What it returns says when each is due, as fast as `speed` times as they were.
+    pub fn replay(&mut self, speed: f64) -> Result<Trace, TargetsError> {
+        let first = &self.0[0].url;
+        for target in &self.0 {
+            if target.due_ns.is_none() {
+                let place = target.place.clone();
+                return Err(TargetsError::NoTime { place });
+            }
+            if !first.shares_server(&target.url) {
+                return Err(TargetsError::Several {
+                    place: target.place.clone(),
+                    first: first.authority(),
+                    second: target.url.authority(),
+                });
+            }
+        }
+        self.0.sort_by_key(|target| target.due_ns);
+        let times: Vec<u64> = self.0.iter().filter_map(|target| target.due_ns).collect();
+        Ok(Trace::new(&times, speed))
+    }
+
     /// What is sent to each server, in the order in which servers first occur. Connections take the servers in turn, so each server gets
     /// as many connections as any other; the order of requests holds within a server.
     pub fn origins(&self, order: Order, grammar: &Grammar<'_>) -> Result<Vec<Origin>, TargetsError> {
@@ -244,9 +279,9 @@ impl Targets {
             groups[at].push(target);
         }
         let origin = |group: Vec<&Target>| {
-            let failed = |target: &Target, source| TargetsError::Request {
+            let failed = |target: &Target, source| TargetsError::At {
                 place: target.place.clone(),
-                source,
+                source: TemplateError::into(source),
             };
             let requests = match group[..] {
                 [only] => Requests::one(&only.parts, grammar).map_err(|error| failed(only, error))?,
@@ -262,6 +297,11 @@ impl Targets {
             Ok(Origin {
                 url: group[0].url.clone(),
                 requests,
+                names: group
+                    .iter()
+                    .take(URLS_MAX)
+                    .map(|target| format!("{} {}", target.parts.method, target.url))
+                    .collect(),
             })
         };
         groups.into_iter().map(origin).collect()
@@ -269,7 +309,7 @@ impl Targets {
 }
 
 pub(super) fn in_request(place: String, error: RequestError) -> TargetsError {
-    TargetsError::Request {
+    TargetsError::At {
         place,
         source: error.into(),
     }
@@ -280,6 +320,17 @@ fn is_field(line: &str) -> bool {
     line.split_once(':').is_some_and(|(name, value)| {
         is_token(name.trim_end()) && (value.is_empty() || value.starts_with([' ', '\t']))
     })
+}
+
+/// The time before a request, if there is one.
+fn offset(line: &str) -> (Option<u64>, &str) {
+    let split = || {
+        let (number, rest) = line.split_once('\t')?;
+        let ms: f64 = number.parse().ok()?;
+        let is_time = number.starts_with(|sign: char| sign.is_ascii_digit()) && ms <= OFFSET_MS_MAX;
+        is_time.then(|| (Some((ms * 1e6).round() as u64), rest.trim_start()))
+    };
+    split().unwrap_or((None, line))
 }
 
 /// `[METHOD] URL [weight=N]`.
@@ -318,9 +369,9 @@ fn request_line(
 
 fn url_on(text: &str, base: Option<&Url>, place: &str) -> Result<Url, TargetsError> {
     if !text.starts_with('/') {
-        return split_url(text).map_err(|source| TargetsError::Url {
+        return split_url(text).map_err(|source| TargetsError::At {
             place: place.to_owned(),
-            source,
+            source: source.into(),
         });
     }
     match base {
@@ -426,6 +477,52 @@ mod tests {
     }
 
     #[test]
+    fn vegetas_targets_mean_what_they_mean_there() {
+        let text = "GET http://ann:secret@localhost:8080/a\nX-Account-ID: 8675309\n\nDELETE http://localhost:8080/b\nConfirm:yes\n\n\
+            POST http://localhost:8080/c\n@/there\n";
+        // Vegeta takes a header without a space too; here a URL could look like that.
+        let text = text.replace("Confirm:yes", "Confirm: yes");
+        let http = parse(&text).unwrap();
+        let json = parse(concat!(
+            r#"{"method":"GET","url":"http://ann:secret@localhost:8080/a","header":{"X-Account-ID":["8675309"]}}"#, "\n",
+            r#"{"method":"DELETE","url":"http://localhost:8080/b","header":{"Confirm":["yes"]}}"#, "\n",
+            r#"{"method":"POST","url":"http://localhost:8080/c","body":"ZnJvbSB0aGUgZmlsZQ=="}"#, "\n",
+        ))
+        .unwrap();
+        let messages = |targets: &Targets| {
+            let message =
+                |target: &Target| String::from_utf8(target.parts.message().unwrap().bytes.into()).unwrap();
+            targets.all().iter().map(message).collect::<Vec<_>>()
+        };
+        assert_eq!(messages(&http), messages(&json));
+        let first = "GET /a HTTP/1.1\r\nhost: localhost:8080\r\nauthorization: Basic YW5uOnNlY3JldA==\r\nX-Account-ID: 8675309\r\n\r\n";
+        assert_eq!(messages(&http)[0], first);
+    }
+
+    #[test]
+    fn a_trace_is_in_the_order_of_its_times() {
+        let mut targets = parse("2000\t/b\n500.5\tPOST /a\nX: 1\n3000\t/c weight=2\n2000\t/d\n").unwrap();
+        let trace = targets.replay(2.0).unwrap();
+        let paths: Vec<_> = targets
+            .all()
+            .iter()
+            .map(|target| target.parts.path_and_query.as_str())
+            .collect();
+        assert_eq!(paths, ["/a", "/b", "/d", "/c"]);
+        assert_eq!(trace.due_ns(), [0, 749_750_000, 749_750_000, 1_249_750_000]);
+        for (text, says) in [
+            ("1\t/a\n/b", "line 2: nothing says when this is due"),
+            (
+                "1\t/a\n2\thttp://other/",
+                "line 2: it goes to other, others to localhost:8080",
+            ),
+        ] {
+            let error = parse(text).unwrap().replay(1.0).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
     fn lines_name_urls_methods_weights_headers_and_bodies() {
         let targets = parse(
             "\u{feff}# list\nhttp://localhost:8080/one\r\n/two weight=3\n\nPOST http://other/three\nX-Id: 7\nHost: elsewhere\n@/there\n\n\
@@ -440,6 +537,7 @@ mod tests {
                     url,
                     parts,
                     weight,
+                    due_ns: _,
                     place,
                 } = target;
                 let fields: Vec<_> = parts

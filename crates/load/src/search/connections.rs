@@ -1,11 +1,11 @@
 //! The best number of connections under a closed load: the smallest that brings as good as all of the throughput there is. More of
 //! them only make each other wait.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::Session,
+    engine::{Session, Stretch},
     plan::{Load, Pace},
     request::Random,
 };
@@ -41,7 +41,7 @@ pub struct Best {
     /// Why it was chosen.
     pub reason: String,
     /// Where a server that works on requests in parallel without any cost would level off: its highest throughput times the
-    /// latency of a single connection.
+    /// lowest median latency of all that was tried.
     pub knee: f64,
 }
 
@@ -54,23 +54,36 @@ const FAILED_MAX: f64 = 0.001;
 /// Rounds in which the best few are measured again.
 const ROUNDS: usize = 2;
 
-/// Sweeps the number of connections. `watch` sees each point as it is measured.
-pub fn best_connections(session: &mut Session, sweep: Sweep, watch: &mut dyn FnMut(&Point)) -> Best {
+/// Sweeps the number of connections. `watch` sees each point as it is measured, and all that was measured there.
+pub fn best_connections(
+    session: &mut Session,
+    sweep: Sweep,
+    watch: &mut dyn FnMut(&Point, &Stretch),
+) -> Best {
     let mut curve = Curve::default();
+    let mut random = Random::new(session.plan().seed);
+    let stopper = session.stopper();
+    // Nothing once it was stopped: what is measured then has not had its time, and is taken only where there is nothing else.
     let mut measure = |connections: usize, curve: &mut Curve| {
         let load = Load {
             connections,
             pace: Pace::Closed,
         };
-        let point = Point::of(&try_load(session, load, sweep.settle, sweep.measure));
-        watch(&point);
+        let stretch = try_load(session, load, sweep.settle, sweep.measure);
+        let point = Point::of(&stretch);
+        if stopper.load(Ordering::Relaxed) && !curve.points.is_empty() {
+            return None;
+        }
+        watch(&point, &stretch);
         curve.add(connections, point);
-        curve.mean(connections)
+        Some(curve.mean(connections))
     };
     let (mut connections, mut falling) = (1, 0);
     let mut errors_at = None;
     while connections <= sweep.connections_max && falling < 2 {
-        let point = measure(connections, &mut curve);
+        let Some(point) = measure(connections, &mut curve) else {
+            return curve.choose(errors_at);
+        };
         if point.failed > FAILED_MAX {
             errors_at = Some(connections);
             break;
@@ -88,24 +101,21 @@ pub fn best_connections(session: &mut Session, sweep: Sweep, watch: &mut dyn FnM
         let Some(next) = curve.gap_beside(best) else {
             break;
         };
-        let point = measure(next, &mut curve);
+        let Some(point) = measure(next, &mut curve) else {
+            return curve.choose(errors_at);
+        };
         if point.failed > FAILED_MAX {
             errors_at.get_or_insert(next);
             break;
         }
     }
-    let mut random = Random::new(session.plan().seed);
     for _ in 0..ROUNDS {
         let mut again = curve.best_few();
         while !again.is_empty() {
             let connections = again.swap_remove(random.below(again.len()));
-            let load = Load {
-                connections,
-                pace: Pace::Closed,
-            };
-            let point = Point::of(&try_load(session, load, sweep.settle, sweep.measure));
-            watch(&point);
-            curve.add(connections, point);
+            if measure(connections, &mut curve).is_none() {
+                return curve.choose(errors_at);
+            }
         }
     }
     curve.choose(errors_at)

@@ -4,12 +4,14 @@ mod connections;
 mod precision;
 mod rate;
 mod versus;
+mod warm_up;
 
 pub use self::{
     connections::{Best, Sweep, best_connections},
     precision::{Precision, Repeated, until_precise},
     rate::{Promise, RateSearch, Sustained, highest_rate},
     versus::{Comparison, Versus, compare},
+    warm_up::{WarmUp, WarmedUp, warm_up},
 };
 
 use std::time::Duration;
@@ -36,13 +38,13 @@ impl Point {
     /// What a measurement says about its load.
     pub fn of(stretch: &Stretch) -> Self {
         let total = &stretch.total;
-        let failures = total.failures.total();
+        let asked = total.answers + total.failures.without_answer();
         Self {
             load: stretch.load,
             per_second: stretch.per_second(),
             p50_ns: total.latency.value_at_quantile(0.5),
             p99_ns: total.latency.value_at_quantile(0.99),
-            failed: failures as f64 / (total.answers + failures).max(1) as f64,
+            failed: total.failures.total() as f64 / asked.max(1) as f64,
         }
     }
 }

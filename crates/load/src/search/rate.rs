@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::Session,
+    engine::{Session, Stretch},
     plan::{Arrivals, Load, Pace},
 };
 
@@ -55,12 +55,12 @@ const TRIES_MAX: usize = 40;
 /// Longest single measurement.
 const MEASURE_MAX: Duration = Duration::from_secs(60);
 
-/// Searches the highest rate. `watch` sees each one as it is measured.
+/// Searches the highest rate. `watch` sees each one as it is measured, and all that was measured.
 pub fn highest_rate(
     session: &mut Session,
     search: RateSearch,
     promise: &Promise,
-    watch: &mut dyn FnMut(&Point, Option<&str>),
+    watch: &mut dyn FnMut(&Point, Option<&str>, &Stretch),
 ) -> Sustained {
     let stopper = session.stopper();
     let mut tried = Vec::new();
@@ -78,7 +78,7 @@ pub fn highest_rate(
         session.measure(Load::PAUSED, drained(search.settle), &mut |_| {});
         let point = Point::of(&stretch);
         let broken = promise.broken(&stretch.total.latency, &point, per_second);
-        watch(&point, broken.as_deref());
+        watch(&point, broken.as_deref(), &stretch);
         let kept = broken.is_none();
         tried.push((point, broken));
         kept
@@ -148,14 +148,14 @@ impl Promise {
         point: &Point,
         per_second: f64,
     ) -> Option<String> {
-        if point.failed > self.failed_max {
-            return Some(format!("{:.3} % of the requests failed", point.failed * 100.0));
-        }
         if point.per_second < ACHIEVED * per_second {
             return Some(format!(
                 "only {:.0} of {per_second:.0} requests/s were carried",
                 point.per_second
             ));
+        }
+        if point.failed > self.failed_max {
+            return Some(format!("{:.3} % of the requests failed", point.failed * 100.0));
         }
         self.latencies.iter().find_map(|&(quantile, max_ns)| {
             let found = latency.value_at_quantile(quantile);

@@ -7,9 +7,11 @@
 
 mod batches;
 mod drift;
+pub(crate) mod encoded;
 mod interval;
 mod percentile;
 mod ratio;
+mod steady;
 mod student;
 mod warm_up;
 
@@ -19,6 +21,7 @@ pub use self::{
     interval::{Interval, coefficient_of_variation, mean, standard_deviation},
     percentile::{enough_samples, percentile_intervals, samples_needed},
     ratio::{Ratio, Side, interleave, ratio},
+    steady::is_steady,
     student::student_t,
     warm_up::{WarmUp, warm_up},
 };
@@ -42,14 +45,6 @@ pub fn rates(timeline: &Timeline) -> Vec<f64> {
     whole(timeline)
         .iter()
         .map(|slice| slice.answers as f64 / seconds)
-        .collect()
-}
-
-/// Median latency in nanoseconds of each whole slice that had answers.
-pub fn medians(timeline: &Timeline) -> Vec<f64> {
-    let answered = whole(timeline).iter().filter(|slice| !slice.latency.is_empty());
-    answered
-        .map(|slice| slice.latency.value_at_quantile(0.5) as f64)
         .collect()
 }
 
@@ -77,13 +72,6 @@ pub fn variation_from(timeline: &Timeline, cut: usize) -> Option<f64> {
 /// again while it runs, so it says yes only with ten batches that hardly depend on each other: a few that agree by chance do not end it.
 pub fn is_known(timeline: &Timeline, part: f64) -> bool {
     throughput(timeline).is_some_and(|means| means.is_firm() && means.interval.relative_half_width() <= part)
-}
-
-/// Whether a server that is being warmed up has become steady, in its rate and in its median latency. It takes forty whole slices (four
-/// seconds) to say so.
-pub fn is_warm(timeline: &Timeline) -> bool {
-    let steady = |values: &[f64]| warm_up(values).is_some_and(|found| found.is_steady());
-    steady(&rates(timeline)) && steady(&medians(timeline))
 }
 
 /// Little's law for a closed load: as many requests are under way as there is room for. Returns by how much of the room they fall short
@@ -126,7 +114,6 @@ pub(crate) mod tests {
         assert_eq!(rates(&timeline(&[100, 200], 5_000)), [1000.0, 2000.0]);
         assert_eq!(rates(&timeline(&[], 5_000)), [0.0; 0]);
         assert_eq!(rates(&Timeline::default()), [0.0; 0]);
-        assert_eq!(medians(&timeline(&[100, 0], 5_000)).len(), 1);
     }
 
     #[test]
@@ -161,21 +148,6 @@ pub(crate) mod tests {
         assert!(is_known(&run(200), 0.005));
         let climbing: Vec<_> = (0..30).map(|at| 9_000 + 10 * at).collect();
         assert!(!is_known(&timeline(&climbing, 5_000), 0.05));
-    }
-
-    #[test]
-    fn a_server_is_warm_when_it_has_stopped_changing() {
-        let run = |slices: u64| {
-            timeline(
-                &(0..slices)
-                    .map(|at| 1_000 + 9_000 * at.min(20) / 20)
-                    .collect::<Vec<_>>(),
-                5_000,
-            )
-        };
-        assert!(!is_warm(&run(30)) && is_warm(&run(80)));
-        let climbing: Vec<_> = (0..80).map(|at| 1_000 + 100 * at).collect();
-        assert!(!is_warm(&timeline(&climbing, 5_000)));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl WarmUp {
     }
 }
 
-/// Finds the warm-up of a series of equal steps in time, such as [`super::rates`] or [`super::medians`], by MSER-5: of all starts that
+/// Finds the warm-up of a series of equal steps in time, such as [`super::rates`], by MSER-5: of all starts that
 /// could be left out, the one after which the mean has the smallest error. `None` with fewer than forty values.
 ///
 /// Source: K. P. White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69 (1997); White, Cobb

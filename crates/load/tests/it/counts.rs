@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_load::{
-    Plan, Session,
+    Session,
     engine::{Stretch, Until},
     failure::Class,
     plan::{Arrivals, Lane, Load, Pace},
@@ -12,7 +12,7 @@ use forebay_load::{
 };
 
 use crate::rig::{
-    beside_others, closed, failures, lane, millis, parts, plan, requests, run, server, server_with,
+    beside_others, closed, failures, lane, millis, parts, plan, plan_of, requests, run, server, server_with,
 };
 
 /// Every request was written once, read once, answered once and counted once.
@@ -34,7 +34,7 @@ fn agree(measured: &Stretch, server: Server) -> Stats {
 }
 
 #[test]
-fn a_number_of_requests_is_sent_exactly() {
+pub(crate) fn a_number_of_requests_is_sent_exactly() {
     for (threads, connections, pipeline, number) in [
         (1, 1, 1, 1),
         (1, 3, 1, 1000),
@@ -57,7 +57,7 @@ fn a_number_of_requests_is_sent_exactly() {
 }
 
 #[test]
-fn a_run_of_some_time_counts_what_the_server_counts() {
+pub(crate) fn a_run_of_some_time_counts_what_the_server_counts() {
     for pipeline in [1, 2, 16] {
         let server = server_with(2);
         let mut plan = plan(server.address(), "/bytes/100");
@@ -71,7 +71,7 @@ fn a_run_of_some_time_counts_what_the_server_counts() {
 }
 
 #[test]
-fn warm_up_measurement_and_what_comes_after_are_all_there_is() {
+pub(crate) fn warm_up_measurement_and_what_comes_after_are_all_there_is() {
     let _floor = beside_others();
     let server = server();
     let mut plan = plan(server.address(), "/");
@@ -85,7 +85,8 @@ fn warm_up_measurement_and_what_comes_after_are_all_there_is() {
     let first = session.measure(closed(8), going(60), &mut |_| {});
     let second = session.measure(closed(4), requests(500), &mut |_| {});
     let third = session.measure(closed(8), millis(60), &mut |_| {});
-    let mut all = session.finish();
+    let mut all = session.between().clone();
+    all.absorb(&session.finish());
     for part in [&warm_up, &first, &second, &third] {
         assert!(part.total.answers > 0);
         all.absorb(part);
@@ -94,11 +95,11 @@ fn warm_up_measurement_and_what_comes_after_are_all_there_is() {
 }
 
 #[test]
-fn connections_without_keep_alive_carry_one_request_each() {
+pub(crate) fn connections_without_keep_alive_carry_one_request_each() {
     let server = server_with(2);
     let mut parts = parts("/");
     parts.keep_alive = false;
-    let mut plan = Plan::new(vec![lane(server.address(), &parts)]);
+    let mut plan = plan_of(vec![lane(server.address(), &parts)]);
     (plan.threads, plan.keep_alive) = (2, false);
     let measured = run(plan, closed(7), requests(800));
     let stats = agree(&measured, server);
@@ -108,7 +109,7 @@ fn connections_without_keep_alive_carry_one_request_each() {
 }
 
 #[test]
-fn connections_are_made_anew_after_as_many_requests_as_asked_for() {
+pub(crate) fn connections_are_made_anew_after_as_many_requests_as_asked_for() {
     for (pipeline, each) in [(1, 10), (4, 10), (16, 1)] {
         let server = server();
         let mut plan = plan(server.address(), "/");
@@ -126,7 +127,7 @@ fn connections_are_made_anew_after_as_many_requests_as_asked_for() {
 }
 
 #[test]
-fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
+pub(crate) fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
     let server = server();
     let measured = run(plan(server.address(), "/close"), closed(3), requests(300));
     let stats = agree(&measured, server);
@@ -135,12 +136,12 @@ fn a_server_that_announces_its_close_costs_a_connection_and_nothing_else() {
 }
 
 #[test]
-fn several_requests_are_sent_in_turn() {
+pub(crate) fn several_requests_are_sent_in_turn() {
     let server = server();
     let paths = ["/bytes/1", "/chunked/20000", "/status/204"];
     let messages = paths.map(|path| (parts(path).message().unwrap().into(), 1));
     let requests_in_turn = Requests::several(messages.into(), Order::InTurn).unwrap();
-    let mut plan = Plan::new(vec![Lane::new(server.address().clone(), requests_in_turn)]);
+    let mut plan = plan_of(vec![Lane::new(server.address().clone(), requests_in_turn)]);
     plan.pipeline = 5;
     let measured = run(plan, closed(4), requests(900));
     let stats = agree(&measured, server);
@@ -151,10 +152,10 @@ fn several_requests_are_sent_in_turn() {
 }
 
 #[test]
-fn connections_take_lanes_in_turn() {
+pub(crate) fn connections_take_lanes_in_turn() {
     let server = server();
     let lanes = ["/bytes/1", "/bytes/2"].map(|path| lane(server.address(), &parts(path)));
-    let mut plan = Plan::new(lanes.into());
+    let mut plan = plan_of(lanes.into());
     plan.threads = 2;
     let measured = run(plan, closed(4), millis(60));
     let stats = agree(&measured, server);
@@ -162,12 +163,12 @@ fn connections_take_lanes_in_turn() {
 }
 
 #[test]
-fn an_answer_to_head_has_no_body_to_wait_for() {
+pub(crate) fn an_answer_to_head_has_no_body_to_wait_for() {
     let server = server();
     let mut parts = parts("/bytes/100000");
     parts.method = "HEAD".into();
     let measured = run(
-        Plan::new(vec![lane(server.address(), &parts)]),
+        plan_of(vec![lane(server.address(), &parts)]),
         closed(2),
         requests(200),
     );
@@ -176,12 +177,12 @@ fn an_answer_to_head_has_no_body_to_wait_for() {
 }
 
 #[test]
-fn long_requests_and_long_answers_arrive_whole() {
+pub(crate) fn long_requests_and_long_answers_arrive_whole() {
     let server = server();
     let mut parts = parts("/echo");
     parts.method = "POST".into();
     parts.body = vec![b'x'; 1_000_000];
-    let mut plan = Plan::new(vec![lane(server.address(), &parts)]);
+    let mut plan = plan_of(vec![lane(server.address(), &parts)]);
     plan.pipeline = 3;
     let measured = run(plan, closed(3), requests(30));
     agree(&measured, server);
@@ -189,7 +190,7 @@ fn long_requests_and_long_answers_arrive_whole() {
 }
 
 #[test]
-fn answers_of_another_status_are_answers_and_failures() {
+pub(crate) fn answers_of_another_status_are_answers_and_failures() {
     let server = server();
     let measured = run(plan(server.address(), "/status/503"), closed(2), requests(100));
     assert_eq!(failures(&measured), [(Class::Status, 100)]);
@@ -198,7 +199,7 @@ fn answers_of_another_status_are_answers_and_failures() {
 }
 
 #[test]
-fn an_open_load_counts_as_exactly_as_a_closed_one() {
+pub(crate) fn an_open_load_counts_as_exactly_as_a_closed_one() {
     let (uniform, poisson) = (Arrivals::Uniform, Arrivals::Poisson);
     // The last one is due long before it can be sent: what is due beyond the number asked for must not be waited for.
     for (per_second, arrivals) in [(20_000.0, uniform), (20_000.0, poisson), (1e6, uniform)] {
@@ -217,7 +218,7 @@ fn an_open_load_counts_as_exactly_as_a_closed_one() {
 }
 
 #[test]
-fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_connections_are_free() {
+pub(crate) fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_connections_are_free() {
     let server = server();
     // Far more connections than are needed for twenty requests that are due in the same millisecond.
     let load = Load {
@@ -232,7 +233,7 @@ fn an_open_load_of_a_fixed_number_ends_although_more_is_due_and_connections_are_
 }
 
 #[test]
-fn more_threads_than_connections_do_no_harm() {
+pub(crate) fn more_threads_than_connections_do_no_harm() {
     let server = server();
     let mut plan = plan(server.address(), "/");
     plan.threads = 5;
@@ -241,7 +242,7 @@ fn more_threads_than_connections_do_no_harm() {
 }
 
 #[test]
-fn stopping_ends_a_measurement_and_keeps_its_counts() {
+pub(crate) fn stopping_ends_a_measurement_and_keeps_its_counts() {
     let _floor = beside_others();
     let server = server();
     let mut session = Session::start(plan(server.address(), "/")).unwrap();
@@ -259,7 +260,7 @@ fn stopping_ends_a_measurement_and_keeps_its_counts() {
 }
 
 #[test]
-fn a_long_run_s_timeline_is_bounded_and_complete() {
+pub(crate) fn a_long_run_s_timeline_is_bounded_and_complete() {
     let _floor = beside_others();
     let server = server();
     let mut session = Session::start(plan(server.address(), "/")).unwrap();

@@ -16,7 +16,9 @@ use forebay_load::{
 
 use crate::{
     peer::{Peer, answering, request, reset_on_drop},
-    rig::{closed, example, failures, lane, millis, parts, plan, requests, run, server, server_with},
+    rig::{
+        closed, example, failures, lane, millis, parts, plan, plan_of, requests, run, server, server_with,
+    },
 };
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -50,7 +52,7 @@ fn nothing_is_lost(measured: &Stretch, number: u64) {
 }
 
 #[test]
-fn each_fault_has_its_class() {
+pub(crate) fn each_fault_has_its_class() {
     let server = server();
     for (path, class) in [
         ("/fault/reset", Class::Reset),
@@ -71,7 +73,7 @@ fn each_fault_has_its_class() {
 }
 
 #[test]
-fn what_is_odd_but_right_is_no_failure() {
+pub(crate) fn what_is_odd_but_right_is_no_failure() {
     let server = server();
     for path in [
         "/fault/interim",
@@ -86,7 +88,7 @@ fn what_is_odd_but_right_is_no_failure() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_is_a_failure_beside_the_answer() {
+pub(crate) fn an_answer_that_nobody_asked_for_is_a_failure_beside_the_answer() {
     let server = server();
     let measured = run(
         plan(server.address(), "/fault/unsolicited"),
@@ -98,7 +100,7 @@ fn an_answer_that_nobody_asked_for_is_a_failure_beside_the_answer() {
 }
 
 #[test]
-fn with_faults_now_and_then_every_request_has_its_end() {
+pub(crate) fn with_faults_now_and_then_every_request_has_its_end() {
     for pipeline in [1, 8] {
         for fault in [
             "reset",
@@ -125,7 +127,7 @@ fn with_faults_now_and_then_every_request_has_its_end() {
 }
 
 #[test]
-fn where_nobody_listens_every_attempt_counts_and_the_run_ends() {
+pub(crate) fn where_nobody_listens_every_attempt_counts_and_the_run_ends() {
     let address = Address::Tcp(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let measured = run(plan(&address, "/"), closed(3), requests(9));
     all_failed(&measured, Class::ConnectRefused, 9);
@@ -140,7 +142,7 @@ fn where_nobody_listens_every_attempt_counts_and_the_run_ends() {
 }
 
 #[test]
-fn attempts_to_connect_become_rarer() {
+pub(crate) fn attempts_to_connect_become_rarer() {
     let address = Address::Tcp(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let measured = run(plan(&address, "/"), closed(1), millis(400));
     // Pauses of 10, 20, 40, 80 and 160 ms: the seventh attempt would be after 630 ms.
@@ -154,22 +156,29 @@ fn attempts_to_connect_become_rarer() {
 }
 
 #[test]
-fn a_peer_that_only_accepts_is_not_flooded_with_connections() {
-    let peer = Peer::start(|stream| reset_on_drop(&stream));
-    let measured = run(plan(&peer.address(), "/"), closed(1), millis(400));
-    let most = 2 + (measured.seconds() * 100.0 + 1.0).log2() as u64;
-    assert!(
-        (2..=most).contains(&peer.accepted()),
-        "{} in {:.3} s",
-        peer.accepted(),
-        measured.seconds()
-    );
-    assert_eq!(measured.total.answers, 0);
-    assert!(measured.total.failures.total() >= peer.accepted() - 1);
+pub(crate) fn a_peer_that_only_accepts_is_not_flooded_with_connections() {
+    // Nor where its next request is due before the pause after a failure has ended.
+    let paced = Load {
+        connections: 1,
+        pace: Pace::PerConnection { per_second: 500.0 },
+    };
+    for load in [closed(1), paced] {
+        let peer = Peer::start(|stream| reset_on_drop(&stream));
+        let measured = run(plan(&peer.address(), "/"), load, millis(400));
+        let most = 2 + (measured.seconds() * 100.0 + 1.0).log2() as u64;
+        assert!(
+            (2..=most).contains(&peer.accepted()),
+            "{} in {:.3} s",
+            peer.accepted(),
+            measured.seconds()
+        );
+        assert_eq!(measured.total.answers, 0);
+        assert!(measured.total.failures.total() >= peer.accepted() - 1);
+    }
 }
 
 #[test]
-fn a_connection_that_cannot_be_made_in_time_has_its_class() {
+pub(crate) fn a_connection_that_cannot_be_made_in_time_has_its_class() {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&listener, &std::net::SocketAddrV4::new([127, 0, 0, 1].into(), 0)).unwrap();
@@ -191,7 +200,7 @@ fn a_connection_that_cannot_be_made_in_time_has_its_class() {
 }
 
 #[test]
-fn a_close_that_was_not_announced_costs_at_most_what_was_under_way() {
+pub(crate) fn a_close_that_was_not_announced_costs_at_most_what_was_under_way() {
     for half in [false, true] {
         let peer = Peer::start(move |mut stream| {
             if request(&mut stream) && stream.write_all(OK).is_ok() && half {
@@ -212,7 +221,7 @@ fn a_close_that_was_not_announced_costs_at_most_what_was_under_way() {
 }
 
 #[test]
-fn a_reset_in_the_middle_of_an_answer_is_a_reset() {
+pub(crate) fn a_reset_in_the_middle_of_an_answer_is_a_reset() {
     let peer = Peer::start(|mut stream| {
         request(&mut stream);
         let _ = stream.write_all(&OK[..OK.len() - 1]);
@@ -226,7 +235,7 @@ fn a_reset_in_the_middle_of_an_answer_is_a_reset() {
 }
 
 #[test]
-fn a_body_without_a_length_ends_with_its_connection() {
+pub(crate) fn a_body_without_a_length_ends_with_its_connection() {
     let peer = Peer::start(|mut stream| {
         request(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nto the end");
@@ -237,7 +246,7 @@ fn a_body_without_a_length_ends_with_its_connection() {
 }
 
 #[test]
-fn bytes_on_a_connection_that_waits_are_unsolicited() {
+pub(crate) fn bytes_on_a_connection_that_waits_are_unsolicited() {
     let peer = Peer::start(|mut stream| {
         request(&mut stream);
         let _ = stream.write_all(OK);
@@ -257,7 +266,7 @@ fn bytes_on_a_connection_that_waits_are_unsolicited() {
 }
 
 #[test]
-fn another_protocol_is_no_answer() {
+pub(crate) fn another_protocol_is_no_answer() {
     for greeting in [
         &b"SSH-2.0-OpenSSH_9.9\r\n"[..],
         b"220 mail ESMTP\r\n",
@@ -277,7 +286,7 @@ fn another_protocol_is_no_answer() {
 }
 
 #[test]
-fn interim_answers_may_come_in_pieces_but_not_for_ever() {
+pub(crate) fn interim_answers_may_come_in_pieces_but_not_for_ever() {
     let peer = Peer::start(|mut stream| {
         while request(&mut stream) {
             for part in [
@@ -305,7 +314,7 @@ fn interim_answers_may_come_in_pieces_but_not_for_ever() {
 }
 
 #[test]
-fn a_body_without_end_is_ended_by_the_time_out_however_fast_it_comes() {
+pub(crate) fn a_body_without_end_is_ended_by_the_time_out_however_fast_it_comes() {
     for head in [
         &b"HTTP/1.1 200 OK\r\n\r\n"[..],
         b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999\r\n\r\n",
@@ -322,7 +331,7 @@ fn a_body_without_end_is_ended_by_the_time_out_however_fast_it_comes() {
 }
 
 #[test]
-fn a_peer_that_never_reads_is_ended_by_the_time_out() {
+pub(crate) fn a_peer_that_never_reads_is_ended_by_the_time_out() {
     let peer =
         Peer::start(
             |stream| while stream.take_error().is_ok_and(|error| error.is_none()) && !stopped(&stream) {},
@@ -332,6 +341,48 @@ fn a_peer_that_never_reads_is_ended_by_the_time_out() {
     let mut plan = impatient(&peer.address(), "/");
     plan.lanes = vec![lane(&peer.address(), &parts)];
     all_failed(&run(plan, closed(1), requests(2)), Class::Timeout, 2);
+}
+
+#[test]
+fn a_first_byte_that_does_not_come_in_time_has_its_class() {
+    let server = server();
+    for path in ["/fault/never", "/delay/60000"] {
+        let mut plan = plan(server.address(), path);
+        plan.first_byte_timeout = Some(TIMEOUT);
+        plan.idle_timeout = Some(TIMEOUT / 2);
+        let measured = run(plan, closed(2), requests(4));
+        all_failed(&measured, Class::FirstByteTimeout, 4);
+        assert_eq!(measured.total.latency.len(), 4);
+        assert!(measured.total.latency.min() >= TIMEOUT.as_nanos() as u64 * 999 / 1000);
+    }
+}
+
+#[test]
+fn silence_in_the_middle_of_an_answer_has_its_class() {
+    for begun in [&OK[..1], &OK[..OK.len() - 1], b"HTTP/1.1 103 Early Hints\r\n\r\n"] {
+        let peer = Peer::start(move |mut stream| {
+            while request(&mut stream) {
+                let _ = stream.write_all(begun);
+            }
+        });
+        let mut plan = plan(&peer.address(), "/");
+        // The first byte comes at once, on any machine that is not asleep.
+        plan.first_byte_timeout = Some(Duration::from_secs(30));
+        plan.idle_timeout = Some(TIMEOUT);
+        let measured = run(plan, closed(2), requests(4));
+        all_failed(&measured, Class::IdleTimeout, 4);
+        assert_eq!(measured.total.in_pieces, 4, "what came before it is known");
+    }
+}
+
+#[test]
+fn an_answer_that_is_late_but_never_silent_is_no_failure() {
+    let server = server();
+    let mut plan = plan(server.address(), "/delay/200");
+    // Before an answer begins there is no silence within it.
+    plan.idle_timeout = Some(TIMEOUT / 2);
+    let measured = run(plan, closed(2), requests(4));
+    assert_eq!((failures(&measured), measured.total.answers), (vec![], 4));
 }
 
 /// Whether the other side is gone; reads nothing.
@@ -345,11 +396,11 @@ fn stopped(stream: &std::net::TcpStream) -> bool {
 }
 
 #[test]
-fn a_server_that_should_close_and_does_not_is_left() {
+pub(crate) fn a_server_that_should_close_and_does_not_is_left() {
     let peer = Peer::start(answering(OK));
     let mut parts = parts("/");
     parts.keep_alive = false;
-    let mut plan = Plan::new(vec![lane(&peer.address(), &parts)]);
+    let mut plan = plan_of(vec![lane(&peer.address(), &parts)]);
     plan.keep_alive = false;
     let measured = run(plan, closed(1), requests(2));
     assert_eq!(
@@ -359,7 +410,7 @@ fn a_server_that_should_close_and_does_not_is_left() {
 }
 
 #[test]
-fn a_time_out_is_a_latency_of_at_least_the_time_out() {
+pub(crate) fn a_time_out_is_a_latency_of_at_least_the_time_out() {
     let server = server();
     let measured = run(
         impatient(server.address(), "/fault/never"),

@@ -208,6 +208,10 @@ async fn act(
     cut: &Notify,
 ) {
     let path = request.uri().path().to_owned();
+    let cookies = request.headers().get_all("cookie").iter();
+    let cookies: Vec<_> = cookies
+        .map(|cookie| cookie.to_str().unwrap().to_owned())
+        .collect();
     let mut upload = request.into_body();
     let mut at = 0;
     while let Some(part) = upload.data().await {
@@ -233,12 +237,35 @@ async fn act(
             send(respond.send_response(head, number == 0), number).await
         }
         "slow" => {
-            tokio::time::sleep(Duration::from_millis(number as u64)).await;
-            let head = head.body(()).unwrap();
-            send(respond.send_response(head, false), 5).await
+            let given_up = std::future::poll_fn(|context| respond.poll_reset(context));
+            let delay = Duration::from_millis(number as u64);
+            if tokio::time::timeout(delay, given_up).await.is_ok() {
+                seen.resets.fetch_add(1, Ordering::Relaxed);
+                false
+            } else {
+                let head = head.body(()).unwrap();
+                send(respond.send_response(head, false), 5).await
+            }
         }
         "field" => {
             let head = head.header("x-long", "x".repeat(number)).body(()).unwrap();
+            respond.send_response(head, true).is_ok()
+        }
+        "to" => {
+            let location = format!("/bytes/{number}");
+            let head = head.status(302).header("location", location).body(()).unwrap();
+            respond.send_response(head, true).is_ok()
+        }
+        // A number for the next visit, which `own` wants to see again.
+        "visit" => {
+            let head = head
+                .header("x-next", number + 1)
+                .header("set-cookie", format!("next={}", number + 1));
+            respond.send_response(head.body(()).unwrap(), true).is_ok()
+        }
+        "own" => {
+            let is_known = cookies == [format!("next={number}")];
+            let head = head.status(if is_known { 200 } else { 403 }).body(()).unwrap();
             respond.send_response(head, true).is_ok()
         }
         "reset" => {
@@ -264,6 +291,16 @@ async fn act(
         "lie" => {
             let head = head.header("content-length", number + 1).body(()).unwrap();
             send(respond.send_response(head, false), number).await
+        }
+        "stop" => {
+            let head = head.header("content-length", number + 1).body(()).unwrap();
+            let mut stream = respond.send_response(head, false).unwrap();
+            stream.send_data(Bytes::from_static(b"x"), false).unwrap();
+            std::future::poll_fn(|context| stream.poll_reset(context))
+                .await
+                .unwrap();
+            seen.resets.fetch_add(1, Ordering::Relaxed);
+            false
         }
         "hang" => {
             std::future::poll_fn(|context| respond.poll_reset(context))

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use forebay_load::{
     Session,
+    failure::Class,
     plan::{Load, Pace},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -53,7 +54,13 @@ fn ten_thousand_connections_are_held_and_used() {
     });
     assert_eq!(server.stats().open, connections as u64, "all at once");
     measured.absorb(&session.finish());
-    assert_eq!(failures(&measured), [], "{:?}", measured.examples);
+    // Where the run was stopped, requests may just have been due on connections that waited for an answer.
+    let failed = failures(&measured);
+    assert!(
+        failed.iter().all(|(class, _)| *class == Class::Unanswered),
+        "{:?}",
+        measured.examples
+    );
     let stats = server.stop();
     assert_eq!(stats.accepted, connections as u64);
     assert_eq!(measured.total.answers, stats.total.answered);

@@ -3,10 +3,11 @@
 use std::{io::Write, sync::Arc, time::Duration};
 
 use forebay_load::{
+    Url,
     expect::Check,
     failure::Class,
     plan::{Pace, PlanError},
-    request::{Order, Parts, Requests},
+    request::{Grammar, Order, Parts, Requests, Scenario},
     tls::Version,
 };
 
@@ -264,6 +265,24 @@ fn a_late_answer_is_given_up_alone() {
 }
 
 #[test]
+fn answers_that_do_not_begin_or_stop_in_the_middle_are_given_up_alone() {
+    let server = Server::start(Manner::default());
+    let mut plan = plan(server.lane(in_turn(&["/slow/20", "/hang/0", "/stop/5", "/slow/20"])));
+    plan.pipeline = 8;
+    plan.first_byte_timeout = Some(Duration::from_millis(400));
+    plan.idle_timeout = Some(Duration::from_millis(300));
+    let (stretch, _) = run(plan, 1, requests(16));
+    assert_eq!(
+        (stretch.total.answers, failures(&stretch)),
+        (8, vec![(Class::FirstByteTimeout, 4), (Class::IdleTimeout, 4)]),
+        "{:?}",
+        stretch.examples
+    );
+    assert_eq!((stretch.total.latency.len(), stretch.total.connects), (16, 1));
+    assert_eq!(Seen::get(&server.seen.resets), 8);
+}
+
+#[test]
 fn a_connection_that_is_cut_loses_what_was_under_way() {
     let server = Server::start(Manner::default());
     let mut plan = plan(server.get("/cut/1000"));
@@ -368,6 +387,46 @@ fn bodies_and_long_heads_are_looked_into() {
         "{:?}",
         stretch.examples
     );
+}
+
+#[test]
+fn a_scenario_goes_over_streams_as_it_goes_over_http_1() {
+    let server = Server::start(Manner::default());
+    let steps = r#"[{"path": "/visit/41", "extract": {"next": {"header": "x-next"}}}, {"path": "/own/{{next}}"}, {"path": "/own/7"}]"#;
+    let url = Url::parse("http://localhost/").unwrap();
+    let scenario = Scenario::parse(steps, &url, &Parts::get(&url), &Grammar::braces()).unwrap();
+    let lane = server.lane(Requests::scenario(scenario));
+    let mut all = plan(lane);
+    (all.pipeline, all.threads) = (4, 2);
+    let (stretch, _) = run(all, 3, requests(90));
+    // The last step has the cookie of another number, whatever the connection.
+    let passes = stretch.total.passes_failed;
+    assert_eq!(
+        failures(&stretch),
+        [(Class::Status, passes)],
+        "{:?}",
+        stretch.examples
+    );
+    assert_eq!(
+        stretch.total.statuses.iter().map(|(_, count)| count).sum::<u64>(),
+        90
+    );
+    assert!(
+        (27..=30).contains(&passes) && stretch.total.passes == 0,
+        "{passes}"
+    );
+    assert!(example(&stretch, Class::Status).contains("step 3: an answer has status 403"));
+}
+
+#[test]
+fn redirects_are_followed_over_streams() {
+    let server = Server::start(Manner::default());
+    let mut plan = plan(server.get("/to/7"));
+    plan.follow = 1;
+    plan.expect.checks.push(Check::Length(7));
+    let (stretch, _) = run(plan, 2, requests(40));
+    assert_eq!(failures(&stretch), [], "{:?}", stretch.examples);
+    assert_eq!((stretch.total.redirects, stretch.total.body_bytes_in), (20, 140));
 }
 
 #[test]

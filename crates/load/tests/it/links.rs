@@ -171,11 +171,32 @@ fn connections_come_from_the_address_that_was_asked_for() {
             let _ = client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
         }
     });
+    let locals = ["127.0.0.7", "127.0.0.8", "127.0.0.9"];
     let link = Link {
-        bind: Some("127.0.0.7".parse().unwrap()),
+        bind: locals.map(|local| local.parse().unwrap()).into(),
         ..Link::default()
     };
-    let (stretch, _) = run(plan(server.lane(link, &get())), 2, requests(10));
-    assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 10));
-    assert_eq!(*seen.lock().unwrap(), ["127.0.0.7"; 2]);
+    let mut plan = plan(server.lane(link.clone(), &get()));
+    // However connections are shared among threads and URLs.
+    (plan.threads, plan.requests_each) = (2, Some(1));
+    plan.lanes.push(plan.lanes[0].clone());
+    let (stretch, _) = run(plan, 12, requests(12));
+    assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 12));
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, locals.map(|local| [local; 4]).concat());
+}
+
+#[test]
+fn a_local_address_of_another_family_is_refused() {
+    let server = Peer::start(|_| {});
+    let link = Link {
+        bind: vec!["127.0.0.7".parse().unwrap(), "::1".parse().unwrap()],
+        ..Link::default()
+    };
+    let refused = plan(server.lane(link, &get())).check(1, false);
+    assert!(
+        matches!(refused, Err(PlanError::Bind { local, .. }) if local.is_ipv6()),
+        "{refused:?}"
+    );
 }

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod connections;
 mod counts;
+mod epoll;
 mod faults;
 mod h2_peer;
 mod held;
@@ -17,3 +19,4 @@ mod rig;
 mod server;
 mod tls;
 mod tls_peer;
+mod warm_up;

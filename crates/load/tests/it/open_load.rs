@@ -2,6 +2,7 @@
 
 use forebay_load::{
     Session,
+    failure::Class,
     plan::{Arrivals, Load, Pace},
 };
 
@@ -34,6 +35,34 @@ fn so_many_requests_take_as_long_as_the_rate_says() {
 }
 
 #[test]
+fn what_is_due_and_never_sent_counts_with_the_time_it_has_waited() {
+    let _floor = alone();
+    let server = server();
+    // One connection that carries ten a second, and a thousand are due.
+    let measured = measure(
+        plan(server.address(), "/delay/100"),
+        open(1000.0, 1, Arrivals::Uniform),
+        millis(500),
+    );
+    let total = &measured.total;
+    let unsent = total.failures.get(Class::Unanswered);
+    assert_eq!(total.sent, total.answers, "what was sent is answered");
+    assert!(total.sent <= 8, "{} of one connection", total.sent);
+    let due = 1000.0 * measured.seconds();
+    assert!(
+        ((total.sent + unsent) as f64 - due).abs() <= 0.02 * due + 2.0,
+        "{} sent and {unsent} not, of {due}",
+        total.sent
+    );
+    assert_eq!(total.latency.len(), total.answers + unsent);
+    let late = total.latency.count_between(250_000_000, u64::MAX) as f64;
+    assert!(
+        late >= 0.45 * due,
+        "{late} of {due} have waited for half of the time"
+    );
+}
+
+#[test]
 fn the_rate_is_kept_over_time() {
     let _floor = alone();
     let server = server();
@@ -42,7 +71,10 @@ fn the_rate_is_kept_over_time() {
             let mut plan = plan(server.address(), "/");
             plan.threads = 3;
             let measured = measure(plan, open(5000.0, 12, arrivals), millis(400));
-            assert_eq!(failures(&measured), []);
+            if !failures(&measured).is_empty() {
+                // What was due in the last moment may wait for a connection when the machine stops just then.
+                return Err(format!("{:?}", measured.examples));
+            }
             let (sent, due) = (measured.total.sent as f64, 5000.0 * measured.seconds());
             assert!(
                 sent <= due + 3.0 + sigmas * due.sqrt(),
@@ -70,7 +102,9 @@ fn each_connection_keeps_its_own_rate() {
         let mut plan = plan(server.address(), "/");
         plan.threads = 2;
         let measured = measure(plan, load, millis(400));
-        assert_eq!(failures(&measured), []);
+        if !failures(&measured).is_empty() {
+            return Err(format!("{:?}", measured.examples));
+        }
         assert_eq!(
             measured.total.service.as_ref().unwrap().len(),
             measured.total.answers
@@ -109,47 +143,58 @@ fn a_rate_beyond_the_server_shows_as_latency_not_as_service_time() {
 }
 
 /// Nothing is answered for 200 ms while 1000 requests a second are due: a request that is due t ms before the end of the stall takes
-/// at least t ms, whether or not there was a connection for it.
+/// at least t ms, whether or not there was a connection for it. Latencies from when a request was written would leave most of them out.
 #[test]
 fn a_stall_is_seen_by_every_request_that_was_due() {
-    const RATE: f64 = 1000.0;
     let _floor = alone();
-    at_some_time(|| {
-        let server = server();
-        let mut session = Session::start(plan(server.address(), "/")).unwrap();
-        let mut stalled = false;
-        let mut measured = session.measure(open(RATE, 16, Arrivals::Uniform), millis(700), &mut |stretch| {
-            if !stalled && stretch.total.answers > 100 {
-                server.stall(std::time::Duration::from_millis(200));
-                stalled = true;
-            }
-        });
-        measured.absorb(&session.finish());
-        let stats = server.stop();
-        assert_eq!((failures(&measured), stats.stalls), (vec![], 1));
-        let stall = stats.stalled_ns as f64;
-        for ms in [20.0, 60.0, 100.0, 140.0, 180.0] {
-            let at_least = ms * 1e6;
-            let expected = RATE * (stall - at_least) / 1e9;
-            let found = measured
-                .total
-                .latency
-                .count_between(at_least as u64, u64::MAX / 2) as f64;
-            if (found - expected).abs() > 4.0 + 0.05 * expected {
-                return Err(format!(
-                    "{found} requests took {ms} ms or longer, {expected} should have"
-                ));
-            }
-        }
-        // What was written is another matter: no more than one request for each connection met the stall.
-        let service = measured.total.service.as_ref().unwrap();
-        let met = service.count_between(20_000_000, u64::MAX / 2);
-        if met > 16 {
-            Err(format!("{met} requests were under way"))
-        } else {
-            Ok(())
+    let each = Load {
+        connections: 20,
+        pace: Pace::PerConnection {
+            per_second: RATE / 20.0,
+        },
+    };
+    for load in [open(RATE, 16, Arrivals::Uniform), each] {
+        at_some_time(|| stall_under(load));
+    }
+}
+
+const RATE: f64 = 1000.0;
+
+fn stall_under(load: Load) -> Result<(), String> {
+    let server = server();
+    let mut session = Session::start(plan(server.address(), "/")).unwrap();
+    let mut stalled = false;
+    let mut measured = session.measure(load, millis(700), &mut |stretch| {
+        if !stalled && stretch.total.answers > 100 {
+            server.stall(std::time::Duration::from_millis(200));
+            stalled = true;
         }
     });
+    measured.absorb(&session.finish());
+    let stats = server.stop();
+    assert_eq!((failures(&measured), stats.stalls), (vec![], 1));
+    let stall = stats.stalled_ns as f64;
+    for ms in [20.0, 60.0, 100.0, 140.0, 180.0] {
+        let at_least = ms * 1e6;
+        let expected = RATE * (stall - at_least) / 1e9;
+        let found = measured
+            .total
+            .latency
+            .count_between(at_least as u64, u64::MAX / 2) as f64;
+        if (found - expected).abs() > 4.0 + 0.05 * expected {
+            return Err(format!(
+                "{found} requests took {ms} ms or longer, {expected} should have"
+            ));
+        }
+    }
+    // What was written is another matter: no more than one request for each connection met the stall.
+    let service = measured.total.service.as_ref().unwrap();
+    let met = service.count_between(20_000_000, u64::MAX / 2);
+    if met > load.connections as u64 {
+        Err(format!("{met} requests were under way"))
+    } else {
+        Ok(())
+    }
 }
 
 #[test]
@@ -171,4 +216,28 @@ fn a_closed_load_waits_the_stall_out() {
             other => Err(format!("{other} requests of 4 connections")),
         }
     });
+}
+
+#[test]
+fn what_is_due_on_each_connection_and_never_sent_counts_as_well() {
+    let _floor = alone();
+    let server = server();
+    let measured = measure(
+        plan(server.address(), "/delay/100"),
+        Load {
+            connections: 2,
+            pace: Pace::PerConnection { per_second: 200.0 },
+        },
+        millis(500),
+    );
+    let total = &measured.total;
+    let unsent = total.failures.get(Class::Unanswered);
+    assert_eq!(total.sent, total.answers, "what was sent is answered");
+    assert!(total.sent <= 14, "{} of two connections", total.sent);
+    let due = 2.0 * 200.0 * measured.seconds();
+    assert!(
+        ((total.sent + unsent) as f64 - due).abs() <= 0.02 * due + 3.0,
+        "{} sent and {unsent} not, of {due}",
+        total.sent
+    );
 }

@@ -11,13 +11,13 @@ use forebay_load::{
     Plan, Url,
     expect::{Check, Expect, FirstLength},
     failure::Class,
-    plan::Lane,
+    plan::{Arrivals, Lane, Load, Pace},
     request::{Grammar, Order, Requests, Scenario},
     target::Address,
 };
 use serde_json::json;
 
-use crate::rig::{FOREVER, closed, failures, parts, plan, requests, run, server};
+use crate::rig::{FOREVER, closed, example, failures, parts, plan, requests, run, server};
 
 /// A server that answers each request as it is told, and remembers all of them.
 struct Peer {
@@ -200,6 +200,7 @@ fn a_lost_answer_and_a_wrong_one_begin_the_scenario_anew() {
     // Number 1 is lost, number 4 (`/c`) may say what it likes, and the pass after it is whole.
     assert_eq!(lines.concat(), "ababcabc");
     assert_eq!(failures(&measured), [(Class::ClosedEarly, 1)]);
+    assert_eq!((measured.total.passes, measured.total.passes_failed), (2, 1));
 
     let peer = Peer::start(|_, number| ok("", if number == 1 { "wrong" } else { "right" }));
     let measured = peer.run(scenario(&steps), 1, 5);
@@ -208,11 +209,114 @@ fn a_lost_answer_and_a_wrong_one_begin_the_scenario_anew() {
         "ababc"
     );
     assert_eq!(failures(&measured), [(Class::Mismatch, 1)]);
+    assert_eq!((measured.total.passes, measured.total.passes_failed), (1, 1));
     let example = &measured.examples[0].1;
     assert_eq!(
         example,
         "step 2 (second): the body is not the one expected; the body is `wrong`"
     );
+}
+
+/// Redirects along a way of three, with a loop and a way out.
+fn ways(request: &str, _: usize) -> String {
+    let to = |status: u16, fields: &str, location: &str| {
+        format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\n{fields}content-length: 0\r\n\r\n")
+    };
+    match request.split(' ').nth(1).unwrap() {
+        "/start" => to(302, "", "/deep/middle?x"),
+        "/deep/middle?x" => to(307, "connection: close\r\n", "end"),
+        "/loop" => to(301, "", "/loop"),
+        "/out" => to(308, "", "http://elsewhere/"),
+        "/login" => to(303, "set-cookie: session=7\r\n", "/home"),
+        _ => ok("", "here"),
+    }
+}
+
+#[test]
+fn redirects_on_the_same_server_are_followed_on_the_same_connection() {
+    for (pace, threads) in [
+        (Pace::Closed, 1),
+        (Pace::Closed, 2),
+        (
+            Pace::Open {
+                per_second: 2000.0,
+                arrivals: Arrivals::Uniform,
+            },
+            1,
+        ),
+        (Pace::PerConnection { per_second: 50.0 }, 1),
+    ] {
+        let peer = Peer::start(ways);
+        let mut plan = plan(&peer.address, "/start");
+        plan.expect.checks = vec![Check::body("here").unwrap()];
+        (plan.follow, plan.threads) = (5, threads);
+        let load = Load { connections: 2, pace };
+        let measured = run(plan, load, requests(60));
+        assert_eq!(failures(&measured), [], "{pace:?}: {:?}", measured.examples);
+        assert_eq!(measured.total.answers, 60);
+        let lines = peer.lines();
+        let count = |path: &str| lines.iter().filter(|line| line.contains(path)).count() as u64;
+        let ways = [count("/start "), count("/deep/middle?x "), count("/deep/end ")];
+        assert_eq!(measured.total.redirects, ways[0] + ways[1], "{pace:?}");
+        // At the end of the run a way may be left on each connection.
+        assert!(ways[0] - ways[2] <= 2 && ways[2] >= 18, "{pace:?}: {ways:?}");
+    }
+}
+
+#[test]
+fn a_redirect_that_is_not_followed_has_failed() {
+    for (path, sent, redirects, failed, says) in [
+        (
+            "/loop",
+            8,
+            6,
+            2,
+            "more than 3 redirects in a row, the last one to /loop",
+        ),
+        (
+            "/out",
+            4,
+            0,
+            4,
+            "a redirect is not followed: it goes to http://elsewhere/",
+        ),
+    ] {
+        let peer = Peer::start(ways);
+        let mut plan = plan(&peer.address, path);
+        plan.follow = 3;
+        let measured = run(plan, closed(1), requests(sent));
+        assert_eq!(failures(&measured), [(Class::Status, failed)], "{path}");
+        assert_eq!(measured.total.redirects, redirects, "{path}");
+        assert_eq!(example(&measured, Class::Status), says);
+    }
+}
+
+#[test]
+fn a_user_takes_cookies_along_a_redirect_and_looks_at_its_end() {
+    let peer = Peer::start(ways);
+    let steps = json!([
+        {"path": "/login", "body": {"user": "ann"}, "expect": {"status": "200", "body": "here"}},
+        {"path": "/orders"},
+    ]);
+    let mut plan = Plan::new(vec![Lane::new(peer.address.clone(), scenario(&steps))]);
+    (plan.timeout, plan.follow) = (FOREVER, 1);
+    let measured = run(plan, closed(1), requests(6));
+    assert_eq!(failures(&measured), [], "{:?}", measured.examples);
+    assert_eq!((measured.total.passes, measured.total.redirects), (2, 2));
+    let seen = peer.seen();
+    let lines: Vec<_> = peer.lines();
+    let pass = [
+        "POST /login HTTP/1.1",
+        "GET /home HTTP/1.1",
+        "GET /orders HTTP/1.1",
+    ];
+    assert_eq!(lines, [pass, pass].concat());
+    for request in [&seen[1], &seen[2]] {
+        assert!(
+            request.contains("cookie: session=7\r\n") && !request.contains("content-"),
+            "{request}"
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What every test needs: plans, loads, and runs from start to end.
 
 use std::{
+    cell::Cell,
     sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
@@ -9,7 +10,7 @@ use forebay_load::{
     Plan, Session,
     engine::{Stretch, Until},
     failure::Class,
-    plan::{Lane, Load, Pace},
+    plan::{Engine, Lane, Load, Pace},
     request::{Parts, Requests},
     serve::{Options, Server},
     target::Address,
@@ -37,6 +38,7 @@ pub(crate) fn parts(path: &str) -> Parts {
         fields: vec![("host".into(), "localhost".into())],
         body: Vec::new(),
         keep_alive: true,
+        version: forebay_load::request::Version::Http11,
     }
 }
 
@@ -44,9 +46,27 @@ pub(crate) fn lane(address: &Address, parts: &Parts) -> Lane {
     Lane::new(address.clone(), Requests::Same(parts.message().unwrap()))
 }
 
+thread_local! {
+    static ENGINE: Cell<Engine> = const { Cell::new(Engine::Auto) };
+}
+
+/// Runs a test whose plans have this engine.
+pub(crate) fn with_engine(engine: Engine, test: impl FnOnce()) {
+    ENGINE.set(engine);
+    test();
+    ENGINE.set(Engine::Auto);
+}
+
+/// A plan with the engine that is being tested.
+pub(crate) fn plan_of(lanes: Vec<Lane>) -> Plan {
+    let mut plan = Plan::new(lanes);
+    plan.engine = ENGINE.get();
+    plan
+}
+
 /// A plan for one path, with time-outs beyond any test's patience.
 pub(crate) fn plan(address: &Address, path: &str) -> Plan {
-    let mut plan = Plan::new(vec![lane(address, &parts(path))]);
+    let mut plan = plan_of(vec![lane(address, &parts(path))]);
     plan.timeout = FOREVER;
     plan
 }
@@ -117,10 +137,15 @@ pub(crate) fn example(stretch: &Stretch, class: Class) -> &str {
 }
 
 /// Tries several times what a busy machine may spoil once; what is wrong for good stays wrong.
-pub(crate) fn at_some_time(mut attempt: impl FnMut() -> Result<(), String>) {
+pub(crate) fn at_some_time(attempt: impl FnMut() -> Result<(), String>) {
+    in_one_of(8, attempt);
+}
+
+/// The same, so often.
+pub(crate) fn in_one_of(attempts: usize, mut attempt: impl FnMut() -> Result<(), String>) {
     let mut spoiled = Vec::new();
     while let Err(what) = attempt() {
         spoiled.push(what);
-        assert!(spoiled.len() < 8, "never: {spoiled:#?}");
+        assert!(spoiled.len() < attempts, "never: {spoiled:#?}");
     }
 }

@@ -49,6 +49,39 @@ fn both_versions_count_what_the_server_counts() {
 }
 
 #[test]
+fn only_the_cipher_suites_that_were_asked_for_are_offered() {
+    let authority = Authority::new();
+    for (asked, version, agreed) in [
+        (
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "TLSv1.3",
+            "TLS13_CHACHA20_POLY1305_SHA256",
+        ),
+        ("tls13_aes_128_gcm_sha256", "TLSv1.3", "TLS13_AES_128_GCM_SHA256"),
+        (
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "TLSv1.2",
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        ),
+    ] {
+        let served = Arc::default();
+        let peer = Peer::tls(
+            authority.localhost().server(&[&TLS12, &TLS13]),
+            answer_all(1, &served),
+        );
+        let mut trusted = authority.trusted();
+        trusted.ciphers = vec![asked.into()];
+        if version == "TLSv1.2" {
+            trusted.max = forebay_load::tls::Version::Tls12;
+        }
+        let (stretch, negotiated) = run(plan(peer.lane(secure(&trusted), &get())), 1, requests(2));
+        assert_eq!(failures(&stretch), [], "{asked}: {:?}", stretch.examples);
+        let negotiated = negotiated.unwrap();
+        assert_eq!((negotiated.version, negotiated.cipher), (version, agreed));
+    }
+}
+
+#[test]
 fn large_bodies_both_ways_and_pipelined_are_whole() {
     let authority = Authority::new();
     let served = Arc::default();

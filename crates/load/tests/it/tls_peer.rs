@@ -291,6 +291,7 @@ pub(crate) fn get() -> Parts {
         fields: vec![("host".into(), "localhost".into())],
         body: Vec::new(),
         keep_alive: true,
+        version: forebay_load::request::Version::Http11,
     }
 }
 

@@ -6,6 +6,7 @@
 //! owner. While a worker has room, nothing waits.
 
 mod lifecycle;
+mod limits;
 mod queue;
 #[cfg(test)]
 mod simulation;
@@ -27,8 +28,8 @@ use self::{
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry,
     delivery::ReplyTo,
+    options::WINDOW_BYTES,
     stats::{Counters, Timings},
-    supervisor::WINDOW_BYTES,
 };
 
 /// Starts that may fail in a row before jobs are refused, once the pool has worked: a new worker may be killed by chance.

@@ -9,10 +9,8 @@ use forebay_wire::{
 use serde::{Deserialize, Serialize};
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::{link::Link, pool::Shared, reader::WatchedSocket, sys};
+use crate::{link::Link, options::WINDOW_BYTES, pool::Shared, reader::WatchedSocket, sys};
 
-/// Body bytes of one response that may be under way from worker to client.
-pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
 /// Most body bytes that travel inside of a REQUEST.
 pub const INLINE_BODY_BYTES: usize = 64 * 1024;
 /// Bytes that one read of the link asks for.

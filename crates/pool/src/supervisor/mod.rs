@@ -16,7 +16,6 @@ use std::{
 use tokio::sync::mpsc;
 
 pub use self::handshake::INLINE_BODY_BYTES;
-pub(crate) use self::handshake::WINDOW_BYTES;
 use self::process::Process;
 use crate::{
     pool::Shared,

@@ -1,7 +1,7 @@
 //! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time each. The same strict reading
 //! of heads and bodies as on the front.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -12,9 +12,9 @@ use tracing::Level;
 
 use crate::{
     failure::Refusal,
-    front::{Accepted, Accepting, Decoder, Head, Parsed, Step},
+    front::{ACCEPT_PAUSE, Accepted, Accepting, Decoder, Head, Parsed, Step},
     logging::{Entry, Feed, Missed},
-    reply,
+    reply::{self, Delimiting, HeaderLines},
 };
 
 /// Connections served at a time; further ones wait.
@@ -23,8 +23,6 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// How long a request may take to arrive, a connection may be idle, and a client may take nothing of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause after a failed accept, such as one without a free descriptor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A request, whole.
 #[derive(Debug)]
@@ -167,37 +165,23 @@ impl Response {
     }
 
     fn head(&self, manner: Manner) -> Vec<u8> {
-        let reason = reply::reason(self.status);
         let date = httpdate::fmt_http_date(std::time::SystemTime::now());
-        let mut head = Vec::with_capacity(256);
-        self.put_head(&mut head, reason, &date, manner)
-            .expect("a Vec takes everything");
-        head
-    }
-
-    fn put_head(&self, head: &mut Vec<u8>, reason: &str, date: &str, manner: Manner) -> std::io::Result<()> {
-        write!(
-            head,
-            "HTTP/1.1 {} {reason}\r\ndate: {date}\r\nserver: forebay\r\n",
-            self.status
-        )?;
-        write!(
-            head,
-            "cache-control: no-store\r\ncontent-type: {}\r\n",
-            self.content_type
-        )?;
+        let mut headers = HeaderLines::default();
+        headers.push_known("cache-control", "no-store");
+        headers.push_known("content-type", self.content_type);
         if let Some(allow) = self.allow {
-            write!(head, "allow: {allow}\r\n")?;
+            headers.push_known("allow", allow);
         }
-        match &self.body {
-            Body::Whole(bytes) => write!(head, "content-length: {}\r\n", bytes.len())?,
-            Body::Events(_) if manner.http10 => {}
-            Body::Events(_) => write!(head, "transfer-encoding: chunked\r\n")?,
-        }
-        if manner.close {
-            write!(head, "connection: close\r\n")?;
-        }
-        write!(head, "\r\n")
+        let delimiting = match &self.body {
+            Body::Whole(bytes) => Delimiting::Length(bytes.len() as u64),
+            Body::Events(_) if manner.http10 => Delimiting::Close,
+            Body::Events(_) => Delimiting::Chunked,
+        };
+        let mut head = Vec::with_capacity(256);
+        reply::put_start(&mut head, self.status, date.as_bytes());
+        head.extend_from_slice(headers.as_bytes());
+        reply::put_end(&mut head, delimiting, manner.close, false);
+        head
     }
 }
 
@@ -308,9 +292,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.fill().await?;
         }
         if head.expects_continue {
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                .await
-                .map_err(|_| NoRequest::Gone)?;
+            self.write(reply::CONTINUE).await.map_err(|_| NoRequest::Gone)?;
         }
         let mut decoder = Decoder::new(head.framing, BODY_BYTES_MAX)?;
         let mut body = Vec::new();

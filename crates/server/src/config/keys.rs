@@ -158,7 +158,7 @@ static SERVER: &[Key] = &[
             max: 256 * KIB,
         },
         default: Default::Is("32KiB"),
-        meaning: "Request line and headers together.",
+        meaning: "Request line and headers together, with 100 header fields at most.",
         exceeded: "431",
     },
     Key {
@@ -227,7 +227,7 @@ static ADMIN: &[Key] = &[
         name: "socket",
         kind: Kind::Text,
         default: Default::Is("forebay.sock"),
-        meaning: "File of the control socket, mode 0600: reload, resize, drain, log level; `off`: none.",
+        meaning: "File of the control socket, mode 0600: reload, resize, stop, log level; `off`: none.",
         exceeded: "",
     },
 ];

@@ -70,6 +70,9 @@ of the file.
 **The environment.** In any text, `${NAME}` is the value of a variable, which must be set, and `${NAME:-default}` is `default` when the variable is
 unset or empty. `$$` is a dollar sign. Numbers, sizes and `true` or `false` may be written as texts for this: `max = "${WORKERS:-2}"`.
 
+`FOREBAY_CACHE_DIR` is the folder where the server lays down the package `forebay` for its workers: its own user's, and not to be written by everybody. Without it, it is `forebay`
+in `$XDG_CACHE_HOME` or `~/.cache`.
+
 **When a limit is reached** names the status that the client gets. A key without one is no limit on a request.
 "#;
 

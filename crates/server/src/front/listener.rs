@@ -8,6 +8,7 @@ use std::{
         net::UnixStream as StdUnixStream,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::Mode;
@@ -18,6 +19,8 @@ use crate::config::Listen;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+/// Pause after a failed accept, such as one without a free descriptor.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A bound address, and the listening sockets of it that no thread has taken yet.
 #[derive(Debug)]

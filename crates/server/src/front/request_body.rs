@@ -12,14 +12,12 @@ use super::{
     head::Head,
     wire::{Filled, Stream, Wire},
 };
-use crate::failure::Refusal;
+use crate::{failure::Refusal, reply};
 
 /// Bytes that are read at a time to be dropped.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Body bytes that are read only to be dropped, so that the connection can go on.
 const DISCARD_BYTES_MAX: usize = 256 * 1024;
-
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Why a target stops working on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +81,7 @@ impl RequestBody {
 
     async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
         if std::mem::take(&mut self.continue_due) {
-            wire.write_all(CONTINUE, self.limits.body_timeout)
+            wire.write_all(reply::CONTINUE, self.limits.body_timeout)
                 .await
                 .map_err(|_| End::Gone)?;
         }

@@ -172,6 +172,8 @@ fn put_json(line: &mut String, text: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const TIME: &str = "2025-01-02T03:04:05.000006Z";
@@ -201,6 +203,22 @@ mod tests {
             "127.0.0.1 - - [02/Jan/2025:03:04:05 +0000] \"GET /a%20b?x=\\x221\\x22 HTTP/1.1\" 200 12 \"-\" \
              \"evil\\x22\\x0A\\xFF\" 0123456789abcdef \"/:name\" api 0.001500\n"
         );
+    }
+
+    #[test]
+    fn every_field_is_documented_and_nothing_else() {
+        let whole = Access {
+            referer: b"x",
+            ..access()
+        };
+        let line: serde_json::Value = serde_json::from_str(&whole.json(TIME)).unwrap();
+        let document = include_str!("../../../../docs/operating/log.md");
+        let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
+        let fields = rows.flat_map(|row| row.split(" |").next().unwrap_or_default().split(", "));
+        let documented: BTreeSet<&str> = fields.map(|field| field.trim_matches('`')).collect();
+        let logged = line.as_object().unwrap().keys().map(String::as_str);
+        assert_eq!(documented, logged.collect());
+        assert!(document.contains(&format!("at most {FIELD_BYTES_MAX} bytes are logged")));
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! An event as a line: for people, or as a JSON object.
 
-use std::fmt::{self, Write};
+use std::{
+    fmt::{self, Write},
+    str::FromStr,
+};
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use tracing::{Event, Level, Subscriber, field::Field};
 use tracing_subscriber::{
@@ -63,6 +67,7 @@ pub(super) fn timestamp() -> String {
     text
 }
 
+#[derive(Clone)]
 struct Line<'a> {
     timestamp: String,
     level: Level,
@@ -71,7 +76,7 @@ struct Line<'a> {
 }
 
 /// An event's fields in their order; the message apart.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Fields {
     message: String,
     others: Vec<(&'static str, Value)>,
@@ -138,26 +143,91 @@ impl Line<'_> {
     }
 
     fn text(&self, colour: bool) -> String {
+        let mut text = Text::begin(&self.timestamp, self.level, self.target, colour);
+        text.message(&self.fields.message);
+        for (name, value) in &self.fields.others {
+            text.field(name, value);
+        }
+        text.line.push('\n');
+        text.line
+    }
+}
+
+/// A line for people while it is written.
+struct Text {
+    line: String,
+    dim: &'static str,
+    off: &'static str,
+}
+
+impl Text {
+    fn begin(timestamp: &str, level: Level, target: &str, colour: bool) -> Self {
         let (dim, on, off) = if colour {
-            ("\x1b[2m", colour_of(self.level), "\x1b[0m")
+            ("\x1b[2m", colour_of(level), "\x1b[0m")
         } else {
             ("", "", "")
         };
-        let mut line = format!(
-            "{dim}{}{off} {on}{:>5}{off} {dim}{}:{off} ",
-            self.timestamp, self.level, self.target,
-        );
-        put_printable(&mut line, &self.fields.message);
-        for (name, value) in &self.fields.others {
-            let value = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            write!(line, " {dim}{name}={off}").expect("a String takes everything");
-            put_printable(&mut line, &value);
+        let line = format!("{dim}{timestamp}{off} {on}{level:>5}{off} {dim}{target}:{off} ");
+        Self { line, dim, off }
+    }
+
+    fn message(&mut self, message: &str) {
+        put_printable(&mut self.line, message);
+    }
+
+    fn field(&mut self, name: &str, value: &Value) {
+        let Self { line, dim, off } = self;
+        write!(line, " {dim}{name}={off}").expect("a String takes everything");
+        match value {
+            Value::String(text) => put_printable(line, text),
+            other => put_printable(line, &other.to_string()),
         }
-        line.push('\n');
-        line
+    }
+}
+
+/// An event's JSON line as a line for people, without its end; `None` when it is no event.
+pub fn readable(json: &str, colour: bool) -> Option<String> {
+    let Members(members) = serde_json::from_str(json).ok()?;
+    let part = |name: &str| {
+        let found = members.iter().find(|(found, _)| found == name);
+        found.and_then(|(_, value)| value.as_str())
+    };
+    let level = Level::from_str(part("level")?).ok()?;
+    let timestamp = part("timestamp").unwrap_or_default();
+    let mut text = Text::begin(timestamp, level, part("target").unwrap_or_default(), colour);
+    text.message(part("message").unwrap_or_default());
+    for (name, value) in &members {
+        if !matches!(name.as_str(), "timestamp" | "level" | "target" | "message") {
+            text.field(name, value);
+        }
+    }
+    Some(text.line)
+}
+
+/// The members of a JSON object in their order.
+struct Members(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+struct InOrder;
+
+impl<'de> Visitor<'de> for InOrder {
+    type Value = Members;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Members(members))
     }
 }
 
@@ -217,5 +287,27 @@ mod tests {
             line,
             "2025-01-02T03:04:05.000006Z ERROR forebay::pool: worker\n    has \\u{1b}[2Jended pool=a\\u{7}\n"
         );
+    }
+
+    #[test]
+    fn a_json_line_is_read_to_the_very_line_that_the_log_has_on_a_terminal() {
+        let line = line(&[
+            ("worker", 3.into()),
+            ("pool", "a\tb".into()),
+            ("fields", serde_json::json!({ "user": "a\x1bb" })),
+        ]);
+        for colour in [false, true] {
+            for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+                let line = Line {
+                    level,
+                    ..line.clone()
+                };
+                let read = readable(&line.json(), colour).map(|text| text + "\n");
+                assert_eq!(read, Some(line.text(colour)));
+            }
+        }
+        for no_event in ["", "not an event", "[1]", "{}", "{\"level\":\"loud\"}"] {
+            assert_eq!(readable(no_event, false), None, "{no_event}");
+        }
     }
 }

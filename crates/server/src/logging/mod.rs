@@ -19,6 +19,7 @@ use std::{
 use parking_lot::Mutex;
 use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt, reload};
 
+pub use self::line::readable;
 pub(crate) use self::{
     access::{Access, AccessLog},
     recent::{Entry, Feed, Missed, Recent},

@@ -1,6 +1,11 @@
-//! The crates depend on each other as ARCHITECTURE.md says, and in no other way.
+//! What ARCHITECTURE.md says of crates and rooms, held against the sources.
 
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::Value;
 
@@ -49,4 +54,50 @@ fn crates_depend_on_each_other_only_along_the_documented_arrows() {
         }
     }
     assert_eq!(found, BTreeSet::from(ARROWS));
+}
+
+/// All sources below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder)
+        .expect("it is a folder of the sources")
+        .map(|entry| entry.expect("it can be listed").path());
+    let files = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    files.collect()
+}
+
+#[test]
+fn the_state_of_a_pool_knows_nothing_that_does_input_or_output() {
+    let state = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pool/src/state");
+    for file in sources(&state) {
+        let text = fs::read_to_string(&file).unwrap();
+        for room in [
+            "supervisor::",
+            "link::",
+            "mailbox::",
+            "reader::",
+            "outbox::",
+            "sys::",
+            "tokio::",
+        ] {
+            let found = text
+                .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+                .any(|word| word.starts_with(room) || word.contains(&format!("crate::{room}")));
+            assert!(!found, "{} uses {room}", file.display());
+        }
+    }
+}
+
+#[test]
+fn one_file_of_the_server_writes_the_fields_that_delimit_an_answer() {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src");
+    let fields = ["content-length: ", "transfer-encoding: ", "connection: close"];
+    let writing = sources(&server).into_iter().filter(|file| {
+        let text = fs::read_to_string(file).unwrap();
+        let own = text.split("#[cfg(test)]").next().unwrap();
+        fields.iter().any(|field| own.contains(field))
+    });
+    let writing: BTreeSet<String> = writing
+        .map(|file| file.strip_prefix(&server).unwrap().display().to_string())
+        .collect();
+    assert_eq!(writing, BTreeSet::from(["reply.rs".to_owned()]));
 }

@@ -1,8 +1,9 @@
 //! Orders over the control socket, and the log that it shows.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt};
 
 use forebay_testkit::{Client, Response, wait_until};
+use serde_json::Value;
 
 use crate::support::{ONE_WORKER, TOOLBOX, fake, node, wait_until_ready};
 
@@ -77,22 +78,30 @@ fn the_level_changes_while_the_server_runs() {
 
 #[test]
 fn recent_events_are_shown_and_further_ones_follow() {
-    let source = "export default (request) => { console.error(`seen ${request.path}`); return ''; };";
+    let source = "export default (request, ctx) => {
+        console.error(`seen ${request.path}`);
+        ctx.log.error(`grave ${request.path}`);
+        return '';
+    };";
     let server = node(source, ONE_WORKER).admin().start();
     server.get("/first");
     let mut control = server.control();
-    wait_until("the first event", || {
-        control.get("/logs").text().contains("seen /first")
-    });
-    let warnings = control.get("/logs?level=warn");
-    assert!(
-        warnings
+    let mut levels_of = |query: &str| -> BTreeSet<String> {
+        let answer = control.get(query);
+        let events = answer
             .text()
             .lines()
-            .all(|line| line.contains("\"level\":\"WARN\"")),
-        "{}",
-        warnings.text()
-    );
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        events
+            .map(|event| event["level"].as_str().expect("a level").to_owned())
+            .collect()
+    };
+    let levels = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|&name| name.to_owned()).collect() };
+    wait_until("events of three levels", || {
+        levels_of("/logs") == levels(&["ERROR", "INFO", "WARN"])
+    });
+    assert_eq!(levels_of("/logs?level=warn"), levels(&["ERROR", "WARN"]));
+    assert_eq!(levels_of("/logs?level=error"), levels(&["ERROR"]));
     assert_eq!(control.get("/logs?level=loud").status, 400);
 
     let mut following = server.control();
@@ -106,6 +115,7 @@ fn recent_events_are_shown_and_further_ones_follow() {
     see("seen /first");
     server.get("/second");
     see("seen /second");
+    see("grave /second");
     assert!(!seen.contains("\"level\":\"INFO\""), "{seen}");
 }
 

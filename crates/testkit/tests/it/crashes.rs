@@ -1,11 +1,8 @@
 //! Workers that die: by themselves, by their handler, by a signal from outside.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use forebay_testkit::{Client, Load, Process, Report, Server, wait_until};
+use forebay_testkit::{Client, Load, Process, Report, Server, wait_until, watch};
 
 use crate::support::{ONE_WORKER, Runtime, TOOLBOX, node, noted, open, wait_for_note, wait_until_ready};
 
@@ -105,10 +102,9 @@ fn a_handler_that_throws_is_answered_with_500_and_keeps_its_worker() {
 /// of kills. One that still starts is spared: where a start takes longer than the time between two kills, none would ever end.
 fn kill_under(server: &Server, load: &Load, every: Duration) -> (Report, usize) {
     let mut admin = server.admin();
-    let running = load.start();
     let begun = Instant::now();
     let mut kills = 0;
-    while !running.is_finished() {
+    let report = watch(load.start(), || {
         assert_eq!(
             admin.get("/health/ready").status,
             200,
@@ -119,10 +115,8 @@ fn kill_under(server: &Server, load: &Load, every: Duration) -> (Report, usize) 
             worker.kill();
             kills += 1;
         }
-        // Only so that looking does not become a load of its own.
-        thread::sleep(Duration::from_millis(10));
-    }
-    (running.join().expect("the load does not panic"), kills)
+    });
+    (report, kills)
 }
 
 /// The worker of the first pool that has been ready longest.

@@ -7,7 +7,7 @@ use std::{
 
 use forebay_testkit::{Server, Setup, wait_until};
 
-use crate::support::{assert_took, fake, node};
+use crate::support::{ONE_WORKER, assert_took, fake, metric, node, open};
 
 const ROUTES: &str = r#"
 [[route]]
@@ -137,15 +137,14 @@ fn a_body_that_is_not_there_at_the_deadline_is_answered_with_504() {
     assert_eq!(client.get("/here").status, 200);
 }
 
-/// Sends the start of a request, then one byte after another, often enough that no pause is long; returns the connection's other half.
+/// Sends the start of a request, then one byte after another until it is answered, often enough that no pause is long; returns the
+/// connection's other half.
 fn trickle(server: &Server, start: &[u8]) -> forebay_testkit::Client {
     let mut client = server.connect();
     client.send(start);
     let mut writer = client.another_half();
     thread::spawn(move || {
-        while writer.try_send(b"x").is_ok() {
-            thread::sleep(Duration::from_millis(20));
-        }
+        while writer.try_send(b"x").is_ok() && !writer.is_readable_within(Duration::from_millis(20)) {}
     });
     client
 }
@@ -214,10 +213,39 @@ fn the_deadline_answers_504_whatever_the_handler_does() {
 
 #[test]
 fn the_deadline_counts_from_arrival_and_the_handler_knows_it() {
-    let source = "export default (request, ctx) => ({ left: ctx.remaining() });";
-    let server = node(source, "workers = { min = 1, max = 1 }")
+    // The first request holds the worker until the gate opens, and half a second longer.
+    let source = "
+        import { existsSync } from 'node:fs';
+        const clock = new Int32Array(new SharedArrayBuffer(4));
+        export default (request, ctx) => {
+            const left = ctx.remaining();
+            if (request.path === '/hold') {
+                while (!existsSync('gate')) Atomics.wait(clock, 0, 0, 2);
+                Atomics.wait(clock, 0, 0, 500);
+            }
+            return { left };
+        };
+    ";
+    let server = node(source, ONE_WORKER)
         .server("deadline = \"20s\"")
+        .admin()
         .start();
-    let left = server.get("/").json()["left"].as_f64().expect("a number");
-    assert!((1.0..=20_000.0).contains(&left), "{left} ms are left");
+    let accepted = |count| {
+        wait_until("the job to be accepted", || {
+            metric(&server, "forebay_pool_jobs_accepted_total{pool=\"api\"}") == count
+        });
+    };
+    let mut holding = server.connect();
+    holding.request("GET", "/hold");
+    accepted(1);
+    let mut waiting = server.connect();
+    waiting.request("GET", "/waits");
+    accepted(2);
+    open(&server, "gate");
+    assert_eq!(holding.response().status, 200);
+    let left = waiting.response().json()["left"].as_f64().expect("a number");
+    assert!(
+        (1.0..19_500.0).contains(&left),
+        "{left} of 20 000 ms are left after 500 in the queue"
+    );
 }

@@ -1,11 +1,8 @@
 //! Who runs when, and what becomes of those for whom there is no room.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use forebay_testkit::{Client, Load, Response, Server, wait_until};
+use forebay_testkit::{Client, Load, Response, Server, wait_until, watch};
 
 use crate::support::{
     ONE_WORKER, Runtime, TOOLBOX, assert_took, metric, node, noted, open, wait_for_note, wait_until_ready,
@@ -229,12 +226,9 @@ fn overload_is_refused_and_fills_no_memory() {
     let before = server.process().rss_bytes();
     let running = begin.requests(2500).start();
     let mut longest = 0;
-    while !running.is_finished() {
+    let report = watch(running, || {
         longest = longest.max(metric(&server, "forebay_pool_queue_jobs{pool=\"api\"}"));
-        // Only so that looking does not become a load of its own.
-        thread::sleep(Duration::from_millis(5));
-    }
-    let report = running.join().expect("the load does not panic");
+    });
     assert_eq!(longest, 20, "the queue is full and never fuller");
     let after = server.process().rss_bytes();
     report.assert_each_answered(&[200, 503]);

@@ -1,8 +1,8 @@
 //! Another configuration in force while the server runs: nothing is lost, and what is wrong changes nothing.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path};
 
-use forebay_testkit::{Load, Response, Server, wait_until};
+use forebay_testkit::{Client, Load, Response, Server, wait_until};
 
 use crate::support::{ONE_WORKER, Runtime, TOOLBOX, metric, node, open, wait_for_note, wait_until_ready};
 
@@ -175,6 +175,89 @@ fn what_does_not_check_is_refused_and_all_stays() {
     assert_eq!(server.get("/").text(), "new");
 }
 
+/// The keys that the table of docs/operating/reload.md says cannot change.
+fn documented_as_fixed() -> Vec<String> {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating/reload.md");
+    let document = fs::read_to_string(document).expect("it is there");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `"));
+    let keys = rows.flat_map(|row| row.split(" |").next().unwrap_or_default().split(", "));
+    keys.map(|key| key.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn what_is_documented_as_fixed_is_refused_by_its_name() {
+    let server = node(&saying("old"), ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let before = pids(&server);
+    let config = server.folder().read("forebay.toml").expect("it was written");
+    let keys = documented_as_fixed();
+    for key in &keys {
+        let changed = match key.as_str() {
+            "server.listen" => config.replace("[\"127.0.0.1:0\"]", "[\"127.0.0.1:0\", \"unix:web.sock\"]"),
+            "server.threads" => config.replace("threads = 2", "threads = 3"),
+            "admin.listen" => config.replace("unix:admin.sock", "unix:other.sock"),
+            "admin.socket" => config.replace("\"control.sock\"", "\"other.sock\""),
+            "log.file" => format!("{config}[log]\nfile = \"log\"\n"),
+            "log.format" => format!("{config}[log]\nformat = \"text\"\n"),
+            "log.rotate" => format!("{config}[log]\nrotate = {{ keep = 3 }}\n"),
+            other => panic!("this test changes no `{other}`"),
+        };
+        server.folder().write("forebay.toml", changed);
+        let refused = reload(&server);
+        assert_eq!(refused.status, 422, "{key}: {}", refused.text());
+        let detail = refused.detail();
+        assert!(detail.contains(&format!("{key} has changed")), "{key}: {detail}");
+    }
+    assert_eq!(keys.len(), 7);
+    assert_eq!(pids(&server), before);
+}
+
+#[test]
+fn a_reload_ends_a_resize_and_keeps_a_level_until_the_configuration_has_another() {
+    let server = node(&saying("x"), ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let mut control = server.control();
+    let mut order = |method: &str, path: &str, body: &str| {
+        let length = body.len();
+        control.send(format!(
+            "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}"
+        ));
+        assert_eq!(control.response().status, 200, "{method} {path}");
+    };
+    order("PUT", "/log/level", "{\"level\": \"debug\"}");
+    order("POST", "/pools/api/resize", "{\"workers\": 3}");
+    server.wait_for_workers(3);
+    let level = || server.control().get("/status").json()["log"]["level"].clone();
+
+    order("POST", "/reload", "");
+    server.wait_for_workers(1);
+    assert_eq!(level(), "debug");
+
+    let config = server.folder().read("forebay.toml").expect("it was written");
+    server
+        .folder()
+        .write("forebay.toml", format!("{config}[log]\nlevel = \"warn\"\n"));
+    order("POST", "/reload", "");
+    assert_eq!(level(), "warn");
+}
+
+#[test]
+fn a_server_that_stops_reloads_nothing() {
+    let mut server = node(TOOLBOX, ONE_WORKER).admin().start();
+    wait_until_ready(&server);
+    let mut held = server.connect();
+    held.request("GET", "/hold/gate/a");
+    wait_for_note(&server, "begin a");
+    let mut control = server.control();
+    control.request("POST", "/stop");
+    assert_eq!(control.response().status, 202);
+    let refused = reload(&server);
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    open(&server, "gate");
+    assert_eq!(held.response().status, 200);
+    assert!(server.wait().success());
+}
+
 #[test]
 fn sighup_reloads_routes_and_pools() {
     let server = node(&saying("old"), ONE_WORKER).admin().start();
@@ -186,6 +269,33 @@ fn sighup_reloads_routes_and_pools() {
     server.wait_for_workers(0);
     let metrics = server.admin().get("/metrics");
     assert!(!metrics.text().contains("pool=\"api\"") && !metrics.text().contains("route=\"/*\""));
+}
+
+#[test]
+fn an_open_connection_takes_on_new_limits_with_its_next_request() {
+    let server = node(&saying("x"), ONE_WORKER)
+        .server("header_bytes_max = \"8KiB\"")
+        .admin()
+        .start();
+    let large = format!(
+        "GET /here HTTP/1.1\r\nhost: test\r\nx-long: {}\r\n\r\n",
+        "x".repeat(4096)
+    );
+    let ask = |client: &mut Client| {
+        client.send(&large);
+        client.response().status
+    };
+    let mut open = server.connect();
+    assert_eq!(ask(&mut open), 200);
+    let config = server.folder().read("forebay.toml").expect("it was written");
+    server.folder().write(
+        "forebay.toml",
+        config.replace("header_bytes_max = \"8KiB\"", "header_bytes_max = \"1KiB\""),
+    );
+    assert_eq!(reload(&server).status, 200);
+    assert_eq!(ask(&mut open), 200, "its head is read with the old limit");
+    assert_eq!(ask(&mut open), 431, "from then on with the new one");
+    assert_eq!(ask(&mut server.connect()), 431);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_handler_that_never_ends_delays_the_end_by_drain_max_at_most() {
     wait_for_note(&server, "begin spin");
     let begun = Instant::now();
     server.terminate();
-    server.wait();
+    assert!(server.wait().success());
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(300), "{took:?}");
     assert!(took < Duration::from_secs(3), "{took:?}");
@@ -109,8 +109,9 @@ fn a_second_signal_ends_the_server_now() {
     });
     let begun = Instant::now();
     server.terminate();
-    server.wait();
+    assert_eq!(server.wait().code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    server.wait_for_log(&["error: a second signal has ended the server before every request was answered"]);
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use forebay_load::plan::Pace;
+use forebay_load::{
+    plan::{Arrivals, Engine, Pace},
+    search::WarmUp,
+};
 
 use super::{arguments::Options, plan::Job};
 
-/// The line, such as `GET http://localhost:8080/local: 64 connections on 1 thread, 10s after 1s of warm-up`.
+/// The line, such as `GET http://localhost:8080/local: 64 connections on 1 thread, 10s after 2s of warm-up`.
 pub(crate) fn announcement(job: &Job, options: &Options) -> String {
     let mut text = format!("{} {}", job.run.method, job.run.urls[0]);
     // A String takes everything.
@@ -29,12 +32,22 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
         }
     };
     write!(text, ": {connections} on {}", several(job.plan.threads, "thread"))?;
+    if job.plan.engine == Engine::IoUring {
+        text.push_str(" with io_uring");
+    }
+    if let Some(per_second) = job.plan.connect_rate {
+        write!(text, ", opened at {per_second} a second")?;
+    }
     if job.plan.pipeline > 1 {
         write!(text, ", up to {} requests under way on each", job.plan.pipeline)?;
     }
     match job.load.pace {
         _ if job.schedule.is_some() => write!(text, ", {}", several(options.stages.len(), "stage"))?,
         Pace::Closed => {}
+        Pace::Open {
+            arrivals: Arrivals::Trace,
+            ..
+        } => text.push_str(", each request when it is due"),
         Pace::Open { per_second, .. } => write!(text, ", {per_second} requests/s")?,
         Pace::PerConnection { per_second } => write!(text, ", {per_second} requests/s on each")?,
     }
@@ -47,10 +60,16 @@ fn write_further(text: &mut String, job: &Job, options: &Options) -> std::fmt::R
         None if job.until.requests.is_none() => text.push_str(", until Ctrl-C"),
         None => {}
     }
-    if job.warm_up > Duration::ZERO {
-        write!(text, " after {:?} of warm-up", job.warm_up)?;
+    match job.warm_up {
+        WarmUp::For(Duration::ZERO) => Ok(()),
+        WarmUp::For(time) => write!(text, " after {time:?} of warm-up"),
+        WarmUp::UntilSteady { least, most } => {
+            write!(
+                text,
+                " after a warm-up until it is steady ({least:?} to {most:?})"
+            )
+        }
     }
-    Ok(())
 }
 
 /// What is searched, if something is.

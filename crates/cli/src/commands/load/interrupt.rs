@@ -56,6 +56,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Ends what is measured, as the first signal does.
+    pub(crate) fn end(&self) {
+        self.shared
+            .end(&self.shared.stoppers.lock().expect("nobody panics with it locked"));
+    }
+
     /// Whether a signal has come.
     pub(crate) fn came(&self) -> bool {
         self.shared.came.load(Ordering::Relaxed)
@@ -112,7 +118,12 @@ impl Shared {
             }
             std::process::exit(ABORTED);
         }
-        for stopper in stoppers.iter() {
+        self.end(&stoppers);
+    }
+
+    fn end(&self, stoppers: &[Arc<AtomicBool>]) {
+        self.came.store(true, Ordering::Relaxed);
+        for stopper in stoppers {
             stopper.store(true, Ordering::Relaxed);
         }
         self.woken.notify_all();

@@ -5,10 +5,12 @@ use std::{path::Path, sync::Arc};
 use anyhow::Context as _;
 use forebay_load::{
     Url,
-    plan::{Lane, Link, Tunnel},
+    engine::URLS_MAX as URLS_TOLD_MAX,
+    expect::CODINGS_ACCEPTED,
+    plan::{Lane, Link, Trace, Tunnel},
     request::{
-        BodyError, Csv, Grammar, Order, Parts, RequestError, Requests, Scenario, Targets, multipart,
-        read_har, split_url,
+        Bodies, BodyError, Csv, Grammar, Lines, Order, Parts, RequestError, Requests, Scenario, Signer,
+        Targets, Version, multipart, read_access_log, read_har, split_url,
     },
     target::Address,
     tls,
@@ -29,6 +31,10 @@ pub(crate) struct Sent {
     pub(crate) urls: Vec<String>,
     pub(crate) method: String,
     pub(crate) body_bytes: u64,
+    /// When each request is due, if something says so.
+    pub(crate) trace: Option<Trace>,
+    /// What different requests are called, in the order of lanes.
+    pub(crate) named: Vec<String>,
     /// What was left out, in sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -38,19 +44,26 @@ pub(crate) fn read(options: &Options, around: &Surroundings<'_>) -> anyhow::Resu
     let grammar = grammar(options, around)?;
     let urls = urls(options)?;
     let mut base = base(options, around)?;
-    let listed = options.urls_file.is_some() || options.har.is_some();
-    if options.shuffle && !listed {
-        let text = "--shuffle needs --urls or --har: there is nothing else to choose from";
+    let listed = options.urls_file.is_some() || options.har.is_some() || options.access_log.is_some();
+    if options.replay && options.urls_file.is_none() && options.access_log.is_none() {
+        let text = "--replay needs --access-log or --urls: nothing else says when requests are due";
         return Err(UsageError(text.to_owned()).into());
     }
-    if let Some(file) = &options.old.raw_request {
-        base = raw(&text(file, around)?, base).map_err(|why| refused(file, &why))?;
+    if options.shuffle && !listed && options.body_lines.is_none() {
+        let text = "--shuffle needs --urls, --har, --access-log or --body-lines: there is nothing else to choose from";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    if let Some(file) = &options.raw_request {
+        let whole = Parts::parse(&bytes(file, around)?).map_err(|error| refused(file, &error))?;
+        base = over(whole, base).map_err(|error| usage(&error))?;
     }
     let mut sent = Sent {
         lanes: Vec::new(),
         urls: urls.iter().map(Url::to_string).collect(),
         method: base.method.clone(),
-        body_bytes: base.body.len() as u64,
+        body_bytes: body_bytes(&base, &grammar),
+        trace: None,
+        named: Vec::new(),
         notes: Vec::new(),
     };
     if !listed && urls.is_empty() {
@@ -71,10 +84,15 @@ pub(crate) fn read(options: &Options, around: &Surroundings<'_>) -> anyhow::Resu
         sent.lanes
             .push(lane(options, url, Requests::scenario(scenario), around)?);
     } else if listed {
+        let order = order(options);
         for origin in targets(options, &base, urls.first(), &mut sent, around)?
-            .origins(order(options), &grammar)
+            .origins(order, &grammar)
             .map_err(|error| usage(&error))?
         {
+            // Lanes after one with more names than are told apart have none, either: their places would be wrong.
+            if sent.named.len() < URLS_TOLD_MAX {
+                sent.named.extend(origin.names);
+            }
             sent.lanes
                 .push(lane(options, &origin.url, origin.requests, around)?);
         }
@@ -82,14 +100,26 @@ pub(crate) fn read(options: &Options, around: &Surroundings<'_>) -> anyhow::Resu
         for url in &urls {
             let parts = for_url(&base, url, options);
             let requests = Requests::one(&parts, &grammar).map_err(|error| usage(&error))?;
+            sent.named.push(format!("{} {url}", base.method));
             sent.lanes.push(lane(options, url, requests, around)?);
         }
+    }
+    if let (Some(scope), Some(user)) = (&options.aws_sigv4, &options.user) {
+        let signer = Signer::new(scope, user);
+        let signer = signer.map_err(|error| UsageError(format!("--aws-sigv4: {error}")))?;
+        for lane in &mut sent.lanes {
+            lane.requests = lane.requests.clone().signed(signer.clone());
+        }
+    }
+    sent.named.truncate(URLS_TOLD_MAX);
+    if sent.named.len() < 2 {
+        sent.named.clear();
     }
     Ok(sent)
 }
 
 /// An error with its causes, as one that ends with the exit code of a wrong command line.
-fn usage(error: &dyn std::error::Error) -> UsageError {
+pub(super) fn usage(error: &dyn std::error::Error) -> UsageError {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -113,14 +143,22 @@ fn text(file: &Path, around: &Surroundings<'_>) -> anyhow::Result<String> {
 }
 
 /// Which placeholders are filled in.
-fn grammar(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Grammar<'static>> {
+fn grammar<'a>(options: &Options, around: &Surroundings<'a>) -> anyhow::Result<Grammar<'a>> {
     let mut grammar = if options.template {
         Grammar::braces()
     } else {
         Grammar::none()
     };
+    grammar.env = around.env;
     grammar.id = options.old.ids;
-    grammar.sequence = options.old.raw_request.is_some();
+    if let Some(file) = &options.body_lines {
+        let lines = Lines::parse(&bytes(file, around)?).map_err(|error| refused(file, &error))?;
+        grammar.bodies = Some(Bodies {
+            lines: Arc::new(lines),
+            random: options.shuffle,
+        });
+    }
+    grammar.sequence = options.old.sequence;
     if let Some(file) = &options.csv_data {
         if !options.template && options.requests.is_none() {
             let text = "--csv-data needs --template or --requests: nothing else has placeholders";
@@ -132,9 +170,16 @@ fn grammar(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Gramm
     Ok(grammar)
 }
 
+/// Bytes of a body; of the longest if there are several.
+fn body_bytes(base: &Parts, grammar: &Grammar<'_>) -> u64 {
+    let longest = grammar.bodies.as_ref().map(|bodies| bodies.lines.longest());
+    longest.unwrap_or(base.body.len()) as u64
+}
+
 /// A scenario is written with placeholders.
-fn scenario_grammar(grammar: &Grammar<'static>) -> Grammar<'static> {
+fn scenario_grammar<'a>(grammar: &Grammar<'a>) -> Grammar<'a> {
     let mut whole = Grammar::braces();
+    whole.env = grammar.env;
     whole.csv.clone_from(&grammar.csv);
     whole
 }
@@ -164,7 +209,10 @@ fn urls(options: &Options) -> Result<Vec<Url>, UsageError> {
 /// What every request begins as: all but where it goes.
 fn base(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Parts> {
     let (body, content_type) = body(options, around)?;
-    let with_body = options.body.is_some() || options.body_file.is_some() || !options.form.is_empty();
+    let with_body = options.body.is_some()
+        || options.body_file.is_some()
+        || options.body_lines.is_some()
+        || !options.form.is_empty();
     let default = if with_body { "POST" } else { "GET" };
     let mut parts = Parts {
         method: options.method.clone().unwrap_or_else(|| default.to_owned()),
@@ -172,12 +220,17 @@ fn base(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Parts> {
         fields: Vec::new(),
         body,
         keep_alive: !options.no_keepalive,
+        version: if options.http10 {
+            Version::Http10
+        } else {
+            Version::Http11
+        },
     };
     let add = |error: RequestError| usage(&error);
     if let Some(content_type) = content_type {
         parts.set_field("content-type", &content_type);
     }
-    if let Some(user) = &options.user {
+    if let Some(user) = options.user.as_ref().filter(|_| options.aws_sigv4.is_none()) {
         parts.basic_auth(user).map_err(add)?;
     }
     for cookie in &options.cookies {
@@ -185,6 +238,9 @@ fn base(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Parts> {
     }
     for (name, value) in &options.headers {
         parts.add_field(&format!("{name}: {value}")).map_err(add)?;
+    }
+    if options.compressed && !parts.has_field("accept-encoding") {
+        parts.set_field("accept-encoding", CODINGS_ACCEPTED);
     }
     if options.chunked {
         if !with_body || options.template || options.old.ids {
@@ -196,15 +252,29 @@ fn base(options: &Options, around: &Surroundings<'_>) -> anyhow::Result<Parts> {
     Ok(parts)
 }
 
+/// A request with what further options say on top of it.
+fn over(whole: Parts, base: Parts) -> Result<Parts, RequestError> {
+    let mut parts = Parts {
+        keep_alive: base.keep_alive,
+        version: base.version,
+        ..whole
+    };
+    for (name, value) in base.fields {
+        parts.add_field(&format!("{name}: {value}"))?;
+    }
+    Ok(parts)
+}
+
 /// The same for a URL: with its path, and its host unless a header says another one.
 fn for_url(base: &Parts, url: &Url, options: &Options) -> Parts {
     let mut parts = base.clone();
-    if options.old.raw_request.is_none() {
+    if options.raw_request.is_none() {
         parts.path_and_query.clone_from(&url.path_and_query);
     }
     if !parts.has_field("host") {
         parts.fields.insert(0, ("host".to_owned(), url.authority()));
     }
+    parts.asked_by(url);
     parts
 }
 
@@ -236,7 +306,22 @@ fn targets(
     sent: &mut Sent,
     around: &Surroundings<'_>,
 ) -> anyhow::Result<Targets> {
-    let targets = if let Some(file) = &options.har {
+    let mut targets = if let Some(file) = &options.access_log {
+        let url = url.ok_or_else(|| {
+            UsageError(
+                "a URL is missing, such as http://localhost:8080/: an access log names no server".to_owned(),
+            )
+        })?;
+        let log = read_access_log(&bytes(file, around)?, url, base).map_err(|error| refused(file, &error))?;
+        if log.left_out > 0 {
+            sent.notes.push(format!(
+                "{} lines of {} are left out: they are no requests",
+                log.left_out,
+                file.display()
+            ));
+        }
+        log.targets
+    } else if let Some(file) = &options.har {
         let har = read_har(&text(file, around)?, url, base).map_err(|error| refused(file, &error))?;
         for (count, what) in [
             (har.elsewhere, "go to other servers"),
@@ -260,6 +345,10 @@ fn targets(
         };
         Targets::parse(&text(file, around)?, url, base, &read).map_err(|error| refused(file, &error))?
     };
+    if options.replay {
+        let trace = targets.replay(options.replay_speed.unwrap_or(1.0));
+        sent.trace = Some(trace.map_err(|error| usage(&error))?);
+    }
     let all = targets.all();
     sent.urls = all
         .iter()
@@ -281,36 +370,13 @@ fn targets(
 
 /// At random by weight where there are weights.
 fn order(options: &Options) -> Order {
-    if options.shuffle {
+    if options.replay {
+        Order::Replay
+    } else if options.shuffle {
         Order::Weighted
     } else {
         Order::InTurn
     }
-}
-
-/// A request as it goes over the wire: its first line, fields, an empty line, and the body.
-fn raw(text: &str, base: Parts) -> Result<Parts, RequestError> {
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .or_else(|| text.split_once("\n\n"))
-        .unwrap_or((text, ""));
-    let mut lines = head.lines();
-    let first = lines.next().unwrap_or_default();
-    let mut words = first.split_whitespace();
-    let mut parts = Parts {
-        method: words.next().unwrap_or_default().to_owned(),
-        path_and_query: words.next().unwrap_or("/").to_owned(),
-        body: body.as_bytes().to_vec(),
-        ..base
-    };
-    for line in lines.filter(|line| !line.trim().is_empty()) {
-        parts.add_field(line)?;
-    }
-    // Its length is stated anew: the file's own may count other line ends.
-    parts
-        .fields
-        .retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
-    Ok(parts)
 }
 
 fn lane(options: &Options, url: &Url, requests: Requests, around: &Surroundings<'_>) -> anyhow::Result<Lane> {
@@ -318,21 +384,46 @@ fn lane(options: &Options, url: &Url, requests: Requests, around: &Surroundings<
         let found = (around.resolve)(url);
         found.with_context(|| format!("cannot find the address of {}", url.host))
     };
-    let mut link = link(options, url)?;
+    let (mut link, mut requests) = (link(options, url)?, requests);
     let address = match (&options.unix_socket, &options.proxy) {
         (Some(file), _) => Address::Unix(file.clone()),
         (None, Some(proxy)) => {
             let (proxy, tunnel) = tunnel(proxy, url)?;
-            link.tunnel = Some(tunnel);
+            if tunnels(options, url) {
+                link.tunnel = Some(tunnel);
+            } else {
+                let origin = format!("http://{}", url.authority());
+                requests = requests.through_proxy(&origin, tunnel.authorization.as_deref());
+                link.through_proxy = Some(tunnel.authority);
+            }
             Address::Tcp(resolve(&proxy)?)
         }
-        (None, None) => Address::Tcp(resolve(url)?),
+        (None, None) => Address::Tcp(resolve(&redirected(options, url))?),
     };
     Ok(Lane {
         address,
         link,
         requests,
     })
+}
+
+/// Where connections for a URL go, as --connect-to says.
+fn redirected(options: &Options, url: &Url) -> Url {
+    let fits = options
+        .connect_to
+        .iter()
+        .find(|known| known.is_for(&url.host, url.port));
+    let mut to = url.clone();
+    if let Some(known) = fits {
+        to.host = known.to_host.clone().unwrap_or(to.host);
+        to.port = known.to_port.unwrap_or(to.port);
+    }
+    to
+}
+
+/// Whether a proxy is asked for a connection to the server, as curl does: always for what it shall not or cannot read.
+fn tunnels(options: &Options, url: &Url) -> bool {
+    url.tls || options.http2 || options.proxytunnel
 }
 
 /// A proxy, and what it is asked for.
@@ -377,19 +468,22 @@ fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
             server_name: options.server_name.clone(),
             min: options.tls_min.unwrap_or(tls::Version::Tls12),
             max: options.tls_max.unwrap_or(tls::Version::Tls13),
+            ciphers: options.tls_ciphers.clone(),
             resumption: !options.no_tls_resumption,
         };
         let config = files.load(options.http2).map_err(|error| usage(&error))?;
         Some(config.for_host(&url.host).map_err(|error| usage(&error))?)
     } else if options.cacert.is_some() || options.cert.is_some() {
         return Err(UsageError(format!("certificates need https; {url} is http")));
+    } else if !options.tls_ciphers.is_empty() {
+        return Err(UsageError(format!("--tls-ciphers needs https; {url} is http")));
     } else {
         None
     };
     Ok(Link {
         tls,
         http2: options.http2,
-        bind: options.bind,
+        bind: options.bind.clone(),
         ..Link::default()
     })
 }

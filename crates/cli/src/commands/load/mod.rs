@@ -6,9 +6,12 @@
     reason = "the comments of commands are read on a terminal, where backticks and brackets would be in the way"
 )]
 
+mod agents;
 mod announcement;
 mod arguments;
+mod debug;
 mod error;
+mod forms;
 mod gates;
 mod interrupt;
 mod keys;
@@ -16,14 +19,17 @@ mod lanes;
 mod live;
 mod outputs;
 mod plan;
+mod records;
 #[cfg(test)]
 mod reference;
+mod report;
 mod run;
 mod searches;
 mod serve;
 mod spawn;
 mod stages;
 mod tools;
+mod tried;
 mod values;
 
 use std::ffi::OsString;
@@ -46,10 +52,12 @@ pub(crate) struct Arguments {
     options: Options,
 }
 
-/// A server to aim at, and command lines of other tools.
+/// A server to aim at, saved runs, and command lines of other tools.
 #[derive(Debug, clap::Subcommand)]
 enum Instead {
     Serve(serve::Arguments),
+    Agent(agents::agent::Arguments),
+    Report(report::Arguments),
     /// Read a command line of autocannon, and print what it would
     Autocannon(Words),
     /// Read a command line of ab (ApacheBench), and print what it would
@@ -77,10 +85,17 @@ struct Words {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     let Some(line) = arguments.instead else {
+        if !arguments.options.agents.is_empty() {
+            // Behind `forebay load`: agents are told words, and take the same ones as this command line.
+            let words = std::env::args_os().skip(2).collect();
+            return agents::controller::run(&arguments.options, words);
+        }
         return run::run(arguments.options);
     };
     let (tool, words) = match line {
         Instead::Serve(arguments) => return serve::run(&arguments),
+        Instead::Agent(arguments) => return agents::agent::run(arguments),
+        Instead::Report(arguments) => return report::run(arguments),
         Instead::Autocannon(words) => (Tool::Autocannon, words),
         Instead::Ab(words) => (Tool::Ab, words),
         Instead::Hose(words) => (Tool::Hose, words),

@@ -3,33 +3,17 @@
 use std::{fs, io, path::Path};
 
 use forebay_load::report::{
-    self, Report, Run, csv, hgrm, html, json, ndjson,
+    self, Report, Run, csv, explain, hgrm, html, json, ndjson, prometheus, saved,
     style::{self, Style, StyleOptions, ab, jmeter},
     text,
 };
 
-use super::{LoadError, arguments::Options};
+use super::{LoadError, arguments::Options, forms::STANDARD_OUTPUT};
 use crate::{failure::UsageError, output};
-
-/// The name of standard output where a file is asked for.
-const STANDARD_OUTPUT: &str = "-";
 
 /// Whether everything that is asked for can be written, as far as that can be known before there is a result.
 pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
-    let files = [
-        &options.json,
-        &options.ndjson,
-        &options.csv,
-        &options.hgrm,
-        &options.html,
-        &options.save,
-        &options.junit,
-    ];
-    for file in files
-        .into_iter()
-        .flatten()
-        .filter(|file| file.as_os_str() != STANDARD_OUTPUT)
-    {
+    for file in options.forms.files().chain(&options.junit).chain(&options.log) {
         let folder = match file.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
@@ -55,8 +39,8 @@ pub(crate) fn shown(options: &Options) -> report::Options {
         colour: output::in_colour(),
         ..report::Options::default()
     };
-    if !options.percentiles.is_empty() {
-        shown.percentiles.clone_from(&options.percentiles);
+    if !options.forms.percentiles.is_empty() {
+        shown.percentiles.clone_from(&options.forms.percentiles);
     }
     shown
 }
@@ -72,25 +56,34 @@ pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()>
             format!("{{\"runs\": [{}]}}\n", objects.join(","))
         }
     };
-    let forms: [(&Option<_>, &dyn Fn() -> String); 4] = [
-        (&options.json, &objects),
-        (&options.ndjson, &|| each(&ndjson::write)),
-        (&options.csv, &|| each(&|report| csv::percentiles(report, &shown))),
-        (&options.hgrm, &|| each(&hgrm::write)),
+    let forms: [(&Option<_>, bool, &dyn Fn() -> String); 4] = [
+        (&options.forms.json, false, &objects),
+        (&options.forms.ndjson, options.forms.ndjson_is_written, &|| {
+            each(&ndjson::write)
+        }),
+        (&options.forms.csv, false, &|| {
+            each(&|report| csv::write(report, &shown))
+        }),
+        (&options.forms.hgrm, false, &|| each(&hgrm::write)),
     ];
     let mut standard_output_is_taken = false;
-    for (file, form) in forms {
+    for (file, is_written, form) in forms {
         if let Some(file) = file {
             standard_output_is_taken |= file.as_os_str() == STANDARD_OUTPUT;
-            put(file, &form())?;
+            if !is_written {
+                put(file, &form())?;
+            }
         }
     }
+    if let Some(file) = &options.forms.html {
+        put(file, &html::write_all(reports, "", &shown))?;
+    }
+    if let (Some(file), Some(report)) = (&options.forms.prometheus, reports.last()) {
+        replace(file, &prometheus::write(report, &shown))?;
+    }
     for report in reports {
-        if let Some(file) = &options.html {
-            put(file, &html::write(report, &shown))?;
-        }
-        if let Some(file) = &options.save {
-            put(file, &json::write(report, &shown))?;
+        if let Some(file) = &options.forms.save {
+            put(file, &saved::write(report, &shown))?;
         }
         if let Some(file) = &options.old.percentages {
             put_with(file, &|out| ab::percentages_csv(report, out))?;
@@ -99,16 +92,26 @@ pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()>
             put_with(file, &|out| ab::gnuplot_tsv(report, out))?;
         }
     }
-    match options.style {
+    match options.forms.style {
         _ if standard_output_is_taken => Ok(()),
         Some(style) => in_style(style, options, reports),
-        None => Ok(output::whole(&each(&|report| text::write(report, &shown)))?),
+        None => {
+            let whole = |report: &Report| {
+                let text = text::write(report, &shown);
+                if options.forms.explain {
+                    text + &explain::write(report)
+                } else {
+                    text
+                }
+            };
+            Ok(output::whole(&each(&whole))?)
+        }
     }
 }
 
 /// Prints what a tool prints before a run. True: that says what is about to be done, and nothing more need be said.
 pub(crate) fn announce(options: &Options, run: &Run) -> anyhow::Result<bool> {
-    let Some(style) = options.style else {
+    let Some(style) = options.forms.style else {
         return Ok(false);
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -139,6 +142,8 @@ fn style_options(options: &Options) -> StyleOptions {
     StyleOptions {
         extras: options.old.more.clone(),
         announced: true,
+        sample_ms: options.old.sample_ms,
+        attributes: options.old.attributes.clone(),
     }
 }
 
@@ -157,6 +162,18 @@ fn put_with(file: &Path, form: &dyn Fn(&mut dyn io::Write) -> io::Result<()>) ->
     let mut text = Vec::new();
     form(&mut text)?;
     put(file, &String::from_utf8_lossy(&text))
+}
+
+/// Puts a file in another's place, so that whoever reads it now and then never sees half of it.
+fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    put(Path::new(&name), text)?;
+    let failed = |source| LoadError::Write {
+        file: file.display().to_string(),
+        source,
+    };
+    Ok(fs::rename(&name, file).map_err(failed)?)
 }
 
 /// Writes to a file, or to standard output.

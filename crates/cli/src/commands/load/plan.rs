@@ -5,15 +5,16 @@ use std::{io, net::SocketAddr, path::Path, time::Duration};
 
 use forebay_load::{
     Plan, Url,
-    engine::Until,
+    engine::{Notes, Until},
     expect::{Check, Expect, FirstLength},
-    plan::{Arrivals, Load, Pace, PlanError},
+    plan::{Arrivals, Engine, Load, Pace, PlanError, Trace},
     report::Run,
+    search::WarmUp,
     target::Address,
 };
 
 use super::{
-    arguments::{ArrivalKind, Options},
+    arguments::{EngineName, Options},
     lanes::{self, Sent},
     searches,
     stages::Schedule,
@@ -21,11 +22,9 @@ use super::{
 use crate::failure::UsageError;
 
 /// Connections when nothing says how many.
-const CONNECTIONS: usize = 64;
+pub(crate) const CONNECTIONS: usize = 64;
 /// How long is measured when nothing says so.
 const DURATION: Duration = Duration::from_secs(10);
-/// How long is sent before measuring when nothing says so.
-const WARM_UP: Duration = Duration::from_secs(1);
 
 /// What a plan needs of the machine.
 pub(crate) struct Surroundings<'a> {
@@ -35,6 +34,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) resolve: &'a dyn Fn(&Url) -> io::Result<SocketAddr>,
     /// Reads a file; `-` is standard input.
     pub(crate) read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    /// Reads a variable of the environment.
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
     /// Ports that the system gives to connections.
     pub(crate) ports: Option<usize>,
 }
@@ -47,7 +48,7 @@ pub(crate) struct Job {
     /// What is measured; with stages only the first load.
     pub(crate) load: Load,
     pub(crate) until: Until,
-    pub(crate) warm_up: Duration,
+    pub(crate) warm_up: WarmUp,
     /// The stages, if there are some.
     pub(crate) schedule: Option<Schedule>,
     /// Most connections at a time.
@@ -70,14 +71,6 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         .copied()
         .or(options.connections)
         .unwrap_or(CONNECTIONS);
-    let load = schedule.as_ref().map_or_else(
-        || Load {
-            connections,
-            pace: pace(options),
-        },
-        |schedule| schedule.at(Duration::ZERO),
-    );
-    load.pace.check().map_err(refused)?;
     let searched = searches::connections_max(options);
     let steps_max = searched.or(options.old.steps.iter().copied().max());
     let connections_max = schedule
@@ -91,32 +84,77 @@ pub(crate) fn job(options: &Options, around: &Surroundings<'_>) -> anyhow::Resul
         urls,
         method,
         body_bytes,
+        trace,
+        named,
         notes,
     } = lanes::read(options, around)?;
-    let plan = Plan {
+    let load = schedule.as_ref().map_or_else(
+        || Load {
+            connections,
+            pace: pace(options, trace.as_ref()),
+        },
+        |schedule| schedule.at(Duration::ZERO),
+    );
+    load.pace.check().map_err(refused)?;
+    let mut plan = Plan {
         threads,
         pipeline: options.pipeline.unwrap_or(1),
         keep_alive: !options.no_keepalive,
         requests_per_connection: options.requests_per_connection.unwrap_or(0),
+        // With a time to run for, users go on until it is over.
+        requests_each: options.old.loops.filter(|_| options.duration.is_none()),
+        connect_rate: connect_rate(options, connections),
         timeout: options.timeout.unwrap_or(Duration::from_secs(10)),
+        first_byte_timeout: options.first_byte_timeout,
+        idle_timeout: options.idle_timeout,
         connect_timeout: options.connect_timeout.unwrap_or(Duration::from_secs(5)),
         expect: expect(options)?,
+        trace,
+        decode: options.compressed,
+        follow: options.follow_redirects.unwrap_or(0),
         seed: options.seed.unwrap_or(1),
+        engine: match options.engine {
+            None | Some(EngineName::Auto) => Engine::Auto,
+            Some(EngineName::Epoll) => Engine::Epoll,
+            Some(EngineName::IoUring) => Engine::IoUring,
+        },
+        notes: Notes {
+            exclude_errors: options.exclude_errors,
+            urls: !named.is_empty(),
+            first_answer: true,
+            log: None,
+        },
         ..Plan::new(lanes)
     };
-    plan.check(connections_max, options.allow_remote)
+    // Of two servers that are compared both are held all the time.
+    let sides = if options.vs.is_some() || options.vs_cmd.is_some() {
+        2
+    } else {
+        1
+    };
+    plan.check(sides * connections_max, options.allow_remote)
         .map_err(refused)?;
+    plan.settle_engine(Load {
+        connections: connections_max,
+        ..load
+    })
+    .map_err(refused)?;
     ports(&plan, connections_max, around)?;
-    let until = until(options, schedule.as_ref(), connections);
+    let until = until(options, schedule.as_ref(), &plan, connections);
     let run = Run {
+        named,
+        exclude_errors: options.exclude_errors,
+        stages: schedule.as_ref().map(Schedule::told).unwrap_or_default(),
         title: options.title.clone(),
         urls,
         method,
         body_bytes,
         threads,
+        engine: plan.engine,
         connections: connections_max,
         pipeline: plan.pipeline,
         keep_alive: plan.keep_alive,
+        connect_rate: plan.connect_rate,
         pauses: options.requests.is_some(),
         load: Some(load),
         duration_seconds: until.duration.map(|duration| duration.as_secs_f64()),
@@ -148,42 +186,43 @@ fn together(options: &Options) -> Result<(), UsageError> {
             "--pipeline needs keep-alive: a connection that is closed after one answer carries one request",
         );
     }
+    if options.http10 && options.pipeline.is_some_and(|depth| depth > 1) {
+        return refuse("--pipeline needs HTTP/1.1: HTTP/1.0 has one request at a time on a connection");
+    }
     if options.rate_per_connection.is_some() && options.pipeline.is_some_and(|depth| depth > 1) {
         return refuse("--rate-per-connection sends one request at a time; --rate goes with --pipeline");
     }
-    let to_standard_output = [&options.json, &options.ndjson, &options.csv, &options.hgrm];
-    if to_standard_output
-        .into_iter()
-        .flatten()
-        .filter(|file| file.as_os_str() == "-")
-        .count()
-        > 1
-    {
-        return refuse(
-            "two results cannot both go to standard output; give all but one a file, such as --csv=latency.csv",
-        );
-    }
-    Ok(())
+    options.forms.check()
 }
 
-fn pace(options: &Options) -> Pace {
+fn pace(options: &Options, trace: Option<&Trace>) -> Pace {
+    if let Some(trace) = trace {
+        return Pace::Open {
+            per_second: trace.per_second(),
+            arrivals: Arrivals::Trace,
+        };
+    }
     match (options.rate, options.rate_per_connection) {
         (Some(per_second), _) => Pace::Open {
             per_second,
-            arrivals: match options.arrivals {
-                Some(ArrivalKind::Poisson) => Arrivals::Poisson,
-                _ => Arrivals::Uniform,
-            },
+            arrivals: options.arrivals.unwrap_or_default(),
         },
         (None, Some(per_second)) => Pace::PerConnection { per_second },
         (None, None) => Pace::Closed,
     }
 }
 
+/// How fast so many connections are opened; `None`: all at once.
+pub(crate) fn connect_rate(options: &Options, connections: usize) -> Option<f64> {
+    let ramp = options.old.ramp_up.filter(|ramp| *ramp > Duration::ZERO);
+    let of_ramp = ramp.map(|ramp| connections as f64 / ramp.as_secs_f64());
+    of_ramp.or(options.connect_rate)
+}
+
 /// Other tools take more threads than connections; the surplus would do nothing.
 fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize, UsageError> {
     match options.threads {
-        Some(threads) if threads > connections && options.style.is_none() => Err(UsageError(format!(
+        Some(threads) if threads > connections && options.forms.style.is_none() => Err(UsageError(format!(
             "{threads} threads are too many for {connections} {}: some would have nothing to do",
             if connections == 1 {
                 "connection"
@@ -196,12 +235,22 @@ fn threads(options: &Options, cores: usize, connections: usize) -> Result<usize,
     }
 }
 
-fn until(options: &Options, schedule: Option<&Schedule>, connections: usize) -> Until {
+fn until(options: &Options, schedule: Option<&Schedule>, plan: &Plan, connections: usize) -> Until {
     let loops = options
         .old
         .loops
         .map(|loops| loops.saturating_mul(connections as u64));
     let requests = options.count.or(loops.filter(|_| options.duration.is_none()));
+    if let Some(trace) = &plan.trace {
+        let all = trace.due_ns().len() as u64;
+        // It ends with the last answer; the time is for a trace whose connections are lost.
+        let longest = trace.length() + plan.timeout + plan.connect_timeout;
+        return Until {
+            duration: Some(options.duration.unwrap_or(longest)),
+            requests: Some(requests.map_or(all, |requests| requests.min(all))),
+            keep_going: false,
+        };
+    }
     let duration = match schedule {
         Some(schedule) => Some(schedule.duration()),
         None if options.old.forever => None,
@@ -214,11 +263,11 @@ fn until(options: &Options, schedule: Option<&Schedule>, connections: usize) -> 
     }
 }
 
-fn warm_up(options: &Options) -> Duration {
-    let counted = options.count.is_some() || !options.stages.is_empty();
+fn warm_up(options: &Options) -> WarmUp {
+    let counted = options.count.is_some() || !options.stages.is_empty() || options.replay;
     options
         .warmup
-        .unwrap_or(if counted { Duration::ZERO } else { WARM_UP })
+        .unwrap_or(if counted { WarmUp::NONE } else { WarmUp::AUTO })
 }
 
 fn expect(options: &Options) -> Result<Expect, UsageError> {
@@ -256,13 +305,14 @@ fn ports(plan: &Plan, connections: usize, around: &Surroundings<'_>) -> Result<(
     let mut addresses: Vec<String> = by_tcp.map(|lane| lane.address.to_string()).collect();
     addresses.sort_unstable();
     addresses.dedup();
+    // An address that is bound gives a port to one connection, wherever that goes.
+    let locals = plan.lanes.iter().map(|lane| lane.link.bind.len()).max();
+    let ends = locals.filter(|locals| *locals > 0).unwrap_or(addresses.len());
     match around.ports {
-        Some(ports) if !addresses.is_empty() && connections > ports * addresses.len() => {
-            Err(UsageError(format!(
-                "{connections} connections need as many local ports, the system gives out {ports}; give it more with: sysctl -w \
-             net.ipv4.ip_local_port_range=\"1024 65535\""
-            )))
-        }
+        Some(ports) if !addresses.is_empty() && connections > ports * ends => Err(UsageError(format!(
+            "{connections} connections need as many local ports, the system gives out {ports}; give it more with: sysctl -w \
+             net.ipv4.ip_local_port_range=\"1024 65535\", or use several local addresses: --bind 127.0.0.2,127.0.0.3"
+        ))),
         _ => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ use forebay_load::{
     machine::{self, Machine, MachineError, Usage},
     plan::Load,
     report::Report,
+    search::warm_up,
     target::{Address, Family},
 };
 
@@ -23,18 +24,20 @@ use super::{
     LoadError,
     announcement::announcement,
     arguments::Options,
+    debug,
     gates::Gates,
     interrupt::Interrupt,
     keys::Keys,
     live::Live,
     outputs,
     plan::{self, Job, Surroundings},
+    records::{Records, Witness},
     searches::{self, Outcome},
     spawn,
 };
 use crate::{failure::UsageError, output};
 
-/// Longest body or list that is read from a file or standard input.
+/// Longest body or list or saved run that is read from a file or standard input.
 const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// A run that counts requests ends without them when nothing has come for so long beyond the time-outs.
 const STALL: Duration = Duration::from_secs(5);
@@ -43,15 +46,11 @@ const PLACEHOLDER: &str = "http://127.0.0.1:1";
 
 /// Does what the options say, and prints the result.
 pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let family = match (options.ipv4, options.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        _ => Family::Any,
-    };
+    let family = family(&options);
     let standard_input = RefCell::new(None);
     let around = Surroundings {
-        cores,
+        cores: cores(),
+        env: &|name| std::env::var(name).ok(),
         resolve: &|url: &Url| url.resolve(family),
         read: &|file| {
             if file.as_os_str() != "-" {
@@ -72,12 +71,24 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     searches::check(&options)?;
     let gates = Gates::read(&options)?;
     let interrupt = Interrupt::listen()?;
+    let spawner = spawn::Spawner::new();
+    let mut notes = options.old.notes.clone();
     let (server, job) = if options.on_port {
         let wanted = match &job.plan.lanes[0].address {
             Address::Tcp(address) if !on_path => Some(*address),
             _ => None,
         };
-        let (server, address) = serve(&options, wanted, &interrupt)?;
+        let (server, found) = serve(&options, wanted, &spawner, &interrupt)?;
+        let address = found[0];
+        if let [_, others @ ..] = found.as_slice()
+            && !others.is_empty()
+        {
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            notes.push(format!(
+                "the command listens on {address} first and on {} too; {address} is loaded, a whole URL chooses another",
+                others.join(", ")
+            ));
+        }
         if on_path {
             for url in &mut options.url {
                 *url = url.replacen(PLACEHOLDER, &format!("http://{address}"), 1);
@@ -92,24 +103,26 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
         server: options.server_pid.or(server.as_ref().map(spawn::Server::pid)),
     };
     machine.sample()?;
-    for lane in &job.plan.lanes {
-        trial(&lane.address, job.plan.connect_timeout)?;
+    trials(&job)?;
+    if options.debug {
+        return debug::run(&job);
     }
-    let other = second(&options, &around, &job, &interrupt)?;
-    for note in options.old.notes.iter().chain(&job.notes) {
+    let other = second(&options, &around, &job, &spawner, &interrupt)?;
+    for note in notes.iter().chain(&job.notes) {
         output::complaint(&format!("note: {note}"));
     }
     if !outputs::announce(&options, &job.run)? && !options.quiet {
         output::complaint(&announcement(&job, &options));
     }
     let second = other.as_ref().map(|(_, job)| job);
-    match searches::run(&options, &job, second, &interrupt)? {
+    match searches::run(&options, &job, second, &machine, &interrupt)? {
         Some(Outcome::Finding {
             text,
             json,
             interrupted,
+            reports,
         }) => {
-            return Outcome::print(&text, &json, interrupted, &options);
+            return Outcome::print(&text, &json, interrupted, &reports, &options);
         }
         Some(Outcome::Report(report)) => {
             let reports = [*report];
@@ -124,15 +137,19 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     } else {
         steps(&job, &options)
     };
+    let mut records = Records::open(&mut options)?;
+    let mut job = job;
+    job.plan.notes.log = records.log();
     let mut reports = Vec::new();
     for load in steps {
-        let measured = measure(&job, load, &options, &machine, &interrupt)?;
+        let measured = measure(&job, load, &options, &machine, &interrupt, &mut records)?;
         let interrupted = measured.interrupted;
         reports.push(measured);
         if interrupted {
             break;
         }
     }
+    records.close()?;
     answered(&job, &reports)?;
     outputs::write(&options, &reports)?;
     reports
@@ -145,6 +162,7 @@ fn second(
     options: &Options,
     around: &Surroundings<'_>,
     job: &Job,
+    spawner: &spawn::Spawner,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<(Option<spawn::Server>, Job)>> {
     let mut other = options.clone();
@@ -152,7 +170,7 @@ fn second(
         let port = spawn::free_port()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let words = ["sh".into(), "-c".into(), command.into()];
-        let mut server = spawn::Server::start(&words, Some(port), interrupt)?;
+        let mut server = spawner.start(&words, Some(port), interrupt)?;
         server.wait(Some(address), interrupt)?;
         let mut url = Url::parse(&job.run.urls[0])?;
         (url.host, url.port) = (address.ip().to_string(), port);
@@ -194,21 +212,42 @@ fn takes_path(options: &mut Options) -> bool {
     are_paths
 }
 
-/// Starts the command of --on-port, and waits until it listens.
+/// Starts the command of --on-port, and waits until it listens; where, the first address first.
 fn serve(
     options: &Options,
     wanted: Option<SocketAddr>,
+    spawner: &spawn::Spawner,
     interrupt: &Interrupt,
-) -> anyhow::Result<(spawn::Server, SocketAddr)> {
+) -> anyhow::Result<(spawn::Server, Vec<SocketAddr>)> {
     if let Some(address) = wanted
         && TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
     {
         let address = address.to_string();
         return Err(LoadError::Taken { address }.into());
     }
-    let mut server = spawn::Server::start(&options.command, wanted.map(|address| address.port()), interrupt)?;
-    let address = server.wait(wanted, interrupt)?;
-    Ok((server, address))
+    let mut server = spawner.start(&options.command, wanted.map(|address| address.port()), interrupt)?;
+    let found = server.wait(wanted, interrupt)?;
+    Ok((server, found))
+}
+
+/// Processors of this machine.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Which addresses of a host are meant.
+pub(crate) fn family(options: &Options) -> Family {
+    match (options.ipv4, options.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    }
+}
+
+/// A trial connection to everything that is to be loaded.
+pub(crate) fn trials(job: &Job) -> Result<(), LoadError> {
+    let mut lanes = job.plan.lanes.iter();
+    lanes.try_for_each(|lane| trial(&lane.address, job.plan.connect_timeout))
 }
 
 /// One connection to say clearly when there is nobody to load. Nothing is sent on it.
@@ -227,9 +266,9 @@ fn trial(address: &Address, patience: Duration) -> Result<(), LoadError> {
 }
 
 /// The machine, and the server on it if it is known.
-struct Observed {
-    machine: Machine,
-    server: Option<u32>,
+pub(crate) struct Observed {
+    pub(crate) machine: Machine,
+    pub(crate) server: Option<u32>,
 }
 
 impl Observed {
@@ -237,39 +276,51 @@ impl Observed {
         let sampled = self.machine.sample(self.server);
         sampled.map_err(|error: MachineError| UsageError(format!("--server-pid: {error}")))
     }
+
+    /// Does something, and tells what was used meanwhile. A server that has gone in between leaves its figures out.
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Usage>) {
+        let before = self.machine.sample(self.server).ok();
+        let done = work();
+        let after = self.machine.sample(self.server);
+        let after = after.or_else(|_| self.machine.sample(None)).ok();
+        let usage = before
+            .zip(after)
+            .map(|(before, after)| Usage::between(&before, &after));
+        (done, usage)
+    }
 }
 
-/// Warms up and measures.
-fn measure(
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_millis() as u64
+}
+
+/// Warms up and measures, before the eyes of a witness.
+pub(crate) fn measure(
     job: &Job,
     load: Load,
     options: &Options,
     observed: &Observed,
     interrupt: &Interrupt,
+    witness: &mut dyn Witness,
 ) -> anyhow::Result<Report> {
-    let mut session = Session::start(job.plan.clone())?;
+    let mut plan = job.plan.clone();
+    plan.connect_rate = plan::connect_rate(options, load.connections);
+    let mut session = Session::start(plan)?;
     interrupt.stops(session.stopper());
     let keys = options.style_is_jmeter().then(Keys::listen).flatten();
     if let Some(keys) = &keys {
         interrupt.before_abort(keys.restorer());
     }
-    let mut warm_up_requests = 0;
-    if job.warm_up > Duration::ZERO {
-        let until = Until {
-            duration: Some(job.warm_up),
-            requests: None,
-            keep_going: true,
-        };
-        let mut live = Live::new(options.quiet, "warming up", until, "");
-        let warm = session.measure(load, until, &mut |stretch| live.look(stretch));
-        live.end();
-        warm_up_requests = warm.total.answers;
-    }
+    let mut live = Live::new(options.quiet, "warming up", job.warm_up.until(), "");
+    let warm_up = warm_up(&mut session, load, job.warm_up, &mut |stretch| live.look(stretch));
+    live.end();
     let mut until = job.until;
     if let (Some(loops), Some(_)) = (options.old.loops, until.requests) {
         until.requests = Some(loops.saturating_mul(load.connections as u64));
     }
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started_unix_ms = unix_ms();
     let (measured, usage) = loop {
         let hint = if keys.is_some() {
             "   c clears the statistics"
@@ -277,25 +328,27 @@ fn measure(
             ""
         };
         let mut watcher = Watcher::new(job, load, options, until, hint);
-        let before = observed.sample();
-        let measured = session.steer(load, until, &mut |stretch| watcher.look(stretch, keys.as_ref()));
-        // A server that has gone meanwhile leaves its figures out; the failures tell the rest.
-        let after = observed
-            .machine
-            .sample(observed.server)
-            .or_else(|_| observed.machine.sample(None));
+        witness.begin();
+        let (measured, usage) = observed.during(|| {
+            session.steer(load, until, &mut |stretch| {
+                witness.look(stretch);
+                watcher.look(stretch, keys.as_ref())
+            })
+        });
         watcher.live.end();
         if let Some(why) = watcher.ended {
             output::complaint(why);
         }
         if !watcher.clear {
-            break (measured, before.ok().zip(after.ok()));
+            break (measured, usage);
         }
     };
+    let first_answer = session.first_answer().cloned();
     let after = session.finish();
     let mut run = job.run.clone();
-    run.started_unix_ms = started.as_millis() as u64;
+    run.started_unix_ms = started_unix_ms;
     run.load = Some(load);
+    run.connect_rate = plan::connect_rate(options, load.connections);
     run.connections = if job.schedule.is_some() {
         job.connections_max
     } else {
@@ -303,14 +356,16 @@ fn measure(
     };
     run.requests = until.requests;
     let mut report = Report::new(run, &measured, &after);
-    report.warm_up_requests = warm_up_requests;
+    report.warm_up = warm_up;
+    report.first_answer = first_answer;
     report.environment = Some(observed.machine.environment());
-    report.usage = usage.map(|(before, after)| Usage::between(&before, &after));
+    report.usage = usage;
     if options.old.raw_latency
         && let Some(service) = &report.service_ns
     {
         report.latency_ns = service.clone();
     }
+    witness.end(&report);
     Ok(report)
 }
 
@@ -387,7 +442,7 @@ fn answered(job: &Job, reports: &[Report]) -> Result<(), LoadError> {
 }
 
 /// Everything in a file, or `-` for standard input, up to a limit.
-fn read(file: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if file.as_os_str() == "-" {
         io::stdin()
@@ -409,7 +464,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// How many ports the system gives to connections, as far as it says.
-fn local_ports() -> Option<usize> {
+pub(crate) fn local_ports() -> Option<usize> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut bounds = range.split_whitespace().map(str::parse::<usize>);
     let (low, high) = (bounds.next()?.ok()?, bounds.next()?.ok()?);

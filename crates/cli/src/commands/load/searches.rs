@@ -7,26 +7,36 @@ use forebay_load::{
     Session,
     engine::{Stretch, Until},
     plan::{Arrivals, Load, Pace},
-    report::{Report, assert},
+    report::{Report, assert, html},
     search::{
-        Best, Comparison, Point, Precision, RateSearch, Sustained, Sweep, Versus, best_connections, compare,
-        highest_rate, until_precise,
+        Best, Comparison, Point, Precision, RateSearch, Repeated, Sustained, Sweep, Versus, WarmUp,
+        best_connections, compare, highest_rate, until_precise, warm_up,
     },
     stats::Ratio,
 };
 use serde_json::{Value, json};
 
-use super::{arguments::Options, interrupt::Interrupt, outputs, plan::Job};
+use super::{
+    arguments::Options,
+    interrupt::Interrupt,
+    outputs,
+    plan::Job,
+    run::{Observed, unix_ms},
+    tried::Tried,
+};
 use crate::{failure::UsageError, output};
 
 /// Most connections that --find-best tries when -c does not say.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long --until-ci and --vs may take when -d does not say.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Length of a run of --until-ci.
+/// Length of a run of --until-ci; shorter where -d leaves less time for as many as it takes to know anything.
 const RUN: Duration = Duration::from_secs(1);
-/// Length of a turn of --vs.
+const RUNS_MIN: u32 = 5;
+/// Length of a turn of --vs; shorter, with what comes before it, where -d leaves less time for the fewest pairs.
 const TURN: Duration = Duration::from_secs(1);
+/// Fewest pairs of a comparison.
+const PAIRS_MIN: usize = 2;
 /// What is sent before each measurement.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Pairs in which a server is compared with itself.
@@ -64,14 +74,16 @@ pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
         return Ok(());
     };
     let of_one_run = [
-        (options.html.is_some(), "--html"),
-        (options.csv.is_some(), "--csv"),
-        (options.ndjson.is_some(), "--ndjson"),
-        (options.hgrm.is_some(), "--hgrm"),
-        (options.style.is_some(), "--style"),
+        (options.forms.csv.is_some(), "--csv"),
+        (options.forms.ndjson.is_some(), "--ndjson"),
+        (options.forms.hgrm.is_some(), "--hgrm"),
+        (options.forms.style.is_some(), "--style"),
         (!options.assertions.is_empty(), "--assert"),
-        (options.save.is_some(), "--save"),
+        (options.forms.save.is_some(), "--save"),
+        (options.forms.prometheus.is_some(), "--prometheus"),
+        (options.log.is_some(), "--log"),
         (options.compare.is_some(), "--compare"),
+        (options.bail.is_some(), "--bail"),
     ];
     match of_one_run.into_iter().find(|(asked, _)| *asked) {
         Some((_, name)) => Err(UsageError(format!(
@@ -94,6 +106,7 @@ pub(crate) fn run(
     options: &Options,
     job: &Job,
     second: Option<&Job>,
+    observed: &Observed,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Outcome>> {
     let start = |job: &Job| {
@@ -106,14 +119,21 @@ pub(crate) fn run(
             output::complaint(&text);
         }
     };
+    let mut reports = Vec::new();
+    let mut tries = Tried::new(job, options.forms.html.is_some());
     let finding = if options.find_best {
+        let usual = Sweep::default();
+        let measure = options.duration.unwrap_or(usual.measure);
         let sweep = Sweep {
             connections_max: job.connections_max,
-            measure: options.duration.unwrap_or(Sweep::default().measure),
-            ..Sweep::default()
+            measure,
+            settle: usual.settle.min(measure),
         };
         let mut session = start(job)?;
-        let best = best_connections(&mut session, sweep, &mut |point| tell(row(point)));
+        let best = best_connections(&mut session, sweep, &mut |point, stretch| {
+            tell(row(point));
+            tries.add(stretch);
+        });
         session.finish();
         best_found(&best)
     } else if options.find_rate {
@@ -131,23 +151,25 @@ pub(crate) fn run(
             measure: options.duration.unwrap_or(Duration::from_secs(2)),
         };
         let mut session = start(job)?;
-        let found = highest_rate(&mut session, search, &promise, &mut |point, broken| {
+        let found = highest_rate(&mut session, search, &promise, &mut |point, broken, stretch| {
             tell(tried(point, broken));
+            tries.add(stretch);
         });
         session.finish();
         rate_found(&found, text)
     } else if let Some(relative) = options.until_ci {
-        let report = precise(options, job, relative, start(job)?, &tell);
+        let report = precise(options, job, relative, start(job)?, observed, &tell);
         return Ok(Some(Outcome::Report(Box::new(report))));
     } else if let Some(second) = second {
         versus(
             options,
             [job, second],
             [start(job)?, start(job)?, start(second)?],
+            &mut reports,
             &tell,
         )
     } else if options.preset.is_some() {
-        ladder(options, start(job)?, &tell)
+        ladder(options, start(job)?, &mut tries, &tell)
     } else {
         return Ok(None);
     };
@@ -155,6 +177,7 @@ pub(crate) fn run(
         text: finding.text,
         json: finding.json,
         interrupted: interrupt.came(),
+        reports: tries.reports().into_iter().chain(reports).collect(),
     }))
 }
 
@@ -167,6 +190,8 @@ pub(crate) enum Outcome {
         text: String,
         json: Value,
         interrupted: bool,
+        /// What was measured, where a page is to show it.
+        reports: Vec<Report>,
     },
 }
 
@@ -176,15 +201,19 @@ impl Outcome {
         text: &str,
         json: &Value,
         interrupted: bool,
+        reports: &[Report],
         options: &Options,
     ) -> anyhow::Result<()> {
+        if let Some(file) = &options.forms.html {
+            outputs::put(file, &html::write_all(reports, text, &outputs::shown(options)))?;
+        }
         let mut json = json.clone();
         json["interrupted"] = interrupted.into();
         if interrupted {
             output::complaint("interrupted: this is what was found until then");
         }
         let written = format!("{json:#}\n");
-        if let Some(file) = &options.json {
+        if let Some(file) = &options.forms.json {
             outputs::put(file, &written)?;
             if file.as_os_str() == "-" {
                 return Ok(());
@@ -300,16 +329,20 @@ fn precise(
     job: &Job,
     relative: f64,
     mut session: Session,
+    observed: &Observed,
     tell: &dyn Fn(String),
 ) -> Report {
-    settle(&mut session, job.load, job.warm_up);
+    let warm_up = warm_up(&mut session, job.load, job.warm_up, &mut |_| {});
+    let patience = options.duration.unwrap_or(PATIENCE);
+    let run = RUN.min(patience / RUNS_MIN);
     let precision = Precision {
         load: job.load,
         relative,
-        run: RUN,
-        runs_max: (options.duration.unwrap_or(PATIENCE).as_secs_f64() / RUN.as_secs_f64()).ceil() as usize,
+        run,
+        runs_max: (patience.as_secs_f64() / run.as_secs_f64()).round() as usize,
     };
-    let found = until_precise(&mut session, precision, &mut |repeated| {
+    let started_unix_ms = unix_ms();
+    let mut told = |repeated: &Repeated| {
         if let Some(interval) = &repeated.interval {
             tell(format!(
                 "{} runs: {:.0} answers/s, 95 % interval {:.0} to {:.0} (half of it {:.2} %)",
@@ -320,7 +353,9 @@ fn precise(
                 interval.relative_half_width() * 100.0
             ));
         }
-    });
+    };
+    let (found, usage) = observed.during(|| until_precise(&mut session, precision, &mut told));
+    let first_answer = session.first_answer().cloned();
     let after = session.finish();
     if !found.reached {
         output::complaint(&format!(
@@ -331,34 +366,50 @@ fn precise(
     }
     let mut run = job.run.clone();
     run.duration_seconds = None;
-    Report::new(run, &found.all, &after)
+    run.started_unix_ms = started_unix_ms;
+    let mut report = Report::new(run, &found.all, &after);
+    report.warm_up = warm_up;
+    report.first_answer = first_answer;
+    report.environment = Some(observed.machine.environment());
+    report.usage = usage;
+    report
 }
 
-fn settle(session: &mut Session, load: Load, duration: Duration) -> Stretch {
-    let until = Until {
-        duration: Some(duration),
-        requests: None,
-        keep_going: true,
-    };
-    session.measure(load, until, &mut |_| {})
+/// Warms a server up, and says so when that did not make it steady: a comparison has no verdict that could.
+fn warm(session: &mut Session, job: &Job, tell: &dyn Fn(String)) {
+    let found = warm_up(session, job.load, job.warm_up, &mut |_| {});
+    if found.steady == Some(false) {
+        tell(format!(
+            "{} was not steady after {:.1} s of warm-up; --warmup gives it more",
+            job.run.urls[0], found.seconds
+        ));
+    }
 }
 
 /// First the first server beside itself: what differs there is the machine's noise, and no smaller difference can be seen.
-fn versus(options: &Options, jobs: [&Job; 2], sessions: [Session; 3], tell: &dyn Fn(String)) -> Finding {
+fn versus(
+    options: &Options,
+    jobs: [&Job; 2],
+    sessions: [Session; 3],
+    reports: &mut Vec<Report>,
+    tell: &dyn Fn(String),
+) -> Finding {
     let [mut first, mut again, mut second] = sessions;
     let [job, other] = jobs;
-    let pair = 2.0 * (TURN + SETTLE).as_secs_f64();
     let patience = options.duration.unwrap_or(PATIENCE).as_secs_f64();
-    let pairs = ((patience / pair) as usize).max(2);
+    let pair = 2.0 * (TURN + SETTLE).as_secs_f64();
+    // Both comparisons with the fewest pairs fit into the time that there is.
+    let scale = (patience / (2.0 * PAIRS_MIN as f64 * pair)).min(1.0);
+    let pairs = ((patience / pair) as usize).max(PAIRS_MIN);
     let comparison = Comparison {
         load: job.load,
         pairs_max: pairs.min(SELF_PAIRS),
         precision: PRECISION,
-        settle: SETTLE,
-        measure: TURN,
+        settle: SETTLE.mul_f64(scale),
+        measure: TURN.mul_f64(scale),
         seed: job.plan.seed,
     };
-    settle(&mut first, job.load, job.warm_up);
+    warm(&mut first, job, tell);
     pause(&mut first);
     let itself = compare(&mut first, &mut again, comparison, &mut |_| {});
     again.finish();
@@ -367,7 +418,7 @@ fn versus(options: &Options, jobs: [&Job; 2], sessions: [Session; 3], tell: &dyn
         "the first server beside itself: {}",
         floor.as_deref().unwrap_or("not known")
     ));
-    settle(&mut second, job.load, job.warm_up);
+    warm(&mut second, other, tell);
     pause(&mut second);
     let comparison = Comparison {
         pairs_max: pairs,
@@ -380,6 +431,11 @@ fn versus(options: &Options, jobs: [&Job; 2], sessions: [Session; 3], tell: &dyn
     });
     first.finish();
     second.finish();
+    for (job, stretch) in [(job, &found.first), (other, &found.second)] {
+        let mut run = job.run.clone();
+        run.duration_seconds = None;
+        reports.push(Report::new(run, stretch, &Stretch::nothing(job.load)));
+    }
     versus_found(&itself, &found, [&job.run.urls[0], &other.run.urls[0]])
 }
 
@@ -399,16 +455,25 @@ fn shown(ratio: &Ratio) -> String {
     )
 }
 
+/// Nothing where nothing has failed.
+fn failed_share(failed: f64) -> String {
+    match failed {
+        0.0 => String::new(),
+        _ => format!("   failed {:.2} %", failed * 100.0),
+    }
+}
+
 fn versus_found(itself: &Versus, found: &Versus, urls: [&String; 2]) -> Finding {
     let mut text = String::new();
     for (name, url, stretch) in [("A", urls[0], &found.first), ("B", urls[1], &found.second)] {
         let latency = &stretch.total.latency;
         let _ = writeln!(
             text,
-            "{name}  {url}\n   {:.0} answers/s   p50 {:.3} ms   p99 {:.3} ms",
+            "{name}  {url}\n   {:.0} answers/s   p50 {:.3} ms   p99 {:.3} ms{}",
             stretch.per_second(),
             ms(latency.value_at_quantile(0.5)),
-            ms(latency.value_at_quantile(0.99))
+            ms(latency.value_at_quantile(0.99)),
+            failed_share(Point::of(stretch).failed)
         );
     }
     text.push('\n');
@@ -453,15 +518,18 @@ fn versus_found(itself: &Versus, found: &Versus, urls: [&String; 2]) -> Finding 
 }
 
 /// TechEmpower's protocol: a primer, a warm-up at the highest number, then each number of connections; the best rung counts.
-fn ladder(options: &Options, mut session: Session, tell: &dyn Fn(String)) -> Finding {
+fn ladder(options: &Options, mut session: Session, tries: &mut Tried, tell: &dyn Fn(String)) -> Finding {
     let load = |connections| Load {
         connections,
         pace: Pace::Closed,
     };
     let rung = options.duration.unwrap_or(RUNG);
-    settle(&mut session, load(PRIMER.0), PRIMER.1.min(rung));
+    let prime = |session: &mut Session, connections, time| {
+        warm_up(session, load(connections), WarmUp::For(time), &mut |_| {});
+    };
+    prime(&mut session, PRIMER.0, PRIMER.1.min(rung));
     pause(&mut session);
-    settle(&mut session, load(LADDER[LADDER.len() - 1]), rung);
+    prime(&mut session, LADDER[LADDER.len() - 1], rung);
     pause(&mut session);
     let mut points = Vec::new();
     for connections in LADDER {
@@ -473,6 +541,7 @@ fn ladder(options: &Options, mut session: Session, tell: &dyn Fn(String)) -> Fin
         let stretch = session.measure(load(connections), until, &mut |_| {});
         let point = Point::of(&stretch);
         tell(row(&point));
+        tries.add(&stretch);
         points.push(point);
         if stretch.interrupted {
             break;

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(output::line(&server.stop().to_json().to_string())?)
 }
 
-fn address(text: &str) -> Result<Address, UsageError> {
+pub(crate) fn address(text: &str) -> Result<Address, UsageError> {
     if let Some(file) = text.strip_prefix("unix:").filter(|file| !file.is_empty()) {
         return Ok(Address::Unix(PathBuf::from(file)));
     }

@@ -1,17 +1,23 @@
-//! Starts a server's command, waits until it listens, and stops it with everything that it has started.
+//! Starts a server's command, waits until it listens, and stops it with everything that it has started: its process group, all that
+//! descend from it, and daemons that it left behind. What somebody else starts for it (a service manager, a container's daemon) goes on,
+//! and so does everything when this process is killed by SIGKILL.
+
+mod listeners;
+mod processes;
 
 use std::{
     ffi::OsString,
-    fs, io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     os::{fd::AsFd as _, unix::process::CommandExt as _},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
 use super::interrupt::Interrupt;
 
@@ -21,8 +27,10 @@ const START_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The state of a listening socket in `/proc/net/tcp` (the kernel's `TCP_LISTEN`).
-const LISTENING: &str = "0A";
+/// How long processes that it left behind may take.
+const LEFT_MAX: Duration = Duration::from_secs(1);
+/// How long nothing more must have been opened before a command's listeners are taken for all of them.
+const SETTLED: Duration = Duration::from_millis(100);
 
 /// Why a command does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -48,22 +56,39 @@ pub(crate) enum SpawnError {
     Interrupted { command: String },
 }
 
+/// Starts servers, and gets to know what they leave behind.
+#[derive(Debug)]
+pub(crate) struct Spawner {
+    roots: Arc<Mutex<Vec<Pid>>>,
+}
+
 /// A server that was started here. It is stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     group: Pid,
+    family: Family,
     command: String,
 }
 
-impl Server {
+impl Spawner {
+    /// From now on a process whose parent ends comes to this one, if it descends from it.
+    pub(crate) fn new() -> Self {
+        // Without it (before Linux 3.4) only daemons are missed.
+        let _ = set_child_subreaper(Some(getpid()));
+        Self {
+            roots: Arc::default(),
+        }
+    }
+
     /// Starts a command in a process group of its own, so that Ctrl-C reaches it only through here. What it prints goes to standard
     /// error: standard output is for the result.
     pub(crate) fn start(
+        &self,
         words: &[OsString],
         port: Option<u16>,
         interrupt: &Interrupt,
-    ) -> Result<Self, SpawnError> {
+    ) -> Result<Server, SpawnError> {
         let shown: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
         let command = shown.join(" ");
         let failed = |source| SpawnError::Start {
@@ -89,39 +114,54 @@ impl Server {
         }
         let child = starting.spawn().map_err(failed)?;
         let group = Pid::from_child(&child);
+        self.roots
+            .lock()
+            .expect("nobody panics with it locked")
+            .push(group);
+        let family = Family {
+            group,
+            roots: self.roots.clone(),
+        };
         // The second Ctrl-C ends this process without any drop.
-        interrupt.before_abort(Box::new(move || {
-            let _ = kill_process_group(group, Signal::KILL);
-        }));
-        Ok(Self {
+        let abandoned = family.clone();
+        interrupt.before_abort(Box::new(move || abandoned.kill()));
+        Ok(Server {
             child,
             group,
+            family,
             command,
         })
     }
+}
 
+impl Server {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until something listens: at the address that is wanted, or else wherever a process of the command listens first.
+    /// Waits until something listens: at the address that is wanted, or else wherever its processes listen, in the order in which they
+    /// began to.
     pub(crate) fn wait(
         &mut self,
         wanted: Option<SocketAddr>,
         interrupt: &Interrupt,
-    ) -> Result<SocketAddr, SpawnError> {
+    ) -> Result<Vec<SocketAddr>, SpawnError> {
         let begun = Instant::now();
         let command = || self.command.clone();
+        let mut seen = (Instant::now(), Vec::new());
         loop {
             let found = match wanted {
-                Some(address) => TcpStream::connect_timeout(&address, START_MAX)
-                    .is_ok()
-                    .then_some(address),
-                None => listener_of(Path::new("/proc"), self.group.as_raw_nonzero().get()),
+                Some(address) if TcpStream::connect_timeout(&address, START_MAX).is_ok() => {
+                    return Ok(vec![address]);
+                }
+                Some(_) => Vec::new(),
+                None => listeners::listeners(Path::new("/proc"), &self.family.numbers()),
             };
-            if let Some(address) = found {
-                return Ok(address);
+            if found != seen.1 {
+                seen = (Instant::now(), found);
+            } else if !found.is_empty() && seen.0.elapsed() >= SETTLED {
+                return Ok(found);
             }
             let command = command();
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -140,75 +180,67 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGTERM lets it end in order; what is left of its group afterwards, its own children among them, is ended.
+        // SIGTERM lets it end in order, and end its own children. What is left then has nobody who would.
         let _ = kill_process_group(self.group, Signal::TERM);
-        let begun = Instant::now();
-        while begun.elapsed() < STOP_MAX && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(LOOK_EVERY);
-        }
+        wait_until(STOP_MAX, || !matches!(self.child.try_wait(), Ok(None)));
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.child.wait();
+        signal(&self.family.living(), Signal::TERM);
+        let gone = || self.family.living().is_empty();
+        if !wait_until(LEFT_MAX, gone) {
+            self.family.kill();
+        }
     }
 }
 
-/// An address on this machine at which a process of the group listens.
-fn listener_of(proc: &Path, group: i32) -> Option<SocketAddr> {
-    let processes = fs::read_dir(proc).ok()?.flatten().filter(|entry| {
-        let is_process = entry
-            .file_name()
-            .to_str()
-            .is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-        is_process && group_of(&entry.path()) == Some(group)
-    });
-    let sockets: Vec<String> = processes
-        .flat_map(|process| sockets_of(&process.path()))
-        .collect();
-    let tables = [("net/tcp", false), ("net/tcp6", true)];
-    tables.iter().find_map(|(table, v6)| {
-        let table = fs::read_to_string(proc.join(table)).ok()?;
-        table
-            .lines()
-            .skip(1)
-            .find_map(|line| listener(line, *v6, &sockets))
-    })
+/// Which processes belong to a server.
+#[derive(Clone, Debug)]
+struct Family {
+    group: Pid,
+    /// The commands that were started, of all servers.
+    roots: Arc<Mutex<Vec<Pid>>>,
 }
 
-/// The process group, the fifth field of `stat`. The second is a name in brackets, which may hold anything.
-fn group_of(process: &Path) -> Option<i32> {
-    let stat = fs::read_to_string(process.join("stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
-}
-
-/// The inodes of a process's sockets.
-fn sockets_of(process: &Path) -> Vec<String> {
-    let Ok(files) = fs::read_dir(process.join("fd")) else {
-        return Vec::new();
-    };
-    let inode = |file: fs::DirEntry| {
-        let target = fs::read_link(file.path()).ok()?;
-        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-        Some(inode.to_owned())
-    };
-    files.flatten().filter_map(inode).collect()
-}
-
-/// The address of a line of `/proc/net/tcp`, if it is a listener among these sockets.
-fn listener(line: &str, v6: bool, sockets: &[String]) -> Option<SocketAddr> {
-    let mut fields = line.split_whitespace().skip(1);
-    let (address, state) = (fields.next()?, fields.nth(1)?);
-    let inode = fields.nth(5)?;
-    if state != LISTENING || !sockets.iter().any(|socket| socket == inode) {
-        return None;
+impl Family {
+    fn numbers(&self) -> Vec<i32> {
+        let roots = self.roots.lock().expect("nobody panics with it locked");
+        let roots: Vec<i32> = roots.iter().map(|root| root.as_raw_nonzero().get()).collect();
+        let (group, own) = (self.group.as_raw_nonzero().get(), getpid().as_raw_nonzero().get());
+        processes::family(Path::new("/proc"), group, own, &roots)
     }
-    let (_, port) = address.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    // A listener for all addresses is reached through the loopback; one for the other family's too, as a rule.
-    let host = if v6 && !address.starts_with(&"0".repeat(32)) {
-        Ipv6Addr::LOCALHOST.into()
-    } else {
-        Ipv4Addr::LOCALHOST.into()
-    };
-    Some(SocketAddr::new(host, port))
+
+    fn living(&self) -> Vec<Pid> {
+        self.numbers().into_iter().filter_map(Pid::from_raw).collect()
+    }
+
+    /// Ends all of it at once. One that starts others meanwhile is met again, but not for ever.
+    fn kill(&self) {
+        wait_until(LEFT_MAX, || {
+            let living = self.living();
+            signal(&living, Signal::KILL);
+            living.is_empty()
+        });
+    }
+}
+
+/// Between the look at a process and its signal it may end, and its number may go to another one: the numbers would have to go once round
+/// within that moment.
+fn signal(processes: &[Pid], signal: Signal) {
+    for process in processes {
+        let _ = kill_process(*process, signal);
+    }
+}
+
+/// Looks again and again, for a limited time. True: it is so.
+fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() >= patience {
+            return false;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    true
 }
 
 /// A port that is free now, for a server that is told its port.
@@ -216,47 +248,4 @@ pub(crate) fn free_port() -> io::Result<u16> {
     Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_is_found_by_its_socket() {
-        let sockets = ["4711".to_owned()];
-        let line = |local: &str, state: &str, inode: u32| {
-            format!(
-                "   0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0 100 0 0 10 0"
-            )
-        };
-        let v4 = listener(&line("0100007F:1F90", "0A", 4711), false, &sockets);
-        assert_eq!(v4, Some("127.0.0.1:8080".parse().unwrap()));
-        assert_eq!(
-            listener(&line("0100007F:1F90", "01", 4711), false, &sockets),
-            None,
-            "it is connected"
-        );
-        assert_eq!(
-            listener(&line("0100007F:1F90", "0A", 4712), false, &sockets),
-            None,
-            "it is another's"
-        );
-        let any = listener(
-            &line(&format!("{}:0050", "0".repeat(32)), "0A", 4711),
-            true,
-            &sockets,
-        );
-        assert_eq!(any, Some("127.0.0.1:80".parse().unwrap()));
-        assert_eq!(listener("garbage", false, &sockets), None);
-    }
-
-    #[test]
-    fn the_listener_of_this_very_process_is_found() {
-        let here = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let group = group_of(Path::new("/proc/self")).unwrap();
-        let found = listener_of(Path::new("/proc"), group).unwrap();
-        assert!(found.ip().is_loopback() && found.port() > 0);
-        drop(here);
-    }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use forebay_load::plan::{Arrivals, Load, Pace};
+use forebay_load::{
+    plan::{Arrivals, Load, Pace},
+    report,
+};
 
 use super::values::{STAGES_MAX, Stage, StageTarget};
 
@@ -42,6 +45,24 @@ impl Schedule {
     /// Of all stages together.
     pub(crate) fn duration(&self) -> Duration {
         self.stages.iter().map(|stage| stage.duration).sum()
+    }
+
+    /// When each begins, and its load in words.
+    pub(crate) fn told(&self) -> Vec<report::Stage> {
+        let mut begun = Duration::ZERO;
+        let told = self.stages.iter().map(|stage| {
+            let at_seconds = begun.as_secs_f64();
+            begun += stage.duration;
+            let load = match stage.target {
+                StageTarget::Connections(1, 1) => "1 connection".to_owned(),
+                StageTarget::Connections(from, to) if from == to => format!("{to} connections"),
+                StageTarget::Connections(from, to) => format!("{from} to {to} connections"),
+                StageTarget::Rate(from, to) if from.total_cmp(&to).is_eq() => format!("{to} requests/s"),
+                StageTarget::Rate(from, to) => format!("{from} to {to} requests/s"),
+            };
+            report::Stage { at_seconds, load }
+        });
+        told.collect()
     }
 
     /// Most connections at a time.

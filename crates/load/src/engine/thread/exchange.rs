@@ -9,15 +9,15 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Phase, Sent},
-        pacing::Pacer,
         transport::{Fault, Received, Transport},
         window::Window,
     },
-    expect::Seen,
+    expect::{Seen, Unexpected, decoded},
     failure::Class,
     plan::Pace,
-    request::Turn,
+    request::{Follower, Led, Put, Turn},
     response::{Answer, Read},
+    target::Address,
 };
 
 impl Context {
@@ -26,13 +26,37 @@ impl Context {
         self.looks == Looks::All
     }
 
+    /// This thread's share of so many connections.
+    pub(super) fn share(&self, connections: usize) -> usize {
+        let threads = self.plan.threads;
+        connections / threads + usize::from(self.index < connections % threads)
+    }
+
+    /// A connection that is closed, with whoever sends on it.
+    pub(super) fn connection(&self, index: usize, lane: usize) -> Connection {
+        let tls = self.plan.lanes[lane].link.tls.is_some();
+        let follow = self.plan.follow;
+        Connection {
+            user: self.sources[lane].user(index),
+            follower: (follow > 0).then(|| Box::new(Follower::new(follow, tls))),
+            ..Connection::new(index, lane, self.keeps_on(index))
+        }
+    }
+
     /// Begins an attempt to connect.
     pub(super) fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
         connection.since = now;
+        connection.handshake_since = None;
         connection.phase = Phase::Connecting;
+        // Connections take lanes in turn, and those of a lane its local addresses.
+        let turn = (connection.index * self.plan.threads + self.index) / self.plan.lanes.len();
         let (transport, goes_on) =
-            match Transport::connect(&self.plan.lanes[connection.lane], self.plan.keep_alive) {
+            match Transport::connect(&self.plan.lanes[connection.lane], self.plan.keep_alive, turn) {
                 Ok(connecting) => connecting,
+                Err(Errno::AGAIN) if matches!(self.plan.lanes[connection.lane].address, Address::Unix(_)) => {
+                    let what = "the server's queue of connections is full";
+                    return self.connect_failed(connection, Class::Connect, what);
+                }
                 Err(error) => {
                     let fault = Fault::from(error);
                     return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
@@ -48,6 +72,7 @@ impl Context {
         }
         connection.transport = Some(transport);
         if goes_on {
+            let now = self.clock.now();
             self.connected(connection, false, now)
         } else {
             After::Goes
@@ -61,12 +86,18 @@ impl Context {
             .as_mut()
             .expect("a connection that is being made has a socket");
         let link = &self.plan.lanes[connection.lane].link;
-        match transport.progress(link, hung_up) {
+        let progress = transport.progress(link, hung_up);
+        if connection.handshake_since.is_none() && transport.is_secured() {
+            connection.handshake_since = Some(now);
+        }
+        match progress {
             Ok(false) => After::Goes,
             Ok(true) if link.http2 => self.greet(connection),
             Ok(true) => {
+                // What TLS computes takes a while, in which the other side may have answered.
+                let now = connection.handshake_since.map_or(now, |_| self.clock.now());
                 self.opened(connection, now);
-                After::Goes
+                self.give_to_ring(connection)
             }
             Err(fault) => self.connect_failed(connection, fault.class_of_connect(), &fault.to_string()),
         }
@@ -78,13 +109,16 @@ impl Context {
         connection.ending = false;
         self.window.connects += 1;
         self.window.connecting.saturating_record(now - connection.since);
+        if let Some(since) = connection.handshake_since {
+            self.window.handshakes.saturating_record(now - since);
+        }
         if let Some(transport) = &connection.transport {
             self.window.resumed += u64::from(transport.is_resumed());
             if !self.negotiated_told
                 && let Some(negotiated) = transport.negotiated()
             {
                 self.negotiated_told = true;
-                let _ = self.notices.send(Notice::Negotiated(negotiated));
+                self.notices.tell(Notice::Negotiated(negotiated));
             }
         }
     }
@@ -93,11 +127,13 @@ impl Context {
         let address = &self.plan.lanes[connection.lane].address;
         let text = format!("{address}: {what}");
         self.window.fail(class);
+        self.window.connects_failed += 1;
         self.example(class, || text);
         // Of a fixed number of requests it stands for one, or the run would never end where nobody listens.
         self.budget.take(1);
+        connection.asked += 1;
         connection.phase = Phase::Closed;
-        connection.transport = None;
+        self.drop_transport(connection);
         connection.h2 = None;
         connection.unsent.clear();
         connection.failed_attempts = connection.failed_attempts.saturating_add(1);
@@ -117,13 +153,11 @@ impl Context {
             None => self.plan.pipeline - connection.in_flight.len(),
             Some(h2) => h2.room(self.plan.pipeline),
         };
-        if !self.plan.keep_alive {
-            room = usize::from(connection.carried == 0);
-        } else if self.plan.requests_per_connection > 0 {
-            let left = self.plan.requests_per_connection - connection.carried;
-            room = room.min(left as usize);
+        if self.plan.bounds_connections() {
+            room = room.min(self.plan.room(connection.carried, connection.asked));
         }
-        if let Some(user) = &mut connection.user {
+        let follows = connection.follows();
+        if let Some(user) = connection.user.as_mut().filter(|_| !follows) {
             match user.turn(now, !connection.in_flight.is_empty()) {
                 Turn::Send => room = room.min(1),
                 Turn::Think(until) => {
@@ -134,6 +168,8 @@ impl Context {
             }
         }
         let due = match (self.load.pace, &mut self.pacer) {
+            // What a redirect asks for was due with what was redirected.
+            _ if follows => room,
             (Pace::Open { .. }, Some(pacer)) => room.min(pacer.backlog.len()),
             (Pace::PerConnection { .. }, _) => room.min(usize::from(connection.next_due <= now)),
             _ => room,
@@ -146,6 +182,7 @@ impl Context {
             }
         }
         match self.load.pace {
+            _ if follows => {}
             Pace::Open { .. } if !connection.waits && count < room => {
                 connection.waits = true;
                 self.waiting.push_back(connection.index);
@@ -166,42 +203,79 @@ impl Context {
         if connection.h2.is_some() {
             return self.send_streams(connection, count, now);
         }
-        let source = &mut self.sources[connection.lane];
         self.rendered.clear();
-        let same = source.same(count).map(|(_, put)| put);
+        let same = match &connection.follower {
+            None => self.sources[connection.lane].same(count).map(|(_, put)| put),
+            Some(_) => None,
+        };
         for _ in 0..count {
-            let put = match same {
-                Some(put) => put,
-                None => source.next(connection.user.as_deref_mut(), &mut self.rendered),
+            let due = self.next_due(connection, now);
+            let (put, which) = match same {
+                Some(put) => (put, 0),
+                None => {
+                    let put = self.render(connection);
+                    (put, self.sources[connection.lane].which())
+                }
             };
-            let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
             connection.in_flight.push_back(Sent {
                 due,
                 at: now,
+                which,
                 head_only: put.head_only,
             });
         }
-        let bytes = source.same(count).map_or(&self.rendered[..], |(bytes, _)| bytes);
+        let source = &mut self.sources[connection.lane];
+        let bytes = match same.and_then(|_| source.same(count)) {
+            Some((bytes, _)) => bytes,
+            None => &self.rendered[..],
+        };
         connection.carried += count as u64;
+        connection.asked += count as u64;
         self.in_flight += count;
         self.window.sent += count as u64;
         self.window.bytes_out += bytes.len() as u64;
+        if same.is_some()
+            && connection.ring_turn != 0
+            && self.ring.as_ref().is_some_and(|ring| ring.has(connection.lane))
+        {
+            return self.send_by_ring(connection);
+        }
         let transport = connection
             .transport
             .as_mut()
             .expect("an open connection has a socket");
-        match transport.send(bytes) {
-            Ok(sent) if sent == bytes.len() => After::Goes,
-            Ok(sent) => {
-                connection.unsent.extend_from_slice(&bytes[sent..]);
-                After::Goes
-            }
-            Err(Errno::AGAIN) => {
-                connection.unsent.extend_from_slice(bytes);
-                After::Goes
-            }
-            Err(error) => self.write_failed(connection, error),
+        let sent = match transport.send(bytes) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN) => 0,
+            Err(error) => return self.write_failed(connection, error),
+        };
+        if sent == bytes.len() {
+            return After::Goes;
+        }
+        connection.unsent.push(&bytes[sent..]);
+        self.await_room(connection)
+    }
+
+    /// Appends the next request to what is rendered.
+    pub(super) fn render(&mut self, connection: &mut Connection) -> Put {
+        let source = &mut self.sources[connection.lane];
+        let mut own = |out: &mut Vec<u8>| source.next(connection.user.as_deref_mut(), out);
+        match &mut connection.follower {
+            None => own(&mut self.rendered),
+            Some(follower) => follower.render(&mut self.rendered, own),
+        }
+    }
+
+    /// When the next request of a connection should have been sent.
+    pub(super) fn next_due(&mut self, connection: &Connection, now: u64) -> u64 {
+        if connection.follows() {
+            return now;
+        }
+        match (self.load.pace, &mut self.pacer) {
+            (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
+            (Pace::PerConnection { .. }, _) => connection.next_due,
+            _ => now,
         }
     }
 
@@ -211,18 +285,18 @@ impl Context {
             .transport
             .as_mut()
             .expect("an open connection has a socket");
-        match transport.send(&connection.unsent) {
+        match transport.send(connection.unsent.rest()) {
             Ok(sent) => {
-                connection.unsent.drain(..sent);
+                connection.unsent.take(sent);
                 if !connection.unsent.is_empty() {
-                    return After::Goes;
+                    return self.await_room(connection);
                 }
                 match self.fill(connection, now) {
                     After::Goes if connection.h2.is_some() => self.send_frames(connection),
                     after => after,
                 }
             }
-            Err(Errno::AGAIN) => After::Goes,
+            Err(Errno::AGAIN) => self.await_room(connection),
             Err(error) => self.write_failed(connection, error),
         }
     }
@@ -313,11 +387,16 @@ impl Context {
                 .reader
                 .read(&self.scratch[at..received], sent.head_only, known)
             {
-                Ok(Read::Partial) => break,
+                Ok(Read::Partial) => {
+                    connection.begun.get_or_insert(self.woke);
+                    connection.heard = self.woke;
+                    break;
+                }
                 Ok(Read::Whole { used, answer }) => {
                     at += used;
                     connection.in_flight.pop_front();
-                    self.count_answer(connection, sent, answer);
+                    let begun = connection.begun.take();
+                    self.count_answer(connection, sent, answer, begun);
                 }
                 Err(broken) => return self.close(connection, broken.class, broken.what),
             }
@@ -334,12 +413,25 @@ impl Context {
         After::Goes
     }
 
-    pub(super) fn count_answer(&mut self, connection: &mut Connection, sent: Sent, answer: Answer) {
+    /// Counts an answer; `begun`: when its first bytes came, if not all came together.
+    pub(super) fn count_answer(
+        &mut self,
+        connection: &mut Connection,
+        sent: Sent,
+        answer: Answer,
+        begun: Option<u64>,
+    ) {
         let now = self.woke;
         self.in_flight -= 1;
         let window = &mut self.window;
         window.answers += 1;
-        window.latency.saturating_record(now.saturating_sub(sent.due));
+        let latency_ns = now.saturating_sub(sent.due);
+        match begun {
+            Some(begun) if begun < now => {
+                window.record_split(latency_ns, Some(begun.saturating_sub(sent.due)));
+            }
+            _ => window.latency.saturating_record(latency_ns),
+        }
         if let Some(service) = &mut window.service {
             service.saturating_record(now.saturating_sub(sent.at));
         }
@@ -348,7 +440,8 @@ impl Context {
         window.body_bytes_in += answer.body_bytes;
         connection.ending |= !answer.keep_alive;
         if self.looks != Looks::Status {
-            self.look_into(connection, answer, now);
+            let wrong = self.look_into(connection, answer, now);
+            self.note(connection, sent, answer, begun, wrong);
         } else if !self.plan.expect.accepts(answer.status) {
             window.fail(Class::Status);
             self.example(Class::Status, || {
@@ -357,23 +450,64 @@ impl Context {
         }
     }
 
-    /// Looks at more of an answer than its status, and hands it to the user who asked.
-    pub(super) fn look_into(&mut self, connection: &mut Connection, answer: Answer, now: u64) {
+    /// Looks at more of an answer than its status, and hands it to the user who asked. Returns what is wrong with it.
+    pub(super) fn look_into(
+        &mut self,
+        connection: &mut Connection,
+        answer: Answer,
+        now: u64,
+    ) -> Option<Class> {
         let kept = connection.reader.kept.as_ref();
-        let seen = Seen {
+        let mut seen = Seen {
             status: answer.status,
             body_bytes: answer.body_bytes,
             head: kept.map_or(&[], |kept| &kept.head),
             body: kept.map_or(&[], |kept| &kept.body),
         };
-        let right = match &mut connection.user {
-            Some(user) => user.answered(&seen, &self.plan.expect, now),
-            None => self.plan.expect.check(&seen),
-        };
-        if let Err(unexpected) = right {
-            self.window.fail(unexpected.class);
-            self.example(unexpected.class, || unexpected.text);
+        let mut away = None;
+        if let Some(follower) = &mut connection.follower {
+            let jar = connection.user.as_mut().and_then(|user| user.redirected(&seen));
+            match follower.answered(&seen, jar) {
+                Led::Nowhere => {}
+                Led::On => {
+                    self.window.redirects += 1;
+                    return None;
+                }
+                Led::Away(text) => {
+                    away = Some(Unexpected {
+                        class: Class::Status,
+                        text,
+                    });
+                }
+            }
         }
+        let decoded = match seen.field("content-encoding") {
+            Some(codings) if self.plan.decode && away.is_none() && seen.is_whole() => {
+                decoded(seen.body, codings)
+            }
+            _ => Ok(None),
+        };
+        match &decoded {
+            Ok(None) => {}
+            Ok(Some(body)) => (seen.body, seen.body_bytes) = (body, body.len() as u64),
+            Err(what) => away = Some(Unexpected::mismatch(what, &Seen { body: &[], ..seen })),
+        }
+        let right = match (away, &mut connection.user) {
+            (Some(unexpected), None) => Err(unexpected),
+            (Some(unexpected), Some(user)) => {
+                user.lost();
+                Err(unexpected)
+            }
+            (None, Some(user)) => user.answered(&seen, &self.plan.expect, now),
+            (None, None) => self.plan.expect.check(&seen),
+        };
+        if let Some(user) = &mut connection.user {
+            self.window.count_pass(user.pass());
+        }
+        let unexpected = right.err()?;
+        self.window.fail(unexpected.class);
+        self.example(unexpected.class, || unexpected.text);
+        Some(unexpected.class)
     }
 
     /// The other side sends nothing more.
@@ -386,10 +520,14 @@ impl Context {
             && let Some(answer) = connection.reader.end()
             && let Some(sent) = connection.in_flight.pop_front()
         {
-            self.count_answer(connection, sent, answer);
+            let begun = connection.begun.take();
+            self.count_answer(connection, sent, answer, begun);
         }
         if connection.in_flight.is_empty() {
             return self.reopen(connection);
+        }
+        if let Some(broken) = connection.reader.wrong_head() {
+            return self.close(connection, broken.class, broken.what);
         }
         if connection.reader.is_inside() {
             self.close(
@@ -413,9 +551,10 @@ impl Context {
             _ => 0,
         };
         connection.phase = Phase::Closed;
-        connection.transport = None;
+        self.drop_transport(connection);
         connection.h2 = None;
-        connection.reader = crate::response::Reader::new(self.keeps());
+        connection.reader = crate::response::Reader::new(self.keeps_on(connection.index));
+        connection.begun = None;
         connection.unsent.clear();
         After::Reopen
     }
@@ -426,15 +565,19 @@ impl Context {
             return self.connect_failed(connection, class, what);
         }
         let lost = connection.in_flight.len();
+        if lost == 0 && connection.carried > 0 && class == Class::Reset {
+            // The server has ended an idle connection, if rudely.
+            return self.reopen(connection);
+        }
         if lost > 0 {
-            connection.lose();
+            connection.lose(&mut self.window);
         }
         if lost as u64 == connection.carried {
             // It came to nothing, as if there had been no connection.
             connection.carried = 0;
         }
         self.in_flight -= lost;
-        connection.in_flight.clear();
+        self.note_lost(connection.lane, connection.in_flight.drain(..), class);
         self.window.failures.add(class, lost.max(1) as u64);
         self.example(class, || what.to_owned());
         self.reopen(connection)
@@ -446,7 +589,11 @@ impl Context {
         if self.examples_told & bit == 0 {
             self.examples_told |= bit;
             // Nobody listens any more when the session is being dropped.
-            let _ = self.notices.send(Notice::Example { class, text: text() });
+            self.notices.tell(Notice::Example {
+                epoch: self.epoch,
+                class,
+                text: text(),
+            });
         }
     }
 
@@ -455,8 +602,12 @@ impl Context {
         let still = self.window.service.is_some() && self.in_flight > 0;
         let with_service = self.load.pace != Pace::Closed || still;
         self.window.end_ns = now;
+        self.window.leave_out();
+        if let Some(log) = &mut self.log {
+            log.hand_over();
+        }
         let window = std::mem::replace(&mut self.window, Window::new(self.epoch, now, with_service));
-        let _ = self.notices.send(Notice::Window(Box::new(window)));
+        self.notices.measured(window);
     }
 
     /// Tells the session once when nothing is under way and nothing will be.
@@ -466,7 +617,7 @@ impl Context {
             self.idle_told = true;
             let now = self.clock.now();
             self.publish(now);
-            let _ = self.notices.send(Notice::Idle(self.epoch));
+            self.notices.tell(Notice::Idle(self.epoch));
         }
     }
 }
@@ -474,13 +625,4 @@ impl Context {
 /// What is watched of a connection, once and for all.
 fn watched() -> epoll::EventFlags {
     epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
-}
-
-/// When the next request of a connection should have been sent.
-pub(super) fn next_due(pace: Pace, pacer: &mut Option<Pacer>, of_connection: u64, now: u64) -> u64 {
-    match (pace, pacer) {
-        (Pace::Open { .. }, Some(pacer)) => pacer.backlog.pop_front().unwrap_or(now),
-        (Pace::PerConnection { .. }, _) => of_connection,
-        _ => now,
-    }
 }

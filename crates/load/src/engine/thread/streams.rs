@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use super::{After, Context, exchange::next_due};
+use super::{After, Context, patience::late};
 use crate::{
     engine::connection::{Connection, Phase, Sent},
     failure::Class,
@@ -15,27 +15,29 @@ impl Context {
     pub(super) fn greet(&mut self, connection: &mut Connection) -> After {
         connection.phase = Phase::Greeting;
         connection.carried = 0;
-        connection.h2 = Some(Box::new(Client::new(self.keeps())));
+        connection.h2 = Some(Box::new(Client::new(self.keeps_on(connection.index))));
         self.send_frames(connection)
     }
 
     /// Sends so many requests.
     pub(super) fn send_streams(&mut self, connection: &mut Connection, count: usize, now: u64) -> After {
-        let h2 = connection
-            .h2
-            .as_mut()
-            .expect("only a connection with HTTP/2 has streams");
         for _ in 0..count {
-            let due = next_due(self.load.pace, &mut self.pacer, connection.next_due, now);
+            let due = self.next_due(connection, now);
             self.window.lag_max_ns = self.window.lag_max_ns.max(now.saturating_sub(due));
+            connection.asked += 1;
             self.rendered.clear();
-            let put = self.sources[connection.lane].next(connection.user.as_deref_mut(), &mut self.rendered);
+            let put = self.render(connection);
+            let h2 = connection
+                .h2
+                .as_mut()
+                .expect("only a connection with HTTP/2 has streams");
             match self.coders[connection.lane].code(&self.rendered) {
                 Ok(coded) => {
                     h2.request(coded, put.head_only);
                     connection.in_flight.push_back(Sent {
                         due,
                         at: now,
+                        which: self.sources[connection.lane].which(),
                         head_only: put.head_only,
                     });
                     connection.carried += 1;
@@ -43,9 +45,7 @@ impl Context {
                     self.window.sent += 1;
                 }
                 Err(why) => {
-                    if let Some(user) = &mut connection.user {
-                        user.lost();
-                    }
+                    connection.lose(&mut self.window);
                     self.window.fail(Class::Write);
                     self.example(Class::Write, || {
                         format!("a request cannot be sent with HTTP/2: {why}")
@@ -72,7 +72,7 @@ impl Context {
                 Err(error) => return self.write_failed(connection, error),
             };
             self.window.bytes_out += h2.out.len() as u64;
-            connection.unsent.extend_from_slice(&h2.out[sent..]);
+            connection.unsent.push(&h2.out[sent..]);
             h2.out.clear();
         }
         After::Goes
@@ -81,6 +81,9 @@ impl Context {
     /// Takes what was received into the scratch buffer.
     pub(super) fn take_frames(&mut self, connection: &mut Connection, received: usize) -> After {
         connection.heard = self.woke;
+        if let Some(h2) = &mut connection.h2 {
+            h2.now = self.woke;
+        }
         let mut at = 0;
         while at < received {
             let h2 = connection
@@ -100,22 +103,27 @@ impl Context {
                     let now = self.clock.now();
                     self.opened(connection, now);
                 }
-                Some(Event::Answer { place, answer }) => {
+                Some(Event::Answer { place, answer, began }) => {
                     connection.reader.kept = h2.kept.take();
                     if let Some(sent) = connection.in_flight.remove(place) {
-                        self.count_answer(connection, sent, answer);
+                        self.count_answer(connection, sent, answer, Some(began));
                     }
                 }
                 Some(Event::Lost { place, class, what }) => {
-                    connection.in_flight.remove(place);
-                    connection.lose();
+                    let lost = connection.in_flight.remove(place);
+                    self.note_lost(connection.lane, lost.into_iter(), class);
+                    connection.lose(&mut self.window);
                     self.in_flight -= 1;
                     self.window.fail(class);
                     self.example(class, || what);
                 }
                 Some(Event::GoesAway { place, what }) => {
+                    if connection.carried == 0 {
+                        return self.connect_failed(connection, Class::ClosedEarly, &what);
+                    }
                     let lost = connection.in_flight.len() - place;
-                    connection.in_flight.truncate(place);
+                    let gone = connection.in_flight.split_off(place);
+                    self.note_lost(connection.lane, gone.into_iter(), Class::ClosedEarly);
                     connection.ending = true;
                     if lost as u64 == connection.carried {
                         connection.carried = 0;
@@ -123,7 +131,7 @@ impl Context {
                     self.in_flight -= lost;
                     self.window.failures.add(Class::ClosedEarly, lost as u64);
                     if lost > 0 {
-                        connection.lose();
+                        connection.lose(&mut self.window);
                         self.example(Class::ClosedEarly, || what);
                     }
                 }
@@ -143,11 +151,7 @@ impl Context {
     /// Whether a connection has done its part.
     fn is_over(&self, connection: &Connection) -> bool {
         let spent = connection.h2.as_ref().is_some_and(|h2| h2.takes_no_more());
-        let most = match (self.plan.keep_alive, self.plan.requests_per_connection) {
-            (false, _) => 1,
-            (true, 0) => u64::MAX,
-            (true, most) => most,
-        };
+        let most = self.plan.carried_max();
         connection.in_flight.is_empty() && (spent || connection.ending || connection.carried >= most)
     }
 
@@ -159,19 +163,19 @@ impl Context {
 
     /// Gives up the requests that have waited too long; the others on the connection go on.
     pub(super) fn cancel_late(&mut self, connection: &mut Connection, now: u64) -> After {
-        let timeout = self.plan.timeout.as_nanos() as u64;
-        while let (Some(h2), Some(&sent)) = (&mut connection.h2, connection.in_flight.front())
-            && now.saturating_sub(sent.at) >= timeout
-        {
-            h2.cancel(0);
-            connection.in_flight.pop_front();
-            connection.lose();
+        let mut from = 0;
+        while let Some((place, class)) = self.patience.first_late(connection, from, now) {
+            self.count_late(connection, place, now);
+            if let Some(h2) = &mut connection.h2 {
+                h2.cancel(place);
+            }
+            let lost = connection.in_flight.remove(place);
+            connection.lose(&mut self.window);
             self.in_flight -= 1;
-            self.window
-                .latency
-                .saturating_record(now.saturating_sub(sent.due));
-            self.window.fail(Class::Timeout);
-            self.example(Class::Timeout, || "no whole answer within the time-out".into());
+            self.note_lost(connection.lane, lost.into_iter(), class);
+            self.window.fail(class);
+            self.example(class, || late(class).into());
+            from = place;
         }
         if self.is_over(connection) {
             return self.part(connection);
@@ -192,15 +196,16 @@ impl Context {
             return After::Goes;
         };
         let lost = connection.in_flight.len();
-        let begun = (0..lost).filter(|&place| h2.has_begun(place)).count();
+        let begun = (0..lost).filter(|&place| h2.progress(place).is_some()).count();
         if lost as u64 == connection.carried {
             connection.carried = 0;
         }
         if lost > 0 {
-            connection.lose();
+            connection.lose(&mut self.window);
         }
         self.in_flight -= lost;
-        connection.in_flight.clear();
+        let gone = std::mem::take(&mut connection.in_flight);
+        self.note_lost(connection.lane, gone.into_iter(), Class::ClosedEarly);
         for (class, count, what) in [
             (
                 Class::Truncated,

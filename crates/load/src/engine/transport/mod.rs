@@ -29,6 +29,8 @@ use crate::{
 pub(crate) struct Transport {
     socket: OwnedFd,
     layer: Layer,
+    /// Whether operations that are under way hold the socket, too.
+    shared: bool,
 }
 
 #[derive(Debug)]
@@ -90,8 +92,8 @@ impl Fault {
 }
 
 impl Transport {
-    /// Starts to connect; `stays`: for more than one request. The second part says whether [`progress`](Self::progress) can be made at once.
-    pub(crate) fn connect(lane: &Lane, stays: bool) -> Result<(Self, bool), Errno> {
+    /// Starts to connect; `stays`: for more than one request; `turn`: its place among those that take local addresses in turn. The second part says whether [`progress`](Self::progress) can be made at once.
+    pub(crate) fn connect(lane: &Lane, stays: bool, turn: usize) -> Result<(Self, bool), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match &lane.address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
@@ -107,7 +109,9 @@ impl Transport {
                     // is over before that pays.
                     let _ = sockopt::set_tcp_congestion(&socket, "reno");
                 }
-                if let Some(local) = lane.link.bind {
+                let locals = &lane.link.bind;
+                if !locals.is_empty() {
+                    let local = locals[turn % locals.len()];
                     rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
                 }
                 rustix::net::connect(&socket, address)
@@ -116,10 +120,29 @@ impl Transport {
         };
         let layer = Layer::Connecting;
         match connected {
-            Ok(()) => Ok((Self { socket, layer }, true)),
-            Err(Errno::INPROGRESS) => Ok((Self { socket, layer }, false)),
+            Ok(()) => Ok((
+                Self {
+                    socket,
+                    layer,
+                    shared: false,
+                },
+                true,
+            )),
+            Err(Errno::INPROGRESS) => Ok((
+                Self {
+                    socket,
+                    layer,
+                    shared: false,
+                },
+                false,
+            )),
             Err(error) => Err(error),
         }
+    }
+
+    /// Others hold the socket from now on: closing it here does not end the connection.
+    pub(crate) fn share(&mut self) {
+        self.shared = true;
     }
 
     /// Goes on with an attempt to connect as far as that is possible without waiting; `hung_up`: the socket may have
@@ -162,6 +185,11 @@ impl Transport {
             Layer::Tunnel(_) => "the proxy did not answer in time",
             Layer::Tls(_) => "the TLS handshake was not over in time",
         }
+    }
+
+    /// Whether TLS is spoken, or being agreed on.
+    pub(crate) fn is_secured(&self) -> bool {
+        matches!(self.layer, Layer::Tls(_))
     }
 
     /// What was agreed on, with TLS.
@@ -232,6 +260,10 @@ impl Drop for Transport {
     fn drop(&mut self) {
         if let Layer::Tls(secured) = &mut self.layer {
             secured.say_goodbye(&self.socket);
+        }
+        if self.shared {
+            // It fails when the other side has ended the connection already.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
     }
 }

@@ -71,6 +71,7 @@ fn answer(place: usize, body_bytes: u64, wire_bytes: u64) -> Event {
             body_bytes,
             keep_alive: true,
         },
+        began: 0,
     }
 }
 

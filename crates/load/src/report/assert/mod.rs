@@ -246,6 +246,8 @@ mod tests {
             cpu_seconds: 11.85,
             rss_bytes: 64_000_000,
             rss_bytes_before: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
         };
         report.usage = Some(crate::machine::Usage {
             server: Some(server),

@@ -239,6 +239,15 @@ impl Drawing {
         let _ = write!(self.layers, "<path class=\"level {class}\" d=\"M0 {y}H{SIDE}\"/>");
     }
 
+    /// A line from the bottom to the top where something happened.
+    pub(super) fn mark(&mut self, at: f64, what: &str) {
+        let (x, what) = (tenth(self.x.at(at) * SIDE), escape(what));
+        let _ = write!(
+            self.layers,
+            "<path class=\"mark\" d=\"M{x} 0V{SIDE}\"><title>{what}</title></path>"
+        );
+    }
+
     /// A dot.
     pub(super) fn dot(&mut self, class: &str, point: (f64, f64)) {
         let (x, y) = self.place(point);

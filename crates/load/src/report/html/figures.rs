@@ -9,13 +9,13 @@ use super::{
     escape,
 };
 use crate::report::{
-    Report, course,
+    Report, Stage, course,
     course::Step,
-    words::{self, count, duration, rate},
+    words::{self, count, duration, rate, short_duration},
 };
 
 /// Points of the curve of percentiles.
-const CURVE_POINTS: u32 = 240;
+pub(super) const CURVE_POINTS: u32 = 240;
 /// Parts of a curve with a hint of their own.
 const HINTS: u32 = 60;
 /// Most columns of the map of latencies.
@@ -47,9 +47,8 @@ pub(super) fn latency(report: &Report) -> String {
         duration(course::percentile(latency, 99.0) as f64),
         duration(latency.max() as f64)
     );
-    let y = Scale::logarithmic(least as f64, latency.max() as f64, short);
+    let y = Scale::logarithmic(least as f64, latency.max() as f64, short_duration);
     let mut drawing = Drawing::new("So many percent of answers took at most", &says, x, y);
-    let percent = |nines: f64| 100.0 * (1.0 - 10_f64.powf(-nines));
     let curves =
         std::iter::once(("one", latency)).chain(report.service_ns.as_ref().map(|service| ("two", service)));
     for (class, histogram) in curves {
@@ -82,14 +81,9 @@ pub(super) fn latency(report: &Report) -> String {
     html + &drawing.write()
 }
 
-/// A round duration without decimals that it does not have.
-fn short(ns: f64) -> String {
-    let (number, unit) = words::duration_parts(ns);
-    let number = match number.split_once('.') {
-        Some(_) => number.trim_end_matches('0').trim_end_matches('.'),
-        None => &number,
-    };
-    format!("{number} {unit}")
+/// The percentile with so many nines.
+pub(super) fn percent(nines: f64) -> f64 {
+    100.0 * (1.0 - 10_f64.powf(-nines))
 }
 
 /// Rate, latency and failures over time.
@@ -108,10 +102,29 @@ pub(super) fn over_time(report: &Report) -> String {
         html,
         "<p class=\"note\">In slices of {slice}. Every scale of requests begins at 0; those of latency are logarithmic.</p>"
     );
+    html += &stages(report);
     html += &rates(report, &steps);
-    html += &latencies(&steps);
+    html += &latencies(report, &steps);
     html += &map(report, steps.len());
     html + &failures(report, &steps)
+}
+
+/// Which stages the dashed lines stand for.
+fn stages(report: &Report) -> String {
+    let told = |stage: &Stage| format!("{} s: {}", rate(stage.at_seconds), stage.load);
+    let told: Vec<String> = report.run.stages.iter().map(told).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let told = escape(&told.join("; "));
+    format!("<p class=\"note\">Dotted lines show where a stage begins: {told}.</p>\n")
+}
+
+fn mark_stages(drawing: &mut Drawing, report: &Report) {
+    // The first one begins where everything does.
+    for stage in report.run.stages.iter().skip(1) {
+        drawing.mark(stage.at_seconds, &stage.load);
+    }
 }
 
 fn time(steps: &[Step]) -> Scale {
@@ -122,7 +135,7 @@ fn time(steps: &[Step]) -> Scale {
     })
 }
 
-fn middle(step: &Step) -> f64 {
+pub(super) fn middle(step: &Step) -> f64 {
     step.at_seconds + step.seconds / 2.0
 }
 
@@ -136,6 +149,7 @@ fn rates(report: &Report, steps: &[Step]) -> String {
     );
     let y = Scale::linear(most, rate);
     let mut drawing = Drawing::new("Requests a second", &says, time(steps), y).low();
+    mark_stages(&mut drawing, report);
     let points: Vec<_> = steps.iter().map(|step| (middle(step), step.per_second)).collect();
     drawing.area("one", &points);
     drawing.line("one", &points.iter().copied().map(Some).collect::<Vec<_>>());
@@ -147,7 +161,7 @@ fn rates(report: &Report, steps: &[Step]) -> String {
     drawing.write()
 }
 
-fn latencies(steps: &[Step]) -> String {
+fn latencies(report: &Report, steps: &[Step]) -> String {
     let known = || steps.iter().filter_map(|step| step.latency);
     let (Some(least), Some(most)) = (
         known().map(|latency| latency.p50).min(),
@@ -160,8 +174,9 @@ fn latencies(steps: &[Step]) -> String {
         duration(least as f64),
         duration(most as f64)
     );
-    let y = Scale::logarithmic(least as f64, most as f64, short);
+    let y = Scale::logarithmic(least as f64, most as f64, short_duration);
     let mut drawing = Drawing::new("Latency", &says, time(steps), y).low();
+    mark_stages(&mut drawing, report);
     let line = |value: fn(course::Latency) -> u64| -> Vec<_> {
         steps
             .iter()
@@ -197,6 +212,7 @@ fn failures(report: &Report, steps: &[Step]) -> String {
     );
     let y = Scale::linear(most as f64, rate);
     let mut drawing = Drawing::new("Failures in a slice", &says, time(steps), y).low();
+    mark_stages(&mut drawing, report);
     let boxes = steps.iter().filter(|step| step.failures > 0).map(|step| {
         let end = step.at_seconds + step.seconds;
         ((step.at_seconds, 0.0), (end, step.failures as f64))
@@ -230,7 +246,7 @@ fn map(report: &Report, whole: usize) -> String {
     else {
         return String::new();
     };
-    let y = Scale::logarithmic(least as f64, most as f64, short);
+    let y = Scale::logarithmic(least as f64, most as f64, short_duration);
     let edge = |row: usize| y.value_at(row as f64 / MAP_ROWS as f64);
     let mut shades: Vec<Vec<_>> = vec![Vec::new(); MAP_SHADES];
     for (column, slices) in slices.chunks(group).enumerate() {
@@ -257,9 +273,10 @@ fn map(report: &Report, whole: usize) -> String {
     let end = whole as f64 * slice_seconds;
     let x = Scale::exact(end, |seconds| format!("{} s", rate(seconds)));
     let mut drawing = Drawing::new("Where latencies lay", &says, x, y).low();
+    mark_stages(&mut drawing, report);
     for (shade, boxes) in shades.iter().enumerate() {
         drawing.boxes("one", (shade + 1) as f64 / MAP_SHADES as f64, boxes);
     }
-    drawing.name("one", "the darker, the more answers");
+    drawing.name("one", "the stronger the colour, the more answers");
     drawing.write()
 }

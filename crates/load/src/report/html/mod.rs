@@ -3,13 +3,13 @@
 
 mod chart;
 mod figures;
+mod several;
 mod tables;
-mod terms;
 
 use std::fmt::Write as _;
 
 use super::{
-    Options, Report, course,
+    Options, Report, course, explain, terms,
     verdict::{Kind, Verdict},
     words::{self, bytes, count, duration, percent, plain, rate},
 };
@@ -18,34 +18,69 @@ use super::{
 const TEXT_MAX: usize = 2_000;
 const STYLE: &str = include_str!("page.css");
 
-/// The page.
+/// The page of a run.
 pub fn write(report: &Report, options: &Options) -> String {
-    let name = escape(&name(report));
-    let mut page = format!(
+    page(
+        &name(report),
+        &format!(
+            "{}{}",
+            whole(report, options),
+            footer(std::slice::from_ref(report))
+        ),
+    )
+}
+
+/// The page of several runs: what was found by them, if something was looked for, their curves in one drawing, their figures in one table,
+/// and each of them in full below.
+pub fn write_all(reports: &[Report], found: &str, options: &Options) -> String {
+    let [report] = reports else {
+        let mut body = several::overview(reports, found);
+        for (at, report) in reports.iter().enumerate() {
+            let title = escape(&several::name(at, report));
+            let _ = write!(
+                body,
+                "<details class=\"run\">\n<summary>{title}</summary>\n{}</details>\n",
+                whole(report, options)
+            );
+        }
+        body += &footer(reports);
+        return page(&several::title(reports), &body);
+    };
+    write(report, options)
+}
+
+/// A document with this title and body.
+fn page(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{name}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-    );
-    page.push_str(&header(report));
-    page.push_str("<main>\n");
-    page.push_str(&verdict(report));
-    page.push_str(&tiles(report));
-    page.push_str(&figures::latency(report));
-    page.push_str(&tables::percentiles(report, options));
-    page.push_str("</div>\n");
-    page.push_str(&figures::over_time(report));
-    page.push_str(&tables::answers_and_errors(report));
-    page.push_str(&tables::run_and_machine(report));
-    page.push_str(&terms::write(report));
-    page.push_str("</main>\n");
-    page.push_str(&footer(report));
-    page.push_str("</body>\n</html>\n");
-    page
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+}
+
+/// A run in full.
+fn whole(report: &Report, options: &Options) -> String {
+    let mut html = header(report);
+    html.push_str("<main>\n");
+    html.push_str(&verdict(report));
+    html.push_str(&tiles(report));
+    html.push_str(&figures::latency(report));
+    html.push_str(&tables::percentiles(report, options));
+    html.push_str("</div>\n");
+    html.push_str(&figures::over_time(report));
+    html.push_str(&tables::urls(report));
+    html.push_str(&tables::answers_and_errors(report));
+    html.push_str(&tables::run_and_machine(report));
+    html.push_str(&conclusions(report));
+    html.push_str(&meanings(report));
+    html.push_str("</main>\n");
+    html
 }
 
 /// Text as it may stand in an element or an attribute.
-fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in plain(text, TEXT_MAX).chars() {
         match character {
@@ -143,6 +178,31 @@ fn tiles(report: &Report) -> String {
     format!("<dl class=\"tiles\">\n{}</dl>\n", tiles.concat())
 }
 
+/// What can be concluded.
+fn conclusions(report: &Report) -> String {
+    let sentences = explain::diagnosis(report);
+    let sentences: Vec<_> = sentences
+        .iter()
+        .map(|sentence| format!("<li>{}</li>\n", escape(sentence)))
+        .collect();
+    format!(
+        "<h2>What this run says</h2>\n<ul class=\"said\">\n{}</ul>\n",
+        sentences.concat()
+    )
+}
+
+/// What each number of the page means.
+fn meanings(report: &Report) -> String {
+    let terms: Vec<_> = terms::of(report)
+        .iter()
+        .map(|(term, meaning)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(meaning)))
+        .collect();
+    format!(
+        "<h2>What the numbers mean</h2>\n<dl class=\"terms\">\n{}</dl>\n",
+        terms.concat()
+    )
+}
+
 fn tile(name: &str, figure: &str, more: &str) -> String {
     format!(
         "<div><dt>{}</dt><dd class=\"figure\">{}</dd><dd class=\"more\">{}</dd></div>\n",
@@ -160,13 +220,11 @@ fn interval(report: &Report) -> String {
         })
 }
 
-fn footer(report: &Report) -> String {
-    let version = report
-        .environment
-        .as_ref()
-        .map_or("", |environment| &environment.version);
-    let sent = bytes(report.bytes_out as f64);
-    let received = bytes(report.bytes_in as f64);
+fn footer(reports: &[Report]) -> String {
+    let environment = reports.iter().find_map(|report| report.environment.as_ref());
+    let version = environment.map_or("", |environment| &environment.version);
+    let sum = |of: fn(&Report) -> u64| bytes(reports.iter().map(|report| of(report) as f64).sum());
+    let (sent, received) = (sum(|report| report.bytes_out), sum(|report| report.bytes_in));
     format!(
         "<footer>forebay load {}: {sent} sent, {received} received.</footer>\n",
         escape(version)
@@ -176,7 +234,10 @@ fn footer(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{failure::Class, report::Failure, report::fixture::assert_golden};
+    use crate::{
+        failure::Class,
+        report::{Failure, Stage, fixture::assert_golden},
+    };
 
     /// The elements that are open at the end, after checking that each end tag closes the innermost one.
     fn open_elements(html: &str) -> Vec<String> {
@@ -207,7 +268,8 @@ mod tests {
         report.run.title = Some(evil.into());
         report.run.urls = vec![format!("http://h/{evil}"), evil.into()];
         report.run.method = evil.into();
-        report.run.server = Some(evil.into());
+        report.first_answer.as_mut().unwrap().server = Some(evil.into());
+        report.urls[0].name = evil.into();
         report.failures = vec![Failure {
             class: Class::Mismatch,
             count: 5,
@@ -229,6 +291,7 @@ mod tests {
         report.per_second = 0.0;
         report.latency_ns.reset();
         report.connecting_ns.reset();
+        report.first_byte_ns.reset();
         report.statuses.clear();
         report.failures.clear();
         report.run.urls.clear();
@@ -245,6 +308,48 @@ mod tests {
     }
 
     #[test]
+    fn stages_are_marked_where_they_begin() {
+        let mut report = Report::example();
+        let stage = |at_seconds, load: &str| Stage {
+            at_seconds,
+            load: load.into(),
+        };
+        report.run.stages = vec![stage(0.0, "1 to 64 connections"), stage(4.0, "64 <connections>")];
+        let page = write(&report, &Options::default());
+        assert!(page.contains("0 s: 1 to 64 connections; 4 s: 64 &lt;connections&gt;."));
+        assert_eq!(page.matches("<path class=\"mark\" d=\"M400 0V1000\">").count(), 4);
+        assert!(page.contains(
+            "load in stages, on at most 64 connections: 1 to 64 connections, then 64 &lt;connections&gt;"
+        ));
+    }
+
+    #[test]
+    fn several_runs_are_all_in_the_page() {
+        let runs = [Report::example(), Report::example_open(), hostile(), empty()];
+        let page = write_all(&runs, "best: <2>", &Options::default());
+        assert_eq!(
+            open_elements(page.trim_end().trim_end_matches("</html>")),
+            [""; 0]
+        );
+        assert_eq!(page.matches("<details").count(), 4);
+        for shown in [
+            "4 runs",
+            "1: local route",
+            "class=\"line run c1\"",
+            "class=\"line run c3\"",
+        ] {
+            assert!(page.contains(shown), "{shown}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("<script"));
+        let many = vec![Report::example(); 40];
+        assert!(write_all(&many, "", &Options::default()).contains("40 runs"));
+        assert_eq!(
+            write_all(&runs[..1], "", &Options::default()),
+            write(&runs[0], &Options::default())
+        );
+    }
+
+    #[test]
     fn what_comes_from_outside_stays_text() {
         let page = write(&hostile(), &Options::default());
         for forbidden in ["<script", "<img", "\u{0}", "\u{1b}"] {
@@ -254,9 +359,35 @@ mod tests {
         assert!(page.len() < 400_000, "{} bytes", page.len());
     }
 
+    /// Answers that come in pieces, over TLS.
+    fn slow() -> Report {
+        let mut report = Report::example();
+        report.first_byte_ns.reset();
+        report.first_byte_ns.saturating_record_n(100_000, report.answers);
+        report.in_pieces = report.answers;
+        report.handshakes_ns = report.connecting_ns.clone();
+        report
+    }
+
+    #[test]
+    fn first_bytes_and_openings_have_their_columns() {
+        let page = write(&slow(), &Options::default());
+        for column in ["whole", "first byte", "opening", "TLS handshake"] {
+            let head = format!("<th class=\"number\">{column}</th>");
+            assert!(page.contains(&head), "{column}");
+        }
+        assert!(page.contains("<dt>First byte</dt>"));
+    }
+
     #[test]
     fn every_element_is_closed_and_nothing_is_loaded() {
-        for report in [Report::example(), Report::example_open(), hostile(), empty()] {
+        for report in [
+            Report::example(),
+            Report::example_open(),
+            slow(),
+            hostile(),
+            empty(),
+        ] {
             let page = write(&report, &Options::default());
             assert!(page.ends_with("</body>\n</html>\n"));
             assert_eq!(

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::escape;
 use crate::{
     report::{
-        Options, Report, course,
+        Options, Report, connections, course,
         words::{self, bytes, count, duration, percent},
     },
     stats::{self, Interval},
@@ -38,12 +38,12 @@ pub(super) fn percentiles(report: &Report, options: &Options) -> String {
     if latency.is_empty() {
         return String::new();
     }
-    let columns: Vec<&Histogram<u64>> = std::iter::once(latency).chain(&report.service_ns).collect();
+    let columns = report.latencies();
     let cell = |text: &str| format!("<td class=\"number\">{text}</td>");
     let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64, interval: Option<Interval>| {
         let mut texts = columns
             .iter()
-            .map(|histogram| escape(&duration(value(histogram))));
+            .map(|(_, histogram)| escape(&duration(value(histogram))));
         let mut first = texts.next().unwrap_or_default();
         if let Some(interval) = interval {
             let (low, high) = (duration(interval.low), duration(interval.high));
@@ -73,9 +73,9 @@ pub(super) fn percentiles(report: &Report, options: &Options) -> String {
     rows += &row("mean", &Histogram::mean, None);
     rows += &row("standard deviation", &Histogram::stdev, None);
     let head = if columns.len() > 1 {
-        "<thead><tr><th></th><th class=\"number\">from due</th><th class=\"number\">from sent</th></tr></thead>\n"
+        head(&columns)
     } else {
-        ""
+        String::new()
     };
     let mut notes = String::new();
     if sure {
@@ -132,6 +132,36 @@ pub(super) fn answers_and_errors(report: &Report) -> String {
     )
 }
 
+/// What was measured of each of several requests.
+pub(super) fn urls(report: &Report) -> String {
+    if report.urls.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from(
+        "<h2>Each request</h2>\n<div class=\"card scroll\"><table>\n<thead><tr><th>request</th><th class=\"number\">answers</th>\
+         <th class=\"number\">failed</th><th class=\"number\">50 %</th><th class=\"number\">99 %</th></tr></thead>\n<tbody>\n",
+    );
+    for url in &report.urls {
+        let took = |percent| {
+            if url.latency_ns.is_empty() {
+                return "none".to_owned();
+            }
+            duration(course::percentile(&url.latency_ns, percent) as f64)
+        };
+        let _ = writeln!(
+            html,
+            "<tr><th><code>{}</code></th><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
+             <td class=\"number\">{}</td></tr>",
+            escape(&url.name),
+            count(url.answers),
+            count(url.failures),
+            took(50.0),
+            took(99.0)
+        );
+    }
+    html + "</tbody></table></div>\n"
+}
+
 fn transfer(report: &Report) -> String {
     let mut rows = vec![
         ("requests sent", count(report.sent)),
@@ -147,13 +177,59 @@ fn transfer(report: &Report) -> String {
         );
         rows.push(("an answer", format!("{each}, {body} of it the body")));
     }
-    rows.push(("connections opened", count(report.connects)));
-    if !report.connecting_ns.is_empty() {
+    if report.redirects > 0 {
+        rows.push(("redirects followed", count(report.redirects)));
+    }
+    let (whole, failed) = report.passes;
+    if whole + failed > 0 {
+        rows.push((
+            "passes of the scenario",
+            format!("{} whole, {} failed", count(whole), count(failed)),
+        ));
+    }
+    if report.under_way > 0 {
+        rows.push(("under way before", words::several(report.under_way, "request")));
+    }
+    rows.push(("connections", connections::facts(report)));
+    let openings = report.telling_openings();
+    if openings.is_empty() && !report.connecting_ns.is_empty() {
         let half = duration(course::percentile(&report.connecting_ns, 50.0) as f64);
         let most = duration(report.connecting_ns.max() as f64);
         rows.push(("opening one took", format!("{half} (median), {most} at most")));
     }
-    pairs("Transfer and connections", &rows)
+    pairs("Transfer and connections", &rows) + &self::openings(&openings)
+}
+
+/// How long it took to open connections.
+fn openings(columns: &[(&str, &Histogram<u64>)]) -> String {
+    if columns.is_empty() {
+        return String::new();
+    }
+    let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> f64| {
+        let cells = columns.iter().fold(String::new(), |cells, (_, histogram)| {
+            let text = escape(&duration(value(histogram)));
+            format!("{cells}<td class=\"number\">{text}</td>")
+        });
+        format!("<tr><th>{name}</th>{cells}</tr>\n")
+    };
+    let mut rows = row("least", &|histogram| histogram.min() as f64);
+    for percent in [50.0, 90.0, 99.0, 99.9] {
+        let name = format!("{} %", words::percentile(percent));
+        rows += &row(&name, &|histogram| course::percentile(histogram, percent) as f64);
+    }
+    rows += &row("most", &|histogram| histogram.max() as f64);
+    let head = head(columns);
+    format!(
+        "<div class=\"card\"><h3>Opening a connection</h3><table>\n{head}<tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
+
+/// The names of columns of figures.
+fn head(columns: &[(&str, &Histogram<u64>)]) -> String {
+    let names = columns.iter().fold(String::new(), |names, (name, _)| {
+        format!("{names}<th class=\"number\">{}</th>", escape(name))
+    });
+    format!("<thead><tr><th></th>{names}</tr></thead>\n")
 }
 
 /// What was run on what, so that it can be run again.
@@ -175,7 +251,7 @@ pub(super) fn run_and_machine(report: &Report) -> String {
             .into(),
         ),
         ("measured for", duration(report.seconds * 1e9)),
-        ("warm-up", words::several(report.warm_up_requests, "request")),
+        ("warm-up", words::warm_up(&report.warm_up)),
     ]);
     if run.started_unix_ms > 0 {
         rows.push(("began", words::moment(run.started_unix_ms)));
@@ -186,7 +262,20 @@ pub(super) fn run_and_machine(report: &Report) -> String {
     if report.lag_max_ns > 0 {
         rows.push(("sent late by at most", duration(report.lag_max_ns as f64)));
     }
-    rows.extend(run.server.clone().map(|server| ("server says it is", server)));
+    rows.extend(
+        report
+            .server()
+            .map(|server| ("server says it is", server.to_owned())),
+    );
+    rows.extend(
+        report
+            .first_answer
+            .as_ref()
+            .map(|first| ("first answer", first.line())),
+    );
+    if run.exclude_errors {
+        rows.push(("latency of what failed", "left out".into()));
+    }
     let mut html = format!(
         "<h2>What was run on what</h2>\n<div class=\"sides even\">\n{}",
         pairs("Run", &rows)
@@ -217,6 +306,25 @@ pub(super) fn run_and_machine(report: &Report) -> String {
                 usage
                     .server
                     .map(|server| words::several(server.processes as u64, "process")),
+            ),
+            (
+                "server gave up a core",
+                usage
+                    .server
+                    .map(|server| words::several(server.voluntary_switches, "time")),
+            ),
+            (
+                "core taken from the server",
+                usage
+                    .server
+                    .map(|server| words::several(server.involuntary_switches, "time")),
+            ),
+            (
+                "CPU for answers of the server",
+                report.capacity().map(|capacity| {
+                    let (alone, shared) = (words::rate(capacity.alone), words::rate(capacity.shared));
+                    format!("{alone} a second; {shared} with the generator")
+                }),
             ),
             (
                 "server memory",

@@ -6,15 +6,18 @@
 //!   which, so the slowest connects are put to the slowest answers. Averages do not depend on that; the other figures of *Total* are
 //!   the largest possible.
 //! - *Processing* is the latency.
-//! - *Waiting* ends with the first byte of an answer. Forebay takes one time for an answer, that of its end, so the line repeats
-//!   *Processing*.
+//! - *Waiting* ends with the first byte of an answer. The file of `-g` repeats *Processing* there: which first byte belonged to which
+//!   answer is not kept.
 //!
 //! *Document Length* is the average length of a body, where ab takes the first one's. *Length* counts answers whose body was not as
 //! expected, *Receive* those that broke off or did not come in time, *Exceptions* what was no HTTP. *Keep-Alive requests* are all
 //! answers but those after which a connection had to be made anew.
 
+mod tables;
+
 use std::io::{self, Write};
 
+pub use self::tables::Attributes;
 use super::{
     Extra, StyleOptions, TEXT_MAX,
     figures::{Failed, url},
@@ -28,7 +31,10 @@ const PERCENTAGES: [u64; 8] = [50, 66, 75, 80, 90, 95, 98, 99];
 /// Most rows of a file for gnuplot. Of more requests, equally many are left out between two.
 const GNUPLOT_ROWS_MAX: u64 = 1_000_000;
 
-pub(super) fn announce(run: &Run, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn announce(run: &Run, options: &StyleOptions, out: &mut dyn Write) -> io::Result<()> {
+    if options.has(Extra::Machine) {
+        return tables::announce(out);
+    }
     let host = url(&run.urls).map(|url| url.host).unwrap_or_default();
     writeln!(
         out,
@@ -57,13 +63,16 @@ pub(super) fn write(
             }
         }
         writeln!(stderr, "Finished {} requests", report.answers)?;
-    } else {
+    } else if !options.has(Extra::Machine) {
         stdout.write_all(b"..done\n")?;
+    }
+    if options.has(Extra::Machine) {
+        return tables::write(report, options, stdout);
     }
     let url = url(&run.urls);
     let host = url.as_ref().map_or("", |url| &url.host);
     let path = url.as_ref().map_or("/", |url| &url.path_and_query);
-    let server = words::plain(run.server.as_deref().unwrap_or_default(), TEXT_MAX);
+    let server = words::plain(report.server().unwrap_or_default(), TEXT_MAX);
     writeln!(stdout, "\n\nServer Software:        {server}")?;
     writeln!(stdout, "Server Hostname:        {host}")?;
     writeln!(
@@ -83,7 +92,8 @@ pub(super) fn write(
     if times.count == 0 {
         return Ok(());
     }
-    connection_times(&times, !options.has(Extra::NoDeviations), stdout)?;
+    let waiting = Times::waiting(report);
+    connection_times(&times, &waiting, !options.has(Extra::NoDeviations), stdout)?;
     if !options.has(Extra::NoPercentages) && times.count > 1 {
         writeln!(
             stdout,
@@ -102,10 +112,25 @@ pub(super) fn write(
     Ok(())
 }
 
+/// What ab counts as failed.
+fn bad(failed: &Failed) -> u64 {
+    failed.connect + failed.lost + failed.timeout + failed.mismatch + failed.malformed
+}
+
+fn other_statuses(report: &Report) -> u64 {
+    let others = report.statuses.iter().filter(|(status, _)| status / 100 != 2);
+    others.map(|(_, count)| count).sum()
+}
+
+/// Answers but those after which a connection had to be made anew.
+fn on_open_connections(report: &Report) -> u64 {
+    let made_anew = report.connects.saturating_sub(report.run.connections as u64);
+    report.answers.saturating_sub(made_anew)
+}
+
 fn totals(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let (run, failed) = (&report.run, Failed::of(report));
-    let receive = failed.lost + failed.timeout;
-    let bad = failed.connect + receive + failed.mismatch + failed.malformed;
+    let (receive, bad) = (failed.lost + failed.timeout, bad(&failed));
     writeln!(out, "Concurrency Level:      {}", run.connections)?;
     writeln!(out, "Time taken for tests:   {:.3} seconds", report.seconds)?;
     writeln!(out, "Complete requests:      {}", report.answers)?;
@@ -125,22 +150,12 @@ fn totals(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if failed.write > 0 {
         writeln!(out, "Write errors:           {}", failed.write)?;
     }
-    let others: u64 = report
-        .statuses
-        .iter()
-        .filter(|(status, _)| status / 100 != 2)
-        .map(|(_, count)| count)
-        .sum();
+    let others = other_statuses(report);
     if others > 0 {
         writeln!(out, "Non-2xx responses:      {others}")?;
     }
     if run.keep_alive {
-        let made_anew = report.connects.saturating_sub(run.connections as u64);
-        writeln!(
-            out,
-            "Keep-Alive requests:    {}",
-            report.answers.saturating_sub(made_anew)
-        )?;
+        writeln!(out, "Keep-Alive requests:    {}", on_open_connections(report))?;
     }
     writeln!(out, "Total transferred:      {} bytes", report.bytes_in)?;
     let has_body = run.body_bytes > 0;
@@ -242,6 +257,20 @@ impl Times {
         }
     }
 
+    /// Up to the first byte of each answer.
+    fn waiting(report: &Report) -> Self {
+        let first = &report.first_byte_ns;
+        let steps = first.iter_recorded().map(|recorded| Step {
+            connect_ns: 0,
+            processing_ns: first.median_equivalent(recorded.value_iterated_to()),
+            count: recorded.count_at_value(),
+        });
+        Self {
+            steps: steps.collect(),
+            count: first.len(),
+        }
+    }
+
     /// The request with this number, the last one if there are fewer.
     fn at(&self, number: u64) -> Step {
         let mut before = 0;
@@ -264,7 +293,7 @@ impl Times {
                 .map(|step| value(ns(step) as f64) * step.count as f64)
                 .sum::<f64>()
         };
-        let mean = weighted(&|ns| ns) / self.count as f64;
+        let mean = weighted(&|ns| ns) / self.count.max(1) as f64;
         let squares = weighted(&|ns| (ns - mean).powi(2));
         let times = self.steps.iter().map(ns);
         Line {
@@ -291,7 +320,7 @@ fn whole_ms(ns: u64) -> u64 {
     (ns + 500_000) / 1_000_000
 }
 
-fn connection_times(times: &Times, deviations: bool, out: &mut dyn Write) -> io::Result<()> {
+fn connection_times(times: &Times, waiting: &Times, deviations: bool, out: &mut dyn Write) -> io::Result<()> {
     let processing = |step: &Step| step.processing_ns;
     let lines = [
         (
@@ -300,7 +329,7 @@ fn connection_times(times: &Times, deviations: bool, out: &mut dyn Write) -> io:
             times.line(|step| step.connect_ns),
         ),
         ("Processing:", "the processing time", times.line(processing)),
-        ("Waiting:", "the waiting time", times.line(processing)),
+        ("Waiting:", "the waiting time", waiting.line(processing)),
         ("Total:", "the total time", times.line(Step::total)),
     ];
     writeln!(out, "\nConnection Times (ms)")?;
@@ -421,7 +450,7 @@ mod tests {
         report.run.keep_alive = false;
         let options = StyleOptions {
             extras: vec![Extra::NoDeviations, Extra::NoPercentages, Extra::AnyLength],
-            announced: false,
+            ..StyleOptions::default()
         };
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         super::super::write(
@@ -476,7 +505,7 @@ mod tests {
                 steps: vec![step(fast_ns, fast), step(slow_ns, slow)],
                 count: fast + slow,
             };
-            text(|out| connection_times(&times, true, out))
+            text(|out| connection_times(&times, &times, true, out))
         };
         let text = written(450_000, 90, 2_450_000, 10);
         assert!(text.contains("\nTotal:          0    1   0.6      0       2\nWARNING: The median and mean for the processing"), "{text}");

@@ -49,7 +49,7 @@ pub(super) fn write(
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> io::Result<()> {
-    let result = Figures::of(report, options.has(Extra::Hundredths));
+    let result = Figures::of(report, options);
     if options.has(Extra::Machine) {
         return writeln!(stdout, "{}", json(&result));
     }
@@ -70,10 +70,10 @@ struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    fn of(report: &'a Report, hundredths: bool) -> Self {
+    fn of(report: &'a Report, options: &StyleOptions) -> Self {
         let failed = Failed::of(report);
         let (classes, _) = status_classes(report);
-        let samples = Samples::of(report, 1.0);
+        let samples = Samples::of(report, options.sample_ms.map_or(1.0, |ms| ms as f64 / 1e3));
         Self {
             report,
             failed,
@@ -82,7 +82,7 @@ impl<'a> Figures<'a> {
             classes,
             sample_ms: (samples.seconds * 1e3).round() as u64,
             samples,
-            hundredths,
+            hundredths: options.has(Extra::Hundredths),
         }
     }
 
@@ -338,11 +338,14 @@ mod tests {
         let options = StyleOptions {
             extras: vec![Extra::Machine, Extra::Hundredths],
             announced: true,
+            sample_ms: Some(500),
+            ..StyleOptions::default()
         };
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         write(&report, &options, &mut stdout, &mut stderr).unwrap();
         let json: Map<String, Value> = serde_json::from_slice(&stdout).unwrap();
         assert_eq!(json["requests"]["total"], report.answers);
+        assert_eq!((&json["sampleInt"], &json["samples"]), (&500.into(), &20.into()));
         assert_eq!(json["latency"]["p97_5"], 0.7);
         assert_eq!(json["statusCodeStats"]["503"]["count"], 12);
         assert_eq!(

@@ -50,7 +50,9 @@ impl Failed {
             Class::Write => &mut self.write,
             Class::Reset | Class::ClosedEarly | Class::Truncated => &mut self.lost,
             Class::Malformed | Class::Framing | Class::OverLong | Class::Unsolicited => &mut self.malformed,
-            Class::Timeout | Class::Unanswered => &mut self.timeout,
+            Class::Timeout | Class::FirstByteTimeout | Class::IdleTimeout | Class::Unanswered => {
+                &mut self.timeout
+            }
             Class::Status => &mut self.status,
             Class::Mismatch => &mut self.mismatch,
             Class::Dropped => &mut self.dropped,
@@ -255,7 +257,7 @@ mod tests {
         let failed = Failed::of(&report);
         let answered = failed.status + failed.mismatch + failed.dropped;
         assert_eq!(failed.without_answer() + answered, Class::ALL.len() as u64);
-        assert_eq!((failed.connect, failed.lost, failed.timeout), (5, 3, 2));
+        assert_eq!((failed.connect, failed.lost, failed.timeout), (5, 3, 4));
         assert_eq!(error_texts(&report).len(), Class::ALL.len() - 1);
     }
 

@@ -28,7 +28,7 @@ fn assert_golden(name: &str, made: &[u8]) {
 fn assert_style(name: &str, style: Style, report: &Report, extras: &[Extra]) {
     let options = StyleOptions {
         extras: extras.to_vec(),
-        announced: false,
+        ..StyleOptions::default()
     };
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     write(style, report, &options, &mut stdout, &mut stderr).unwrap();
@@ -77,6 +77,7 @@ fn ab_is_as_its_golden_file() {
     report.run.requests = Some(report.answers);
     report.run.duration_seconds = None;
     assert_style("ab", Style::Ab, &report, &[]);
+    assert_style("ab-html", Style::Ab, &report, &[Extra::Machine]);
     let mut csv = Vec::new();
     ab::percentages_csv(&report, &mut csv).unwrap();
     assert_golden("ab.csv", &csv);
@@ -158,6 +159,7 @@ fn a_run_without_answers_is_written_in_every_style() {
             let options = StyleOptions {
                 extras: extras.to_vec(),
                 announced: false,
+                ..StyleOptions::default()
             };
             let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
             write(style, report, &options, &mut stdout, &mut stderr).unwrap();

@@ -1,9 +1,9 @@
 //! hey 0.1.4 (requester/print.go, requester/report.go in rakyll/hey, commit 8985827, 2021).
 //!
-//! hey times the steps of every request. A report has the times to connect, and one latency for each request; the look-up of names
-//! and the write of a request show 0, for they take no time that Forebay could tell, `resp wait` has the whole latency and `resp
-//! read` 0. `DNS+dialup` is over the connections that were made, where hey's average also counts requests that made none. The bytes
-//! are those of the bodies that came; hey adds up the lengths that answers announce.
+//! hey times the steps of every request. The look-up of names and the write of a request show 0, for they take no time that Forebay
+//! could tell. `resp wait` ends with the first byte; `resp read` shows 0, for which first byte belonged to which answer is not kept.
+//! `DNS+dialup` is over the connections that were made, where hey's average also counts requests that made none. The bytes are those
+//! of the bodies that came; hey adds up the lengths that answers announce.
 
 use std::io::{self, Write};
 
@@ -58,7 +58,11 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let nothing = [0.0; 3].map(seconds).join(", ");
     writeln!(out, "  DNS+dialup:\t{}", step(&report.connecting_ns))?;
     writeln!(out, "  DNS-lookup:\t{nothing}\n  req write:\t{nothing}")?;
-    writeln!(out, "  resp wait:\t{}\n  resp read:\t{nothing}", step(latency))?;
+    writeln!(
+        out,
+        "  resp wait:\t{}\n  resp read:\t{nothing}",
+        step(&report.first_byte_ns)
+    )?;
     out.write_all(b"\nStatus code distribution:\n")?;
     for (status, count) in &report.statuses {
         writeln!(out, "  [{status}]\t{count} responses")?;

@@ -135,7 +135,7 @@ pub enum Extra {
     Uncorrected,
     /// The table of statuses: `--renderStatusCodes` of autocannon.
     Statuses,
-    /// The form for programs instead of the one for people: JSON of autocannon (`-j`), CSV of `JMeter`.
+    /// The form for programs instead of the one for people: JSON of autocannon (`-j`), CSV of `JMeter`, HTML tables of ab (`-w`).
     Machine,
     /// Percentiles of autocannon in hundredths of a millisecond. That tool cuts them to whole ones.
     Hundredths,
@@ -156,6 +156,10 @@ pub struct StyleOptions {
     pub extras: Vec<Extra>,
     /// Whether [`announce`] has written what the tool writes before a run. Otherwise [`write`] does.
     pub announced: bool,
+    /// Milliseconds of a sample of autocannon (`-L`); 1000 if not given.
+    pub sample_ms: Option<u64>,
+    /// Attributes of ab's HTML tables.
+    pub attributes: Option<ab::Attributes>,
 }
 
 impl StyleOptions {
@@ -174,7 +178,7 @@ pub fn announce(
 ) -> io::Result<()> {
     match style {
         Style::Autocannon => autocannon::announce(run, options, stderr),
-        Style::Ab => ab::announce(run, stdout),
+        Style::Ab => ab::announce(run, options, stdout),
         Style::Wrk | Style::Wrk2 => wrk::announce(run, stdout),
         Style::Bombardier => bombardier::announce(run, stdout),
         Style::Hose | Style::GoWrk | Style::Jmeter | Style::Oha | Style::Hey | Style::Vegeta => Ok(()),

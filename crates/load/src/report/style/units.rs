@@ -1,5 +1,7 @@
 //! Numbers as other tools write them: their units, the points at which they change from one to the next, and their rounding.
 
+use crate::report::words;
+
 /// A number scaled by `scale` as often as it reaches 0.85 of it and there is a unit left, with two decimals: `1.05ms`, `606.33M`.
 /// wrk (src/units.c) and bombardier (format.go) do it so.
 fn scaled(number: f64, scale: f64, base: &str, units: &[&str], decimals: usize) -> String {
@@ -86,14 +88,7 @@ pub(super) fn binary_bytes(bytes: u64) -> String {
 pub(super) fn grouped(number: f64) -> String {
     let text = number.to_string();
     let (whole, decimals) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut out = String::with_capacity(text.len() + whole.len() / 3);
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + decimals
+    words::grouped(whole) + decimals
 }
 
 /// A duration as the Go language writes it: `1m30s`, `9.999s`, `213.375µs`, `0s`.

@@ -49,6 +49,10 @@ impl<'a> Court<'a> {
         court.littles_law();
         court.waiting();
         if report.answers > 0 {
+            court.warm_up();
+        }
+        // What changes its load by intention changes its rate, too.
+        if report.answers > 0 && report.run.stages.is_empty() {
             court.steadiness();
         }
         court.neighbours();
@@ -152,12 +156,15 @@ impl<'a> Court<'a> {
     fn rate_of_open_load(&mut self, client_bound: bool) {
         let report = self.report;
         let (target, at_random) = match report.run.load.map(|load| load.pace) {
-            Some(Pace::Open { per_second, arrivals }) => (per_second, arrivals == Arrivals::Poisson),
+            // The rate of a trace is a mean over all of it: any part may have another one.
+            Some(Pace::Open { per_second, arrivals }) if arrivals != Arrivals::Trace => {
+                (per_second, arrivals == Arrivals::Poisson)
+            }
             Some(Pace::PerConnection { per_second }) => (per_second * report.run.connections as f64, false),
-            Some(Pace::Closed) | None => return,
+            Some(Pace::Closed | Pace::Open { .. }) | None => return,
         };
         let asked = target * report.seconds;
-        if asked < 1.0 || report.answers == 0 {
+        if asked < 1.0 || report.answers == 0 || !report.run.stages.is_empty() {
             return;
         }
         // What was under way at the end was answered later; and the last request of a short run may not have been due.
@@ -165,7 +172,14 @@ impl<'a> Court<'a> {
             .service_ns
             .as_ref()
             .map_or(0.0, |service| service.mean() / 1e9);
-        let late = (service_seconds / report.seconds).min(0.5) + 1.0 / asked;
+        let at_once = match report.run.load.map(|load| load.pace) {
+            Some(Pace::Open {
+                arrivals: Arrivals::Burst(size),
+                ..
+            }) => f64::from(size),
+            _ => 1.0,
+        };
+        let late = (service_seconds / report.seconds).min(0.5) + at_once / asked;
         // Requests that are due at random moments are seldom more than three standard deviations fewer than their mean.
         let fewer = if at_random { 3.0 / asked.sqrt() } else { 0.0 };
         let achieved = report.per_second / target;
@@ -193,7 +207,12 @@ impl<'a> Court<'a> {
     fn littles_law(&mut self) {
         let report = self.report;
         let closed = report.run.load.is_some_and(|load| load.pace == Pace::Closed);
-        let fills = closed && report.run.keep_alive && !report.run.pauses;
+        // Not all connections were open all the time when they were opened one after the other.
+        let rises = report.run.connect_rate.is_some() && report.held < report.run.connections as u64;
+        // Without the latency of what failed the sum has a hole.
+        let complete = !report.run.exclude_errors || report.failures.is_empty();
+        let steady = report.run.stages.is_empty();
+        let fills = closed && report.run.keep_alive && !report.run.pauses && !rises && complete && steady;
         if !fills || report.answers == 0 || report.latency_ns.is_empty() {
             return;
         }
@@ -279,6 +298,20 @@ impl<'a> Court<'a> {
                 "Of the mean latency of {whole}, requests waited {unsent} until a connection was free; users would wait as long."
             )),
             None => {}
+        }
+    }
+
+    fn warm_up(&mut self) {
+        let warm_up = &self.report.warm_up;
+        if warm_up.steady == Some(false) {
+            let took = duration(warm_up.seconds * 1e9);
+            self.because(
+                Kind::Noisy,
+                format!(
+                    "After {took} of warm-up throughput and latency were still changing; warm up for longer (--warmup 30s), or quieten the \
+                     machine."
+                ),
+            );
         }
     }
 
@@ -389,6 +422,10 @@ const fn advice(class: Class) -> &'static str {
             " What the server sends is not clear HTTP; look at the first example."
         }
         Class::Timeout | Class::Unanswered => " Use fewer connections (-c), or wait for longer (--timeout).",
+        Class::FirstByteTimeout => " Use fewer connections (-c), or wait for longer (--first-byte-timeout).",
+        Class::IdleTimeout => {
+            " Look into the server's log for why it stopped in the middle, or wait for longer (--idle-timeout)."
+        }
         Class::Status => " Look at the URL, or say which statuses are right (--expect-status).",
         Class::Mismatch => " Look at the first example, and at what was expected.",
         Class::Dropped => " Ask for a lower rate, or give more connections (-c).",

@@ -156,6 +156,8 @@ mod tests {
                 cpu_seconds: 6.9,
                 rss_bytes: 1,
                 rss_bytes_before: 1,
+                voluntary_switches: 0,
+                involuntary_switches: 0,
             }),
         }
     }
@@ -275,6 +277,22 @@ mod tests {
     }
 
     #[test]
+    fn a_warm_up_that_never_became_steady_makes_it_noisy() {
+        let mut report = calm();
+        report.warm_up.seconds = 5.0;
+        for steady in [None, Some(true)] {
+            report.warm_up.steady = steady;
+            assert_eq!(Verdict::of(&report).kind, Kind::Clean, "{steady:?}");
+        }
+        report.warm_up.steady = Some(false);
+        assert_one(
+            &Verdict::of(&report),
+            Kind::Noisy,
+            &["After 5.000 s of warm-up", "still changing", "--warmup 30s"],
+        );
+    }
+
+    #[test]
     fn a_run_that_is_too_short_is_not_called_clean() {
         let mut report = calm();
         report.timeline.slices.truncate(3);
@@ -313,6 +331,11 @@ mod tests {
         report.run.keep_alive = true;
         report.run.pauses = true;
         assert_eq!(Verdict::of(&report).kind, Kind::Clean);
+        // And so do connections that have not been opened yet; those that were open at the start have no excuse.
+        (report.run.pauses, report.run.connect_rate) = (false, Some(10.0));
+        assert_eq!(Verdict::of(&report).kind, Kind::Clean);
+        report.held = 40;
+        assert_eq!(Verdict::of(&report).kind, Kind::Errors);
     }
 
     #[test]

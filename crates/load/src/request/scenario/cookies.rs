@@ -8,7 +8,7 @@ const COOKIE_BYTES_MAX: usize = 4096;
 
 /// Cookies, in the order in which they came.
 #[derive(Debug, Default)]
-pub(in crate::request) struct Jar {
+pub(crate) struct Jar {
     cookies: Vec<Cookie>,
 }
 
@@ -25,7 +25,7 @@ impl Jar {
     }
 
     /// Takes the value of a Set-Cookie field.
-    pub(super) fn store(&mut self, field: &[u8]) {
+    pub(in crate::request) fn store(&mut self, field: &[u8]) {
         let mut parts = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         let pair = parts.next().unwrap_or_default();
         let Some(at) = memchr::memchr(b'=', pair).filter(|at| *at > 0) else {
@@ -72,7 +72,9 @@ impl Jar {
                 .iter()
                 .position(|byte| *byte == b' ')
                 .map_or(0, |at| line.len() - at - 1);
-        let path = from..from + length;
+        // A proxy is told the whole URL.
+        let origin = origin_length(&out[from..from + length]);
+        let path = from + origin..from + length;
         let mut between: &[u8] = b"cookie: ";
         for cookie in &self.cookies {
             if is_within(&out[path.clone()], &cookie.path) {
@@ -87,6 +89,15 @@ impl Jar {
             out.extend_from_slice(b"\r\n");
         }
     }
+}
+
+/// How much of a request target comes before its path.
+fn origin_length(target: &[u8]) -> usize {
+    let Some(at) = memchr::memmem::find(target, b"://").filter(|_| !target.starts_with(b"/")) else {
+        return 0;
+    };
+    let host = &target[at + 3..];
+    at + 3 + memchr::memchr(b'/', host).unwrap_or(host.len())
 }
 
 /// Whether a year of the last century stands here, as in `01-Jan-1970` or `Jan 1970`.
@@ -120,6 +131,17 @@ mod tests {
     fn cookies_are_replaced_deleted_and_sent_where_they_belong() {
         let mut jar = Jar::default();
         assert_eq!(sent(&jar, "/"), "");
+        jar.store(b"deep=1; path=/a");
+        assert_eq!(
+            sent(&jar, "http://h:81/a/b?u=http://x/"),
+            "cookie: deep=1\r\n",
+            "as a proxy is told"
+        );
+        assert_eq!(
+            sent(&jar, "http://h:81/?u=http://x/a") + &sent(&jar, "http://h:81"),
+            ""
+        );
+        jar.clear();
         for field in [
             "a=1; HttpOnly",
             "b=2=3; Path=/shop; Secure",

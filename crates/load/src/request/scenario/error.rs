@@ -1,6 +1,6 @@
 //! Why a file is no scenario.
 
-use crate::{expect::ExpectError, request::TemplateError, target::UrlError};
+use crate::request::Flaw;
 
 /// Why a text is no scenario.
 #[derive(Debug, thiserror::Error)]
@@ -51,31 +51,13 @@ pub enum ScenarioError {
         /// The server of the run.
         origin: String,
     },
-    /// A URL that is none.
+    /// One of its requests is wrong.
     #[error("{place}")]
-    Url {
+    At {
         /// Where it stands.
         place: String,
         /// What is wrong.
         #[source]
-        source: UrlError,
-    },
-    /// A request that cannot be sent.
-    #[error("{place}")]
-    Request {
-        /// Where it stands.
-        place: String,
-        /// What is wrong.
-        #[source]
-        source: TemplateError,
-    },
-    /// An expectation that is none.
-    #[error("{place}")]
-    Expect {
-        /// Where it stands.
-        place: String,
-        /// What is wrong.
-        #[source]
-        source: ExpectError,
+        source: Flaw,
     },
 }

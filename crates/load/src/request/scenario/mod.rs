@@ -19,10 +19,10 @@ mod extract;
 mod read;
 mod user;
 
-pub(super) use self::cookies::Jar;
+pub(crate) use self::cookies::Jar;
 pub use self::error::ScenarioError;
 use self::extract::Extract;
-pub(crate) use self::user::{Turn, User};
+pub(crate) use self::user::{Pass, Turn, User};
 use super::{source::Random, template::Template};
 use crate::expect::Expect;
 
@@ -83,6 +83,10 @@ impl Scenario {
     /// Whether there are none, which [`Scenario::parse`] refuses.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    pub(super) fn templates(&mut self) -> impl Iterator<Item = &mut Template> {
+        self.steps.iter_mut().map(|step| &mut step.template)
     }
 
     /// Each step as it could be sent.

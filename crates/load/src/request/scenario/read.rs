@@ -7,7 +7,7 @@ use super::{
     extract::{Extract, Place},
 };
 use crate::{
-    expect::{Check, Expect, JsonPath, JsonPathError, pattern, statuses},
+    expect::{Check, Expect, ExpectError, JsonPath, JsonPathError, pattern, statuses},
     request::{
         parts::Parts,
         template::{Grammar, Template, split_url},
@@ -172,9 +172,9 @@ fn read_step(
         variables: &names,
         ..grammar.clone()
     };
-    let template = Template::of_step(&parts, &grammar).map_err(|source| ScenarioError::Request {
+    let template = Template::of_step(&parts, &grammar).map_err(|source| ScenarioError::At {
         place: step.place.clone(),
-        source,
+        source: source.into(),
     })?;
     let mut extracts = Vec::new();
     for (name, value) in step.object("extract")?.into_iter().flatten() {
@@ -210,11 +210,11 @@ fn path_on(step: &Reader<'_>, path: &str, url: &Url) -> Result<String, ScenarioE
             format!("/{path}")
         });
     }
-    let target = split_url(path).map_err(|source| ScenarioError::Url {
+    let target = split_url(path).map_err(|source| ScenarioError::At {
         place: step.place.clone(),
-        source,
+        source: source.into(),
     })?;
-    if (target.tls, &target.host, target.port) != (url.tls, &url.host, url.port) {
+    if !target.shares_server(url) {
         return Err(ScenarioError::Origin {
             place: step.place.clone(),
             url: path.to_owned(),
@@ -227,14 +227,15 @@ fn path_on(step: &Reader<'_>, path: &str, url: &Url) -> Result<String, ScenarioE
 /// A name that a placeholder can use and that means nothing else.
 fn check_name(place: &str, name: &str) -> Result<(), ScenarioError> {
     let may_be = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
-    if !name.is_empty() && name.chars().all(may_be) && !["counter", "uuid", "random", "env"].contains(&name) {
+    let taken = ["counter", "uuid", "random", "float", "regex", "timestamp", "env"];
+    if !name.is_empty() && name.chars().all(may_be) && !taken.contains(&name) {
         return Ok(());
     }
     Err(ScenarioError::Value {
         place: place.to_owned(),
         key: "the name of a variable".into(),
         found: format!("`{name}`"),
-        accepted: "letters, digits, `_` and `-`, but not counter, uuid, random or env",
+        accepted: "letters, digits, `_` and `-`, but not counter, uuid, random, float, regex, timestamp or env",
     })
 }
 
@@ -278,15 +279,18 @@ fn read_extract(
         variable,
         name: name.to_owned(),
         from,
-        pattern: pattern.map_err(|source| ScenarioError::Expect { place, source })?,
+        pattern: pattern.map_err(|source| ScenarioError::At {
+            place,
+            source: source.into(),
+        })?,
         default: reader.text("default")?.map(|text| text.as_bytes().to_vec()),
     })
 }
 
 fn in_expect(place: &str, error: JsonPathError) -> ScenarioError {
-    ScenarioError::Expect {
+    ScenarioError::At {
         place: place.to_owned(),
-        source: error.into(),
+        source: ExpectError::from(error).into(),
     }
 }
 
@@ -297,9 +301,9 @@ fn read_expect(step: &Reader<'_>, object: &Map<String, Value>) -> Result<Expect,
         object,
     };
     reader.check_keys(&["status", "body", "json", "header"])?;
-    let wrong = |source| ScenarioError::Expect {
+    let wrong = |source: ExpectError| ScenarioError::At {
         place: place.clone(),
-        source,
+        source: source.into(),
     };
     let mut expect = Expect::default();
     match object.get("status") {

@@ -26,6 +26,18 @@ pub(crate) struct User {
     ready_at: u64,
     /// Whether somebody will look at it then.
     alarm_is_set: bool,
+    /// Whether a step of this pass was wrong.
+    is_wrong: bool,
+    /// How the last pass ended, until somebody asks.
+    ended: Option<Pass>,
+}
+
+/// How a pass through a scenario has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Every step was right.
+    Whole,
+    Failed,
 }
 
 /// What a user does now.
@@ -50,6 +62,8 @@ impl User {
             random,
             ready_at: 0,
             alarm_is_set: false,
+            is_wrong: false,
+            ended: None,
         }
     }
 
@@ -87,6 +101,18 @@ impl User {
         self.scenario.steps[self.step].template.render(&mut draw, out)
     }
 
+    /// Takes the cookies of an answer that leads on; what follows is to have those that this returns, unless the step has its own.
+    pub(crate) fn redirected(&mut self, seen: &Seen<'_>) -> Option<&Jar> {
+        seen.fields("set-cookie").for_each(|field| self.jar.store(field));
+        let template = &self.scenario.steps[self.step].template;
+        template.has_cookies().then_some(&self.jar)
+    }
+
+    /// How a pass has ended, if one has since this was asked.
+    pub(crate) fn pass(&mut self) -> Option<Pass> {
+        self.ended.take()
+    }
+
     /// Takes the answer to what it has sent; `expect` is for steps that say nothing of their own.
     pub(crate) fn answered(&mut self, seen: &Seen<'_>, expect: &Expect, now: u64) -> Result<(), Unexpected> {
         seen.fields("set-cookie").for_each(|field| self.jar.store(field));
@@ -114,9 +140,12 @@ impl User {
 
     fn go_on(&mut self, right: bool) {
         self.step += 1;
+        self.is_wrong |= !right;
         if (!right && self.scenario.restarts) || self.step == self.scenario.steps.len() {
             self.step = 0;
             self.number = None;
+            let wrong = std::mem::take(&mut self.is_wrong);
+            self.ended = Some(if wrong { Pass::Failed } else { Pass::Whole });
             if !self.scenario.keeps_cookies {
                 self.jar.clear();
             }

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Piece, Place, Value};
+use super::{
+    Piece, Place,
+    pattern::{Fault, Pattern},
+    value::Value,
+};
 use crate::request::{
+    body::Bodies,
     csv::Csv,
     parts::{RequestError, check_path, check_text, push_path},
 };
@@ -22,6 +27,8 @@ pub struct Grammar<'a> {
     pub sequence: bool,
     /// Where `{{csv.column}}` comes from.
     pub csv: Option<Arc<Csv>>,
+    /// Lines that are the bodies, in place of the request's own. What stands in them is no placeholder.
+    pub bodies: Option<Bodies>,
     /// Where `{{env NAME}}` comes from.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Names that a scenario gives values to.
@@ -35,13 +42,14 @@ impl std::fmt::Debug for Grammar<'_> {
             id,
             sequence,
             csv,
+            bodies,
             env: _,
             variables,
         } = self;
         let columns = csv.as_ref().map(|csv| csv.columns());
         write!(
             f,
-            "Grammar {{ braces: {braces}, id: {id}, sequence: {sequence}, columns: {columns:?}, variables: {variables:?} }}"
+            "Grammar {{ braces: {braces}, id: {id}, sequence: {sequence}, columns: {columns:?}, bodies: {bodies:?}, variables: {variables:?} }}"
         )
     }
 }
@@ -54,6 +62,7 @@ impl Grammar<'_> {
             id: false,
             sequence: false,
             csv: None,
+            bodies: None,
             env: &|_| None,
             variables: &[],
         }
@@ -69,7 +78,7 @@ impl Grammar<'_> {
     }
 
     fn accepted(&self) -> String {
-        let mut accepted = "counter, counter FIRST, uuid, random LOW HIGH, env NAME".to_owned();
+        let mut accepted = "counter, counter FIRST, uuid, random LOW HIGH, float LOW HIGH, regex EXPRESSION, timestamp, timestamp ms, env NAME".to_owned();
         match &self.csv {
             Some(csv) => csv.columns().iter().for_each(|column| {
                 accepted.push_str(", csv.");
@@ -183,15 +192,30 @@ impl Pieces {
                     at: at + 1,
                 };
                 let inside = &rest[2..rest.len().min(2 + PLACEHOLDER_BYTES_MAX)];
-                let end = memchr::memmem::find(inside, b"}}").ok_or_else(open)?;
-                let inside = std::str::from_utf8(&inside[..end]).map_err(|_| open())?;
-                let place = Inside {
+                let shown = |end| std::str::from_utf8(&inside[..end]).map_err(|_| open());
+                let place = |text| Inside {
                     part,
                     at: at + 1,
-                    text: inside,
+                    text,
                     place,
                 };
-                (self.value(&place, grammar)?, end + 4)
+                let ends = || memchr::memmem::find(inside, b"}}");
+                let (value, end) = match expression(inside) {
+                    None => {
+                        let end = ends().ok_or_else(open)?;
+                        (self.value(&place(shown(end)?), grammar)?, end)
+                    }
+                    // Its braces are its own, so that it alone knows where it ends.
+                    Some(start) => match Pattern::parse(&inside[start..]) {
+                        Ok((pattern, length)) => (Some(Value::Pattern(pattern)), start + length),
+                        Err(Fault::End) => return Err(open()),
+                        Err(fault) => {
+                            let end = ends().unwrap_or(inside.len());
+                            return Err(place(shown(end)?).wrong(&fault.to_string()));
+                        }
+                    },
+                };
+                (value, end + 4)
             };
             if let Some(value) = piece {
                 self.0.push(Piece::Value(value, place));
@@ -246,6 +270,31 @@ impl Pieces {
                     inside.wrong("needs two whole numbers, the lower one first, such as {{random 1 100}}")
                 );
             }
+            ["float", low, high, ref digits @ ..] => {
+                let number = |word: &str| word.parse::<f64>().ok().filter(|number| number.is_finite());
+                let digits = match digits {
+                    [] => Some(FLOAT_DIGITS),
+                    [digits] => digits.parse().ok().filter(|digits| *digits <= FLOAT_DIGITS_MAX),
+                    _ => None,
+                };
+                match (number(low), number(high), digits) {
+                    (Some(low), Some(high), Some(digits)) if low <= high && (high - low).is_finite() => {
+                        Value::Float {
+                            low,
+                            span: high - low,
+                            digits,
+                        }
+                    }
+                    _ => return Err(inside.wrong(FLOAT_ACCEPTED)),
+                }
+            }
+            ["float", ..] => return Err(inside.wrong(FLOAT_ACCEPTED)),
+            ["timestamp"] => Value::Timestamp { per_second: 1 },
+            ["timestamp", "ms"] => Value::Timestamp { per_second: 1000 },
+            ["timestamp", ..] => {
+                return Err(inside.wrong("is in seconds, or with `ms` in milliseconds: {{timestamp ms}}"));
+            }
+            ["regex"] => return Err(inside.wrong("needs an expression, such as {{regex [a-z]{8}}}")),
             ["env", name] => {
                 let value = (grammar.env)(name)
                     .ok_or_else(|| inside.wrong(&format!("names the variable `{name}`, which is not set")))?;
@@ -263,6 +312,19 @@ impl Pieces {
             _ => return Err(inside.unknown(grammar)),
         }))
     }
+}
+
+/// Digits behind the point when nothing says how many.
+const FLOAT_DIGITS: usize = 6;
+/// Most of them: more than this a double does not hold.
+const FLOAT_DIGITS_MAX: usize = 15;
+const FLOAT_ACCEPTED: &str = "needs two numbers, the lower one first, and perhaps how many digits are to follow the point, \
+    such as {{float 0 1 3}}; at most 15 digits";
+
+/// Where the expression begins, if that is what stands between the braces.
+fn expression(inside: &[u8]) -> Option<usize> {
+    let rest = inside.trim_ascii_start().strip_prefix(b"regex ")?;
+    Some(inside.len() - rest.trim_ascii_start().len())
 }
 
 const ID: &[u8] = b"[<id>]";

@@ -2,19 +2,22 @@
 //! the caller's buffer, and states the length that the body really has.
 //!
 //! A request has one number, given to no other request of the run. `{{counter}}`, `[<id>]`, `${sequence}` and the row of a table all
-//! come from it, so that they agree within a request. `{{uuid}}` and `{{random}}` are drawn anew wherever they stand.
+//! come from it, so that they agree within a request. `{{uuid}}` and what is random are drawn anew wherever they stand.
 
 mod grammar;
+mod pattern;
+mod value;
 
-use std::sync::Arc;
-
-use self::grammar::Pieces;
 pub use self::grammar::{Grammar, TemplateError};
+use self::{
+    grammar::Pieces,
+    value::{Value, push_decimal},
+};
 use super::{
-    csv::Csv,
-    parts::{Message, Parts, check_token, push_path},
+    parts::{Message, Parts, check_token},
+    proxied,
     scenario::Jar,
-    source::{Put, Random, mixed},
+    source::{Put, Random},
 };
 use crate::target::{Url, UrlError};
 
@@ -35,16 +38,6 @@ enum Piece {
     Length,
     /// The Cookie field, if there is any cookie.
     Cookies,
-}
-
-#[derive(Clone, Debug)]
-enum Value {
-    Counter { first: u64 },
-    Id,
-    Uuid,
-    Random { low: i64, span: u64 },
-    Column(Arc<Csv>, usize),
-    Variable(usize),
 }
 
 /// Where a value stands, which decides what may be in it.
@@ -85,7 +78,7 @@ impl Template {
         let mut body = Pieces::default();
         head.push(&[parts.method.as_bytes(), b" "]);
         head.read(parts.path_and_query.as_bytes(), Place::Path, "the path", grammar)?;
-        head.push(&[b" HTTP/1.1\r\n"]);
+        head.push(&[parts.version.line_end().as_bytes(), b"\r\n"]);
         for (name, value) in &parts.fields {
             check_token("header name", name)?;
             head.push(&[name.as_bytes(), b": "]);
@@ -100,7 +93,12 @@ impl Template {
         if cookies {
             head.0.push(Piece::Cookies);
         }
-        body.read(&parts.body, Place::Body, "the body", grammar)?;
+        match &grammar.bodies {
+            Some(bodies) => body
+                .0
+                .push(Piece::Value(Value::Line(bodies.clone()), Place::Body)),
+            None => body.read(&parts.body, Place::Body, "the body", grammar)?,
+        }
         let body = body.into_fixed();
         if body.is_err() {
             let framed = |(name, _): &&(String, String)| {
@@ -119,8 +117,8 @@ impl Template {
         {
             head.push(&[b"content-length: ", body.len().to_string().as_bytes(), b"\r\n"]);
         }
-        if parts.needs_close() {
-            head.push(&[b"connection: close\r\n"]);
+        if let Some(option) = parts.connection() {
+            head.push(&[b"connection: ", option.as_bytes(), b"\r\n"]);
         }
         head.push(&[b"\r\n"]);
         let body = match body {
@@ -135,6 +133,27 @@ impl Template {
             body,
             head_only: parts.method == "HEAD",
         })
+    }
+
+    /// For a proxy: with the whole URL, and with a further field or an empty text.
+    pub(super) fn through_proxy(&mut self, origin: &str, field: &str) {
+        let mut literals = self.head.iter_mut().filter_map(|piece| match piece {
+            Piece::Literal(bytes) => Some(bytes),
+            _ => None,
+        });
+        // The method is always one.
+        let Some(first) = literals.next() else {
+            return;
+        };
+        proxied::name_origin(first, origin);
+        if !proxied::insert_field(first, field) {
+            literals.any(|bytes| proxied::insert_field(bytes, field));
+        }
+    }
+
+    /// Whether the cookies of the user who sends it are in it.
+    pub(super) fn has_cookies(&self) -> bool {
+        self.head.iter().any(|piece| matches!(piece, Piece::Cookies))
     }
 
     /// The bytes, when they are always the same.
@@ -207,68 +226,6 @@ impl Piece {
     }
 }
 
-impl Value {
-    fn render(&self, place: Place, draw: &mut Draw<'_>, out: &mut Vec<u8>) {
-        match self {
-            Self::Counter { first } => push_decimal(first.wrapping_add(draw.number), out),
-            Self::Id => push_hex(mixed(draw.number.wrapping_add(draw.seed)), 16, out),
-            Self::Uuid => push_uuid(draw.random, out),
-            Self::Random { low, span } => {
-                // Two's complement: the sum is right whatever the sign.
-                let number = low.wrapping_add(draw.random.up_to(*span).cast_signed());
-                if number < 0 {
-                    out.push(b'-');
-                }
-                push_decimal(number.unsigned_abs(), out);
-            }
-            Self::Column(csv, column) => push_text(csv.value(draw.number, *column), place, out),
-            Self::Variable(at) => push_text(draw.variables.get(*at).map_or(b"", Vec::as_slice), place, out),
-        }
-    }
-}
-
-fn push_text(text: &[u8], place: Place, out: &mut Vec<u8>) {
-    match place {
-        Place::Path => push_path(text, out),
-        // A line end would begin another field.
-        Place::Field => out.extend(text.iter().filter(|byte| !byte.is_ascii_control())),
-        Place::Body => out.extend_from_slice(text),
-    }
-}
-
-fn push_decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-fn push_hex(number: u64, digits: u32, out: &mut Vec<u8>) {
-    let digit = |at: u32| b"0123456789abcdef"[(number >> (4 * at) & 15) as usize];
-    out.extend((0..digits).rev().map(digit));
-}
-
-/// A random UUID (RFC 9562, version 4).
-fn push_uuid(random: &mut Random, out: &mut Vec<u8>) {
-    let (high, low) = (random.next(), random.next());
-    push_hex(high >> 32, 8, out);
-    out.push(b'-');
-    push_hex(high >> 16, 4, out);
-    out.push(b'-');
-    push_hex(high & 0xfff | 0x4000, 4, out);
-    out.push(b'-');
-    push_hex(low >> 48 & 0x3fff | 0x8000, 4, out);
-    out.push(b'-');
-    push_hex(low, 12, out);
-}
-
 /// Reads a URL whose path may have placeholders: the path and query stay as they were typed.
 pub fn split_url(text: &str) -> Result<Url, UrlError> {
     let authority = text.find("://").map_or(0, |at| at + 3);
@@ -287,7 +244,10 @@ pub fn split_url(text: &str) -> Result<Url, UrlError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::request::{Bodies, Csv, body::Lines};
     use proptest::prelude::*;
 
     fn csv() -> Arc<Csv> {
@@ -311,6 +271,7 @@ mod tests {
             fields: vec![("host".into(), "h".into()), ("x".into(), field.into())],
             body: body.into(),
             keep_alive: true,
+            version: crate::request::Version::Http11,
         }
     }
 
@@ -424,6 +385,88 @@ mod tests {
     }
 
     #[test]
+    fn fractions_lie_between_their_bounds() {
+        let numbers = bodies("{{float -0.5 1.5 3}}", 1000);
+        assert!(
+            numbers
+                .iter()
+                .all(|text| text.split_once('.').unwrap().1.len() == 3)
+        );
+        let numbers: Vec<f64> = numbers.iter().map(|text| text.parse().unwrap()).collect();
+        assert!(numbers.iter().all(|number| (-0.5..=1.5).contains(number)));
+        assert!(numbers.iter().any(|number| *number < -0.4) && numbers.iter().any(|number| *number > 1.4));
+        assert_eq!(bodies("{{float 2 2}}", 1), ["2.000000"]);
+    }
+
+    #[test]
+    fn a_timestamp_is_the_time_of_its_request() {
+        let now = || {
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            since.unwrap().as_millis()
+        };
+        let before = now();
+        let text = bodies("{{timestamp}} {{timestamp ms}}", 1).remove(0);
+        let (seconds, ms) = text.split_once(' ').unwrap();
+        let (seconds, ms): (u128, u128) = (seconds.parse().unwrap(), ms.parse().unwrap());
+        assert!((before..=now()).contains(&ms), "{text}");
+        assert!((before / 1000..=now() / 1000).contains(&seconds), "{text}");
+    }
+
+    #[test]
+    fn strings_of_an_expression_are_escaped_where_they_stand() {
+        let parts = parts(
+            "/{{regex [ü%]{2}}}/{{regex a b}}",
+            "{{regex x{2}}}",
+            "{{regex ä{3}}}",
+        );
+        let template = Template::new(&parts, &grammar());
+        let error = template.unwrap_err().to_string();
+        assert!(
+            error.contains("`{{regex [ü%]{2}}`") && error.contains("only ASCII"),
+            "{error}"
+        );
+        let parts = self::parts(
+            "/{{regex ü{2}}}/{{regex a b }}",
+            "{{ regex x{2}}}y",
+            "{{regex ä{3}}}",
+        );
+        let template = Template::new(&parts, &grammar()).unwrap();
+        assert_eq!(
+            render(&template, 0..1, 7),
+            ["POST /%C3%BC%C3%BC/a%20b HTTP/1.1\r\nhost: h\r\nx: xxy\r\ncontent-length: 6\r\n\r\näää"]
+        );
+    }
+
+    #[test]
+    fn each_request_takes_a_line_as_its_body() {
+        let lines = Arc::new(Lines::parse(b"one\nthree\n").unwrap());
+        let bodies = |random, count| {
+            let grammar = Grammar {
+                bodies: Some(Bodies {
+                    lines: lines.clone(),
+                    random,
+                }),
+                ..Grammar::none()
+            };
+            let template = Template::new(&parts("/", "v", "not this"), &grammar).unwrap();
+            let requests = render(&template, 0..count, 7);
+            let cut = requests
+                .iter()
+                .map(|request| request.split_once("content-length: ").unwrap().1.to_owned());
+            cut.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            bodies(false, 3),
+            ["3\r\n\r\none", "5\r\n\r\nthree", "3\r\n\r\none"]
+        );
+        let ones = bodies(true, 1000)
+            .iter()
+            .filter(|request| request.ends_with("one"))
+            .count();
+        assert!((400..600).contains(&ones), "{ones}");
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_requests() {
         let template = Template::new(&parts("/{{uuid}}", "{{random 1 9}}", "[<id>]"), &grammar()).unwrap();
         assert_eq!(render(&template, 0..50, 3), render(&template, 0..50, 3));
@@ -435,7 +478,7 @@ mod tests {
         for (parts, says) in [
             (
                 parts("/a{{conter}}", "", ""),
-                "the path, byte 3: `{{conter}}` is not known; accepted are counter, counter FIRST, uuid, random LOW HIGH, env NAME, csv.id, csv.name, csv.text",
+                "the path, byte 3: `{{conter}}` is not known; accepted are counter, counter FIRST, uuid, random LOW HIGH, float LOW HIGH, regex EXPRESSION, timestamp, timestamp ms, env NAME, csv.id, csv.name, csv.text",
             ),
             (
                 parts("/", "{{csv.nome}}", ""),
@@ -457,6 +500,23 @@ mod tests {
                 parts("/{{random 9 1}}", "", ""),
                 "needs two whole numbers, the lower one first",
             ),
+            (
+                parts("/{{float 2 1}}", "", ""),
+                "needs two numbers, the lower one first, and perhaps how many digits",
+            ),
+            (
+                parts("/{{float 0 1 16}}", "", ""),
+                "such as {{float 0 1 3}}; at most 15 digits",
+            ),
+            (
+                parts("/{{timestamp us}}", "", ""),
+                "is in seconds, or with `ms` in milliseconds",
+            ),
+            (
+                parts("/{{regex}}", "", ""),
+                "needs an expression, such as {{regex [a-z]{8}}}",
+            ),
+            (parts("/{{regex [a-z}}", "", ""), "is not closed"),
             (
                 parts("/{{random a b}}", "", ""),
                 "needs two whole numbers, the lower one first",
@@ -526,6 +586,9 @@ mod tests {
             "{{counter 5}}",
             "{{uuid}}",
             "{{random -5 2000}}",
+            "{{float -5 2}}",
+            "{{timestamp}}",
+            "{{regex (a|[b-d]{2,5}|ü)+x?}}",
             "{{csv.id}}",
             "{{csv.name}}",
             "{{env TOKEN}}",

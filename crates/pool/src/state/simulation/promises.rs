@@ -3,10 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    super::{
-        LinkPort, Phase, Place,
-        lifecycle::{STALL, TICK},
-    },
+    super::{LinkPort, Phase, Place, lifecycle::TICK, limits::STALL},
     clients::Stage,
     world::World,
 };

@@ -25,6 +25,7 @@ fn job_of(line: &str) -> Result<Job, String> {
             "far" => Ok(([10, 0, 0, 1], url.port).into()),
             _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such host")),
         },
+        env: &|_| None,
         read: &|file| match file.to_str() {
             Some("body.json") => Ok(b"{}".to_vec()),
             _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
@@ -49,7 +50,7 @@ fn defaults_are_those_of_a_careful_expert() {
         (job.until.duration, job.until.requests),
         (Some(Duration::from_secs(10)), None)
     );
-    assert_eq!(job.warm_up, Duration::from_secs(1));
+    assert_eq!(job.warm_up, WarmUp::AUTO);
     assert_eq!(
         (job.run.method.as_str(), job.run.urls[0].as_str()),
         ("GET", "http://local:8080/x")
@@ -62,14 +63,21 @@ fn a_count_alone_has_no_time_and_no_warm_up() {
     let job = job_of("local -n 10k").unwrap();
     assert_eq!(
         (job.until.duration, job.until.requests, job.warm_up),
-        (None, Some(10_000), Duration::ZERO)
+        (None, Some(10_000), WarmUp::NONE)
     );
     let both = job_of("local -n 5 -d 1m --warmup 2s").unwrap();
     assert_eq!(
         (both.until.duration, both.until.requests),
         (Some(Duration::from_secs(60)), Some(5))
     );
-    assert_eq!(both.warm_up, Duration::from_secs(2));
+    assert_eq!(both.warm_up, WarmUp::For(Duration::from_secs(2)));
+    let steady = job_of("local -n 5 --warmup auto").unwrap();
+    assert_eq!(steady.warm_up, WarmUp::AUTO);
+    let wrong = job_of("local --warmup warm").unwrap_err();
+    assert!(
+        wrong.contains("found \"warm\", expected a duration") && wrong.contains("or auto"),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -100,6 +108,20 @@ fn rates_and_stages_become_loads() {
 }
 
 #[test]
+fn connections_are_opened_at_a_rate_of_their_own() {
+    let job = job_of("local -c 100 --connect-rate 600/m").unwrap();
+    assert_eq!(
+        (job.plan.connect_rate, job.run.connect_rate),
+        (Some(10.0), Some(10.0))
+    );
+    let mut users = options("local").unwrap();
+    users.old.ramp_up = Some(Duration::from_secs(5));
+    assert_eq!(connect_rate(&users, 20), Some(4.0));
+    users.old.ramp_up = Some(Duration::ZERO);
+    assert_eq!(connect_rate(&users, 20), None);
+}
+
+#[test]
 fn what_answers_must_be_is_read() {
     let statuses = job_of("local --expect-status 2xx,304").unwrap();
     assert_eq!(statuses.plan.expect.statuses, [200..=299, 304..=304]);
@@ -112,13 +134,46 @@ fn what_answers_must_be_is_read() {
 }
 
 #[test]
-fn a_proxy_is_connected_to_and_asked_for_the_server() {
-    let job = job_of("http://localhost:8080/x --proxy me:secret@local:3128").unwrap();
-    let lane = &job.plan.lanes[0];
-    assert_eq!(lane.address.to_string(), "127.0.0.1:3128");
-    let tunnel = lane.link.tunnel.as_ref().unwrap();
-    assert_eq!(tunnel.authorization.as_deref(), Some("Basic bWU6c2VjcmV0"));
-    assert_eq!(tunnel.authority, "localhost:8080");
+fn a_proxy_is_connected_to_and_asked_for_the_server_or_told_whole_urls() {
+    for line in [
+        "http://localhost:8080/x --proxytunnel",
+        "http://localhost:8080/x --http2",
+        "https://localhost:8080/x --insecure",
+    ] {
+        let job = job_of(&format!("{line} --proxy me:secret@local:3128")).unwrap();
+        let lane = &job.plan.lanes[0];
+        assert_eq!(lane.address.to_string(), "127.0.0.1:3128");
+        let tunnel = lane.link.tunnel.as_ref().unwrap();
+        assert_eq!(
+            tunnel.authorization.as_deref(),
+            Some("Basic bWU6c2VjcmV0"),
+            "{line}"
+        );
+        assert_eq!(tunnel.authority, "localhost:8080");
+    }
+    let job = job_of("http://localhost:8080/x --proxy local:3128").unwrap();
+    let link = &job.plan.lanes[0].link;
+    assert_eq!(
+        (&link.tunnel, link.through_proxy.as_deref()),
+        (&None, Some("localhost:8080"))
+    );
+}
+
+#[test]
+fn connections_go_where_connect_to_says_and_requests_say_what_the_url_says() {
+    let job =
+        job_of("http://far:8080/x http://local/ --connect-to far:8080:local:81 --connect-to far::local:82")
+            .unwrap();
+    let addresses = job.plan.lanes.iter().map(|lane| lane.address.to_string());
+    assert_eq!(addresses.collect::<Vec<_>>(), ["127.0.0.1:81", "127.0.0.1:80"]);
+    assert_eq!(job.run.urls[0], "http://far:8080/x");
+    assert!(job_of("far --connect-to elsewhere:80:local:81").is_err());
+}
+
+#[test]
+fn several_local_addresses_give_as_many_more_connections() {
+    let job = job_of("local -c 3000 --bind 127.0.0.2,127.0.0.3 --bind 127.0.0.4").unwrap();
+    assert_eq!(job.plan.lanes[0].link.bind.len(), 3);
 }
 
 #[test]
@@ -137,10 +192,23 @@ fn impossible_options_are_refused_with_the_reason() {
         ("local --pipeline 4 --no-keepalive", "pipelin"),
         ("local --pipeline 2000", "at most 1024"),
         ("local --rate 0", "expected requests a second"),
+        ("local --http1.0 --http2", "cannot be used with"),
+        ("local --http1.0 --chunked -b x", "cannot be used with"),
+        ("local --http1.0 --pipeline 2", "--pipeline needs HTTP/1.1"),
+        ("local --connect-rate 0", "expected connections a second"),
+        ("local --connect-rate 5 --find-best", "cannot be used with"),
         ("local --rate 1 --rate-per-connection 1", "cannot be used with"),
         ("local --stage 1s:0", "no connections at any time"),
         ("local --stage 1s:5 -d 5", "cannot be used with"),
         ("local -d 0", "more than nothing"),
+        (
+            "local --first-byte-timeout 10s",
+            "the time-out for the first byte is 10s, and a whole answer is waited for no longer than 10s",
+        ),
+        (
+            "local --timeout 1s --idle-timeout 2s",
+            "the time-out for silence within an answer is 2s",
+        ),
         ("local -b x --body-file y", "cannot be used with"),
         ("local --body-file none", "cannot read none: no such file"),
         ("local -H Accept", "expected \"Name: value\""),
@@ -151,11 +219,51 @@ fn impossible_options_are_refused_with_the_reason() {
         ),
         ("local --expect-json {", "is not JSON"),
         ("local --arrivals poisson", "--rate"),
+        (
+            "local --rate 1 --arrivals burst",
+            "expected uniform, poisson, or burst:N",
+        ),
+        ("local --rate 1 --arrivals burst:0", "the size of a burst is 0"),
+        ("local --rate 1 --arrivals burst:200000", "at most 100000"),
+        (
+            "local --follow-redirects 3 --pipeline 2",
+            "redirects are followed with one request at a time on a connection; the pipelining depth is 2",
+        ),
+        ("local --follow-redirects 0", "0 is not in 1..=100"),
+        ("local --aws-sigv4 aws:r:s", "--user"),
+        (
+            "local --aws-sigv4 aws --user a:b",
+            "expected PROVIDER:REGION:SERVICE",
+        ),
+        ("local --aws-sigv4 aws:r:s --user a", "expected KEY:SECRET"),
+        ("local --debug --find-best", "cannot be used with"),
+        ("local --replay", "--replay needs --access-log or --urls"),
+        ("local --replay-speed 2x", "--replay"),
+        ("local --access-log a --replay --rate 5", "cannot be used with"),
         ("local --find-rate", "--slo"),
         ("local --on-port", "CMD"),
         ("local --proxy https://local:1", "without TLS"),
         ("local --proxy user@local:1", "no colon"),
         ("local --bind here", "invalid IP address"),
+        ("local --bind ::1", "not of the same family"),
+        (
+            "local -c 2001 --bind 127.0.0.2,127.0.0.3",
+            "or use several local addresses",
+        ),
+        ("local --connect-to a:1:b", "expected HOST:PORT:HOST:PORT"),
+        ("local --connect-to ::a:1 --proxy local:1", "cannot be used with"),
+        (
+            "https://local --insecure --tls-ciphers RC4",
+            "`RC4` is no cipher suite that is spoken; there are TLS_AES_",
+        ),
+        (
+            "https://local --insecure --tls-max 1.2 --tls-ciphers TLS_AES_128_GCM_SHA256",
+            "none of the cipher suites is for TLS from version 1.2 up to 1.2",
+        ),
+        (
+            "local --tls-ciphers TLS_AES_128_GCM_SHA256",
+            "--tls-ciphers needs https",
+        ),
         ("local --tls-min 1.1", "expected 1.2 or 1.3"),
         ("local --chunked", "--chunked needs a body"),
         ("local --cookie session", "is not a cookie"),

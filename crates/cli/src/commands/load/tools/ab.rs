@@ -1,10 +1,11 @@
 //! `ab`: closed connections unless `-k`, one thread, a count.
 
-use super::{Extra, Grammar, Table, one_url, words::Flag};
-use crate::commands::load::{
-    arguments::Options,
-    values::{header, some_count, some_duration, some_size},
-};
+use std::time::Duration;
+
+use forebay_load::{report::style::ab::Attributes, search::WarmUp, tls};
+
+use super::{Extra, Grammar, Table, flags, one_url, words::Flag};
+use crate::commands::load::{arguments::Options, values::some_duration};
 
 /// What `-t` means for the count.
 const COUNT_WITH_TIME: u64 = 50_000;
@@ -17,31 +18,16 @@ pub(super) const TABLE: Table = Table {
         options.count = Some(1);
         options.threads = Some(1);
         options.no_keepalive = true;
+        options.http10 = true;
         options.old.same_length = true;
         // It asks no server for its name.
         options.insecure = true;
-        options.timeout = Some(std::time::Duration::from_secs(30));
-        options.warmup = Some(std::time::Duration::ZERO);
+        options.timeout = Some(Duration::from_secs(30));
+        options.warmup = Some(WarmUp::NONE);
     },
     flags: &[
-        Flag::value(
-            &["-n"],
-            "REQUESTS",
-            "Requests; 1 if not given.",
-            |options, text| {
-                options.count = Some(some_count(text)?);
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-c"],
-            "CONCURRENCY",
-            "Requests at a time; 1 if not given.",
-            |options, text| {
-                options.connections = Some(some_size(text)?);
-                Ok(())
-            },
-        ),
+        flags::count(&["-n"], "REQUESTS", "Requests; 1 if not given."),
+        flags::connections(&["-c"], "Requests at a time; 1 if not given."),
         Flag::value(
             &["-t"],
             "SECONDS",
@@ -52,22 +38,10 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
-            &["-s"],
-            "SECONDS",
-            "Longest wait for an answer; 30 if not given.",
-            |options, text| {
-                options.timeout = Some(some_duration(text)?);
-                Ok(())
-            },
-        ),
-        Flag::switch(
-            &["-k"],
-            "Keep connections open. Requests are HTTP/1.1, ab's are HTTP/1.0.",
-            |options| {
-                options.no_keepalive = false;
-            },
-        ),
+        flags::timeout(&["-s"], "SECONDS", "Longest wait for an answer; 30 if not given."),
+        Flag::switch(&["-k"], "Keep connections open.", |options| {
+            options.no_keepalive = false;
+        }),
         Flag::value(&["-p"], "FILE", "The body, sent with POST.", |options, text| {
             body(options, text, "POST");
             Ok(())
@@ -88,19 +62,8 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(&["-i"], "HEAD instead of GET.", |options| {
             options.method = Some("HEAD".to_owned());
         }),
-        Flag::value(&["-m"], "METHOD", "The method.", |options, text| {
-            options.method = Some(text.to_owned());
-            Ok(())
-        }),
-        Flag::value(
-            &["-H"],
-            "HEADER",
-            "A header, `Name: value`; may be repeated.",
-            |options, text| {
-                options.headers.push(header(text)?);
-                Ok(())
-            },
-        ),
+        flags::method(&["-m"], "The method."),
+        flags::headers(&["-H"], "HEADER", flags::HEADER),
         Flag::value(
             &["-C"],
             "NAME=VALUE",
@@ -119,9 +82,7 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-q"], "No progress.", |options| {
-            options.quiet = true;
-        }),
+        flags::quiet(&["-q"]),
         Flag::switch(
             &["-l"],
             "Bodies may differ in length; without it those not as long as the first count as failed.",
@@ -160,36 +121,125 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(&["-W"], "WORKERS", "Threads; 1 if not given.", |options, text| {
-            options.threads = Some(some_size(text)?);
-            Ok(())
+        flags::threads(&["-W"], "Threads; 1 if not given."),
+        Flag::value(
+            &["-X"],
+            "HOST:PORT",
+            "Send requests to this proxy, which sends them on.",
+            |options, text| {
+                options.proxy = Some(text.to_owned());
+                Ok(())
+            },
+        ),
+        Flag::value(
+            &["-P"],
+            "USER:PASSWORD",
+            "Who asks the proxy of -X.",
+            |options, text| {
+                options.old.proxy_user = Some(text.to_owned());
+                Ok(())
+            },
+        ),
+        Flag::value(
+            &["-B"],
+            "ADDRESS",
+            "The local address of connections.",
+            |options, text| {
+                let wrong = |_| format!("found {text:?}, expected an IP address such as 127.0.0.2");
+                options.bind = vec![text.parse().map_err(wrong)?];
+                Ok(())
+            },
+        ),
+        Flag::value(
+            &["-f"],
+            "PROTOCOL",
+            "The version of TLS: TLS1.2, TLS1.3 or ALL.",
+            |options, text| {
+                let only = match text.to_ascii_uppercase().as_str() {
+                    "TLS1.2" => tls::Version::Tls12,
+                    "TLS1.3" => tls::Version::Tls13,
+                    "ALL" => return Ok(()),
+                    _ => return Err(format!("found {text:?}, expected TLS1.2, TLS1.3 or ALL")),
+                };
+                (options.tls_min, options.tls_max) = (Some(only), Some(only));
+                Ok(())
+            },
+        ),
+        Flag::switch(&["-w"], "The result as HTML tables.", |options| {
+            options.old.more.push(Extra::Machine);
         }),
-        Flag::refused(
+        Flag::value(
+            &["-x"],
+            "ATTRIBUTES",
+            "Attributes of the HTML table; means -w.",
+            |options, text| {
+                text.clone_into(&mut html(options).table);
+                Ok(())
+            },
+        ),
+        Flag::value(
+            &["-y"],
+            "ATTRIBUTES",
+            "Attributes of its rows; means -w.",
+            |options, text| {
+                text.clone_into(&mut html(options).row);
+                Ok(())
+            },
+        ),
+        Flag::value(
+            &["-z"],
+            "ATTRIBUTES",
+            "Attributes of its cells; means -w.",
+            |options, text| {
+                text.clone_into(&mut html(options).cell);
+                Ok(())
+            },
+        ),
+        Flag::value(
             &["-v"],
-            "requests and answers are not printed; `curl -v URL` shows one",
-        ),
-        Flag::refused(
-            &["-w", "-x", "-y", "-z"],
-            "there are no HTML tables; `forebay load URL --html FILE` writes a page",
-        ),
-        Flag::refused(
-            &["-X", "-P"],
-            "requests are not handed to a proxy; `forebay load URL --proxy HOST:PORT` goes through one",
+            "LEVEL",
+            "How much is told; from 2 on ab prints answers, which is refused here: `forebay load URL --debug` shows one.",
+            |_, text| match text.parse::<u32>() {
+                Ok(0 | 1) => Ok(()),
+                _ => Err(format!(
+                    "found {text:?}, expected 0 or 1: answers are not printed; `forebay load URL --debug` shows one"
+                )),
+            },
         ),
         Flag::refused(&["-b"], "the system sizes its own socket buffers"),
-        Flag::refused(&["-B"], "the system chooses the local address"),
-        Flag::refused(
+        Flag::value(
             &["-R"],
-            "connections are opened at once; `forebay load URL --stage 10s:1..200` raises their number",
+            "MILLISECONDS",
+            "Time between two new connections at the start; none if not given.",
+            |options, text| {
+                options.old.between_connections = Some(milliseconds(text)?);
+                Ok(())
+            },
         ),
         Flag::refused(
-            &["-Z", "-f", "-I"],
-            "ciphers, protocol and server name of TLS are not chosen by hand",
+            &["-Z"],
+            "ciphers of TLS are not chosen by hand; -f chooses its version",
         ),
-        Flag::refused(&["-V"], "`forebay version` prints the version"),
+        Flag::refused(
+            &["-I"],
+            "the server's name is always sent; `forebay load URL --server-name NAME` sends another one",
+        ),
+        flags::version(&["-V"]),
         Flag::help(&["-h", "--help"]),
     ],
     finish: |options, operands| {
+        if let Some(user) = options.old.proxy_user.take() {
+            let Some(proxy) = &mut options.proxy else {
+                return Err("-P: there is no proxy to tell it; -X HOST:PORT names one".to_owned());
+            };
+            proxy.insert_str(0, &format!("{user}@"));
+        }
+        // Each worker keeps to it on its own.
+        options.connect_rate = options
+            .old
+            .between_connections
+            .filter(|time| !time.is_zero())
+            .map(|time| options.threads.unwrap_or(1) as f64 / time.as_secs_f64());
         let has_type = options
             .headers
             .iter()
@@ -202,6 +252,19 @@ pub(super) const TABLE: Table = Table {
         one_url(options, operands)
     },
 };
+
+/// The attributes of HTML tables, which are then asked for.
+fn html(options: &mut Options) -> &mut Attributes {
+    options.old.more.push(Extra::Machine);
+    options.old.attributes.get_or_insert_default()
+}
+
+/// Whole milliseconds, as ab takes them.
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let number = text.trim().parse::<u32>();
+    let wrong = |_| format!("found {text:?}, expected whole milliseconds such as 10");
+    number.map(|ms| Duration::from_millis(ms.into())).map_err(wrong)
+}
 
 fn body(options: &mut Options, file: &str, method: &str) {
     options.body_file = Some(file.into());

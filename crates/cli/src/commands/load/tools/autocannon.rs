@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Extra, Grammar, Table, words::Flag};
-use crate::commands::load::values::{header, rate, some_count, some_duration, some_size};
+use forebay_load::search::WarmUp;
+
+use super::{Extra, Grammar, Table, flags, words::Flag};
+use crate::commands::load::values::{rate, some_count, some_duration};
+
+/// How long it runs when nothing says so.
+const DURATION: Duration = Duration::from_secs(10);
+/// Shortest sample: the course of a run is kept in slices of this length.
+const SAMPLE_MS_MIN: u64 = 100;
 
 pub(super) const TABLE: Table = Table {
     grammar: Grammar::Getopt,
@@ -11,69 +18,42 @@ pub(super) const TABLE: Table = Table {
     defaults: |options| {
         options.connections = Some(10);
         options.threads = Some(1);
-        options.warmup = Some(Duration::ZERO);
+        options.warmup = Some(WarmUp::NONE);
     },
     flags: &[
-        Flag::value(
-            &["-c", "--connections"],
-            "N",
-            "Connections; 10 if not given.",
-            |options, text| {
-                options.connections = Some(some_size(text)?);
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-p", "--pipelining"],
-            "N",
-            "Most requests under way on a connection; 1 if not given.",
-            |options, text| {
-                options.pipeline = Some(some_size(text)?);
-                Ok(())
-            },
-        ),
-        Flag::value(
+        flags::connections(&["-c", "--connections"], "Connections; 10 if not given."),
+        flags::pipeline(&["-p", "--pipelining"]),
+        flags::duration(
             &["-d", "--duration"],
             "SECONDS",
             "How long; 10 if not given. 1m works too.",
-            |options, text| {
-                options.duration = Some(some_duration(text)?);
-                Ok(())
-            },
         ),
-        Flag::value(
+        flags::count(
             &["-a", "--amount"],
             "COUNT",
             "How many requests, instead of a duration.",
-            |options, text| {
-                options.count = Some(some_count(text)?);
-                Ok(())
-            },
         ),
-        Flag::value(
+        flags::count(
             &["-O", "--maxOverallRequests"],
             "COUNT",
             "Most requests of the whole run.",
-            |options, text| {
-                options.count = Some(some_count(text)?);
-                Ok(())
-            },
         ),
         Flag::value(
-            &["-w", "--workers"],
-            "N",
-            "Threads; 1 if not given.",
+            &["-M", "--maxConnectionRequests"],
+            "COUNT",
+            "Most requests of each connection; they are counted together, so many times the connections.",
             |options, text| {
-                options.threads = Some(some_size(text)?);
+                options.old.loops = Some(some_count(text)?);
                 Ok(())
             },
         ),
+        flags::threads(&["-w", "--workers"], "Threads; 1 if not given."),
         Flag::value(
             &["-W", "--warmup"],
             "[ -c N -d SECONDS ]",
             "Warm-up before the run, on the run's own connections.",
             |options, text| {
-                options.warmup = Some(warm_up(text)?);
+                options.warmup = Some(WarmUp::For(warm_up(text)?));
                 Ok(())
             },
         ),
@@ -84,23 +64,11 @@ pub(super) const TABLE: Table = Table {
                 options.on_port = true;
             },
         ),
-        Flag::value(
-            &["-m", "--method"],
-            "METHOD",
-            "The method; GET if not given.",
-            |options, text| {
-                options.method = Some(text.to_owned());
-                Ok(())
-            },
-        ),
-        Flag::value(
+        flags::method(&["-m", "--method"], "The method; GET if not given."),
+        flags::timeout(
             &["-t", "--timeout"],
             "SECONDS",
             "Longest wait for an answer; 10 if not given.",
-            |options, text| {
-                options.timeout = Some(some_duration(text)?);
-                Ok(())
-            },
         ),
         Flag::value(
             &["-T", "--title"],
@@ -111,24 +79,8 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
-            &["-b", "--body"],
-            "TEXT",
-            "The body of every request.",
-            |options, text| {
-                options.body = Some(text.to_owned());
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-i", "--input"],
-            "FILE",
-            "A file with the body of every request.",
-            |options, text| {
-                options.body_file = Some(text.into());
-                Ok(())
-            },
-        ),
+        flags::body(&["-b", "--body"], "The body of every request."),
+        flags::body_file(&["-i", "--input"]),
         Flag::value(
             &["-F", "--form"],
             "JSON",
@@ -138,14 +90,10 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
+        flags::headers(
             &["-H", "--headers"],
             "K=V",
             "A header, `K=V` or `K: V`; may be repeated.",
-            |options, text| {
-                options.headers.push(header(text)?);
-                Ok(())
-            },
         ),
         Flag::value(
             &["--har"],
@@ -183,14 +131,9 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
+        flags::overall_rate(
             &["-R", "--overallRate"],
-            "RATE",
             "Requests a second over all connections.",
-            |options, text| {
-                options.rate = Some(rate(text)?);
-                Ok(())
-            },
         ),
         Flag::switch(
             &["-C", "--ignoreCoordinatedOmission"],
@@ -208,9 +151,16 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::switch(&["-n", "--no-progress"], "No progress.", |options| {
-            options.quiet = true;
-        }),
+        Flag::value(
+            &["-L", "--sampleInt"],
+            "MILLISECONDS",
+            "Length of a sample of Req/Sec and Bytes/Sec, from 100 on; 1000 if not given.",
+            |options, text| {
+                options.old.sample_ms = Some(sample_ms(text)?);
+                Ok(())
+            },
+        ),
+        flags::quiet(&["-n", "--no-progress"]),
         Flag::switch(&["-l", "--latency"], "All percentiles of latency.", |options| {
             options.old.more.push(Extra::Latency);
         }),
@@ -235,15 +185,7 @@ pub(super) const TABLE: Table = Table {
         Flag::switch(&["-f", "--forever"], "Until Ctrl-C.", |options| {
             options.old.forever = true;
         }),
-        Flag::value(
-            &["-s", "--servername"],
-            "NAME",
-            "The server's name for TLS.",
-            |options, text| {
-                options.server_name = Some(text.to_owned());
-                Ok(())
-            },
-        ),
+        flags::server_name(&["-s", "--servername"]),
         Flag::value(
             &["-E", "--expectBody"],
             "TEXT",
@@ -253,49 +195,27 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
-            &["--cert"],
-            "FILE",
-            "The client's certificate (PEM).",
-            |options, text| {
-                options.cert = Some(text.into());
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["--key"],
-            "FILE",
-            "The client's private key (PEM).",
-            |options, text| {
-                options.key = Some(text.into());
-                Ok(())
-            },
-        ),
-        Flag::value(
+        flags::certificate(&["--cert"]),
+        flags::key(&["--key"]),
+        flags::authority(
             &["--ca"],
-            "FILE",
             "Certificates that the server's must lead to. Without it any is taken.",
-            |options, text| {
-                options.cacert = Some(text.into());
-                Ok(())
-            },
         ),
         Flag::switch(
             &["-V", "--verbose"],
             "All tables. They are always printed here.",
             |_| {},
         ),
-        Flag::refused(
-            &["-M", "--maxConnectionRequests"],
-            "requests are counted over all connections; -a COUNT says how many",
-        ),
-        Flag::refused(&["-L", "--sampleInt"], "samples are taken once a second"),
-        Flag::refused(
+        Flag::switch(
             &["-x", "--excludeErrorStats"],
-            "answers that count as failed stay in the statistics; --renderStatusCodes counts them",
+            "Leave the latency of what failed out of the statistics.",
+            |options| options.exclude_errors = true,
         ),
-        Flag::refused(&["--debug"], "requests are not dumped; `curl -v URL` shows one"),
-        Flag::refused(&["-v", "--version"], "`forebay version` prints the version"),
+        Flag::refused(
+            &["--debug"],
+            "`forebay load URL --debug` shows a request and its answer",
+        ),
+        flags::version(&["-v", "--version"]),
         Flag::help(&["-h", "--help"]),
     ],
     finish: |options, operands| {
@@ -307,9 +227,24 @@ pub(super) const TABLE: Table = Table {
             return Err("a command after -- needs --on-port".to_owned());
         }
         options.insecure = options.cacert.is_none();
+        if let (Some(each), Some(connections)) = (options.old.loops.take(), options.connections) {
+            let all = each.saturating_mul(connections as u64);
+            options.count = Some(options.count.map_or(all, |count| count.min(all)));
+            // As without -M, whichever comes first.
+            options.duration = options.duration.or(Some(DURATION));
+        }
         Ok(())
     },
 };
+
+fn sample_ms(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(ms) if ms >= SAMPLE_MS_MIN => Ok(ms),
+        _ => Err(format!(
+            "found {text:?}, expected {SAMPLE_MS_MIN} milliseconds or more"
+        )),
+    }
+}
 
 /// The duration among the flags in the brackets of `-W`.
 fn warm_up(text: &str) -> Result<Duration, String> {

@@ -1,8 +1,10 @@
 //! `go-wrk`: 1000 requests over 100 connections. Its `-m` is the method, but a document that many follow means the count; a number is
 //! taken as what that document means.
 
-use super::{Extra, Grammar, Table, one_url, words::Flag};
-use crate::commands::load::values::{header, some_count, some_size};
+use forebay_load::search::WarmUp;
+
+use super::{Extra, Grammar, Table, flags, one_url, words::Flag};
+use crate::commands::load::values::{header, some_count};
 
 pub(super) const TABLE: Table = Table {
     grammar: Grammar::Go,
@@ -11,26 +13,12 @@ pub(super) const TABLE: Table = Table {
         options.connections = Some(100);
         options.threads = Some(1);
         options.count = Some(1000);
-        options.warmup = Some(std::time::Duration::ZERO);
+        options.warmup = Some(WarmUp::NONE);
     },
     flags: &[
-        Flag::value(&["-t"], "N", "Threads; 1 if not given.", |options, text| {
-            options.threads = Some(some_size(text)?);
-            Ok(())
-        }),
-        Flag::value(&["-c"], "N", "Connections; 100 if not given.", |options, text| {
-            options.connections = Some(some_size(text)?);
-            Ok(())
-        }),
-        Flag::value(
-            &["-n"],
-            "COUNT",
-            "Requests; 1000 if not given.",
-            |options, text| {
-                options.count = Some(some_count(text)?);
-                Ok(())
-            },
-        ),
+        flags::threads(&["-t"], "Threads; 1 if not given."),
+        flags::connections(&["-c"], "Connections; 100 if not given."),
+        flags::count(&["-n"], "COUNT", "Requests; 1000 if not given."),
         Flag::value(
             &["-m"],
             "METHOD",
@@ -48,19 +36,8 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(&["-b"], "TEXT", "The body of every request.", |options, text| {
-            options.body = Some(text.to_owned());
-            Ok(())
-        }),
-        Flag::value(
-            &["-p"],
-            "FILE",
-            "A file with the body of every request.",
-            |options, text| {
-                options.body_file = Some(text.into());
-                Ok(())
-            },
-        ),
+        flags::body(&["-b"], "The body of every request."),
+        flags::body_file(&["-p"]),
         Flag::switch(
             &["-k"],
             "Close each connection after one answer, as go-wrk's -k=true does.",
@@ -83,33 +60,9 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
-            &["-cert"],
-            "FILE",
-            "The client's certificate (PEM).",
-            |options, text| {
-                options.cert = Some(text.into());
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-key"],
-            "FILE",
-            "The client's private key (PEM).",
-            |options, text| {
-                options.key = Some(text.into());
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-CA"],
-            "FILE",
-            "Certificates that the server's must lead to.",
-            |options, text| {
-                options.cacert = Some(text.into());
-                Ok(())
-            },
-        ),
+        flags::certificate(&["-cert"]),
+        flags::key(&["-key"]),
+        flags::authority(&["-CA"], "Certificates that the server's must lead to."),
         Flag::switch(&["-i"], "Take any certificate of the server.", |options| {
             options.insecure = true;
         }),

@@ -1,7 +1,8 @@
 //! `hose`, and `perfer` after it: `-p` is a path, the operand `HOST:PORT`; connections are closed unless `-k`.
 
-use super::{Grammar, Table, words::Flag};
-use crate::commands::load::values::{header, rate, some_duration, some_size};
+use forebay_load::search::WarmUp;
+
+use super::{Grammar, Table, flags, words::Flag};
 
 /// Connections of a hose that is not told how many.
 const CONNECTIONS: usize = 1000;
@@ -14,27 +15,11 @@ pub(super) const TABLE: Table = Table {
         options.threads = Some(1);
         options.duration = Some(std::time::Duration::from_secs(1));
         options.no_keepalive = true;
-        options.warmup = Some(std::time::Duration::ZERO);
+        options.warmup = Some(WarmUp::NONE);
     },
     flags: &[
-        Flag::value(
-            &["-t", "--threads"],
-            "N",
-            "Threads; 1 if not given.",
-            |options, text| {
-                options.threads = Some(some_size(text)?);
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-c", "--connections"],
-            "N",
-            "Connections; 1000 if not given.",
-            |options, text| {
-                options.connections = Some(some_size(text)?);
-                Ok(())
-            },
-        ),
+        flags::threads(&["-t", "--threads"], "Threads; 1 if not given."),
+        flags::connections(&["-c", "--connections"], "Connections; 1000 if not given."),
         Flag::value(
             &["-p", "--path"],
             "PATH",
@@ -44,65 +29,24 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::value(
-            &["-d", "--duration"],
-            "SECONDS",
-            "How long; 1.0 if not given.",
-            |options, text| {
-                options.duration = Some(some_duration(text)?);
-                Ok(())
-            },
-        ),
-        Flag::switch(&["-k", "--keep-alive"], "Keep connections open.", |options| {
-            options.no_keepalive = false;
-        }),
-        Flag::value(
-            &["-b", "--backlog"],
-            "N",
-            "Most requests under way on a connection; 1 if not given.",
-            |options, text| {
-                options.pipeline = Some(some_size(text)?);
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["-m", "--meter"],
-            "RATE",
-            "Requests a second over all connections.",
-            |options, text| {
-                options.rate = Some(rate(text)?);
-                Ok(())
-            },
-        ),
+        flags::duration(&["-d", "--duration"], "SECONDS", "How long; 1.0 if not given."),
+        flags::keep_alive(&["-k", "--keep-alive"], "Keep connections open."),
+        flags::pipeline(&["-b", "--backlog"]),
+        flags::overall_rate(&["-m", "--meter"], "Requests a second over all connections."),
         Flag::value(
             &["-r", "--request"],
             "FILE",
             "A file with a whole request as it goes over the wire.",
             |options, text| {
-                options.old.raw_request = Some(text.into());
+                options.raw_request = Some(text.into());
+                options.old.sequence = true;
                 Ok(())
             },
         ),
-        Flag::value(
-            &["-a", "--add"],
-            "HEADER",
-            "A header, `Name: value`; may be repeated.",
-            |options, text| {
-                options.headers.push(header(text)?);
-                Ok(())
-            },
-        ),
-        Flag::value(
-            &["--post"],
-            "TEXT",
-            "The body, sent with POST.",
-            |options, text| {
-                options.body = Some(text.to_owned());
-                Ok(())
-            },
-        ),
+        flags::headers(&["-a", "--add"], "HEADER", flags::HEADER),
+        flags::body(&["--post"], "The body, sent with POST."),
         Flag::switch(&["-j", "--json"], "The result as JSON.", |options| {
-            options.json = Some("-".into());
+            options.forms.json = Some("-".into());
         }),
         Flag::refused(
             &["-l", "--spread"],

@@ -1,5 +1,7 @@
 //! A thread group of `JMeter` with one HTTP sampler: so many users, one after the other in several sizes.
 
+use forebay_load::search::WarmUp;
+
 use super::{Grammar, Table, one_url, words::Flag};
 use crate::commands::load::values::{duration, header, some_count, some_duration, some_size};
 
@@ -15,7 +17,7 @@ pub(super) const TABLE: Table = Table {
         options.connections = Some(1);
         options.threads = Some(1);
         options.timeout = Some(std::time::Duration::from_secs(60));
-        options.warmup = Some(std::time::Duration::ZERO);
+        options.warmup = Some(WarmUp::NONE);
         options.old.loops = Some(1);
     },
     flags: &[
@@ -40,12 +42,10 @@ pub(super) const TABLE: Table = Table {
         Flag::value(
             &["--ramp-up"],
             "SECONDS",
-            "Time in which users start; 0 is all at once.",
-            |_, text| match duration(text)?.as_nanos() {
-                0 => Ok(()),
-                _ => Err(format!(
-                    "found {text:?}; users start at once, and --warmup leaves out the beginning"
-                )),
+            "Time in which users start, one after the other; 0 is all at once.",
+            |options, text| {
+                options.old.ramp_up = Some(duration(text)?);
+                Ok(())
             },
         ),
         Flag::value(
@@ -75,7 +75,7 @@ pub(super) const TABLE: Table = Table {
             "SECONDS",
             "Time before each size's measurement.",
             |options, text| {
-                options.warmup = Some(duration(text)?);
+                options.warmup = Some(WarmUp::For(duration(text)?));
                 Ok(())
             },
         ),

@@ -3,15 +3,16 @@
 
 mod ab;
 mod autocannon;
+mod flags;
 mod go_wrk;
 mod hose;
 mod jmeter;
 pub(super) mod words;
 mod wrk;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use forebay_load::report::style::{Extra, Style};
+use forebay_load::report::style::{Extra, Style, ab::Attributes};
 
 use self::words::{Grammar, Table};
 use super::arguments::Options;
@@ -24,20 +25,30 @@ pub(crate) struct Extras {
     pub(crate) steps: Vec<usize>,
     /// Requests of each connection.
     pub(crate) loops: Option<u64>,
+    /// The time in which users start.
+    pub(crate) ramp_up: Option<Duration>,
+    /// Time between two new connections of a thread at the start.
+    pub(crate) between_connections: Option<Duration>,
     /// Until it is interrupted.
     pub(crate) forever: bool,
     /// Latencies from when a request was written, not from when it was due.
     pub(crate) raw_latency: bool,
     /// What the tool prints only when asked.
     pub(crate) more: Vec<Extra>,
+    /// Milliseconds of a sample, as autocannon takes them.
+    pub(crate) sample_ms: Option<u64>,
+    /// Attributes of ab's HTML tables.
+    pub(crate) attributes: Option<Attributes>,
+    /// User and password for the proxy.
+    pub(crate) proxy_user: Option<String>,
     /// A file for percentiles in whole per cents, as ab writes it.
     pub(crate) percentages: Option<PathBuf>,
     /// A file for latencies in gnuplot's form, as ab writes it.
     pub(crate) gnuplot: Option<PathBuf>,
     /// Whether `[<id>]` is filled in.
     pub(crate) ids: bool,
-    /// A whole request as it goes over the wire.
-    pub(crate) raw_request: Option<PathBuf>,
+    /// Whether `${sequence}` is filled in.
+    pub(crate) sequence: bool,
     /// Whether a body that is not as long as the first counts as failed.
     pub(crate) same_length: bool,
     /// What to tell on standard error before the run.
@@ -118,10 +129,8 @@ impl Tool {
     /// Reads its command line, without the tool's name.
     pub(crate) fn read(self, words: &[OsString]) -> Result<Line, String> {
         let table = self.table();
-        let mut options = Options {
-            style: Some(self.style()),
-            ..Options::default()
-        };
+        let mut options = Options::default();
+        options.forms.style = Some(self.style());
         (table.defaults)(&mut options);
         let Some(operands) = words::read(&table, words, &mut options)? else {
             return Ok(Line::Help(words::help(self.name(), &table)));

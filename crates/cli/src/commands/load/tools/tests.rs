@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use forebay_load::{search::WarmUp, tls};
+
 use super::*;
 
 /// What a command line asks for; its words are apart by spaces, but for those within single quotes.
@@ -118,7 +120,7 @@ fn the_command_lines_of_the_founding_benchmarks_mean_what_they_meant() {
         );
         assert_eq!((seconds(&options), options.count), (duration, count), "{line}");
         assert_eq!(options.no_keepalive, !keep_alive, "{line}");
-        assert_eq!(options.warmup, Some(Duration::ZERO), "{line}");
+        assert_eq!(options.warmup, Some(WarmUp::NONE), "{line}");
     }
     assert_eq!(
         read("jmeter --threads 2,4,8 --loops forever h")
@@ -147,7 +149,7 @@ fn flags_are_written_as_the_tool_takes_them() {
     );
     assert!(wrk.old.more == [Extra::Latency] && wrk.timeout == Some(Duration::from_secs(8)));
     let ab = read("ab -kqc 10 -n100 -C a=1 -C b=2 -A me:secret http://h/").unwrap();
-    assert!(!ab.no_keepalive && ab.quiet);
+    assert!(!ab.no_keepalive && ab.quiet && ab.http10);
     assert_eq!((ab.connections, ab.count), (Some(10), Some(100)));
     assert_eq!(ab.cookies, ["a=1", "b=2"]);
     assert_eq!(ab.user.as_deref(), Some("me:secret"));
@@ -161,12 +163,46 @@ fn flags_are_written_as_the_tool_takes_them() {
     let cannon = read("autocannon -W [ -c 1 -d 3 ] -d 1m -r 5 --on-port / -- node server.mjs -c 7").unwrap();
     assert_eq!(
         (cannon.warmup, seconds(&cannon)),
-        (Some(Duration::from_secs(3)), Some(60.0))
+        (Some(WarmUp::For(Duration::from_secs(3))), Some(60.0))
     );
     assert_eq!((cannon.url, cannon.command.len()), (vec!["/".to_owned()], 4));
     assert_eq!(read("wrk2 -R 2k http://h/").unwrap().rate, Some(2_000.0));
+    let slowly = read("ab -R 20 -W 2 http://h/").unwrap();
+    assert_eq!(slowly.connect_rate, Some(100.0));
+    assert_eq!(read("ab -R 0 http://h/").unwrap().connect_rate, None);
+    assert_eq!(
+        read("jmeter --ramp-up 10 http://h/").unwrap().old.ramp_up,
+        Some(Duration::from_secs(10))
+    );
     assert_eq!(read("ab -t 5 http://h/").unwrap().count, Some(50_000));
     assert_eq!(read("ab -t 5 -n 10 http://h/").unwrap().count, Some(10));
+}
+
+#[test]
+fn flags_that_need_more_than_one_option_set_them_all() {
+    let cannon = read("autocannon -c 4 -M 25 -L 500 http://h/").unwrap();
+    assert_eq!((cannon.count, seconds(&cannon)), (Some(100), Some(10.0)));
+    assert_eq!((cannon.old.loops, cannon.old.sample_ms), (None, Some(500)));
+    let fewer = read("autocannon -c 4 -M 25 -a 60 -d 1 http://h/").unwrap();
+    assert_eq!((fewer.count, seconds(&fewer)), (Some(60), Some(1.0)));
+    let ab = read("ab -P me:secret -X proxy:3128 -B 127.0.0.2 -f tls1.3 -v 1 http://h/").unwrap();
+    assert_eq!(ab.proxy.as_deref(), Some("me:secret@proxy:3128"));
+    assert_eq!(ab.bind, ["127.0.0.2".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(
+        (ab.tls_min, ab.tls_max),
+        (Some(tls::Version::Tls13), Some(tls::Version::Tls13))
+    );
+    let html = read("ab -x border=1 -z 'align=left' http://h/").unwrap();
+    assert!(html.old.more.contains(&Extra::Machine));
+    let attributes = html.old.attributes.unwrap();
+    assert_eq!(
+        (attributes.table, attributes.row, attributes.cell),
+        (
+            "border=1".to_owned(),
+            "bgcolor=white".to_owned(),
+            "align=left".to_owned()
+        )
+    );
 }
 
 #[test]
@@ -191,10 +227,14 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
     for (line, complaint) in [
         ("wrk -s pipeline.lua http://h/", "-s: Lua is not run"),
         ("wrk2 http://h/", "-R is missing"),
+        ("ab -P me:secret http://h/", "-P: there is no proxy to tell it"),
         (
-            "ab -X proxy:80 http://h/",
-            "-X: requests are not handed to a proxy",
+            "ab -B here http://h/",
+            "-B: found \"here\", expected an IP address",
         ),
+        ("ab -f SSL3 http://h/", "-f: found \"SSL3\", expected TLS1.2"),
+        ("ab -v 4 http://h/", "-v: found \"4\", expected 0 or 1"),
+        ("ab -Z DES http://h/", "-Z: ciphers of TLS are not chosen by hand"),
         ("ab -n", "-n: its REQUESTS is missing"),
         ("ab -n many http://h/", "-n: found \"many\", expected a count"),
         ("ab http://h/ http://i/", "after the URL"),
@@ -203,7 +243,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
         ("autocannon", "a URL is missing"),
         (
             "autocannon --sampleInt=5 http://h/",
-            "--sampleInt: samples are taken once a second",
+            "--sampleInt: found \"5\", expected 100 milliseconds or more",
         ),
         ("autocannon -W [ -c 1", "-W: the bracket is not closed"),
         ("autocannon -W [ -c 1 ] http://h/", "-W: found"),
@@ -214,7 +254,8 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
         ("go-wrk -d m http://h/", "-d: there are no masters"),
         ("go-wrk -k=maybe http://h/", "expected true or false"),
         ("jmeter -n -t plan.jmx", "test plans (.jmx) are not read"),
-        ("jmeter --ramp-up 10 http://h/", "users start at once"),
+        ("jmeter --ramp-up soon http://h/", "expected a duration"),
+        ("ab -R 1.5 http://h/", "expected whole milliseconds"),
         ("jmeter --threads 2,0 http://h/", "--threads: found 0"),
     ] {
         match read(line) {

@@ -1,61 +1,24 @@
 //! `wrk` and `wrk2`: 10 connections on 2 threads for 10 s; wrk2 with a rate.
 
-use super::{Extra, Grammar, Table, one_url, words::Flag};
-use crate::commands::load::{
-    arguments::Options,
-    values::{header, rate, some_duration, some_size},
-};
+use forebay_load::search::WarmUp;
 
-const CONNECTIONS: Flag = Flag::value(
-    &["-c", "--connections"],
-    "N",
-    "Connections; 10 if not given.",
-    |options, text| {
-        options.connections = Some(some_size(text)?);
-        Ok(())
-    },
-);
-const DURATION: Flag = Flag::value(
-    &["-d", "--duration"],
-    "TIME",
-    "How long; 10s if not given.",
-    |options, text| {
-        options.duration = Some(some_duration(text)?);
-        Ok(())
-    },
-);
-const THREADS: Flag = Flag::value(
-    &["-t", "--threads"],
-    "N",
-    "Threads; 2 if not given.",
-    |options, text| {
-        options.threads = Some(some_size(text)?);
-        Ok(())
-    },
-);
-const HEADER: Flag = Flag::value(
-    &["-H", "--header"],
-    "HEADER",
-    "A header, `Name: value`; may be repeated.",
-    |options, text| {
-        options.headers.push(header(text)?);
-        Ok(())
-    },
-);
-const TIMEOUT: Flag = Flag::value(
+use super::{Extra, Grammar, Table, flags, one_url, words::Flag};
+use crate::commands::load::arguments::Options;
+
+const CONNECTIONS: Flag = flags::connections(&["-c", "--connections"], "Connections; 10 if not given.");
+const DURATION: Flag = flags::duration(&["-d", "--duration"], "TIME", "How long; 10s if not given.");
+const THREADS: Flag = flags::threads(&["-t", "--threads"], "Threads; 2 if not given.");
+const HEADER: Flag = flags::headers(&["-H", "--header"], "HEADER", flags::HEADER);
+const TIMEOUT: Flag = flags::timeout(
     &["--timeout"],
     "TIME",
     "Longest wait for an answer; 2s if not given.",
-    |options, text| {
-        options.timeout = Some(some_duration(text)?);
-        Ok(())
-    },
 );
 const SCRIPT: Flag = Flag::refused(
     &["-s", "--script"],
     "Lua is not run; `forebay load URL` has --template for values that change and --requests for sequences",
 );
-const VERSION: Flag = Flag::refused(&["-v", "--version"], "`forebay version` prints the version");
+const VERSION: Flag = flags::version(&["-v", "--version"]);
 
 pub(super) const TABLE: Table = Table {
     grammar: Grammar::Getopt,
@@ -88,14 +51,9 @@ pub(super) const TABLE_2: Table = Table {
         CONNECTIONS,
         DURATION,
         THREADS,
-        Flag::value(
+        flags::overall_rate(
             &["-R", "--rate"],
-            "RATE",
             "Requests a second over all connections; must be given.",
-            |options, text| {
-                options.rate = Some(rate(text)?);
-                Ok(())
-            },
         ),
         HEADER,
         TIMEOUT,
@@ -125,7 +83,7 @@ fn defaults(options: &mut Options) {
     options.timeout = Some(std::time::Duration::from_secs(2));
     // It asks no server for its name.
     options.insecure = true;
-    options.warmup = Some(std::time::Duration::ZERO);
+    options.warmup = Some(WarmUp::NONE);
 }
 
 fn detailed(options: &mut Options) {

@@ -1,10 +1,13 @@
-//! What each number of the page means, in plain words.
+//! What each figure of a report means, in plain words.
 
-use super::escape;
-use crate::{plan::Pace, report::Report};
+use super::Report;
+use crate::plan::Pace;
+
+/// A word, and what it means.
+pub(super) type Term = (&'static str, &'static str);
 
 /// The terms that this report uses.
-pub(super) fn write(report: &Report) -> String {
+pub(super) fn of(report: &Report) -> Vec<Term> {
     let pace = report.run.load.map_or(Pace::Closed, |load| load.pace);
     let load = match pace {
         Pace::Closed => (
@@ -75,25 +78,54 @@ pub(super) fn write(report: &Report) -> String {
              asked. The difference is queueing.",
         ));
     }
+    if report.telling_first_bytes().is_some() {
+        terms.push((
+            "First byte",
+            "The time until the first byte of an answer was read, counted from where latency counts from. What remains to the latency is how long the \
+             rest took to come.",
+        ));
+    }
+    if report.held > 0 || report.under_way > 0 {
+        terms.push((
+            "Held from before, under way before",
+            "Connections that the warm-up had opened, and requests that it had sent and that were not answered when the measured time began. Their \
+             answers came within it and count as answers; the requests do not count as sent.",
+        ));
+    }
     if report.usage.as_ref().is_some_and(|usage| usage.server.is_some()) {
+        terms.push((
+            "Capacity",
+            "How many answers a second the CPU time that one costs leaves room for on all cores: for server and generator together, and for the \
+             server alone. Locks, disks and other servers may set a lower limit.",
+        ));
+        terms.push((
+            "Context switches",
+            "How often threads of the server gave up their core to wait, and how often one was taken from them. Many of the second kind mean that \
+             more threads want to run than there are cores.",
+        ));
         terms.push((
             "Server CPU a request",
             "CPU time of the server's process and all its children within the measured time, divided by the answers. It hardly depends on \
              how fast the generator is, so it is the figure to compare on a small machine.",
         ));
     }
-    if report.warm_up_requests > 0 {
+    if report.warm_up.requests > 0 {
         terms.push((
             "Warm-up",
             "Requests before the measured time. They count in no figure but this one.",
         ));
     }
-    let terms: Vec<_> = terms
-        .iter()
-        .map(|(term, meaning)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(meaning)))
-        .collect();
-    format!(
-        "<h2>What the numbers mean</h2>\n<dl class=\"terms\">\n{}</dl>\n",
-        terms.concat()
-    )
+    if !report.run.stages.is_empty() {
+        terms.push((
+            "Stages",
+            "The load changes while it is measured. Figures of the whole run mix its stages; what happens over time says more.",
+        ));
+    }
+    if report.run.exclude_errors {
+        terms.push((
+            "Latency of what failed",
+            "It is left out, as was asked for: latencies are those of right answers alone, and a server that fails fast does not look fast.",
+        ));
+    }
+    terms
 }

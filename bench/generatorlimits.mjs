@@ -1,0 +1,124 @@
+// How far `forebay load` goes: connections held at once, and memory over many requests. Generator and server (`forebay load serve`)
+// are processes of their own, each with its own limit of open files.
+
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { get } from './http.mjs';
+import { launch, runToEnd, stop } from './processes.mjs';
+import { atLeast, atMost, row } from './rows.mjs';
+
+const START_TIMEOUT_MS = 15_000;
+const SPARE_FILES = 100; // what a process has open besides its connections
+const LOOK_EVERY_MS = 100;
+const MEMORY_FROM_MS = 1_000; // by then every buffer has been used
+
+/** Open files that a process may be given, as the shell says it: a number or Infinity. */
+function openFilesMax() {
+  const text = execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim();
+  return text === 'unlimited' ? Number.POSITIVE_INFINITY : Number(text);
+}
+
+/** Local ports that connections may have, from /proc. */
+function localPorts() {
+  const [low, high] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').trim().split(/\s+/).map(Number);
+  return high - low + 1;
+}
+
+/** What the machine lacks for so many connections, as a sentence; null when it lacks nothing. */
+export function lacking(connections, { files = openFilesMax(), ports = localPorts() } = {}) {
+  if (files < connections + SPARE_FILES) {
+    return `${connections} connections need ulimit -n ${connections + SPARE_FILES}, the hard limit is ${files}`;
+  }
+  if (ports < connections) {
+    return `${connections} connections need as many local ports, net.ipv4.ip_local_port_range has ${ports}`;
+  }
+  return null;
+}
+
+/** `command` with so many open files allowed: a shell raises the limit and then becomes it. */
+function withFiles(files, command, args) {
+  return ['sh', ['-c', 'ulimit -n "$0" && exec "$@"', String(files), command, ...args.map(String)]];
+}
+
+async function serveWith(binary, files) {
+  const process_ = launch('forebay load serve', ...withFiles(files, binary, ['load', 'serve']));
+  const [, url] = await process_.waitForOutput(/listening on (http:\S+)/, START_TIMEOUT_MS);
+  return { process: process_, url };
+}
+
+/** Most connections that the server sees open until `ended` resolves; its own counting takes one of them. */
+async function mostOpen(server, ended) {
+  let [most, running] = [0, true];
+  const done = () => {
+    running = false;
+  };
+  ended.then(done, done);
+  while (running) {
+    const { body } = await get(`${server.url}/stats`);
+    most = Math.max(most, JSON.parse(body).connections.open - 1);
+    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))]);
+  }
+  return most;
+}
+
+/** A row: connections that are held at once of so many that are asked for, each with a request a second. */
+export async function heldConnections({ binary, progress }, { connections, seconds }) {
+  const what = `connections held at once by forebay load, of ${connections}`;
+  const lack = lacking(connections);
+  if (lack) return row({ what, bar: atLeast(connections), samples: [], of: 1, notes: [`(${lack})`] });
+  const files = connections + SPARE_FILES;
+  const server = await serveWith(binary, files);
+  try {
+    progress(what);
+    const options = ['-c', connections, '-t', 1, '-d', `${seconds}s`, '--warmup', '2s', '--rate-per-connection', 1, '--json', '--quiet'];
+    const running = runToEnd('forebay load', ...withFiles(files, binary, ['load', server.url, ...options]));
+    const most = await mostOpen(server, running);
+    const { requests } = JSON.parse(await running);
+    const notes = requests.failed > 0 ? [`(${requests.failed} of ${requests.total} requests failed)`] : [];
+    return row({ what, bar: atLeast(connections), samples: [most], notes });
+  } finally {
+    await stop(server.process);
+  }
+}
+
+/** Resident bytes of a process, and the most it ever had (proc_pid_status(5)); null when it has ended. */
+function memory_bytes(pid) {
+  try {
+    const text = readFileSync(`/proc/${pid}/status`, 'utf8');
+    const bytes = (name) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1]) * 1024;
+    const found = { now: bytes('VmRSS'), most: bytes('VmHWM') };
+    return Number.isFinite(found.most) ? found : null;
+  } catch (error) {
+    if (error.code === 'ENOENT' || error.code === 'ESRCH') return null;
+    throw error;
+  }
+}
+
+/** Rows: the generator's memory at the end of so many requests, and how that is to the memory it had after a second. */
+export async function memoryOverRequests({ binary, progress }, { requests }) {
+  const server = await serveWith(binary, 1_000);
+  const amount = requests.toLocaleString('en');
+  try {
+    progress(`memory over ${amount} requests`);
+    const options = ['-c', 64, '-t', 1, '-n', requests, '--json', '--quiet'];
+    const generator = launch('forebay load', binary, ['load', server.url, ...options.map(String)]);
+    let [early, last] = [null, null];
+    const began = performance.now();
+    while (!generator.end) {
+      const found = memory_bytes(generator.pid);
+      if (found) {
+        last = found;
+        if (performance.now() - began < MEMORY_FROM_MS) early = found;
+      }
+      await Promise.race([generator.exited, new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))]);
+    }
+    const { code } = await generator.exited;
+    if (code !== 0 || !last || !early) throw generator.failure('failed');
+    return [
+      row({ what: `memory of forebay load after ${amount} requests, at most`, unit: 'MB', samples: [last.most / 1e6] }),
+      row({ what: `memory of forebay load after ${amount} requests : after a second`, bar: atMost(1.1), samples: [last.now / early.now] }),
+    ];
+  } finally {
+    await stop(server.process);
+  }
+}

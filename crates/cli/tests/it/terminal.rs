@@ -1,0 +1,175 @@
+//! `forebay load` on a terminal: `script` gives it one of its own, and this file types on it and reads what appears.
+
+use std::{
+    io::{Read as _, Write as _},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use forebay_testkit::{Folder, wait_for, wait_until};
+
+use crate::run::{Serving, forebay};
+
+/// Ctrl-C, as a keyboard sends it.
+const CTRL_C: &str = "\x03";
+/// Up to the first of three lines, and all of them away.
+const REDRAW: &str = "\x1b[3A\r\x1b[J";
+
+/// A shell line on a terminal; it is killed when dropped.
+struct Terminal {
+    child: Child,
+    keyboard: ChildStdin,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    /// `FOREBAY` in the line is the binary.
+    fn run(line: &str, environment: &[(&str, &str)]) -> Self {
+        let line = line.replace("FOREBAY", env!("CARGO_BIN_EXE_forebay"));
+        let mut child = Command::new("script")
+            .args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            .env_remove("NO_COLOR")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let keyboard = child.stdin.take().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let screen: Arc<Mutex<String>> = Arc::default();
+        let shown = screen.clone();
+        thread::spawn(move || {
+            let (mut bytes, mut read) = (Vec::new(), [0; 4096]);
+            while let Ok(count @ 1..) = output.read(&mut read) {
+                bytes.extend_from_slice(&read[..count]);
+                // A character may be cut in two for a moment.
+                *shown.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+            }
+        });
+        Self {
+            child,
+            keyboard,
+            screen,
+        }
+    }
+
+    fn screen(&self) -> String {
+        self.screen.lock().unwrap().clone()
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    /// Waits for the end. The last text must be there; the screen is then complete.
+    fn end(&mut self, last: &str) -> String {
+        let status = wait_for("the command to end", || self.child.try_wait().unwrap());
+        assert!(status.success(), "{status}: {}", self.screen());
+        wait_until(last, || self.screen().contains(last));
+        self.screen()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn calibration() -> Serving {
+    let folder = Folder::new();
+    Serving::spawn(folder.path(), forebay(folder.path(), &["load", "serve"]))
+}
+
+/// What is left to see after the last picture was taken away.
+fn after_pictures(screen: &str) -> &str {
+    screen
+        .rsplit_once(REDRAW)
+        .unwrap_or_else(|| panic!("{screen:?}"))
+        .1
+}
+
+#[test]
+fn the_picture_is_redrawn_in_place_and_taken_away_and_ctrl_c_prints_the_partial_result() {
+    let serving = calibration();
+    let line = format!(
+        "exec FOREBAY load http://{}/ -c 2 -d 1h --warmup 0",
+        serving.address()
+    );
+    let mut terminal = Terminal::run(&line, &[]);
+    wait_until("two pictures", || terminal.screen().matches(REDRAW).count() >= 2);
+    terminal.types(CTRL_C);
+    let screen = terminal.end("Verdict");
+    assert!(screen.contains("\x1b[1mmeasuring\x1b[0m "), "{screen:?}");
+    let result = after_pictures(&screen);
+    assert!(!result.contains("measuring"), "{result:?}");
+    assert!(
+        result.contains("interrupted: these are the figures up to then"),
+        "{result:?}"
+    );
+    assert!(result.contains("answers in"), "{result:?}");
+}
+
+#[test]
+fn no_color_holds_for_the_picture_and_for_the_result() {
+    let serving = calibration();
+    let line = format!(
+        "exec FOREBAY load http://{}/ -c 2 -d 1h --warmup 0",
+        serving.address()
+    );
+    let mut terminal = Terminal::run(&line, &[("NO_COLOR", "1")]);
+    wait_until("a second picture", || terminal.screen().contains(REDRAW));
+    terminal.types(CTRL_C);
+    let screen = terminal.end("Verdict");
+    assert!(screen.contains("measuring "), "{screen:?}");
+    // The only sequences are those that move and erase.
+    let sequences = screen.replace(REDRAW, "");
+    assert!(!sequences.contains('\x1b'), "{sequences:?}");
+}
+
+#[test]
+fn c_clears_the_statistics_of_jmeter_and_the_terminal_is_left_as_it_was() {
+    let mut serving = calibration();
+    let url = format!("http://{}/", serving.address());
+    // The shell outlives Ctrl-C, and then says how the terminal is.
+    let line =
+        format!("trap : INT; FOREBAY load jmeter --threads 1 --loops forever --duration 1h {url}; stty -a");
+    let mut terminal = Terminal::run(&line, &[("NO_COLOR", "1")]);
+    wait_until("a second of answers", || {
+        terminal.screen().contains("c clears the statistics")
+            && terminal.screen().contains("measuring 1/3600 s")
+    });
+    let before = terminal.screen().len();
+    terminal.types("c");
+    wait_until("a fresh beginning", || {
+        terminal.screen()[before..].contains("measuring 0/3600 s")
+    });
+    terminal.types(CTRL_C);
+    let screen = terminal.end("echoctl");
+    let result = after_pictures(&screen);
+    let row = result.lines().find(|line| line.starts_with("HTTP Request (1)"));
+    let row = row.unwrap_or_else(|| panic!("{result:?}"));
+    let samples: u64 = row["HTTP Request (1)".len()..]
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    serving.process().signal(rustix::process::Signal::INT);
+    serving.wait();
+    let printed = serving.printed();
+    let counted: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    let answered = counted["requests"]["answered"].as_u64().unwrap();
+    assert!(
+        0 < samples && samples < answered,
+        "{samples} of {answered}: {result:?}"
+    );
+    for mode in [" icanon", " echo "] {
+        assert!(result.contains(mode), "{result:?}");
+    }
+}

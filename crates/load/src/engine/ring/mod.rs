@@ -1,0 +1,99 @@
+//! The engine on io_uring: plain HTTP/1.1 connections that stay open receive and send through a [`Ring`], which hands a whole turn's
+//! operations to the kernel in few calls. Everything else (making connections, TLS, proxies, HTTP/2, connections for one request)
+//! stays with epoll, whose descriptor the ring watches.
+
+mod sys;
+
+use std::io;
+
+pub(crate) use self::sys::Ring;
+pub(super) use self::sys::{BUFFER_BYTES, Completion};
+use crate::{
+    plan::{Engine, Lane, Plan},
+    request::Requests,
+};
+
+/// Receive buffers of a thread. When more answers than that come at once, their connections are armed anew; many more buffers would be
+/// out of the processor's cache before they are filled again.
+const BUFFERS: u16 = 256;
+/// Longer requests are written by the event loop itself. One that waits for room in the socket could be overtaken by the next, if the
+/// server answers before it has read the first; so much always finds room in a socket that carries nothing else.
+const REQUEST_BYTES_MAX: usize = 4 * 1024;
+
+/// The ring of one thread, where the plan asks for one and the kernel has it.
+pub(crate) fn for_thread(plan: &Plan) -> io::Result<Option<Ring>> {
+    let useful = plan.lanes.iter().any(|lane| plan.suits_ring(lane));
+    if plan.engine == Engine::Epoll || !useful {
+        return Ok(None);
+    }
+    let request = |lane: &Lane| -> Box<[u8]> {
+        match &lane.requests {
+            Requests::Same(message) if plan.pipeline == 1 && message.bytes.len() <= REQUEST_BYTES_MAX => {
+                message.bytes[..].into()
+            }
+            _ => Box::default(),
+        }
+    };
+    let made = Ring::new(BUFFERS, plan.lanes.iter().map(request).collect());
+    match (made, plan.engine) {
+        (Ok(ring), _) => Ok(Some(ring)),
+        (Err(_), Engine::Auto) => Ok(None),
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// What an operation of a ring is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// The events of epoll.
+    Events,
+    /// The input of a connection.
+    Input(Seat),
+    /// A request that was sent.
+    Output(Seat),
+    /// Room for what a socket did not take.
+    Room(Seat),
+}
+
+/// A connection, and how often it had been given to the ring: what comes late for an earlier one is not taken for its successor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) index: usize,
+    pub(super) turn: u32,
+}
+
+/// Bits of a tag for the kind and the turn; the index has the rest.
+const KIND_BITS: u32 = 2;
+const TURN_BITS: u32 = 30;
+
+impl Seat {
+    pub(super) const TURN_MASK: u32 = (1 << TURN_BITS) - 1;
+}
+
+impl From<Tag> for u64 {
+    fn from(tag: Tag) -> Self {
+        let (kind, seat) = match tag {
+            Tag::Events => (0, Seat { index: 0, turn: 0 }),
+            Tag::Input(seat) => (1, seat),
+            Tag::Output(seat) => (2, seat),
+            Tag::Room(seat) => (3, seat),
+        };
+        let turn = u64::from(seat.turn & Seat::TURN_MASK);
+        (seat.index as u64) << (KIND_BITS + TURN_BITS) | turn << KIND_BITS | kind
+    }
+}
+
+impl From<u64> for Tag {
+    fn from(bits: u64) -> Self {
+        let seat = Seat {
+            index: (bits >> (KIND_BITS + TURN_BITS)) as usize,
+            turn: (bits >> KIND_BITS) as u32 & Seat::TURN_MASK,
+        };
+        match bits & ((1 << KIND_BITS) - 1) {
+            0 => Self::Events,
+            1 => Self::Input(seat),
+            2 => Self::Output(seat),
+            _ => Self::Room(seat),
+        }
+    }
+}

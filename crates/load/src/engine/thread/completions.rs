@@ -1,0 +1,186 @@
+//! A turn of the event loop on io_uring: connections that are open and plain belong to the ring, epoll's events are one input among
+//! them.
+
+use std::{io, os::fd::AsFd, time::Duration};
+
+use rustix::{event::epoll, io::Errno};
+
+use super::{After, Context, Thread};
+use crate::{
+    engine::{
+        connection::{Connection, Phase},
+        ring::{BUFFER_BYTES, Completion, Seat, Tag},
+    },
+    failure::Class,
+};
+
+const _: () = assert!(super::SCRATCH_BYTES >= BUFFER_BYTES);
+
+impl Thread {
+    /// Waits for completions and sees to them; true if the bell has rung.
+    pub(super) fn take_completions(&mut self, longest: Duration) -> bool {
+        let mut completions = std::mem::take(&mut self.completions);
+        let ring = self.context.ring.as_mut().expect("there is a ring");
+        ring.wait(longest)
+            .unwrap_or_else(|error| panic!("the thread's own ring failed: {error}"));
+        ring.drain(&mut completions);
+        self.context.woke = self.context.clock.now();
+        let mut rung = false;
+        for completion in completions.drain(..) {
+            match Tag::from(completion.tag) {
+                Tag::Events => {
+                    rung |= self.take_events(Duration::ZERO);
+                    self.context.await_events();
+                }
+                Tag::Input(seat) => self.input(seat, completion),
+                Tag::Output(seat) => self.output(seat, completion.result),
+                Tag::Room(seat) => self.room(seat),
+            }
+        }
+        self.completions = completions;
+        rung
+    }
+
+    /// Whether a seat is that of the connection that has it now.
+    fn holds(&self, seat: Seat) -> bool {
+        let connection = &self.connections[seat.index];
+        connection.ring_turn == seat.turn && connection.phase == Phase::Open
+    }
+
+    fn input(&mut self, seat: Seat, completion: Completion) {
+        if let (Some(buffer), Ok(count)) = (completion.buffer, completion.result) {
+            let context = &mut self.context;
+            let ring = context.ring.as_mut().expect("there is a ring");
+            ring.fetch(buffer, count, &mut context.scratch);
+        }
+        if !self.holds(seat) {
+            return;
+        }
+        let connection = &mut self.connections[seat.index];
+        let mut after = match completion.result {
+            Ok(0) => self.context.ended(connection),
+            Ok(count) => self.context.take(connection, count),
+            // Other connections had all the buffers. They have given them back by now.
+            Err(Errno::NOBUFS) => After::Goes,
+            Err(error) => self.context.close(
+                connection,
+                Class::Reset,
+                &format!("the connection was reset: {error}"),
+            ),
+        };
+        if after == After::Goes && !completion.more {
+            after = self.context.await_input(connection);
+        }
+        self.after(seat.index, after);
+    }
+
+    fn output(&mut self, seat: Seat, result: Result<usize, Errno>) {
+        if self.holds(seat) {
+            let connection = &mut self.connections[seat.index];
+            let after = match result {
+                Err(error) => self.context.write_failed(connection, error),
+                Ok(_) => self
+                    .context
+                    .close(connection, Class::Write, "a request could be sent in part only"),
+            };
+            self.after(seat.index, after);
+        }
+    }
+
+    fn room(&mut self, seat: Seat) {
+        if self.holds(seat) {
+            let now = self.context.clock.now();
+            let after = self.context.flush(&mut self.connections[seat.index], now);
+            self.after(seat.index, after);
+        }
+    }
+
+    fn after(&mut self, index: usize, after: After) {
+        if after == After::Reopen {
+            let now = self.context.clock.now();
+            self.go_on(index, after, now);
+        }
+    }
+}
+
+impl Context {
+    /// Lets the ring tell of events of epoll.
+    pub(super) fn await_events(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.await_input(self.epoll.as_fd(), Tag::Events.into())
+                .unwrap_or_else(|error| panic!("the thread's own ring failed: {error}"));
+        }
+    }
+
+    /// Gives a connection that has just been opened to the ring, if it is one for it.
+    pub(super) fn give_to_ring(&mut self, connection: &mut Connection) -> After {
+        if self.ring.is_none() || !self.on_ring[connection.lane] {
+            return After::Goes;
+        }
+        let transport = connection.transport.as_mut().expect("it has just been opened");
+        // What epoll tells of it besides would be told twice.
+        if let Err(error) = epoll::delete(&self.epoll, transport.as_fd()) {
+            return self.close(
+                connection,
+                Class::Resources,
+                &format!("cannot watch a socket: {error}"),
+            );
+        }
+        transport.share();
+        self.ring_turns = (self.ring_turns + 1) & Seat::TURN_MASK;
+        // No turn is 0: that is for those on epoll.
+        self.ring_turns = self.ring_turns.max(1);
+        connection.ring_turn = self.ring_turns;
+        self.await_input(connection)
+    }
+
+    fn await_input(&mut self, connection: &mut Connection) -> After {
+        let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
+            return After::Goes;
+        };
+        let asked = ring.receive(transport.as_fd(), Tag::Input(connection.seat()).into());
+        self.checked(connection, asked)
+    }
+
+    /// Lets the ring send a lane's request on a connection of its own. It goes with the turn's others, and its latency counts from now:
+    /// waiting for those before it is part of it.
+    pub(super) fn send_by_ring(&mut self, connection: &mut Connection) -> After {
+        let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
+            return After::Goes;
+        };
+        let tag = Tag::Output(connection.seat()).into();
+        let asked = ring.send(transport.as_fd(), connection.lane, tag);
+        self.checked(connection, asked)
+    }
+
+    /// Lets the ring tell when the socket takes the rest of what was to be sent.
+    pub(super) fn await_room(&mut self, connection: &mut Connection) -> After {
+        let (Some(ring), Some(transport)) = (&mut self.ring, &connection.transport) else {
+            return After::Goes;
+        };
+        if connection.ring_turn == 0 {
+            // Epoll tells it unasked.
+            return After::Goes;
+        }
+        let asked = ring.await_room(transport.as_fd(), Tag::Room(connection.seat()).into());
+        self.checked(connection, asked)
+    }
+
+    fn checked(&mut self, connection: &mut Connection, asked: io::Result<()>) -> After {
+        match asked {
+            Ok(()) => After::Goes,
+            Err(error) => self.close(connection, Class::Resources, &format!("io_uring: {error}")),
+        }
+    }
+
+    /// Closes the socket. Operations on it that were not handed over yet would be taken for those on another with the same number.
+    pub(super) fn drop_transport(&mut self, connection: &mut Connection) {
+        if std::mem::take(&mut connection.ring_turn) != 0
+            && let Some(ring) = &mut self.ring
+        {
+            // If that fails, so will the next wait.
+            let _ = ring.submit();
+        }
+        connection.transport = None;
+    }
+}

@@ -1,0 +1,135 @@
+//! A saved run: the JSON of [`super::json`] with one field more, `record`, from which the whole report can be had again, down to the last
+//! count of its histograms. So what is saved can be read by other programs, printed in every form, and added to other runs.
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::{Options, Report, json};
+
+/// The field of the whole.
+const RECORD: &str = "record";
+/// What the records are like. Reading takes no other.
+const VERSION: u64 = 1;
+/// Most URLs of a run that is read.
+const URLS_MAX: usize = 10_000;
+
+/// Why a text is no saved run.
+#[derive(Debug, thiserror::Error)]
+pub enum SavedError {
+    /// Not JSON.
+    #[error("it is not JSON; a saved run is what --save writes")]
+    Json {
+        /// Where it ends to be.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// JSON of something else.
+    #[error("it has no record of a whole run; a saved run is what --save writes")]
+    NoRecord,
+    /// A record of another version.
+    #[error("its record has version {found}, this program reads version {VERSION}")]
+    Version {
+        /// The version.
+        found: Value,
+    },
+    /// The record does not hold what it must.
+    #[error("its record is incomplete or damaged")]
+    Record {
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A figure that no run can have.
+    #[error("its record has {what} that no run can have")]
+    Figure {
+        /// Which.
+        what: &'static str,
+    },
+}
+
+/// The saved run.
+pub fn write(report: &Report, options: &Options) -> String {
+    let mut whole = json::whole(report, options);
+    whole.value(RECORD, record(report));
+    whole.page()
+}
+
+/// The report of a saved run.
+pub fn read(text: &str) -> Result<Report, SavedError> {
+    let mut value: Value = serde_json::from_str(text).map_err(|source| SavedError::Json { source })?;
+    match value.get_mut(RECORD).map(Value::take) {
+        Some(record) => from_record(&record),
+        None => Err(SavedError::NoRecord),
+    }
+}
+
+/// All of a report.
+pub fn record(report: &Report) -> Value {
+    json!({"version": VERSION, "report": report})
+}
+
+/// The report of a record. It may come from anywhere: what would lead figures astray is refused.
+pub fn from_record(record: &Value) -> Result<Report, SavedError> {
+    if record["version"] != VERSION {
+        let found = record["version"].clone();
+        return Err(SavedError::Version { found });
+    }
+    let report = Report::deserialize(&record["report"]).map_err(|source| SavedError::Record { source })?;
+    let impossible = |what| Err(SavedError::Figure { what });
+    if report.seconds < 0.0 || report.per_second < 0.0 || report.cpu_seconds < 0.0 {
+        return impossible("a length or rate below 0");
+    }
+    if !report.timeline.is_possible() {
+        return impossible("a timeline");
+    }
+    if report.run.urls.len() > URLS_MAX {
+        return impossible("more URLs");
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::text;
+
+    #[test]
+    fn a_saved_run_is_the_same_run_again_in_every_form() {
+        let options = Options::default();
+        for report in [Report::example(), Report::example_open()] {
+            let again = read(&write(&report, &options)).unwrap();
+            assert_eq!(again, report);
+            assert_eq!(text::write(&again, &options), text::write(&report, &options));
+        }
+    }
+
+    #[test]
+    fn a_saved_run_is_still_what_programs_rely_on() {
+        let options = Options::default();
+        let report = Report::example();
+        let mut saved: Value = serde_json::from_str(&write(&report, &options)).unwrap();
+        assert!(saved.as_object_mut().unwrap().remove(RECORD).is_some());
+        let plain: Value = serde_json::from_str(&json::write(&report, &options)).unwrap();
+        assert_eq!(saved, plain);
+    }
+
+    #[test]
+    fn what_is_no_saved_run_is_refused_with_the_reason() {
+        let told = |text: &str| read(text).unwrap_err().to_string();
+        assert!(told("{").contains("not JSON"));
+        let json = json::write(&Report::example(), &Options::default());
+        assert!(told(&json).contains("--save"));
+        let record = record(&Report::example());
+        let changed = |path: &str, value: Value| {
+            let mut record = record.clone();
+            *record.pointer_mut(path).unwrap() = value;
+            told(&json!({"record": record}).to_string())
+        };
+        assert!(changed("/version", json!(2)).contains("version 2"));
+        assert!(changed("/report/seconds", json!(-1.0)).contains("below 0"));
+        assert!(changed("/report/timeline/slice_ns", json!(0)).contains("timeline"));
+        assert!(changed("/report/timeline/slice_ns", json!(300_000_000)).contains("timeline"));
+        assert!(changed("/report/latency_ns", json!("AAAA")).contains("damaged"));
+        assert!(changed("/report/failures/0/class", json!("bad luck")).contains("damaged"));
+    }
+}

@@ -1,0 +1,134 @@
+//! What an I/O thread does from its first connection to its last: accept, drain, end.
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+};
+
+use forebay_pool::{LocalMailbox, Mailboxes};
+
+use super::{ACCEPT_PAUSE, Accepted, Accepting, Phase, Shared, connection::Connection, thread::Thread};
+
+/// Accepts connections on an I/O thread and serves them, until the server ends.
+pub(super) async fn run(
+    index: usize,
+    shared: Arc<Shared>,
+    listeners: Vec<Accepting>,
+    mailboxes: Arc<Mailboxes>,
+) {
+    let mailbox = LocalMailbox::open(&mailboxes, index);
+    let thread = Thread::new(index, shared.clone(), mailbox);
+    let mut phase = shared.phase.subscribe();
+    let mut accepting = tokio::task::JoinSet::new();
+    for listener in listeners {
+        accepting.spawn_local(accept(listener, thread.clone()));
+    }
+    tokio::task::spawn_local(follow_app(thread.clone()));
+    // The sender lives in `shared`.
+    let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
+    // The listeners end when nothing waits in their queues any more: closing a socket resets what does.
+    while accepting.join_next().await.is_some() {}
+    // Sockets are looked at once more, so that a request that has arrived is not taken for an idle connection.
+    tokio::task::yield_now().await;
+    thread.drain();
+    tokio::select! {
+        () = thread.emptied() => shared.drained.send_modify(|drained| *drained += 1),
+        _ = phase.wait_for(|phase| *phase == Phase::Ended) => return,
+    }
+    // Workers' links are read on this thread until their pools have ended.
+    let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+}
+
+/// Lets go of an app that was replaced, also on a thread that has no requests.
+async fn follow_app(thread: Rc<Thread>) {
+    let mut replaced = thread.shared.replaced.subscribe();
+    loop {
+        thread.app();
+        // The sender lives in `shared`.
+        let _ = replaced.changed().await;
+    }
+}
+
+async fn accept(listener: Accepting, thread: Rc<Thread>) {
+    let mut phase = thread.shared.phase.subscribe();
+    let listener = match listener.register() {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(target: "forebay::front", cause = %error, "cannot accept connections");
+            return;
+        }
+    };
+    loop {
+        let draining = *phase.borrow_and_update() >= Phase::Draining;
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            // Only after another look at the sockets: what waits by then is accepted first.
+            () = tokio::task::yield_now(), if draining => return,
+            _ = phase.changed() => continue,
+        };
+        match accepted {
+            Ok(accepted) => enter(accepted, &thread),
+            Err(error) => {
+                tracing::warn!(target: "forebay::front", cause = %error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Begins to serve a connection, unless there are too many.
+fn enter(accepted: Accepted, thread: &Rc<Thread>) {
+    let shared = &thread.shared;
+    shared.accepted.fetch_add(1, Ordering::Relaxed);
+    if shared.open.fetch_add(1, Ordering::Relaxed) >= thread.app().config.server.connections_max {
+        shared.open.fetch_sub(1, Ordering::Relaxed);
+        shared.turned_away.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    // Before its task runs for the first time: a thread that drains waits for this connection too.
+    let open = Open::new(thread);
+    let thread = thread.clone();
+    match accepted {
+        Accepted::Tcp(socket, peer) => drop(tokio::task::spawn_local(async move {
+            open.woken_by_drain().await;
+            Connection::new(socket, thread, peer.ip().to_string().into())
+                .serve()
+                .await;
+        })),
+        Accepted::Unix(socket) => drop(tokio::task::spawn_local(async move {
+            open.woken_by_drain().await;
+            Connection::new(socket, thread, "".into()).serve().await;
+        })),
+    }
+}
+
+/// Counts a connection for as long as it is open.
+struct Open {
+    thread: Rc<Thread>,
+    key: usize,
+}
+
+impl Open {
+    fn new(thread: &Rc<Thread>) -> Self {
+        Self {
+            thread: thread.clone(),
+            key: thread.enter(),
+        }
+    }
+
+    /// Has the drain wake the task that this runs in.
+    async fn woken_by_drain(&self) {
+        let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        self.thread.set_waker(self.key, waker);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.thread.leave(self.key);
+        self.thread.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,234 @@
+//! How an answer gets onto its connection: its head, then a body from memory, from a file, or from a worker piece by piece.
+
+use std::{io, os::unix::fs::FileExt, time::Instant};
+
+use super::{
+    connection::{Exchange, Next},
+    head::Head,
+    request_body::RequestBody,
+    wire::Stream,
+};
+use crate::{
+    app::Route,
+    failure::Refusal,
+    reply::{self, Body, Delimiting, Reply},
+    target::PoolStream,
+};
+
+/// Bodies up to this travel in one write with their head.
+const JOINED_BODY_BYTES: usize = 16 * 1024;
+/// Answers to requests sent ahead are collected up to this.
+const COLLECTED_BYTES: usize = 64 * 1024;
+/// Bytes of a file that are read and written at a time.
+const FILE_PIECE_BYTES: u64 = 64 * 1024;
+
+impl<S: Stream> Exchange<S> {
+    /// Answers with a refusal and ends the connection: what follows on it may not be a request. Without a head, nothing is known
+    /// of what was asked.
+    pub(super) fn refuse(
+        &mut self,
+        refusal: &Refusal,
+        head: Option<&Head>,
+        id: &str,
+        route: Option<&Route>,
+    ) -> Next {
+        let reply = refusal.reply(id);
+        let Body::Bytes(body) = &reply.body else {
+            unreachable!("refusals have a body in memory")
+        };
+        let length = Delimiting::Length(body.len() as u64);
+        self.put_head(&reply, length, id, route, Last::Yes, false);
+        if head.is_none_or(|head| head.method() != "HEAD") {
+            self.output.extend_from_slice(body);
+            self.sent.bytes = body.len() as u64;
+        }
+        Next::Close
+    }
+
+    /// Writes an answer. The connection goes on if nothing of the request is left on it.
+    pub(super) async fn send(
+        &mut self,
+        mut reply: Reply<'_>,
+        head: &Head,
+        id: &str,
+        route: Option<&Route>,
+        mut body: RequestBody,
+    ) -> Next {
+        let content = match reply.body {
+            Body::Stream(stream) => {
+                reply.body = Body::Empty;
+                return self.send_stream(&reply, *stream, head, id, route, body).await;
+            }
+            content => content,
+        };
+        reply.body = Body::Empty;
+        let last = Last::from(!head.keep_alive || body.is_withheld() || self.shall_end());
+        let length = match &content {
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Borrowed(bytes) => bytes.len() as u64,
+            Body::File { length, .. } => *length,
+            Body::Empty | Body::Stream(_) => 0,
+        };
+        let delimiting = match reply.status {
+            204 | 304 => Delimiting::Nothing,
+            // Only an answer to HEAD may announce more than it brings.
+            _ if head.method() == "HEAD" => Delimiting::Length(reply.length.unwrap_or(length)),
+            _ => Delimiting::Length(length),
+        };
+        self.put_head(&reply, delimiting, id, route, last, head.is_http10);
+        let written = match content {
+            _ if head.method() == "HEAD" || delimiting == Delimiting::Nothing => Ok(()),
+            Body::Bytes(bytes) => self.write_body(&bytes).await,
+            Body::Borrowed(bytes) => self.write_body(bytes).await,
+            Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
+            Body::Empty | Body::Stream(_) => Ok(()),
+        };
+        match (written, last) {
+            (Err(_), _) => Next::Abort,
+            (Ok(()), Last::Yes) => Next::Close,
+            (Ok(()), Last::No) => self.after(&mut body).await,
+        }
+    }
+
+    /// Takes what is left of an answered request off the connection.
+    async fn after(&mut self, body: &mut RequestBody) -> Next {
+        if body.ended() {
+            return Next::KeepAlive;
+        }
+        if self.flush().await.is_err() {
+            return Next::Abort;
+        }
+        let discarded = body.discard(&mut self.wire).await;
+        self.now = Instant::now();
+        if discarded { Next::KeepAlive } else { Next::Close }
+    }
+
+    /// Whether the server drains and has read nothing further on this connection.
+    fn shall_end(&self) -> bool {
+        self.thread.is_draining() && self.wire.input().is_empty()
+    }
+
+    fn put_head(
+        &mut self,
+        reply: &Reply<'_>,
+        delimiting: Delimiting,
+        id: &str,
+        route: Option<&Route>,
+        last: Last,
+        http10: bool,
+    ) {
+        let frame = reply::Frame {
+            date: &self.thread.date(self.now),
+            request_id: id.as_bytes(),
+            route_headers: route.map_or(&[], |route| route.headers.as_bytes()),
+            delimiting,
+            close: last == Last::Yes,
+            http10,
+        };
+        reply::put_head(&mut self.output, reply.status, &reply.headers, frame);
+        self.sent.status = reply.status;
+    }
+
+    async fn write_body(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sent.bytes = bytes.len() as u64;
+        if bytes.len() <= JOINED_BODY_BYTES {
+            self.output.extend_from_slice(bytes);
+            if self.output.len() < COLLECTED_BYTES {
+                return Ok(());
+            }
+            return self.flush().await;
+        }
+        self.flush().await?;
+        self.wire.write_all(bytes, self.limits.idle_timeout).await?;
+        self.now = Instant::now();
+        Ok(())
+    }
+
+    async fn write_file(&mut self, file: &std::fs::File, mut offset: u64, length: u64) -> io::Result<()> {
+        let end = offset + length;
+        while offset < end {
+            let piece = (end - offset).min(FILE_PIECE_BYTES) as usize;
+            let start = self.output.len();
+            self.output.resize(start + piece, 0);
+            // A file that became shorter meanwhile cannot be sent as announced.
+            file.read_exact_at(&mut self.output[start..], offset)?;
+            offset += piece as u64;
+            self.sent.bytes += piece as u64;
+            self.flush().await?;
+        }
+        self.now = Instant::now();
+        Ok(())
+    }
+
+    /// Writes an answer that comes from a worker piece by piece.
+    async fn send_stream(
+        &mut self,
+        reply: &Reply<'_>,
+        mut stream: PoolStream<'_>,
+        head: &Head,
+        id: &str,
+        route: Option<&Route>,
+        mut body: RequestBody,
+    ) -> Next {
+        let delimiting = match (stream.announced(), head.is_http10) {
+            _ if matches!(reply.status, 204 | 304) => Delimiting::Nothing,
+            (Some(length), _) => Delimiting::Length(length),
+            (None, false) => Delimiting::Chunked,
+            (None, true) => Delimiting::Close,
+        };
+        let goes_on =
+            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
+        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
+        if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
+            return if goes_on {
+                self.after(&mut body).await
+            } else {
+                Next::Close
+            };
+        }
+        // The client learns at once that an answer has begun, however long its first piece takes.
+        if !stream.has_piece() && self.flush().await.is_err() {
+            return Next::Abort;
+        }
+        loop {
+            // After an error the client must not take a part for the whole: it sees the connection end too early.
+            let Ok(piece) = stream.next(&mut body, &mut self.wire).await else {
+                return Next::Abort;
+            };
+            match delimiting {
+                Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
+                _ => self.output.extend_from_slice(&piece.bytes),
+            }
+            self.sent.bytes += piece.bytes.len() as u64;
+            if piece.end && delimiting == Delimiting::Chunked {
+                self.output.extend_from_slice(reply::LAST_CHUNK);
+            }
+            if self.flush().await.is_err() {
+                return Next::Abort;
+            }
+            if piece.end {
+                break;
+            }
+            stream.grant(&piece);
+        }
+        self.now = Instant::now();
+        if goes_on {
+            self.after(&mut body).await
+        } else {
+            Next::Close
+        }
+    }
+}
+
+/// Whether an answer is the connection's last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Yes,
+    No,
+}
+
+impl From<bool> for Last {
+    fn from(last: bool) -> Self {
+        if last { Self::Yes } else { Self::No }
+    }
+}

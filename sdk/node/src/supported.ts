@@ -1,0 +1,17 @@
+/** Which runtimes this package runs in; package.json says the same under `engines`. */
+
+/** Why these `process.versions` are not enough, in a sentence; undefined when they are. */
+export function unsupported(versions: Readonly<Record<string, string | undefined>>): string | undefined {
+  const { bun, node } = versions;
+  if (bun !== undefined) return isFrom(bun, 1, 2) ? undefined : `this is Bun ${bun}, and workers need Bun 1.2 or newer`;
+  if (node === undefined || isFrom(node, 22, 12)) return undefined;
+  // From these on, `require` loads this package, which is of ES modules.
+  return node.startsWith('20.') && isFrom(node, 20, 19)
+    ? undefined
+    : `this is Node ${node}, and workers need Node 20.19, 22.12 or newer`;
+}
+
+function isFrom(version: string, major: number, minor: number): boolean {
+  const [foundMajor = 0, foundMinor = 0] = version.split('.').map(Number);
+  return foundMajor > major || (foundMajor === major && foundMinor >= minor);
+}
