@@ -10,12 +10,15 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 6] = [
+const ARROWS: [(&str, &str); 9] = [
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
+    ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
+    ("forebay-node-native", "forebay-store"),
     ("forebay-pool", "forebay-wire"),
     ("forebay-server", "forebay-pool"),
+    ("forebay-server", "forebay-store"),
     ("forebay-testkit", "forebay-wire"),
 ];
 

@@ -1,0 +1,138 @@
+//! When a commit is on the disk.
+//!
+//! The engine commits without waiting for the disk and never lets a later state reach the disk before an earlier one, so a
+//! power cut can lose the last commits but tears none. A [`Flusher`] makes commits durable: at once for those who wait, and
+//! within an interval for all others, of every process that has the store open.
+
+use std::{
+    sync::{Arc, Weak},
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{error::StoreError, sys::Environment};
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// For a flush of its own: on the disk before the call returns.
+    Sync,
+    /// For the next flush, which it shares with all that commit meanwhile: as safe as `Sync`, and cheaper when many write.
+    #[default]
+    Group,
+    /// For nothing. A crash of the process loses nothing; a power cut at most the last `flush_interval`.
+    Relaxed,
+}
+
+/// Makes commits durable, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Somebody waits for a flush, or the thread is to end.
+    asked: Condvar,
+    /// A flush has ended.
+    flushed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Every commit up to this one is on the disk.
+    flushed: u64,
+    /// Somebody waits for this one.
+    wanted: u64,
+    /// How many flushes have failed, and what the last one said.
+    failures: u64,
+    failure: String,
+    end: bool,
+}
+
+impl Flusher {
+    /// Starts the thread. It ends with the flusher or the environment.
+    pub(crate) fn start(environment: &Arc<Environment>, interval: Duration) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            asked: Condvar::new(),
+            flushed: Condvar::new(),
+        });
+        let (thread_shared, environment) = (Arc::clone(&shared), Arc::downgrade(environment));
+        thread::Builder::new()
+            .name("store-flush".into())
+            .spawn(move || run(&thread_shared, &environment, interval))
+            .map_err(|source| StoreError::File {
+                what: "start a thread to flush",
+                path: "the store".into(),
+                source,
+            })?;
+        Ok(Self { shared })
+    }
+
+    /// Waits until a commit is on the disk. When a flush fails, that is told to all who wait for it.
+    pub(crate) fn wait(&self, commit: u64) -> Result<(), StoreError> {
+        let mut state = self.shared.state.lock();
+        let failures = state.failures;
+        if state.flushed >= commit {
+            return Ok(());
+        }
+        state.wanted = state.wanted.max(commit);
+        self.shared.asked.notify_one();
+        while state.flushed < commit {
+            if state.failures != failures {
+                return Err(StoreError::NotFlushed {
+                    reason: state.failure.clone(),
+                });
+            }
+            self.shared.flushed.wait(&mut state);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.shared.state.lock().end = true;
+        self.shared.asked.notify_one();
+    }
+}
+
+fn run(shared: &Shared, environment: &Weak<Environment>, interval: Duration) {
+    let mut state = shared.state.lock();
+    loop {
+        let deadline = Instant::now() + interval;
+        while !state.end && state.wanted <= state.flushed {
+            if shared.asked.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        let Some(environment) = environment.upgrade().filter(|_| !state.end) else {
+            return;
+        };
+        let known = state.flushed;
+        drop(state);
+        let outcome = environment.info().and_then(|info| {
+            // What other processes have committed counts as well.
+            if info.last_transaction > known {
+                environment.sync()?;
+            }
+            Ok(info.last_transaction)
+        });
+        drop(environment);
+        state = shared.state.lock();
+        match outcome {
+            Ok(last) => state.flushed = state.flushed.max(last),
+            Err(error) => {
+                state.failures += 1;
+                state.failure = error.to_string();
+                // Whoever still waits is told; the next round tries again for others.
+                state.wanted = state.flushed;
+            }
+        }
+        shared.flushed.notify_all();
+    }
+}

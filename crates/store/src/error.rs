@@ -1,0 +1,151 @@
+//! Everything that can fail here, each with its limit and the value found.
+
+use std::path::PathBuf;
+
+use crate::{json::JsonError, key::KeyError};
+
+/// Why the store did not do what it was asked for. Nothing has been changed then: a transaction that met an error in the
+/// middle of an operation can only be rolled back.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A global's name or a subscript that cannot be.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A text that is not the JSON that can be kept.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// A value longer than the store was opened for.
+    #[error("value of {bytes} bytes is too long (value_bytes_max {max})")]
+    ValueTooLong {
+        /// Length of its canonical text.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Something other than a number where one is counted.
+    #[error("cannot increment {found}: it is no number")]
+    NotANumber {
+        /// The beginning of the value's text.
+        found: String,
+    },
+    /// A sum that has more digits than are kept exactly.
+    #[error("cannot increment {found} by {by}: the sum has more than {max} digits")]
+    NumberTooLong {
+        /// The number as it stands.
+        found: String,
+        /// What was to be added.
+        by: String,
+        /// The limit.
+        max: usize,
+    },
+    /// A subtree that was to be copied into itself, or over what holds it.
+    #[error("cannot merge {from} into {to}: one holds the other")]
+    Overlap {
+        /// What was to be copied.
+        from: String,
+        /// Where to.
+        to: String,
+    },
+    /// A write to a store that was opened for reading.
+    #[error("the store was opened for reading only")]
+    ReadOnly,
+    /// A transaction in which an operation failed half way.
+    #[error("an operation of this transaction has failed: it can only be rolled back")]
+    Broken,
+    /// A commit that stands, but of which nobody knows whether it is on the disk.
+    #[error("committed, but the flush to the disk failed: {reason}")]
+    NotFlushed {
+        /// What the flush said.
+        reason: String,
+    },
+    /// No room: on the disk, or up to `map_max`.
+    #[error("the store is full: {reason}")]
+    Full {
+        /// What has run out.
+        reason: &'static str,
+    },
+    /// Too many processes or threads read at the same time.
+    #[error("too many readers at the same time (readers_max {max})")]
+    TooManyReaders {
+        /// The limit.
+        max: u32,
+    },
+    /// A reader that was older than `reader_age_max` when its pages were needed.
+    #[error("this snapshot was too old and has been given up (reader_age_max)")]
+    SnapshotTooOld,
+    /// Bytes that are not what was written.
+    #[error("the store is damaged: {what}")]
+    Damaged {
+        /// Where, and what is wrong.
+        what: String,
+    },
+    /// A store of another version of this program.
+    #[error("the store in {} has format {found}; this program reads format {expected}", path.display())]
+    Format {
+        /// The store's folder.
+        path: PathBuf,
+        /// What its file says.
+        found: String,
+        /// What this program writes.
+        expected: u32,
+    },
+    /// A folder that holds no store, where one was expected.
+    #[error("there is no store in {}", path.display())]
+    Absent {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A store that this process has open under other options.
+    #[error("the store in {} is open in this process already, with other options", path.display())]
+    OpenAlready {
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// A file or folder beside the tree.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Anything else that the engine says.
+    #[error("the engine cannot {what}: {text} ({code})")]
+    Engine {
+        /// What was tried.
+        what: &'static str,
+        /// The engine's code; positive ones are the system's.
+        code: i32,
+        /// The engine's words.
+        text: String,
+    },
+}
+
+impl StoreError {
+    /// Whether it is the caller's input that was refused. Nothing has been changed then, and the transaction can go on.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Key(_)
+            | Self::Json(_)
+            | Self::ValueTooLong { .. }
+            | Self::NotANumber { .. }
+            | Self::NumberTooLong { .. }
+            | Self::Overlap { .. } => true,
+            Self::ReadOnly
+            | Self::Broken
+            | Self::NotFlushed { .. }
+            | Self::Full { .. }
+            | Self::TooManyReaders { .. }
+            | Self::SnapshotTooOld
+            | Self::Damaged { .. }
+            | Self::Format { .. }
+            | Self::Absent { .. }
+            | Self::OpenAlready { .. }
+            | Self::File { .. }
+            | Self::Engine { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! JSON in canonical form, the form in which values are kept.
+//!
+//! Canonical is: members of an object in the collation of subscripts, the last of members with the same name, no white
+//! space, in strings only what must be escaped. The text of a number stays as it was written, so no digit is lost.
+
+mod read;
+mod walk;
+
+use std::borrow::Cow;
+
+pub(crate) use walk::{children, container, find};
+
+use crate::key::collate;
+
+/// Most containers within each other.
+pub const DEPTH_MAX: usize = 200;
+
+/// Why a text is not taken as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not JSON that can be kept: {reason} at byte {offset}")]
+pub struct JsonError {
+    /// Where, counted from 0.
+    pub offset: usize,
+    /// What is wrong there.
+    pub reason: &'static str,
+}
+
+/// A JSON value taken apart. Scalars are canonical text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Json<'a> {
+    Scalar(Cow<'a, str>),
+    Array(Vec<Json<'a>>),
+    /// In collation order, each name once.
+    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+}
+
+impl<'a> Json<'a> {
+    /// Reads a text from outside.
+    pub(crate) fn read(text: &'a [u8]) -> Result<Self, JsonError> {
+        read::document(text)
+    }
+
+    /// Whether it has no children: a scalar, `{}` or `[]`.
+    pub(crate) fn is_leaf(&self) -> bool {
+        match self {
+            Self::Scalar(_) => true,
+            Self::Array(elements) => elements.is_empty(),
+            Self::Object(members) => members.is_empty(),
+        }
+    }
+
+    /// Writes the canonical text.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Scalar(text) => out.extend_from_slice(text.as_bytes()),
+            Self::Array(elements) => {
+                out.push(b'[');
+                for (index, element) in elements.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    element.write(out);
+                }
+                out.push(b']');
+            }
+            Self::Object(members) => {
+                out.push(b'{');
+                for (index, (name, member)) in members.iter().enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    write_string(name, out);
+                    out.push(b':');
+                    member.write(out);
+                }
+                out.push(b'}');
+            }
+        }
+    }
+
+    pub(crate) fn to_text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        self.write(&mut text);
+        text
+    }
+
+    pub(crate) fn into_owned(self) -> Json<'static> {
+        match self {
+            Self::Scalar(text) => Json::Scalar(Cow::Owned(text.into_owned())),
+            Self::Array(elements) => Json::Array(elements.into_iter().map(Json::into_owned).collect()),
+            Self::Object(members) => {
+                let owned = |(name, member): (Cow<'_, str>, Json<'_>)| {
+                    (Cow::Owned(name.into_owned()), member.into_owned())
+                };
+                Json::Object(members.into_iter().map(owned).collect())
+            }
+        }
+    }
+
+    /// The child of that name, as subscripts name them.
+    pub(crate) fn child_mut(&mut self, name: &str) -> Option<&mut Self> {
+        match self {
+            Self::Scalar(_) => None,
+            Self::Array(elements) => elements.get_mut(index_of(name)?),
+            Self::Object(members) => {
+                let at = position(members, name).ok()?;
+                Some(&mut members[at].1)
+            }
+        }
+    }
+}
+
+/// Where a member is, or where it would be.
+pub(crate) fn position(members: &[(Cow<'_, str>, Json<'_>)], name: &str) -> Result<usize, usize> {
+    members.binary_search_by(|(other, _)| collate(other, name))
+}
+
+/// The canonical text of a JSON text from outside.
+pub fn canonical(text: &[u8]) -> Result<Vec<u8>, JsonError> {
+    Ok(Json::read(text)?.to_text())
+}
+
+/// The canonical text of a string.
+pub fn string(content: &str) -> Vec<u8> {
+    let mut text = Vec::with_capacity(content.len() + 2);
+    write_string(content, &mut text);
+    text
+}
+
+/// The index that a subscript is in an array: `0`, `1`, `2`, ...
+pub(crate) fn index_of(subscript: &str) -> Option<usize> {
+    let plain = subscript == "0"
+        || !subscript.starts_with('0') && subscript.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { subscript.parse().ok() } else { None }
+}
+
+/// Writes a string with its quotes, escaping what must be.
+pub(crate) fn write_string(content: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = content.as_bytes();
+    let mut clean = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let short = match byte {
+            b'"' => b'"',
+            b'\\' => b'\\',
+            0x08 => b'b',
+            b'\t' => b't',
+            b'\n' => b'n',
+            0x0C => b'f',
+            b'\r' => b'r',
+            0..0x20 => b'u',
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[clean..at]);
+        out.extend_from_slice(&[b'\\', short]);
+        if short == b'u' {
+            let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+            out.extend_from_slice(&[b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+        }
+        clean = at + 1;
+    }
+    out.extend_from_slice(&bytes[clean..]);
+    out.push(b'"');
+}
+
+/// What a string's text between its quotes says.
+pub(crate) fn unescape(content: &str) -> Result<Cow<'_, str>, JsonError> {
+    read::unescape(content, 0)
+}
+
+#[cfg(test)]
+mod tests;

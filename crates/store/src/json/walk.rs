@@ -1,0 +1,133 @@
+//! Finds what lies inside a canonical text without taking it apart.
+//!
+//! The text was checked when it was written and its checksum when it was read, so these functions look only for quotes,
+//! brackets and commas. On text that is not canonical they find nothing or the wrong thing, but stay within it.
+
+use std::borrow::Cow;
+
+use super::{index_of, unescape, write_string};
+
+/// `Some(true)` for an array, `Some(false)` for an object.
+pub(crate) fn container(text: &[u8]) -> Option<bool> {
+    match text.first() {
+        Some(b'[') => Some(true),
+        Some(b'{') => Some(false),
+        _ => None,
+    }
+}
+
+/// The text of the child with that name.
+pub(crate) fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    if container(text)? {
+        let wanted = index_of(name)?;
+        return children(text).nth(wanted).map(|child| child.text);
+    }
+    let mut quoted = Vec::with_capacity(name.len() + 2);
+    write_string(name, &mut quoted);
+    let mut at = 1;
+    while text.get(at) == Some(&b'"') {
+        let end = string_end(text, at)?;
+        let value = end + 1;
+        let after = skip(text, value)?;
+        if text[at..end] == quoted[..] {
+            return Some(&text[value..after]);
+        }
+        at = after + 1;
+    }
+    None
+}
+
+/// The children of a container, in order; none for a scalar.
+pub(crate) fn children(text: &[u8]) -> Children<'_> {
+    Children {
+        text,
+        at: 1,
+        array: container(text),
+        index: 0,
+    }
+}
+
+/// Walks over the children of a container.
+#[derive(Clone, Debug)]
+pub(crate) struct Children<'a> {
+    text: &'a [u8],
+    at: usize,
+    array: Option<bool>,
+    index: usize,
+}
+
+/// One child: its name as a subscript, and its text.
+#[derive(Clone, Debug)]
+pub(crate) struct Child<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) text: &'a [u8],
+}
+
+impl<'a> Iterator for Children<'a> {
+    type Item = Child<'a>;
+
+    fn next(&mut self) -> Option<Child<'a>> {
+        let array = self.array?;
+        if matches!(self.text.get(self.at)?, b']' | b'}') {
+            return None;
+        }
+        let (name, value) = if array {
+            self.index += 1;
+            (Cow::Owned((self.index - 1).to_string()), self.at)
+        } else {
+            let end = string_end(self.text, self.at)?;
+            let content = std::str::from_utf8(&self.text[self.at + 1..end - 1]).ok()?;
+            (unescape(content).ok()?, end + 1)
+        };
+        let after = skip(self.text, value)?;
+        self.at = after + 1;
+        if self.text.get(after)? != &b',' {
+            self.at = after;
+        }
+        Some(Child {
+            name,
+            text: &self.text[value..after],
+        })
+    }
+}
+
+/// Where the value that begins at `at` has ended.
+pub(crate) fn skip(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => string_end(text, at),
+        b'{' | b'[' => {
+            let (mut at, mut depth) = (at + 1, 1);
+            while depth > 0 {
+                match text.get(at)? {
+                    b'"' => {
+                        at = string_end(text, at)?;
+                        continue;
+                    }
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+            }
+            Some(at)
+        }
+        _ => {
+            let length = text[at..]
+                .iter()
+                .position(|byte| matches!(byte, b',' | b'}' | b']'));
+            Some(length.map_or(text.len(), |length| at + length))
+        }
+    }
+}
+
+/// Where the string whose quote is at `at` has ended.
+fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}

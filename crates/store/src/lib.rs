@@ -1,0 +1,26 @@
+//! A durable tree of JSON values that many processes open at the same time.
+//!
+//! [`Store::open`] opens a folder. [`Store::snapshot`] is one state of everything, read without waiting for anybody;
+//! [`Store::begin`] is a transaction, of which there is one at a time over all processes. Both answer the same questions about
+//! nodes, which are named by a [`Key`]: a global and subscripts.
+
+mod decimal;
+pub mod durability;
+mod error;
+pub mod json;
+pub mod key;
+mod store;
+#[allow(unsafe_code, reason = "the engine is C; `sys.rs` is where that stays")]
+mod sys;
+mod transaction;
+mod tree;
+
+pub use durability::Durability;
+pub use error::StoreError;
+pub use key::{Key, KeyError, Subscript};
+pub use store::{Options, Stats, Store};
+pub use transaction::{Read, Snapshot, Transaction};
+pub use tree::{
+    Defined,
+    read::{ChildWalk, GlobalWalk, Range, Reader, ValueWalk},
+};

@@ -1,0 +1,309 @@
+//! An open store: its files, and what all its transactions share.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    durability::{Durability, Flusher},
+    error::StoreError,
+    sys::{Environment, Opening, Parked},
+    transaction::{Snapshot, Transaction},
+    tree::Tables,
+};
+
+/// Version of the layout of keys and records.
+const FORMAT: u32 = 1;
+/// The tree's file in the store's folder. The engine's lock file lies beside it.
+const FILE: &str = "store.mdbx";
+/// Snapshots that are kept ready.
+const PARKED_MAX: usize = 64;
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Make a new store where there is none.
+    pub create: bool,
+    /// Refuse every write.
+    pub read_only: bool,
+    /// Settle the limits that all processes share. Exactly one opener should: the server, or a program without one.
+    pub lead: bool,
+    /// How far the file may grow, in bytes.
+    pub map_max: usize,
+    /// Most snapshots at the same time over all processes.
+    pub readers_max: u32,
+    /// Longest document or value, in bytes of JSON.
+    pub value_bytes_max: usize,
+    /// Longest subtree that is kept as one text. Answers do not depend on it.
+    pub pack_bytes_max: usize,
+    /// What a commit waits for when it does not say.
+    pub durability: Durability,
+    /// Longest that a relaxed commit is not on the disk.
+    pub flush_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create: true,
+            read_only: false,
+            lead: true,
+            map_max: 64 << 30,
+            readers_max: 1024,
+            value_bytes_max: 64 << 20,
+            pack_bytes_max: 2048,
+            durability: Durability::Group,
+            flush_interval: Duration::from_millis(20),
+        }
+    }
+}
+
+/// A handle on an open store; cheap to clone. The files close with the last handle, snapshot and transaction.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the handles of one store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    path: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) tables: Tables,
+    parked: Mutex<Vec<Parked>>,
+    flusher: Option<Flusher>,
+}
+
+/// What is known about a store as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Size of the file, in bytes.
+    pub file_bytes: u64,
+    /// How far it may grow.
+    pub map_max: u64,
+    /// Size of a page, in bytes.
+    pub page_bytes: u32,
+    /// The last commit.
+    pub last_commit: u64,
+    /// Places for snapshots that are taken, over all processes.
+    pub readers: u32,
+    /// Committed but not yet on the disk, in bytes.
+    pub unflushed_bytes: u64,
+}
+
+/// The engine allows a file to be open once in a process.
+static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+
+impl Store {
+    /// Opens the store in a folder. The same folder opened twice in a process gives the same store.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        let file_error = |what| {
+            move |source| StoreError::File {
+                what,
+                path: path.into(),
+                source,
+            }
+        };
+        if options.create && !options.read_only {
+            fs::create_dir_all(path).map_err(file_error("make the folder"))?;
+        } else if !path.join(FILE).is_file() {
+            return Err(StoreError::Absent { path: path.into() });
+        }
+        let path = path.canonicalize().map_err(file_error("find"))?;
+        let mut open = OPEN.lock();
+        if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
+            if shared.options.read_only && !options.read_only {
+                return Err(StoreError::OpenAlready { path });
+            }
+            return Ok(Self { shared });
+        }
+        let shared = Arc::new(Shared::open(path.clone(), *options)?);
+        open.retain(|_, other| other.strong_count() > 0);
+        open.insert(path, Arc::downgrade(&shared));
+        Ok(Self { shared })
+    }
+
+    /// The state of everything as of now. It stays as it is however long it is held, and holds back the reuse of space meanwhile.
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let parked = self.shared.parked.lock().pop();
+        let transaction = match parked {
+            Some(parked) => parked.renew()?,
+            None => self.shared.environment.read()?,
+        };
+        Ok(Snapshot::new(Arc::clone(&self.shared), transaction))
+    }
+
+    /// Begins to write. Waits until no other thread or process writes; that wait has no bound of its own.
+    pub fn begin(&self) -> Result<Transaction, StoreError> {
+        if self.shared.options.read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        let transaction = self.shared.environment.write()?;
+        Ok(Transaction::new(Arc::clone(&self.shared), transaction))
+    }
+
+    /// The same; `None` when another writes now.
+    pub fn try_begin(&self) -> Result<Option<Transaction>, StoreError> {
+        if self.shared.options.read_only {
+            return Err(StoreError::ReadOnly);
+        }
+        let transaction = self.shared.environment.try_write()?;
+        Ok(transaction.map(|transaction| Transaction::new(Arc::clone(&self.shared), transaction)))
+    }
+
+    /// Runs a transaction and commits it as the options say; rolls back when the function fails.
+    pub fn transact<T, E: From<StoreError>>(
+        &self,
+        work: impl FnOnce(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut transaction = self.begin()?;
+        let outcome = work(&mut transaction)?;
+        transaction.commit(self.shared.options.durability)?;
+        Ok(outcome)
+    }
+
+    /// Makes every commit durable that was made before the call.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.shared.environment.sync()
+    }
+
+    /// Waits until a commit is on the disk.
+    pub fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
+        self.shared.wait_flushed(commit)
+    }
+
+    /// Writes a copy of the state as of now into a new folder, while others go on; `compact` leaves unused space out.
+    pub fn backup(&self, to: &Path, compact: bool) -> Result<(), StoreError> {
+        fs::create_dir_all(to).map_err(|source| StoreError::File {
+            what: "make the folder",
+            path: to.into(),
+            source,
+        })?;
+        self.shared.environment.copy(&to.join(FILE), compact)
+    }
+
+    /// Frees the places of snapshots whose process has died; says how many.
+    pub fn clear_dead_readers(&self) -> Result<u32, StoreError> {
+        self.shared.environment.clear_dead_readers()
+    }
+
+    /// Figures about the store as a whole.
+    pub fn stats(&self) -> Result<Stats, StoreError> {
+        let info = self.shared.environment.info()?;
+        Ok(Stats {
+            file_bytes: info.file_bytes,
+            map_max: info.map_max,
+            page_bytes: info.page_bytes,
+            last_commit: info.last_transaction,
+            readers: info.readers,
+            unflushed_bytes: info.unsynced_bytes,
+        })
+    }
+
+    /// The store's folder.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// The options it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+}
+
+impl Shared {
+    fn open(path: PathBuf, options: Options) -> Result<Self, StoreError> {
+        let environment = Environment::open(
+            &path.join(FILE),
+            Opening {
+                leads: options.lead && !options.read_only,
+                read_only: options.read_only,
+                map_max: options.map_max,
+                readers_max: options.readers_max,
+            },
+        )?;
+        let nodes = prepare(&environment, &path, options.read_only)?;
+        let flusher = if options.read_only {
+            None
+        } else {
+            Some(Flusher::start(&environment, options.flush_interval)?)
+        };
+        Ok(Self {
+            path,
+            options,
+            tables: Tables {
+                nodes,
+                pack_bytes_max: options.pack_bytes_max,
+                value_bytes_max: options.value_bytes_max,
+            },
+            environment,
+            parked: Mutex::default(),
+            flusher,
+        })
+    }
+
+    pub(crate) fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
+        match &self.flusher {
+            Some(flusher) => flusher.wait(commit),
+            None => self.environment.sync(),
+        }
+    }
+
+    pub(crate) fn park(&self, parked: Parked) {
+        let mut places = self.parked.lock();
+        if places.len() < PARKED_MAX {
+            places.push(parked);
+        }
+    }
+}
+
+/// Opens the tables, making them in a new store, and checks the format.
+fn prepare(
+    environment: &Arc<Environment>,
+    path: &Path,
+    read_only: bool,
+) -> Result<crate::sys::Table, StoreError> {
+    const NODES: &std::ffi::CStr = c"nodes";
+    const META: &std::ffi::CStr = c"meta";
+    const FORMAT_KEY: &[u8] = b"format";
+    let wrong = |found: String| StoreError::Format {
+        path: path.into(),
+        found,
+        expected: FORMAT,
+    };
+    let snapshot = environment.read()?;
+    if let Some(meta) = snapshot.table(META, false)? {
+        let found = snapshot.get(meta, FORMAT_KEY)?.unwrap_or_default();
+        let found = String::from_utf8_lossy(found).into_owned();
+        if found != FORMAT.to_string() {
+            return Err(wrong(found));
+        }
+        let nodes = snapshot
+            .table(NODES, false)?
+            .ok_or_else(|| wrong("without a tree".into()))?;
+        // A table stays open after its transaction only when that commits.
+        snapshot.commit()?;
+        return Ok(nodes);
+    }
+    drop(snapshot);
+    if read_only {
+        return Err(StoreError::Absent { path: path.into() });
+    }
+    let mut transaction = environment.write()?;
+    let made = "a table that is to be made is there";
+    let meta = transaction.table(META, true)?.expect(made);
+    if transaction.get(meta, FORMAT_KEY)?.is_none() {
+        transaction.put(meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
+    }
+    let nodes = transaction.table(NODES, true)?.expect(made);
+    transaction.commit()?;
+    environment.sync()?;
+    Ok(nodes)
+}

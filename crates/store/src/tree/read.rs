@@ -1,0 +1,528 @@
+//! Questions to the tree, in one state of it.
+
+use std::{borrow::Cow, ops::Bound};
+
+use crate::{
+    error::StoreError,
+    json,
+    key::{ABOVE_CHILDREN, Key, Subscript, Subscripts, decode, subscript_length, within},
+    sys::{Cursor, Seek, Transaction},
+};
+
+use super::{Defined, Record, Tables};
+
+/// A state of the tree: a snapshot's, or what a write transaction has made so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'t> {
+    pub(crate) transaction: &'t Transaction,
+    pub(crate) tables: Tables,
+}
+
+/// What is at a path, as the table tells it.
+#[derive(Debug)]
+pub(super) enum Place<'t> {
+    /// A record of its own.
+    Stored(Record<'t>),
+    /// It lies in the pack of the node whose key has that many bytes.
+    Inside { pack: &'t [u8], at: usize },
+    /// Nothing by itself; it may have stored children.
+    Bare,
+}
+
+/// Which children, in which order.
+#[derive(Clone, Debug)]
+pub struct Range {
+    /// Where to begin in collation order.
+    pub from: Bound<Subscript>,
+    /// Where to end in collation order.
+    pub to: Bound<Subscript>,
+    /// From the end to the beginning.
+    pub reverse: bool,
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Self {
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+            reverse: false,
+        }
+    }
+}
+
+impl Range {
+    fn admits(&self, subscript: &Subscript) -> bool {
+        self.above_start(subscript) && self.below_end(subscript)
+    }
+
+    fn above_start(&self, subscript: &Subscript) -> bool {
+        match &self.from {
+            Bound::Included(from) => subscript >= from,
+            Bound::Excluded(from) => subscript > from,
+            Bound::Unbounded => true,
+        }
+    }
+
+    fn below_end(&self, subscript: &Subscript) -> bool {
+        match &self.to {
+            Bound::Included(to) => subscript <= to,
+            Bound::Excluded(to) => subscript < to,
+            Bound::Unbounded => true,
+        }
+    }
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn cursor(&self) -> Result<Cursor<'t>, StoreError> {
+        self.transaction.cursor(self.tables.nodes)
+    }
+
+    pub(super) fn place(&self, key: &Key) -> Result<Place<'t>, StoreError> {
+        self.cursor().and_then(|cursor| place(&cursor, key))
+    }
+
+    /// The text of a packed node, or of one that lies in a pack.
+    fn packed(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
+        Ok(match self.place(key)? {
+            Place::Stored(record) => record.pack(),
+            Place::Inside { pack, at } => inside(pack, key, at),
+            Place::Bare => None,
+        })
+    }
+
+    /// The node's own value.
+    pub(crate) fn get(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
+        let text = match self.place(key)? {
+            Place::Stored(record) => record.text(),
+            Place::Inside { pack, at } => inside(pack, key, at),
+            Place::Bare => None,
+        };
+        Ok(text.filter(|text| is_value(text)))
+    }
+
+    pub(crate) fn defined(&self, key: &Key) -> Result<Defined, StoreError> {
+        let cursor = self.cursor()?;
+        let text = match place(&cursor, key)? {
+            Place::Stored(record) => match record.pack() {
+                Some(text) => Some(text),
+                None => {
+                    return Ok(Defined {
+                        value: record.text().is_some(),
+                        children: has_children(&cursor, key)?,
+                    });
+                }
+            },
+            Place::Inside { pack, at } => inside(pack, key, at),
+            Place::Bare => {
+                return Ok(Defined {
+                    value: false,
+                    children: has_children(&cursor, key)?,
+                });
+            }
+        };
+        Ok(text.map_or_else(Defined::default, |text| Defined {
+            value: is_value(text),
+            children: !is_value(text),
+        }))
+    }
+
+    /// Whether the children are the elements of an array; also so for `[]`.
+    pub(crate) fn is_array(&self, key: &Key) -> Result<bool, StoreError> {
+        Ok(match self.place(key)? {
+            Place::Stored(record) => {
+                record.is_array() || record.pack().and_then(json::container) == Some(true)
+            }
+            Place::Inside { pack, at } => inside(pack, key, at).and_then(json::container) == Some(true),
+            Place::Bare => false,
+        })
+    }
+
+    /// The nearest sibling after `after`, or the first child.
+    pub(crate) fn next(&self, key: &Key, after: Option<&Subscript>) -> Result<Option<Subscript>, StoreError> {
+        self.neighbour(key, after, false)
+    }
+
+    /// The nearest sibling before `before`, or the last child.
+    pub(crate) fn previous(
+        &self,
+        key: &Key,
+        before: Option<&Subscript>,
+    ) -> Result<Option<Subscript>, StoreError> {
+        self.neighbour(key, before, true)
+    }
+
+    fn neighbour(
+        &self,
+        key: &Key,
+        seed: Option<&Subscript>,
+        reverse: bool,
+    ) -> Result<Option<Subscript>, StoreError> {
+        let seed = seed.map_or(Bound::Unbounded, |seed| Bound::Excluded(seed.clone()));
+        let (from, to) = if reverse {
+            (Bound::Unbounded, seed)
+        } else {
+            (seed, Bound::Unbounded)
+        };
+        self.children(key, Range { from, to, reverse })?
+            .next()
+            .transpose()
+    }
+
+    /// Walks over the children's subscripts.
+    pub(crate) fn children(&self, key: &Key, range: Range) -> Result<ChildWalk<'t>, StoreError> {
+        let source = match self.packed(key)? {
+            Some(text) => {
+                let mut found: Vec<Subscript> = json::children(text)
+                    .map(|child| Subscript::new(&child.name))
+                    .filter(|subscript| range.admits(subscript))
+                    .collect();
+                if range.reverse {
+                    found.reverse();
+                }
+                Source::Packed(found.into_iter())
+            }
+            None => Source::Stored {
+                cursor: self.cursor()?,
+                last: None,
+            },
+        };
+        Ok(ChildWalk {
+            parent: key.clone(),
+            range,
+            source,
+            over: false,
+        })
+    }
+
+    /// Writes the subtree as canonical JSON; `false` when there is none. A value beside children is left out.
+    pub(crate) fn document(&self, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let cursor = self.cursor()?;
+        let text = match place(&cursor, key)? {
+            Place::Stored(record) if record.pack().is_some() => record.pack(),
+            Place::Inside { pack, at } => inside(pack, key, at),
+            Place::Stored(_) | Place::Bare => return assemble(&cursor, key, out),
+        };
+        if let Some(text) = text {
+            out.extend_from_slice(text);
+        }
+        Ok(text.is_some())
+    }
+
+    /// The subtree as canonical JSON; borrowed where it is stored as one text.
+    pub(crate) fn document_text(&self, key: &Key) -> Result<Option<Cow<'t, [u8]>>, StoreError> {
+        if let Some(text) = self.packed(key)? {
+            return Ok(Some(Cow::Borrowed(text)));
+        }
+        let mut out = Vec::new();
+        Ok(self.document(key, &mut out)?.then_some(Cow::Owned(out)))
+    }
+
+    /// Walks over every node of the subtree that has a value, depth first in collation order.
+    pub(crate) fn values(&self, key: &Key) -> Result<ValueWalk<'t>, StoreError> {
+        let cursor = self.cursor()?;
+        let mut pending = Vec::new();
+        let mut first = None;
+        match place(&cursor, key)? {
+            Place::Inside { pack, at } => {
+                if let Some(text) = inside(pack, key, at) {
+                    pending.push((key.clone(), text));
+                }
+            }
+            Place::Stored(_) | Place::Bare => first = Some(()),
+        }
+        Ok(ValueWalk {
+            root: key.clone(),
+            cursor,
+            pending,
+            begin: first.is_some(),
+            over: first.is_none(),
+        })
+    }
+
+    /// The names of all globals, from one on.
+    pub(crate) fn globals(&self, from: &str) -> Result<GlobalWalk<'t>, StoreError> {
+        Ok(GlobalWalk {
+            cursor: self.cursor()?,
+            from: from.as_bytes().to_vec(),
+        })
+    }
+}
+
+/// Whether a text is a value by itself: anything but a container with children.
+pub(super) fn is_value(text: &[u8]) -> bool {
+    json::container(text).is_none() || text.len() == 2
+}
+
+/// The text of a node that lies in a pack, whose own key has `at` bytes.
+pub(super) fn inside<'t>(pack: &'t [u8], key: &Key, at: usize) -> Option<&'t [u8]> {
+    let rest = Subscripts {
+        rest: &key.as_bytes()[at..],
+    };
+    let mut text = pack;
+    for subscript in rest {
+        text = json::find(text, &decode(subscript))?;
+    }
+    Some(text)
+}
+
+/// What is at a path; leaves the cursor at the greatest key at or before it.
+pub(super) fn place<'t>(cursor: &Cursor<'t>, key: &Key) -> Result<Place<'t>, StoreError> {
+    let wanted = key.as_bytes();
+    let Some((found, stored)) = cursor.seek(Seek::AtMost, wanted)? else {
+        return Ok(Place::Bare);
+    };
+    if found == wanted {
+        return Ok(Place::Stored(Record::read(found, stored)?));
+    }
+    if within(wanted, found)
+        && let Some(pack) = Record::read(found, stored)?.pack()
+    {
+        return Ok(Place::Inside {
+            pack,
+            at: found.len(),
+        });
+    }
+    Ok(Place::Bare)
+}
+
+fn has_children(cursor: &Cursor<'_>, key: &Key) -> Result<bool, StoreError> {
+    let found = cursor.seek(Seek::AtLeast, &below(key.as_bytes()))?;
+    Ok(found.is_some_and(|(found, _)| within(found, key.as_bytes())))
+}
+
+/// The least bytes that a key below this one can have.
+pub(super) fn below(key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 1);
+    bytes.extend_from_slice(key);
+    bytes.push(0x01);
+    bytes
+}
+
+/// The least bytes that no key below this one reaches.
+pub(super) fn above(key: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(key.len() + 1);
+    bytes.extend_from_slice(key);
+    bytes.push(ABOVE_CHILDREN);
+    bytes
+}
+
+/// Puts stored descendants together. Each stack entry is an open container: the length of its key, and whether it is an array.
+fn assemble(cursor: &Cursor<'_>, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+    let root = key.as_bytes();
+    let mut found = cursor
+        .seek(Seek::AtLeast, root)?
+        .filter(|(found, _)| within(found, root));
+    if found.is_none() {
+        return Ok(false);
+    }
+    let mut open: Vec<(usize, bool)> = Vec::new();
+    let mut path = root.to_vec();
+    while let Some((key, stored)) = found {
+        let record = Record::read(key, stored)?;
+        let following = cursor.next()?.filter(|(next, _)| within(next, root));
+        let has_children = following.is_some_and(|(next, _)| within(next, key));
+        // Close what this record is not in.
+        while let Some((length, array)) = open.last() {
+            if within(key, &path[..*length]) && key.len() > *length {
+                break;
+            }
+            out.push(if *array { b']' } else { b'}' });
+            open.pop();
+        }
+        // Open what lies between, then the node itself.
+        let mut at = open.last().map_or(root.len(), |(length, _)| *length);
+        if key.len() > at && open.is_empty() {
+            out.push(b'{');
+            open.push((at, false));
+        }
+        while at < key.len() {
+            let subscript = &key[at..at + subscript_length(&key[at..])];
+            let array = open.last().is_some_and(|(_, array)| *array);
+            if !matches!(out.last(), Some(b'{' | b'[')) {
+                out.push(b',');
+            }
+            if !array {
+                json::write_string(&decode(subscript), out);
+                out.push(b':');
+            }
+            at += subscript.len();
+            if at < key.len() {
+                out.push(b'{');
+                open.push((at, false));
+            }
+        }
+        if has_children {
+            out.push(if record.is_array() { b'[' } else { b'{' });
+            open.push((key.len(), record.is_array()));
+        } else {
+            out.extend_from_slice(record.text().unwrap_or(b"null"));
+        }
+        path.clear();
+        path.extend_from_slice(key);
+        found = following;
+    }
+    for (_, array) in open.into_iter().rev() {
+        out.push(if array { b']' } else { b'}' });
+    }
+    Ok(true)
+}
+
+/// Walks over the subscripts of a node's children.
+#[derive(Debug)]
+pub struct ChildWalk<'t> {
+    parent: Key,
+    range: Range,
+    source: Source<'t>,
+    over: bool,
+}
+
+#[derive(Debug)]
+enum Source<'t> {
+    Packed(std::vec::IntoIter<Subscript>),
+    Stored {
+        cursor: Cursor<'t>,
+        last: Option<Subscript>,
+    },
+}
+
+impl Iterator for ChildWalk<'_> {
+    type Item = Result<Subscript, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let found = match &mut self.source {
+            Source::Packed(rest) => Ok(rest.next()),
+            Source::Stored { cursor, last } => {
+                let found = stored_child(cursor, &self.parent, &self.range, last.as_ref());
+                if let Ok(found) = &found {
+                    last.clone_from(found);
+                }
+                found
+            }
+        };
+        self.over = !matches!(found, Ok(Some(_)));
+        found.transpose()
+    }
+}
+
+/// The next stored child in the direction of the range, after `last`.
+fn stored_child(
+    cursor: &Cursor<'_>,
+    parent: &Key,
+    range: &Range,
+    last: Option<&Subscript>,
+) -> Result<Option<Subscript>, StoreError> {
+    let root = parent.as_bytes();
+    let of = |subscript: &Subscript| [root, subscript.as_bytes()].concat();
+    let found = match (range.reverse, last) {
+        // The record after the last child's own is mostly the next child's.
+        (false, Some(last)) => match cursor.next()? {
+            Some((key, _)) if within(key, &of(last)) => cursor.seek(Seek::AtLeast, &above(&of(last)))?,
+            other => other,
+        },
+        (false, None) => match &range.from {
+            Bound::Included(from) => cursor.seek(Seek::AtLeast, &of(from))?,
+            Bound::Excluded(from) => cursor.seek(Seek::AtLeast, &above(&of(from)))?,
+            Bound::Unbounded => cursor.seek(Seek::AtLeast, &below(root))?,
+        },
+        (true, Some(last)) => cursor.seek(Seek::Below, &of(last))?,
+        (true, None) => match &range.to {
+            Bound::Included(to) => cursor.seek(Seek::Below, &above(&of(to)))?,
+            Bound::Excluded(to) => cursor.seek(Seek::Below, &of(to))?,
+            Bound::Unbounded => cursor.seek(Seek::Below, &above(root))?,
+        },
+    };
+    let Some((key, _)) = found.filter(|(key, _)| within(key, root) && key.len() > root.len()) else {
+        return Ok(None);
+    };
+    let rest = &key[root.len()..];
+    let subscript = Subscript::from_encoded(&rest[..subscript_length(rest)]);
+    Ok(range.admits(&subscript).then_some(subscript))
+}
+
+/// Walks over the nodes with values of a subtree.
+#[derive(Debug)]
+pub struct ValueWalk<'t> {
+    root: Key,
+    cursor: Cursor<'t>,
+    /// Nodes of a pack that are still to be taken apart, the next one last.
+    pending: Vec<(Key, &'t [u8])>,
+    begin: bool,
+    over: bool,
+}
+
+impl<'t> Iterator for ValueWalk<'t> {
+    type Item = Result<(Key, &'t [u8]), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            while let Some((key, text)) = self.pending.pop() {
+                if is_value(text) {
+                    return Some(Ok((key, text)));
+                }
+                let first = self.pending.len();
+                for child in json::children(text) {
+                    match key.child(&child.name) {
+                        Ok(key) => self.pending.push((key, child.text)),
+                        Err(error) => return Some(Err(error.into())),
+                    }
+                }
+                self.pending[first..].reverse();
+            }
+            if self.over {
+                return None;
+            }
+            let found = if std::mem::take(&mut self.begin) {
+                self.cursor.seek(Seek::AtLeast, self.root.as_bytes())
+            } else {
+                self.cursor.next()
+            };
+            match found {
+                Ok(Some((key, stored))) if within(key, self.root.as_bytes()) => {
+                    match Record::read(key, stored) {
+                        Ok(record) => {
+                            if let Some(text) = record.text() {
+                                self.pending.push((Key::from_encoded(key), text));
+                            }
+                        }
+                        Err(error) => {
+                            self.over = true;
+                            return Some(Err(error));
+                        }
+                    }
+                }
+                Ok(_) => self.over = true,
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// Walks over the names of globals.
+#[derive(Debug)]
+pub struct GlobalWalk<'t> {
+    cursor: Cursor<'t>,
+    from: Vec<u8>,
+}
+
+impl Iterator for GlobalWalk<'_> {
+    type Item = Result<String, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.cursor.seek(Seek::AtLeast, &self.from) {
+            Ok(Some((key, _))) => {
+                let name = Key::from_encoded(key).global_name().to_owned();
+                self.from = name.as_bytes().to_vec();
+                self.from.push(1);
+                Some(Ok(name))
+            }
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

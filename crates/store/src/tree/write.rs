@@ -1,0 +1,533 @@
+//! Changes to the tree, within one transaction.
+
+use std::borrow::Cow;
+
+use crate::{
+    decimal,
+    error::StoreError,
+    json::{self, Json},
+    key::{Key, Subscripts, decode, global_length, subscript_length, within},
+    sys::{Cursor, Seek, Transaction},
+};
+
+use super::{
+    Record, Tables,
+    read::{Place, Reader, above, below, inside, is_value, place},
+    record,
+};
+
+/// A write transaction's view of the tree.
+#[derive(Debug)]
+pub(crate) struct Writer<'t> {
+    pub(crate) transaction: &'t mut Transaction,
+    pub(crate) tables: Tables,
+}
+
+/// What becomes of children that a node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Children {
+    Stay,
+    Go,
+}
+
+/// A write that a packed text cannot hold: it would give a node both a value and children.
+struct NeedsSplit;
+
+/// A record of a subtree that is copied: what its key has beyond the subtree's root, and what it holds.
+struct Copied {
+    suffix: Vec<u8>,
+    text: Option<Vec<u8>>,
+    array: bool,
+}
+
+impl Writer<'_> {
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            transaction: self.transaction,
+            tables: self.tables,
+        }
+    }
+
+    /// Gives a node a value. A scalar leaves its children as they are; an object or array replaces the subtree.
+    pub(crate) fn set(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
+        let value = self.read(value)?;
+        let children = if matches!(value, Json::Scalar(_)) {
+            Children::Stay
+        } else {
+            Children::Go
+        };
+        self.assign(key, &value, children)
+    }
+
+    /// Replaces the whole subtree.
+    pub(crate) fn put(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
+        let document = self.read(document)?;
+        self.assign(key, &document, Children::Go)
+    }
+
+    fn read<'a>(&self, text: &'a [u8]) -> Result<Json<'a>, StoreError> {
+        let max = self.tables.value_bytes_max;
+        if text.len() > max {
+            return Err(StoreError::ValueTooLong {
+                bytes: text.len(),
+                max,
+            });
+        }
+        Ok(Json::read(text)?)
+    }
+
+    fn assign(&mut self, key: &Key, value: &Json<'_>, children: Children) -> Result<(), StoreError> {
+        check_paths(key, value)?;
+        loop {
+            let cursor = self.reader().cursor()?;
+            match place(&cursor, key)? {
+                Place::Inside { pack, at } => {
+                    let mut root = Json::read(pack)?.into_owned();
+                    drop(cursor);
+                    let mut holder = key.clone();
+                    holder.truncate(at);
+                    let path = Subscripts {
+                        rest: &key.as_bytes()[at..],
+                    };
+                    match insert(&mut root, path, value, children) {
+                        Ok(()) => return self.write(&holder, &root),
+                        Err(NeedsSplit) => self.spread(&holder, None, &root)?,
+                    }
+                }
+                Place::Stored(record) => {
+                    let (array, pack) = (record.is_array(), record.pack());
+                    let pack = match pack {
+                        Some(text) if children == Children::Stay && !is_value(text) => {
+                            Some(Json::read(text)?.into_owned())
+                        }
+                        _ => None,
+                    };
+                    drop(cursor);
+                    return match (children, pack) {
+                        (Children::Stay, Some(pack)) => self.spread(key, Some(&value.to_text()), &pack),
+                        (Children::Stay, None) => {
+                            record::write(self.transaction, self.tables, key, Some(&value.to_text()), array)
+                        }
+                        (Children::Go, _) => {
+                            self.clear(key)?;
+                            self.write(key, value)
+                        }
+                    };
+                }
+                Place::Bare => {
+                    let gap = Gap::find(&cursor, key)?;
+                    drop(cursor);
+                    match gap {
+                        None if children == Children::Go => {
+                            self.clear(key)?;
+                        }
+                        None => {}
+                        Some(gap) => self.begins(key, &gap)?,
+                    }
+                    return self.write(key, value);
+                }
+            }
+        }
+    }
+
+    /// Stores a subtree where none is.
+    fn write(&mut self, key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
+        let text = value.to_text();
+        if value.is_leaf() || text.len() <= self.tables.pack_bytes_max {
+            return record::write(self.transaction, self.tables, key, Some(&text), false);
+        }
+        self.spread(key, None, value)
+    }
+
+    /// Stores a container as its children, with a value of its own if need be.
+    fn spread(&mut self, key: &Key, own: Option<&[u8]>, value: &Json<'_>) -> Result<(), StoreError> {
+        let array = matches!(value, Json::Array(_));
+        record::write(self.transaction, self.tables, key, own, array)?;
+        match value {
+            Json::Scalar(_) => unreachable!("a scalar has no children to spread"),
+            Json::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    self.write(&key.child(&index.to_string())?, element)?;
+                }
+            }
+            Json::Object(members) => {
+                for (name, member) in members {
+                    self.write(&key.child(name)?, member)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all that is stored of a subtree; says whether there was anything.
+    fn clear(&mut self, key: &Key) -> Result<bool, StoreError> {
+        let deleted =
+            self.transaction
+                .delete_range(self.tables.nodes, key.as_bytes(), &above(key.as_bytes()))?;
+        Ok(deleted > 0)
+    }
+
+    /// A node begins to exist: an array above it stays one only when this is its next element.
+    fn begins(&mut self, key: &Key, gap: &Gap) -> Result<(), StoreError> {
+        let Some(length) = gap.ancestor else { return Ok(()) };
+        let mut ancestor = key.clone();
+        ancestor.truncate(length);
+        let Some(stored) = self.transaction.get(self.tables.nodes, ancestor.as_bytes())? else {
+            return Ok(());
+        };
+        let record = Record::read(ancestor.as_bytes(), stored)?;
+        if !record.is_array() {
+            return Ok(());
+        }
+        let rest = &key.as_bytes()[length..];
+        let index = json::index_of(&decode(&rest[..subscript_length(rest)]));
+        let follows = match (index, &gap.elder) {
+            (Some(index), Some(elder)) => {
+                json::index_of(&decode(elder)).is_some_and(|elder| elder + 1 == index)
+            }
+            // The first element of what has just been `[]`.
+            (Some(0), None) => true,
+            _ => false,
+        };
+        if follows {
+            return Ok(());
+        }
+        let own = record.text().map(<[u8]>::to_vec);
+        record::write(self.transaction, self.tables, &ancestor, own.as_deref(), false)
+    }
+
+    /// Removes a subtree; says whether there was one.
+    pub(crate) fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
+        let found = self.reader().place(key)?;
+        let Place::Inside { pack, at } = found else {
+            let existed = self.clear(key)?;
+            if existed {
+                self.ended(key.clone())?;
+            }
+            return Ok(existed);
+        };
+        if inside(pack, key, at).is_none() {
+            return Ok(false);
+        }
+        let mut root = Json::read(pack)?.into_owned();
+        let mut holder = key.clone();
+        holder.truncate(at);
+        let path = Subscripts {
+            rest: &key.as_bytes()[at..],
+        };
+        if remove(&mut root, path) {
+            self.clear(&holder)?;
+            self.ended(holder)?;
+        } else {
+            self.write(&holder, &root)?;
+        }
+        Ok(true)
+    }
+
+    /// A node has ceased to exist: so do those above it that were there only for it.
+    fn ended(&mut self, mut key: Key) -> Result<(), StoreError> {
+        while let Some(parent) = key.parent() {
+            let cursor = self.reader().cursor()?;
+            let others = cursor
+                .seek(Seek::AtLeast, &below(parent.as_bytes()))?
+                .is_some_and(|(found, _)| within(found, parent.as_bytes()));
+            let younger = others
+                && cursor
+                    .seek(Seek::AtLeast, &above(key.as_bytes()))?
+                    .is_some_and(|(found, _)| within(found, parent.as_bytes()));
+            drop(cursor);
+            let stored = self.transaction.get(self.tables.nodes, parent.as_bytes())?;
+            let record = stored
+                .map(|stored| Record::read(parent.as_bytes(), stored))
+                .transpose()?;
+            let array = record.is_some_and(|record| record.is_array());
+            let own = record.and_then(|record| record.text()).map(<[u8]>::to_vec);
+            let stays_array = others && !younger;
+            if array && !stays_array {
+                record::write(self.transaction, self.tables, &parent, own.as_deref(), false)?;
+            }
+            if others || own.is_some() {
+                return Ok(());
+            }
+            key = parent;
+        }
+        Ok(())
+    }
+
+    /// Adds to a number, which is 0 where there is none; says the sum.
+    pub(crate) fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
+        let found = self.reader().get(key)?.unwrap_or(b"0");
+        let found = String::from_utf8_lossy(found).into_owned();
+        for number in [found.as_str(), by] {
+            if !decimal::is_number(number) {
+                let found = number.chars().take(40).collect();
+                return Err(StoreError::NotANumber { found });
+            }
+        }
+        let Some(sum) = decimal::add(&found, by) else {
+            return Err(StoreError::NumberTooLong {
+                found,
+                by: by.to_owned(),
+                max: decimal::DIGITS_MAX,
+            });
+        };
+        self.assign(key, &Json::Scalar(Cow::Borrowed(&sum)), Children::Stay)?;
+        Ok(sum)
+    }
+
+    /// Lays a document over a subtree: its values replace those at the same place, all others stay.
+    pub(crate) fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
+        let document = self.read(document)?;
+        self.merge_json(key, document)
+    }
+
+    fn merge_json(&mut self, key: &Key, value: Json<'_>) -> Result<(), StoreError> {
+        if !self.reader().defined(key)?.exists() {
+            return self.assign(key, &value, Children::Go);
+        }
+        match value {
+            Json::Scalar(_) => self.assign(key, &value, Children::Stay),
+            Json::Array(elements) => {
+                for (index, element) in elements.into_iter().enumerate() {
+                    self.merge_json(&key.child(&index.to_string())?, element)?;
+                }
+                Ok(())
+            }
+            Json::Object(members) => {
+                for (name, member) in members {
+                    self.merge_json(&key.child(&name)?, member)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies a subtree over another: its values replace those at the same place, all others stay.
+    pub(crate) fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
+        if within(to.as_bytes(), from.as_bytes()) || within(from.as_bytes(), to.as_bytes()) {
+            return Err(StoreError::Overlap {
+                from: from.to_string(),
+                to: to.to_string(),
+            });
+        }
+        if let Place::Inside { pack, at } = self.reader().place(from)? {
+            let Some(text) = inside(pack, from, at) else {
+                return Ok(());
+            };
+            let value = Json::read(text)?.into_owned();
+            return self.merge_json(to, value);
+        }
+        let records = self.copied(from)?;
+        for record in &records {
+            let mut key = to.clone();
+            key.push_bytes(&record.suffix)?;
+            if let Some(text) = &record.text {
+                check_paths(&key, &Json::read(text)?)?;
+            }
+        }
+        let mut at = 0;
+        while let Some(Copied { suffix, text, .. }) = records.get(at) {
+            let mut key = to.clone();
+            key.push_bytes(suffix)?;
+            if !self.reader().defined(&key)?.exists() {
+                at += self.copy(to, &key, &records[at..])?;
+                continue;
+            }
+            if let Some(text) = text {
+                self.merge_json(&key, Json::read(text)?)?;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn copied(&self, from: &Key) -> Result<Vec<Copied>, StoreError> {
+        let root = from.as_bytes();
+        let cursor = self.reader().cursor()?;
+        let mut records = Vec::new();
+        let mut found = cursor.seek(Seek::AtLeast, root)?;
+        while let Some((key, stored)) = found.filter(|(key, _)| within(key, root)) {
+            let record = Record::read(key, stored)?;
+            records.push(Copied {
+                suffix: key[root.len()..].to_vec(),
+                text: record.text().map(<[u8]>::to_vec),
+                array: record.is_array(),
+            });
+            found = cursor.next()?;
+        }
+        Ok(records)
+    }
+
+    /// Copies the first of the records and all below it to where nothing is; says how many those were.
+    fn copy(&mut self, to: &Key, key: &Key, records: &[Copied]) -> Result<usize, StoreError> {
+        while let Place::Inside { pack, at } = self.reader().place(key)? {
+            let root = Json::read(pack)?.into_owned();
+            let mut holder = key.clone();
+            holder.truncate(at);
+            self.spread(&holder, None, &root)?;
+        }
+        let gap = Gap::find(&self.reader().cursor()?, key)?;
+        self.begins(key, &gap.expect("nothing is stored where this is copied to"))?;
+        let below = records
+            .iter()
+            .take_while(|record| within(&record.suffix, &records[0].suffix));
+        let mut count = 0;
+        for record in below {
+            let mut key = to.clone();
+            key.push_bytes(&record.suffix)?;
+            record::write(
+                self.transaction,
+                self.tables,
+                &key,
+                record.text.as_deref(),
+                record.array,
+            )?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// Where a new node comes in between those that are stored.
+struct Gap {
+    /// How many bytes the deepest path has that both exists and holds the new node.
+    ancestor: Option<usize>,
+    /// The subscript of that ancestor's child just before the new node.
+    elder: Option<Vec<u8>>,
+}
+
+impl Gap {
+    /// From a cursor that stands at the greatest key before this one; `None` when the node has stored children.
+    fn find(cursor: &Cursor<'_>, key: &Key) -> Result<Option<Self>, StoreError> {
+        let wanted = key.as_bytes();
+        let before = cursor.seek(Seek::Below, wanted)?.map(|(found, _)| found);
+        let after = cursor.seek(Seek::AtLeast, wanted)?.map(|(found, _)| found);
+        if after.is_some_and(|after| within(after, wanted)) {
+            return Ok(None);
+        }
+        let shared = |other: Option<&[u8]>| other.and_then(|other| shared_path(wanted, other));
+        let ancestor = shared(before).max(shared(after));
+        let elder = ancestor.and_then(|length| {
+            let before =
+                before.filter(|before| before.len() > length && within(before, &wanted[..length]))?;
+            Some(before[length..length + subscript_length(&before[length..])].to_vec())
+        });
+        Ok(Some(Self { ancestor, elder }))
+    }
+}
+
+/// Refuses a subtree with paths that could not be stored one by one, however it will be stored.
+fn check_paths(key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
+    if value.is_leaf() {
+        return Ok(());
+    }
+    let mut path = key.clone();
+    let length = path.len();
+    let mut check = |name: &str, child: &Json<'_>| {
+        path.push(name)?;
+        check_paths(&path, child)?;
+        path.truncate(length);
+        Ok(())
+    };
+    match value {
+        Json::Scalar(_) => Ok(()),
+        Json::Array(elements) => {
+            let mut named = elements.iter().enumerate();
+            named.try_for_each(|(index, element)| check(&index.to_string(), element))
+        }
+        Json::Object(members) => members.iter().try_for_each(|(name, member)| check(name, member)),
+    }
+}
+
+/// How many bytes the deepest node has that is on both paths.
+fn shared_path(left: &[u8], right: &[u8]) -> Option<usize> {
+    let mut length = global_length(left);
+    if !right.starts_with(&left[..length]) {
+        return None;
+    }
+    for subscript in (Subscripts {
+        rest: &left[length..],
+    }) {
+        let longer = length + subscript.len();
+        if !within(right, &left[..longer]) {
+            break;
+        }
+        length = longer;
+    }
+    Some(length)
+}
+
+/// Puts a value into a tree that is packed.
+fn insert(
+    node: &mut Json<'static>,
+    mut path: Subscripts<'_>,
+    value: &Json<'_>,
+    children: Children,
+) -> Result<(), NeedsSplit> {
+    let Some(subscript) = path.next() else {
+        if children == Children::Stay && !node.is_leaf() {
+            return Err(NeedsSplit);
+        }
+        *node = value.clone().into_owned();
+        return Ok(());
+    };
+    let name = decode(subscript);
+    if let Some(child) = node.child_mut(&name) {
+        return insert(child, path, value, children);
+    }
+    let mut fresh = value.clone().into_owned();
+    let below: Vec<&[u8]> = path.collect();
+    for subscript in below.into_iter().rev() {
+        fresh = Json::Object(vec![(Cow::Owned(decode(subscript)), fresh)]);
+    }
+    match node {
+        Json::Scalar(_) => return Err(NeedsSplit),
+        Json::Array(elements) if json::index_of(&name) == Some(elements.len()) => {
+            elements.push(fresh);
+            return Ok(());
+        }
+        Json::Array(elements) => *node = Json::Object(as_members(elements)),
+        Json::Object(_) => {}
+    }
+    let Json::Object(members) = node else {
+        unreachable!("anything else has been dealt with")
+    };
+    if let Err(at) = json::position(members, &name) {
+        members.insert(at, (Cow::Owned(name), fresh));
+    }
+    Ok(())
+}
+
+/// Takes a node out of a tree that is packed; says whether nothing is left of the tree.
+fn remove(node: &mut Json<'static>, mut path: Subscripts<'_>) -> bool {
+    let Some(subscript) = path.next() else { return true };
+    let name = decode(subscript);
+    let Some(child) = node.child_mut(&name) else {
+        return false;
+    };
+    if !remove(child, path) {
+        return false;
+    }
+    match node {
+        Json::Scalar(_) => {}
+        Json::Array(elements) if json::index_of(&name) == Some(elements.len() - 1) => {
+            elements.pop();
+        }
+        Json::Array(elements) => {
+            let mut members = as_members(elements);
+            members.retain(|(other, _)| *other != name);
+            *node = Json::Object(members);
+        }
+        Json::Object(members) => members.retain(|(other, _)| *other != name),
+    }
+    node.is_leaf()
+}
+
+fn as_members(elements: &mut Vec<Json<'static>>) -> Vec<(Cow<'static, str>, Json<'static>)> {
+    let named = |(index, element): (usize, _)| (Cow::Owned(index.to_string()), element);
+    std::mem::take(elements)
+        .into_iter()
+        .enumerate()
+        .map(named)
+        .collect()
+}

@@ -1,0 +1,133 @@
+//! What holds between commits, snapshots and openings.
+
+use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
+
+fn key(path: &[&str]) -> Key {
+    let mut key = Key::global("G").unwrap();
+    for name in path {
+        key.push(name).unwrap();
+    }
+    key
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    store
+        .transact(|transaction| transaction.set(&key(&["a"]), b"1"))
+        .unwrap();
+    let before = store.snapshot().unwrap();
+    store
+        .transact(|transaction| transaction.set(&key(&["a"]), b"2"))
+        .unwrap();
+    assert_eq!(before.get(&key(&["a"])).unwrap(), Some(&b"1"[..]));
+    assert_eq!(
+        store.snapshot().unwrap().get(&key(&["a"])).unwrap(),
+        Some(&b"2"[..])
+    );
+}
+
+#[test]
+fn what_is_not_committed_has_never_been() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.set(&key(&["a"]), b"1").unwrap();
+    drop(transaction);
+    assert_eq!(store.snapshot().unwrap().get(&key(&["a"])).unwrap(), None);
+    let failed: Result<(), StoreError> = store.transact(|transaction| {
+        transaction.set(&key(&["a"]), b"1")?;
+        transaction.set(&key(&["b"]), b"no json")
+    });
+    assert!(matches!(failed, Err(StoreError::Json(_))));
+    assert_eq!(store.snapshot().unwrap().get(&key(&["a"])).unwrap(), None);
+}
+
+#[test]
+fn what_was_written_is_there_after_opening_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let commits: Vec<u64> = [Durability::Sync, Durability::Group, Durability::Relaxed]
+        .into_iter()
+        .map(|durability| {
+            let store = Store::open(folder.path(), &Options::default()).unwrap();
+            let mut transaction = store.begin().unwrap();
+            transaction.increment(&key(&["count"]), "1").unwrap();
+            transaction.commit(durability).unwrap()
+        })
+        .collect();
+    assert!(commits.is_sorted());
+    let options = Options {
+        read_only: true,
+        lead: false,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    assert_eq!(
+        store.snapshot().unwrap().get(&key(&["count"])).unwrap(),
+        Some(&b"3"[..])
+    );
+    assert!(matches!(store.begin(), Err(StoreError::ReadOnly)));
+}
+
+#[test]
+fn a_folder_without_a_store_is_told_from_an_empty_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        create: false,
+        ..Options::default()
+    };
+    assert!(matches!(
+        Store::open(folder.path(), &options),
+        Err(StoreError::Absent { .. })
+    ));
+}
+
+#[test]
+fn too_long_values_are_refused_and_the_transaction_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        value_bytes_max: 100,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    store
+        .transact(|transaction| {
+            let long = format!("\"{}\"", "x".repeat(99));
+            let refused = transaction.set(&key(&["a"]), long.as_bytes());
+            assert!(matches!(
+                refused,
+                Err(StoreError::ValueTooLong { bytes: 101, max: 100 })
+            ));
+            transaction.set(&key(&["a"]), b"1")
+        })
+        .unwrap();
+    assert_eq!(
+        store.snapshot().unwrap().get(&key(&["a"])).unwrap(),
+        Some(&b"1"[..])
+    );
+}
+
+#[test]
+fn the_names_of_globals_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    store
+        .transact(|transaction| {
+            for name in ["B", "A", "AB", "A.b"] {
+                transaction.put(&Key::global(name)?.child("x")?, b"{\"y\":1}")?;
+            }
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let names = |from| {
+        snapshot
+            .globals(from)
+            .unwrap()
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap()
+    };
+    assert_eq!(names(""), ["A", "A.b", "AB", "B"]);
+    assert_eq!(names("AA"), ["AB", "B"]);
+}
