@@ -70,6 +70,12 @@ pub enum StoreError {
         /// The limit.
         max: u32,
     },
+    /// More locks than one owner may have.
+    #[error("too many locks at the same time (at most {max} names, those above the locked ones included)")]
+    TooManyLocks {
+        /// The limit.
+        max: usize,
+    },
     /// A reader that was older than `reader_age_max` when its pages were needed.
     #[error("this snapshot was too old and has been given up (reader_age_max)")]
     SnapshotTooOld,
@@ -139,6 +145,7 @@ impl StoreError {
             | Self::NotFlushed { .. }
             | Self::Full { .. }
             | Self::TooManyReaders { .. }
+            | Self::TooManyLocks { .. }
             | Self::SnapshotTooOld
             | Self::Damaged { .. }
             | Self::Format { .. }

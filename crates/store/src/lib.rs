@@ -9,6 +9,11 @@ pub mod durability;
 mod error;
 pub mod json;
 pub mod key;
+#[allow(
+    unsafe_code,
+    reason = "locks on bytes of a file; `sys.rs` is where that stays"
+)]
+mod locks;
 mod store;
 #[allow(unsafe_code, reason = "the engine is C; `sys.rs` is where that stays")]
 mod sys;
@@ -18,6 +23,7 @@ mod tree;
 pub use durability::Durability;
 pub use error::StoreError;
 pub use key::{Key, KeyError, Subscript};
+pub use locks::Locks;
 pub use store::{Options, Stats, Store};
 pub use transaction::{Read, Snapshot, Transaction};
 pub use tree::{

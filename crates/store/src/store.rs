@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::{
     durability::{Durability, Flusher},
     error::StoreError,
+    locks::Locks,
     sys::{Environment, Opening, Parked},
     transaction::{Snapshot, Transaction},
     tree::Tables,
@@ -192,6 +193,11 @@ impl Store {
     /// Frees the places of snapshots whose process has died; says how many.
     pub fn clear_dead_readers(&self) -> Result<u32, StoreError> {
         self.shared.environment.clear_dead_readers()
+    }
+
+    /// A new owner of locks.
+    pub fn locks(&self) -> Result<Locks, StoreError> {
+        Locks::open(&self.shared.path)
     }
 
     /// Figures about the store as a whole.

@@ -1,0 +1,214 @@
+//! Locks on names of nodes, over all processes, that end with their owner.
+//!
+//! A lock says nothing about data: it keeps others from the same lock, as in M. Locking a node conflicts with locks on the nodes
+//! above and below it, and may be done several times over.
+//!
+//! Each name stands for one byte of a file that is never written (its offset is a hash of the name), and each owner has the
+//! file open by itself. To lock a node is to lock its byte for writing and those of the nodes above it for reading, with locks
+//! that belong to the open file (`F_OFD_SETLK`): when the owner's process dies, however it dies, the system drops them. Two names
+//! with the same hash, one pair in 2^63, wait for each other without need.
+
+mod sys;
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{error::StoreError, key::Key};
+
+use sys::{Hold, try_hold};
+
+const FILE: &str = "store.locks";
+/// First and longest pause between two attempts.
+const PAUSE_MIN: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+/// Most names that one owner holds at a time, those above them included.
+const NAMES_MAX: usize = 65_536;
+
+/// The locks of one owner. Dropping it gives them all back.
+#[derive(Debug)]
+pub struct Locks {
+    file: File,
+    held: HashMap<u64, Held>,
+}
+
+/// How often a byte is held, as the locked node and as one above it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    locked: u32,
+    above: u32,
+}
+
+impl Held {
+    fn hold(self) -> Option<Hold> {
+        match (self.locked, self.above) {
+            (0, 0) => None,
+            (0, _) => Some(Hold::Shared),
+            _ => Some(Hold::Exclusive),
+        }
+    }
+}
+
+impl Locks {
+    pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join(FILE);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        Ok(Self {
+            file: file.map_err(|source| StoreError::File {
+                what: "open",
+                path,
+                source,
+            })?,
+            held: HashMap::new(),
+        })
+    }
+
+    /// Locks a node. `Ok(false)` when others still had it after `patience`; `None` waits for ever.
+    pub fn lock(&mut self, key: &Key, patience: Option<Duration>) -> Result<bool, StoreError> {
+        let wanted = bytes_of(key);
+        if self.held.len() + wanted.len() > NAMES_MAX {
+            return Err(StoreError::TooManyLocks { max: NAMES_MAX });
+        }
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut pause = PAUSE_MIN;
+        while !self.try_all(&wanted)? {
+            let left = deadline.map_or(PAUSE_MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return Ok(false);
+            }
+            thread::sleep(pause.min(left));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        Ok(true)
+    }
+
+    /// Takes back one `lock`; `false` when there was none.
+    pub fn unlock(&mut self, key: &Key) -> Result<bool, StoreError> {
+        let wanted = bytes_of(key);
+        let own = wanted.last().expect("a path has at least its global");
+        if self.held.get(own).is_none_or(|held| held.locked == 0) {
+            return Ok(false);
+        }
+        self.give_back(&wanted)?;
+        Ok(true)
+    }
+
+    /// Takes back every lock.
+    pub fn unlock_all(&mut self) -> Result<(), StoreError> {
+        for (at, _) in std::mem::take(&mut self.held) {
+            self.set(at, None)?;
+        }
+        Ok(())
+    }
+
+    /// All bytes or none, so that nobody waits while it keeps others waiting.
+    fn try_all(&mut self, wanted: &[u64]) -> Result<bool, StoreError> {
+        for (index, at) in wanted.iter().enumerate() {
+            let held = self.held.entry(*at).or_default();
+            let before = held.hold();
+            let is_own = index + 1 == wanted.len();
+            if is_own {
+                held.locked += 1;
+            } else {
+                held.above += 1;
+            }
+            let after = held.hold();
+            if before == after || self.set(*at, after)? {
+                continue;
+            }
+            // This one is held as it was before; those taken before it are given back.
+            let held = self.held.get_mut(at).expect("it was put there above");
+            if is_own {
+                held.locked -= 1;
+            } else {
+                held.above -= 1;
+            }
+            if held.hold().is_none() {
+                self.held.remove(at);
+            }
+            for at in &wanted[..index] {
+                self.release(*at, false)?;
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn give_back(&mut self, wanted: &[u64]) -> Result<(), StoreError> {
+        for (index, at) in wanted.iter().enumerate() {
+            self.release(*at, index + 1 == wanted.len())?;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, at: u64, own: bool) -> Result<(), StoreError> {
+        let held = self.held.get_mut(&at).expect("only what is held is given back");
+        let before = held.hold();
+        if own {
+            held.locked -= 1;
+        } else {
+            held.above -= 1;
+        }
+        let after = held.hold();
+        if after.is_none() {
+            self.held.remove(&at);
+        }
+        if before != after {
+            // To hold less is always possible.
+            self.set(at, after)?;
+        }
+        Ok(())
+    }
+
+    fn set(&self, at: u64, hold: Option<Hold>) -> Result<bool, StoreError> {
+        try_hold(&self.file, at, hold).map_err(|source| StoreError::File {
+            what: "lock a byte of",
+            path: FILE.into(),
+            source,
+        })
+    }
+}
+
+/// The bytes that stand for a node and the nodes above it, its own last.
+fn bytes_of(key: &Key) -> Vec<u64> {
+    let mut bytes = Vec::new();
+    let mut hash = Fnv::new();
+    let mut done = 0;
+    let mut end = key.as_bytes().len() - key.subscripts().rest.len();
+    let mut subscripts = key.subscripts();
+    loop {
+        hash.add(&key.as_bytes()[done..end]);
+        bytes.push(hash.0 >> 1);
+        done = end;
+        match subscripts.next() {
+            Some(subscript) => end += subscript.len(),
+            None => return bytes,
+        }
+    }
+}
+
+/// FNV-1a with 64 bits (Fowler, Noll, Vo): the same in every process and version.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+}
