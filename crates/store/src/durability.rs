@@ -12,7 +12,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{error::StoreError, sys::Environment};
+use crate::{
+    changes::{End, Log},
+    error::StoreError,
+    sys::{Environment, Table, Transaction},
+};
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,37 @@ pub enum Durability {
     Group,
     /// For nothing. A crash of the process loses nothing; a power cut at most the last `flush_interval`.
     Relaxed,
+}
+
+/// The files of a store: the tree, and the log of its changes.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) environment: Arc<Environment>,
+    /// The table that says what is known about the tree.
+    pub(crate) meta: Table,
+    pub(crate) log: Log,
+}
+
+impl Disk {
+    /// Where the log ends, in one state of the tree.
+    pub(crate) fn log_end(&self, transaction: &Transaction) -> Result<End, StoreError> {
+        let Some(bytes) = transaction.get(self.meta, End::KEY)? else {
+            return Ok(End::default());
+        };
+        End::from_bytes(bytes).ok_or_else(|| StoreError::Damaged {
+            what: "what the tree says of its log of changes".into(),
+        })
+    }
+
+    /// Makes every commit durable that was made before the call, and says which was the last of them.
+    pub(crate) fn flush(&self) -> Result<u64, StoreError> {
+        let snapshot = self.environment.read()?;
+        let (last, end) = (snapshot.id(), self.log_end(&snapshot)?);
+        drop(snapshot);
+        self.log.flush(end)?;
+        self.environment.sync()?;
+        Ok(last)
+    }
 }
 
 /// Makes commits durable, on a thread of its own.
@@ -54,17 +89,17 @@ struct State {
 }
 
 impl Flusher {
-    /// Starts the thread. It ends with the flusher or the environment.
-    pub(crate) fn start(environment: &Arc<Environment>, interval: Duration) -> Result<Self, StoreError> {
+    /// Starts the thread. It ends with the flusher or the files.
+    pub(crate) fn start(disk: &Arc<Disk>, interval: Duration) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             asked: Condvar::new(),
             flushed: Condvar::new(),
         });
-        let (thread_shared, environment) = (Arc::clone(&shared), Arc::downgrade(environment));
+        let (thread_shared, disk) = (Arc::clone(&shared), Arc::downgrade(disk));
         thread::Builder::new()
             .name("store-flush".into())
-            .spawn(move || run(&thread_shared, &environment, interval))
+            .spawn(move || run(&thread_shared, &disk, interval))
             .map_err(|source| StoreError::File {
                 what: "start a thread to flush",
                 path: "the store".into(),
@@ -101,7 +136,7 @@ impl Drop for Flusher {
     }
 }
 
-fn run(shared: &Shared, environment: &Weak<Environment>, interval: Duration) {
+fn run(shared: &Shared, disk: &Weak<Disk>, interval: Duration) {
     let mut state = shared.state.lock();
     loop {
         let deadline = Instant::now() + interval;
@@ -110,19 +145,20 @@ fn run(shared: &Shared, environment: &Weak<Environment>, interval: Duration) {
                 break;
             }
         }
-        let Some(environment) = environment.upgrade().filter(|_| !state.end) else {
+        let Some(disk) = disk.upgrade().filter(|_| !state.end) else {
             return;
         };
         let known = state.flushed;
         drop(state);
-        let outcome = environment.info().and_then(|info| {
-            // What other processes have committed counts as well.
+        // What other processes have committed counts as well.
+        let outcome = disk.environment.info().and_then(|info| {
             if info.last_transaction > known {
-                environment.sync()?;
+                disk.flush()
+            } else {
+                Ok(known)
             }
-            Ok(info.last_transaction)
         });
-        drop(environment);
+        drop(disk);
         state = shared.state.lock();
         match outcome {
             Ok(last) => state.flushed = state.flushed.max(last),

@@ -79,6 +79,16 @@ pub enum StoreError {
     /// A reader that was older than `reader_age_max` when its pages were needed.
     #[error("this snapshot was too old and has been given up (reader_age_max)")]
     SnapshotTooOld,
+    /// Changes that the log does not hold: dropped for their age, lost in a power cut, or yet to come.
+    #[error(
+        "the log of changes does not go on from {since}; read everything anew and follow it from {oldest} on"
+    )]
+    ChangesGone {
+        /// The last change that was known.
+        since: u64,
+        /// The first one that there is after it.
+        oldest: u64,
+    },
     /// Bytes that are not what was written.
     #[error("the store is damaged: {what}")]
     Damaged {
@@ -147,6 +157,7 @@ impl StoreError {
             | Self::TooManyReaders { .. }
             | Self::TooManyLocks { .. }
             | Self::SnapshotTooOld
+            | Self::ChangesGone { .. }
             | Self::Damaged { .. }
             | Self::Format { .. }
             | Self::Absent { .. }

@@ -11,10 +11,11 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    durability::{Durability, Flusher},
+    changes::{Change, ChangeWalk, Log},
+    durability::{Disk, Durability, Flusher},
     error::StoreError,
     locks::Locks,
-    sys::{Environment, Opening, Parked},
+    sys::{Environment, Opening, Parked, Table},
     transaction::{Snapshot, Transaction},
     tree::Tables,
 };
@@ -45,6 +46,8 @@ pub struct Options {
     pub pack_bytes_max: usize,
     /// What a commit waits for when it does not say.
     pub durability: Durability,
+    /// Most that earlier segments of the log of changes may take, in bytes; older ones are dropped.
+    pub changes_bytes_max: u64,
     /// Longest that a relaxed commit is not on the disk.
     pub flush_interval: Duration,
 }
@@ -60,6 +63,7 @@ impl Default for Options {
             value_bytes_max: 64 << 20,
             pack_bytes_max: 2048,
             durability: Durability::Group,
+            changes_bytes_max: 1 << 30,
             flush_interval: Duration::from_millis(20),
         }
     }
@@ -76,7 +80,7 @@ pub struct Store {
 pub(crate) struct Shared {
     path: PathBuf,
     pub(crate) options: Options,
-    pub(crate) environment: Arc<Environment>,
+    pub(crate) disk: Arc<Disk>,
     pub(crate) tables: Tables,
     parked: Mutex<Vec<Parked>>,
     flusher: Option<Flusher>,
@@ -136,7 +140,7 @@ impl Store {
         let parked = self.shared.parked.lock().pop();
         let transaction = match parked {
             Some(parked) => parked.renew()?,
-            None => self.shared.environment.read()?,
+            None => self.shared.disk.environment.read()?,
         };
         Ok(Snapshot::new(Arc::clone(&self.shared), transaction))
     }
@@ -146,7 +150,7 @@ impl Store {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
-        let transaction = self.shared.environment.write()?;
+        let transaction = self.shared.disk.environment.write()?;
         Ok(Transaction::new(Arc::clone(&self.shared), transaction))
     }
 
@@ -155,7 +159,7 @@ impl Store {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
-        let transaction = self.shared.environment.try_write()?;
+        let transaction = self.shared.disk.environment.try_write()?;
         Ok(transaction.map(|transaction| Transaction::new(Arc::clone(&self.shared), transaction)))
     }
 
@@ -172,7 +176,34 @@ impl Store {
 
     /// Makes every commit durable that was made before the call.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.shared.environment.sync()
+        self.shared.disk.flush().map(|_| ())
+    }
+
+    /// What the commits after `since` did, oldest first, as of now. The first commit that changes something is number 1.
+    pub fn changes(&self, since: u64) -> Result<ChangeWalk, StoreError> {
+        let snapshot = self.snapshot()?;
+        ChangeWalk::new(&self.shared.path, Some(snapshot.log_end()?), since)
+    }
+
+    /// Does again what another store's log holds beyond this one's last change, as far as `wanted` says yes: after a backup has been
+    /// restored, up to a point in time. Says how many changes those were.
+    pub fn replay(&self, other: &Path, mut wanted: impl FnMut(&Change) -> bool) -> Result<u64, StoreError> {
+        let since = self.snapshot()?.sequence()?;
+        let mut count = 0;
+        for change in ChangeWalk::new(other, None, since)? {
+            let change = change?;
+            if !wanted(&change) {
+                break;
+            }
+            let mut transaction = self.begin()?;
+            for operation in &change.operations {
+                transaction.apply(operation)?;
+            }
+            transaction.commit(Durability::Relaxed)?;
+            count += 1;
+        }
+        self.flush()?;
+        Ok(count)
     }
 
     /// Waits until a commit is on the disk.
@@ -187,12 +218,12 @@ impl Store {
             path: to.into(),
             source,
         })?;
-        self.shared.environment.copy(&to.join(FILE), compact)
+        self.shared.disk.environment.copy(&to.join(FILE), compact)
     }
 
     /// Frees the places of snapshots whose process has died; says how many.
     pub fn clear_dead_readers(&self) -> Result<u32, StoreError> {
-        self.shared.environment.clear_dead_readers()
+        self.shared.disk.environment.clear_dead_readers()
     }
 
     /// A new owner of locks.
@@ -202,7 +233,7 @@ impl Store {
 
     /// Figures about the store as a whole.
     pub fn stats(&self) -> Result<Stats, StoreError> {
-        let info = self.shared.environment.info()?;
+        let info = self.shared.disk.environment.info()?;
         Ok(Stats {
             file_bytes: info.file_bytes,
             map_max: info.map_max,
@@ -235,11 +266,16 @@ impl Shared {
                 readers_max: options.readers_max,
             },
         )?;
-        let nodes = prepare(&environment, &path, options.read_only)?;
+        let (meta, nodes) = prepare(&environment, &path, options.read_only)?;
+        let disk = Arc::new(Disk {
+            environment,
+            meta,
+            log: Log::new(&path, options.changes_bytes_max),
+        });
         let flusher = if options.read_only {
             None
         } else {
-            Some(Flusher::start(&environment, options.flush_interval)?)
+            Some(Flusher::start(&disk, options.flush_interval)?)
         };
         Ok(Self {
             path,
@@ -249,7 +285,7 @@ impl Shared {
                 pack_bytes_max: options.pack_bytes_max,
                 value_bytes_max: options.value_bytes_max,
             },
-            environment,
+            disk,
             parked: Mutex::default(),
             flusher,
         })
@@ -258,7 +294,7 @@ impl Shared {
     pub(crate) fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
         match &self.flusher {
             Some(flusher) => flusher.wait(commit),
-            None => self.environment.sync(),
+            None => self.disk.flush().map(|_| ()),
         }
     }
 
@@ -275,7 +311,7 @@ fn prepare(
     environment: &Arc<Environment>,
     path: &Path,
     read_only: bool,
-) -> Result<crate::sys::Table, StoreError> {
+) -> Result<(Table, Table), StoreError> {
     const NODES: &std::ffi::CStr = c"nodes";
     const META: &std::ffi::CStr = c"meta";
     const FORMAT_KEY: &[u8] = b"format";
@@ -296,7 +332,7 @@ fn prepare(
             .ok_or_else(|| wrong("without a tree".into()))?;
         // A table stays open after its transaction only when that commits.
         snapshot.commit()?;
-        return Ok(nodes);
+        return Ok((meta, nodes));
     }
     drop(snapshot);
     if read_only {
@@ -311,5 +347,5 @@ fn prepare(
     let nodes = transaction.table(NODES, true)?.expect(made);
     transaction.commit()?;
     environment.sync()?;
-    Ok(nodes)
+    Ok((meta, nodes))
 }

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
+    changes::{End, Journal, Kind, Operation},
     durability::Durability,
     error::StoreError,
     key::{Key, Subscript},
@@ -92,6 +93,15 @@ impl Snapshot {
     pub fn id(&self) -> u64 {
         self.transaction().id()
     }
+
+    /// The last change in the log of changes that this state includes; 0 before the first.
+    pub fn sequence(&self) -> Result<u64, StoreError> {
+        Ok(self.log_end()?.sequence)
+    }
+
+    pub(crate) fn log_end(&self) -> Result<End, StoreError> {
+        self.shared.disk.log_end(self.transaction())
+    }
 }
 
 impl Read for Snapshot {
@@ -116,6 +126,7 @@ impl Drop for Snapshot {
 pub struct Transaction {
     shared: Arc<Shared>,
     work: sys::Transaction,
+    journal: Journal,
     broken: bool,
 }
 
@@ -133,6 +144,7 @@ impl Transaction {
         Self {
             shared,
             work,
+            journal: Journal::new(),
             broken: false,
         }
     }
@@ -144,42 +156,73 @@ impl Transaction {
 
     /// Gives a node a value, given as JSON. A scalar leaves its children as they are; an object or array replaces the subtree.
     pub fn set(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
-        self.write(|writer| writer.set(key, value))
+        self.write(|writer| writer.set(key, value))?;
+        self.journal.add(Kind::Set, key, value);
+        Ok(())
     }
 
     /// Replaces the subtree by a document, given as JSON.
     pub fn put(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(|writer| writer.put(key, document))
+        self.write(|writer| writer.put(key, document))?;
+        self.journal.add(Kind::Put, key, document);
+        Ok(())
     }
 
     /// Lays a document over the subtree: its values replace those at the same place, all others stay.
     pub fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(|writer| writer.lay_over(key, document))
+        self.write(|writer| writer.lay_over(key, document))?;
+        self.journal.add(Kind::LayOver, key, document);
+        Ok(())
     }
 
     /// Removes the subtree, and with it the nodes above that were there only for it; says whether there was one.
     pub fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
-        self.write(|writer| writer.kill(key))
+        let existed = self.write(|writer| writer.kill(key))?;
+        if existed {
+            self.journal.add(Kind::Kill, key, &[]);
+        }
+        Ok(existed)
     }
 
     /// Adds a JSON number to the node's value, exactly; a node without a value counts as 0. Says the sum.
     pub fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
-        self.write(|writer| writer.increment(key, by))
+        let sum = self.write(|writer| writer.increment(key, by))?;
+        self.journal.add(Kind::Set, key, sum.as_bytes());
+        Ok(sum)
     }
 
     /// Copies a subtree over another: its values replace those at the same place, all others stay.
     pub fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
-        self.write(|writer| writer.merge(to, from))
+        self.write(|writer| writer.merge(to, from))?;
+        self.journal.add(Kind::Merge, to, from.as_bytes());
+        Ok(())
+    }
+
+    /// Does again what a commit did.
+    pub(crate) fn apply(&mut self, operation: &Operation) -> Result<(), StoreError> {
+        match operation {
+            Operation::Set(key, value) => self.set(key, value),
+            Operation::Put(key, document) => self.put(key, document),
+            Operation::LayOver(key, document) => self.lay_over(key, document),
+            Operation::Kill(key) => self.kill(key).map(|_| ()),
+            Operation::Merge(to, from) => self.merge(to, from),
+        }
     }
 
     /// Commits, and waits for what the durability asks for. Says which commit it was.
-    pub fn commit(self, durability: Durability) -> Result<u64, StoreError> {
+    pub fn commit(mut self, durability: Durability) -> Result<u64, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
         }
+        let disk = &self.shared.disk;
+        if !self.journal.is_empty() {
+            let end = disk.log_end(&self.work)?;
+            let end = disk.log.append(end, &mut self.journal)?;
+            self.work.put(disk.meta, End::KEY, &[&end.to_bytes()])?;
+        }
         let id = self.work.commit()?;
         match durability {
-            Durability::Sync => self.shared.environment.sync()?,
+            Durability::Sync => disk.flush().map(|_| ())?,
             Durability::Group => self.shared.wait_flushed(id)?,
             Durability::Relaxed => {}
         }

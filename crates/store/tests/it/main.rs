@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod changes;
 mod locks;
 mod model;
 mod processes;

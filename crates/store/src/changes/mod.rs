@@ -1,0 +1,126 @@
+//! The log of changes: what every commit did, in files beside the tree.
+//!
+//! It serves those who follow the store ([`crate::Store::changes`]) and brings a backup up to a point in time ([`crate::Store::replay`]).
+//!
+//! ```text
+//! changes/SEQUENCE.log   a segment, named by the first commit in it, 20 digits
+//! segment = "FBCHG001", then records
+//! record  = length of the body 4 | CRC-32C of the body 4 | body
+//! body    = sequence number 8 | milliseconds since 1970 8 | operations
+//! operation = kind 1 | length of the path 2 | path | length of the content 4 | content     (all numbers little-endian)
+//! ```
+//!
+//! **How it stays true to the tree.** A record is written before its commit, at the place that the tree itself names as the log's
+//! end; the commit moves that end. What lies beyond the end has never happened and is written over. A flush brings the log to
+//! the disk before the tree. When a power cut has still left the log shorter than the tree says, the log begins anew in a
+//! segment of its own, and whoever asks for what is missing is told so.
+
+mod read;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+pub use read::{Change, ChangeWalk, Operation};
+pub(crate) use write::{Journal, Log};
+
+use crate::error::StoreError;
+
+const FOLDER: &str = "changes";
+const MAGIC: &[u8; 8] = b"FBCHG001";
+/// A segment is ended when it is longer than this.
+const SEGMENT_BYTES: u64 = 16 << 20;
+/// Length and checksum before each body.
+const HEAD_BYTES: usize = 8;
+
+/// Where the log ends, as the tree knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Sequence number of the last commit in the log.
+    pub(crate) sequence: u64,
+    /// Which segment is written to.
+    pub(crate) segment: u64,
+    /// How long it is.
+    pub(crate) offset: u64,
+}
+
+impl End {
+    pub(crate) const KEY: &[u8] = b"changes";
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (numbers, []) = bytes.as_chunks::<8>() else {
+            return None;
+        };
+        let [sequence, segment, offset] = numbers else {
+            return None;
+        };
+        Some(Self {
+            sequence: u64::from_le_bytes(*sequence),
+            segment: u64::from_le_bytes(*segment),
+            offset: u64::from_le_bytes(*offset),
+        })
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        for (place, number) in bytes
+            .chunks_exact_mut(8)
+            .zip([self.sequence, self.segment, self.offset])
+        {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Set = 1,
+    Put = 2,
+    LayOver = 3,
+    Kill = 4,
+    Merge = 5,
+}
+
+fn segment_path(store: &Path, first: u64) -> PathBuf {
+    store.join(FOLDER).join(format!("{first:020}.log"))
+}
+
+/// The first sequence numbers of all segments, in order.
+fn segments(store: &Path) -> Result<Vec<u64>, StoreError> {
+    let folder = store.join(FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(file_error("list", &folder, source)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry
+            .map_err(|source| file_error("list", &folder, source))?
+            .file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok());
+        found.extend(number);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn file_error(what: &'static str, path: &Path, source: std::io::Error) -> StoreError {
+    if matches!(
+        source.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    ) {
+        return StoreError::Full {
+            reason: "no space is left on the disk for the log of changes",
+        };
+    }
+    StoreError::File {
+        what,
+        path: path.into(),
+        source,
+    }
+}

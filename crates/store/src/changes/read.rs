@@ -1,0 +1,265 @@
+//! Reads the log, up to the end that a state of the tree names.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use crate::{error::StoreError, json, key::Key};
+
+use super::{End, HEAD_BYTES, Kind, MAGIC, file_error, segment_path, segments};
+
+/// What one commit did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its place among all commits that changed something, counted from 1 without gaps.
+    pub sequence: u64,
+    /// When, in milliseconds since 1970 UTC, by the clock of the process that committed.
+    pub time_ms: u64,
+    /// In the order in which they were done.
+    pub operations: Vec<Operation>,
+}
+
+/// One step of a commit. Texts are JSON as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// [`crate::Transaction::set`], and what an increment came to.
+    Set(Key, Vec<u8>),
+    /// [`crate::Transaction::put`].
+    Put(Key, Vec<u8>),
+    /// [`crate::Transaction::lay_over`].
+    LayOver(Key, Vec<u8>),
+    /// [`crate::Transaction::kill`].
+    Kill(Key),
+    /// [`crate::Transaction::merge`]: to, from.
+    Merge(Key, Key),
+}
+
+/// Walks over changes, oldest first.
+#[derive(Debug)]
+pub struct ChangeWalk {
+    store: PathBuf,
+    /// Where the log ends; without it, with the last whole record.
+    end: Option<End>,
+    /// The last one that is not wanted any more.
+    since: u64,
+    /// Segments still to be read, the next one last.
+    segments: Vec<u64>,
+    current: Option<(u64, BufReader<File>, u64)>,
+}
+
+impl ChangeWalk {
+    /// What came after `since`, as far as `end`; without an end, as far as there are whole records.
+    pub(crate) fn new(store: &Path, end: Option<End>, since: u64) -> Result<Self, StoreError> {
+        let mut segments = segments(store)?;
+        let last = end.map_or(u64::MAX, |end| end.sequence);
+        segments.retain(|first| *first <= last);
+        if since > last {
+            return Err(StoreError::ChangesGone { since, oldest: last });
+        }
+        let first = segments
+            .iter()
+            .rposition(|first| *first <= since.saturating_add(1));
+        match first {
+            Some(first) => drop(segments.drain(..first)),
+            None if since == last || end.is_none() && segments.is_empty() => segments.clear(),
+            None => {
+                let oldest = segments.first().copied().unwrap_or(last.saturating_add(1));
+                return Err(StoreError::ChangesGone { since, oldest });
+            }
+        }
+        segments.reverse();
+        Ok(Self {
+            store: store.into(),
+            end,
+            since,
+            segments,
+            current: None,
+        })
+    }
+
+    fn step(&mut self) -> Result<Option<Change>, StoreError> {
+        loop {
+            if self.end.is_some_and(|end| self.since >= end.sequence) {
+                return Ok(None);
+            }
+            if self.current.is_none() {
+                match (self.segments.pop(), self.end) {
+                    (Some(segment), _) => self.current = Some(open(&self.store, segment)?),
+                    (None, None) => return Ok(None),
+                    (None, Some(end)) => return Err(self.gap(end.sequence + 1)),
+                }
+            }
+            let (segment, file, at) = self.current.as_mut().expect("a segment has just been opened");
+            let ends_here = self.end.filter(|end| end.segment == *segment);
+            if let Some(end) = ends_here.filter(|end| *at >= end.offset) {
+                return Err(self.gap(end.sequence + 1));
+            }
+            let path = segment_path(&self.store, *segment);
+            let Some((length, body)) = record(file).map_err(|source| file_error("read", &path, source))?
+            else {
+                if ends_here.is_some() {
+                    return Err(StoreError::Damaged {
+                        what: format!("the log of changes, {} at byte {at}", path.display()),
+                    });
+                }
+                // The segment's end, or what was written before a crash and never committed.
+                self.current = None;
+                continue;
+            };
+            *at += length;
+            let change = decode(&body).ok_or_else(|| StoreError::Damaged {
+                what: format!("the log of changes, {}", path.display()),
+            })?;
+            if change.sequence <= self.since {
+                continue;
+            }
+            if change.sequence != self.since + 1 {
+                return Err(self.gap(change.sequence));
+            }
+            self.since = change.sequence;
+            return Ok(Some(change));
+        }
+    }
+
+    fn gap(&self, oldest: u64) -> StoreError {
+        StoreError::ChangesGone {
+            since: self.since,
+            oldest,
+        }
+    }
+}
+
+impl Iterator for ChangeWalk {
+    type Item = Result<Change, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let outcome = self.step();
+        if outcome.is_err() {
+            // Nothing comes after an error.
+            self.segments.clear();
+            self.current = None;
+            self.end = None;
+        }
+        outcome.transpose()
+    }
+}
+
+fn open(store: &Path, segment: u64) -> Result<(u64, BufReader<File>, u64), StoreError> {
+    let path = segment_path(store, segment);
+    let mut file = File::open(&path).map_err(|source| file_error("open", &path, source))?;
+    let mut magic = [0; MAGIC.len()];
+    let read = filled(&mut file, &mut magic).map_err(|source| file_error("read", &path, source))?;
+    if !read || magic != *MAGIC {
+        return Err(StoreError::Damaged {
+            what: format!("{} does not begin as a log of changes does", path.display()),
+        });
+    }
+    let at = MAGIC.len() as u64;
+    file.seek(SeekFrom::Start(at))
+        .map_err(|source| file_error("read", &path, source))?;
+    Ok((segment, BufReader::with_capacity(256 << 10, file), at))
+}
+
+/// The next whole record: its length in the file, and its body.
+fn record(file: &mut impl Read) -> io::Result<Option<(u64, Vec<u8>)>> {
+    let mut head = [0; HEAD_BYTES];
+    if !filled(file, &mut head)? {
+        return Ok(None);
+    }
+    let [a, b, c, d, sum @ ..] = head;
+    let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let mut body = Vec::new();
+    file.take(length).read_to_end(&mut body)?;
+    let whole =
+        body.len() as u64 == length && length >= 16 && crc32c::crc32c(&body) == u32::from_le_bytes(sum);
+    Ok(whole.then_some((HEAD_BYTES as u64 + length, body)))
+}
+
+/// Reads as much as is asked for; `false` when the file ends before.
+fn filled(file: &mut impl Read, place: &mut [u8]) -> io::Result<bool> {
+    match file.read_exact(place) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn decode(body: &[u8]) -> Option<Change> {
+    let (sequence, rest) = body.split_first_chunk::<8>()?;
+    let (time, mut rest) = rest.split_first_chunk::<8>()?;
+    let mut operations = Vec::new();
+    while let Some((kind, after)) = rest.split_first() {
+        let (length, after) = after.split_first_chunk::<2>()?;
+        let (path, after) = after.split_at_checked(u16::from_le_bytes(*length).into())?;
+        let (length, after) = after.split_first_chunk::<4>()?;
+        let (content, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        rest = after;
+        let key = Key::from_encoded(path);
+        operations.push(match *kind {
+            kind if kind == Kind::Set as u8 => Operation::Set(key, content.to_vec()),
+            kind if kind == Kind::Put as u8 => Operation::Put(key, content.to_vec()),
+            kind if kind == Kind::LayOver as u8 => Operation::LayOver(key, content.to_vec()),
+            kind if kind == Kind::Kill as u8 => Operation::Kill(key),
+            kind if kind == Kind::Merge as u8 => Operation::Merge(key, Key::from_encoded(content)),
+            _ => return None,
+        });
+    }
+    Some(Change {
+        sequence: u64::from_le_bytes(*sequence),
+        time_ms: u64::from_le_bytes(*time),
+        operations,
+    })
+}
+
+impl Change {
+    /// As one JSON object on one line: `{"sequence":1,"time_ms":..,"operations":[{"op":"set","path":["G","a"],"value":1}]}`.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = format!(
+            "{{\"sequence\":{},\"time_ms\":{},\"operations\":[",
+            self.sequence, self.time_ms
+        )
+        .into_bytes();
+        for (index, operation) in self.operations.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let (name, key) = match operation {
+                Operation::Set(key, _) => ("set", key),
+                Operation::Put(key, _) => ("put", key),
+                Operation::LayOver(key, _) => ("lay_over", key),
+                Operation::Kill(key) => ("kill", key),
+                Operation::Merge(key, _) => ("merge", key),
+            };
+            out.extend_from_slice(format!("{{\"op\":\"{name}\",\"path\":").as_bytes());
+            write_path(key, &mut out);
+            match operation {
+                Operation::Set(_, text) | Operation::Put(_, text) | Operation::LayOver(_, text) => {
+                    out.extend_from_slice(b",\"value\":");
+                    // What was taken as JSON when it was written is JSON; the canonical form has no line ends.
+                    out.extend_from_slice(&json::canonical(text).unwrap_or_else(|_| b"null".to_vec()));
+                }
+                Operation::Merge(_, from) => {
+                    out.extend_from_slice(b",\"from\":");
+                    write_path(from, &mut out);
+                }
+                Operation::Kill(_) => {}
+            }
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"]}");
+        out
+    }
+}
+
+/// A path as a JSON array of its global and the texts of its subscripts.
+fn write_path(key: &Key, out: &mut Vec<u8>) {
+    out.push(b'[');
+    json::write_string(key.global_name(), out);
+    for text in key.texts() {
+        out.push(b',');
+        json::write_string(&text, out);
+    }
+    out.push(b']');
+}

@@ -1,0 +1,188 @@
+//! Writes the log: operations are gathered in a transaction and written when it commits.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use parking_lot::Mutex;
+
+use crate::{error::StoreError, key::Key};
+
+use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
+
+/// The files of the log, as one process has them open.
+#[derive(Debug)]
+pub(crate) struct Log {
+    store: PathBuf,
+    bytes_max: u64,
+    /// The segment that was used last. Whoever commits uses it, and whoever flushes.
+    current: Mutex<Option<(u64, File)>>,
+}
+
+/// What a transaction has done so far, in the form of a record's body.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    record: Vec<u8>,
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        Self { record: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.record.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, kind: Kind, key: &Key, content: &[u8]) {
+        if self.record.is_empty() {
+            self.record.resize(HEAD_BYTES + 16, 0);
+        }
+        let path = key.as_bytes();
+        self.record.push(kind as u8);
+        let length = u16::try_from(path.len()).expect("paths are short");
+        self.record.extend_from_slice(&length.to_le_bytes());
+        self.record.extend_from_slice(path);
+        let length = u32::try_from(content.len()).expect("values are checked against their limit");
+        self.record.extend_from_slice(&length.to_le_bytes());
+        self.record.extend_from_slice(content);
+    }
+
+    /// The whole record, for the commit with that sequence number.
+    fn seal(&mut self, sequence: u64) -> &[u8] {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        let milliseconds = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let (head, body) = self.record.split_at_mut(HEAD_BYTES);
+        body[..8].copy_from_slice(&sequence.to_le_bytes());
+        body[8..16].copy_from_slice(&milliseconds.to_le_bytes());
+        let length = u32::try_from(body.len())
+            .expect("a transaction that changes so much is too large for the engine");
+        head[..4].copy_from_slice(&length.to_le_bytes());
+        head[4..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+        &self.record
+    }
+}
+
+impl Log {
+    pub(crate) fn new(store: &Path, bytes_max: u64) -> Self {
+        Self {
+            store: store.into(),
+            bytes_max,
+            current: Mutex::new(None),
+        }
+    }
+
+    /// Writes the record of a commit behind the log's end; says where the end will be. Only the one who writes to the tree calls it.
+    pub(crate) fn append(&self, end: End, journal: &mut Journal) -> Result<End, StoreError> {
+        let sequence = end.sequence + 1;
+        let record = journal.seal(sequence);
+        let mut current = self.current.lock();
+        let mut end = end;
+        if !self.continues(&mut current, end)? {
+            end.segment = sequence;
+            end.offset = MAGIC.len() as u64;
+            *current = Some((sequence, self.begin(sequence)?));
+            self.drop_oldest()?;
+        }
+        let (segment, file) = current.as_ref().expect("a segment has just been opened");
+        file.write_all_at(record, end.offset)
+            .map_err(|source| file_error("write", &segment_path(&self.store, *segment), source))?;
+        Ok(End {
+            sequence,
+            segment: end.segment,
+            offset: end.offset + record.len() as u64,
+        })
+    }
+
+    /// Opens the segment at the log's end; `false` when a new one is to be begun.
+    fn continues(&self, current: &mut Option<(u64, File)>, end: End) -> Result<bool, StoreError> {
+        if end.segment == 0 {
+            return Ok(false);
+        }
+        if current
+            .as_ref()
+            .is_none_or(|(segment, _)| *segment != end.segment)
+        {
+            let path = segment_path(&self.store, end.segment);
+            match OpenOptions::new().read(true).write(true).open(&path) {
+                Ok(file) => *current = Some((end.segment, file)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                Err(source) => return Err(file_error("open", &path, source)),
+            }
+        }
+        let (_, file) = current.as_ref().expect("it has just been opened");
+        let path = || segment_path(&self.store, end.segment);
+        let length = file
+            .metadata()
+            .map_err(|source| file_error("look at", &path(), source))?
+            .len();
+        if end.offset > SEGMENT_BYTES {
+            // What is flushed from now on is another file.
+            file.sync_data()
+                .map_err(|source| file_error("flush", &path(), source))?;
+            return Ok(false);
+        }
+        Ok(length >= end.offset)
+    }
+
+    fn begin(&self, sequence: u64) -> Result<File, StoreError> {
+        let folder = self.store.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|source| file_error("make", &folder, source))?;
+        let path = segment_path(&self.store, sequence);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path);
+        let file = file.map_err(|source| file_error("make", &path, source))?;
+        file.write_all_at(MAGIC, 0)
+            .map_err(|source| file_error("write", &path, source))?;
+        // The name of the file is to be on the disk before what it holds counts.
+        File::open(&folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|source| file_error("flush", &folder, source))?;
+        Ok(file)
+    }
+
+    fn drop_oldest(&self) -> Result<(), StoreError> {
+        let mut segments = segments(&self.store)?;
+        segments.pop();
+        let mut kept = 0;
+        for segment in segments.into_iter().rev() {
+            let path = segment_path(&self.store, segment);
+            kept += fs::metadata(&path).map_or(0, |found| found.len());
+            if kept > self.bytes_max {
+                match fs::remove_file(&path) {
+                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(file_error("remove", &path, source));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the segment at the log's end to the disk.
+    pub(crate) fn flush(&self, end: End) -> Result<(), StoreError> {
+        if end.segment == 0 {
+            return Ok(());
+        }
+        let path = segment_path(&self.store, end.segment);
+        let file = match &*self.current.lock() {
+            Some((segment, file)) if *segment == end.segment => file.try_clone(),
+            _ => File::open(&path),
+        };
+        match file.and_then(|file| file.sync_data()) {
+            // Dropped already, or never there, as in a store that came from a backup.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|source| file_error("flush", &path, source)),
+        }
+    }
+}

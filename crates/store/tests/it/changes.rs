@@ -1,0 +1,180 @@
+//! The log of changes: complete, in order, and enough to make the same store again.
+
+use std::fs;
+
+use forebay_store::{
+    Durability, Key, Options, Read, Store, StoreError,
+    changes::{Change, Operation},
+};
+
+fn key(path: &[&str]) -> Key {
+    let mut key = Key::global("G").unwrap();
+    for name in path {
+        key.push(name).unwrap();
+    }
+    key
+}
+
+fn write(store: &Store, path: &[&str], value: &str) {
+    store
+        .transact(|transaction| transaction.set(&key(path), value.as_bytes()))
+        .unwrap();
+}
+
+fn changes(store: &Store, since: u64) -> Vec<Change> {
+    store.changes(since).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+fn document(store: &Store) -> String {
+    let snapshot = store.snapshot().unwrap();
+    String::from_utf8(snapshot.document(&key(&[])).unwrap().unwrap().into_owned()).unwrap()
+}
+
+#[test]
+fn every_commit_that_changes_something_is_one_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    assert_eq!(changes(&store, 0), []);
+    let mut transaction = store.begin().unwrap();
+    transaction.put(&key(&["a"]), b" {\"x\": 1} ").unwrap();
+    transaction.increment(&key(&["n"]), "2").unwrap();
+    transaction.merge(&key(&["b"]), &key(&["a"])).unwrap();
+    transaction.lay_over(&key(&["b"]), b"{\"y\":2}").unwrap();
+    assert!(!transaction.kill(&key(&["none"])).unwrap());
+    assert!(transaction.kill(&key(&["b", "x"])).unwrap());
+    transaction.commit(Durability::Relaxed).unwrap();
+    store.begin().unwrap().commit(Durability::Relaxed).unwrap();
+    drop(store.begin().unwrap());
+    write(&store, &["c"], "true");
+
+    let found = changes(&store, 0);
+    assert_eq!(
+        found.iter().map(|change| change.sequence).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert_eq!(
+        found[0].operations,
+        [
+            Operation::Put(key(&["a"]), b" {\"x\": 1} ".to_vec()),
+            Operation::Set(key(&["n"]), b"2".to_vec()),
+            Operation::Merge(key(&["b"]), key(&["a"])),
+            Operation::LayOver(key(&["b"]), b"{\"y\":2}".to_vec()),
+            Operation::Kill(key(&["b", "x"])),
+        ]
+    );
+    assert_eq!(changes(&store, 1), found[1..]);
+    assert_eq!(changes(&store, 2), []);
+    assert!(matches!(
+        store.changes(3),
+        Err(StoreError::ChangesGone { since: 3, oldest: 2 })
+    ));
+    let json: serde_json::Value = serde_json::from_slice(&found[0].to_json()).unwrap();
+    assert_eq!(
+        json["operations"][0],
+        serde_json::json!({"op": "put", "path": ["G", "a"], "value": {"x": 1}})
+    );
+    assert_eq!(
+        json["operations"][2],
+        serde_json::json!({"op": "merge", "path": ["G", "b"], "from": ["G", "a"]})
+    );
+}
+
+#[test]
+fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    write(&store, &["a"], "1");
+    store.backup(copy.path(), true).unwrap();
+    let mut after = Vec::new();
+    for value in 2..6 {
+        write(&store, &["a"], &value.to_string());
+        write(&store, &["list"], &format!("[{value},[]]"));
+        after.push(document(&store));
+    }
+    // Only the log is left of the store.
+    drop(store);
+    fs::remove_file(folder.path().join("store.mdbx")).unwrap();
+
+    let restored = Store::open(copy.path(), &Options::default()).unwrap();
+    assert_eq!(document(&restored), "{\"a\":1}");
+    assert_eq!(
+        restored
+            .replay(folder.path(), |change| change.sequence <= 3)
+            .unwrap(),
+        2
+    );
+    assert_eq!(document(&restored), after[0]);
+    assert_eq!(restored.replay(folder.path(), |_| true).unwrap(), 6);
+    assert_eq!(document(&restored), after[3]);
+    assert_eq!(restored.replay(folder.path(), |_| true).unwrap(), 0);
+    // What was done again is in the log of its own, and goes on from there.
+    assert_eq!(changes(&restored, 1).len(), 8);
+    write(&restored, &["a"], "0");
+    assert_eq!(changes(&restored, 9).len(), 1);
+}
+
+#[test]
+fn what_was_written_before_a_crash_and_not_committed_is_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    write(&store, &["a"], "1");
+    let segment = folder.path().join("changes").join("00000000000000000001.log");
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes.extend_from_slice(&[7; 1000]);
+    fs::write(&segment, &bytes).unwrap();
+    assert_eq!(changes(&store, 0).len(), 1);
+    write(&store, &["a"], "2");
+    assert_eq!(changes(&store, 0).len(), 2);
+}
+
+#[test]
+fn a_log_that_lost_its_end_begins_anew_and_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    write(&store, &["a"], "1");
+    write(&store, &["a"], "2");
+    let segment = folder.path().join("changes").join("00000000000000000001.log");
+    let length = fs::metadata(&segment).unwrap().len();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&segment)
+        .unwrap()
+        .set_len(length - 1)
+        .unwrap();
+    let found: Vec<_> = store.changes(0).unwrap().collect();
+    assert!(
+        matches!(found[..], [Ok(_), Err(StoreError::Damaged { .. })]),
+        "{found:?}"
+    );
+    write(&store, &["a"], "3");
+    let found: Vec<_> = store.changes(0).unwrap().collect();
+    assert!(
+        matches!(
+            found[..],
+            [Ok(_), Err(StoreError::ChangesGone { since: 1, oldest: 3 })]
+        ),
+        "{found:?}"
+    );
+    assert_eq!(changes(&store, 2).len(), 1);
+}
+
+#[test]
+fn old_segments_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        changes_bytes_max: 0,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    for _ in 0..40 {
+        write(&store, &["a"], &long);
+    }
+    let segments = fs::read_dir(folder.path().join("changes")).unwrap().count();
+    assert_eq!(segments, 1);
+    let gone = store.changes(0).unwrap_err();
+    let StoreError::ChangesGone { since: 0, oldest } = gone else {
+        panic!("{gone}")
+    };
+    assert_eq!(changes(&store, oldest - 1).len() as u64, 40 - oldest + 1);
+}
