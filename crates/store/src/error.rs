@@ -46,9 +46,28 @@ pub enum StoreError {
         /// Where to.
         to: String,
     },
+    /// An index that cannot be, or a question that it cannot answer.
+    #[error("index `{name}`: {reason}")]
+    Index {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A record with values that another one has, in an index that allows each only once.
+    #[error("index `{index}` is unique, and record {record} has the same values")]
+    NotUnique {
+        /// The index.
+        index: String,
+        /// The subscript of the record that has them.
+        record: String,
+    },
     /// A write to a store that was opened for reading.
     #[error("the store was opened for reading only")]
     ReadOnly,
+    /// A second transaction, or a flush, of a thread that has a write transaction open and would wait for itself.
+    #[error("this thread has a transaction open already")]
+    WritesAlready,
     /// A transaction in which an operation failed half way.
     #[error("an operation of this transaction has failed: it can only be rolled back")]
     Broken,
@@ -150,7 +169,10 @@ impl StoreError {
             | Self::NotANumber { .. }
             | Self::NumberTooLong { .. }
             | Self::Overlap { .. } => true,
-            Self::ReadOnly
+            Self::Index { .. }
+            | Self::NotUnique { .. }
+            | Self::ReadOnly
+            | Self::WritesAlready
             | Self::Broken
             | Self::NotFlushed { .. }
             | Self::Full { .. }

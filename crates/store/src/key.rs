@@ -241,6 +241,24 @@ impl Subscript {
         Ok(Self::new(&number_text(value)?))
     }
 
+    /// What sorts as a string even where the text is a number.
+    pub(crate) fn string(text: &str) -> Self {
+        let mut bytes = SmallVec::new();
+        encode_string(text, &mut bytes);
+        Self { bytes }
+    }
+
+    /// What sorts as the JSON number that the text is, as far as its first [`DIGITS_MAX`] digits tell.
+    pub(crate) fn rounded(number: &str) -> Self {
+        let mut bytes = SmallVec::new();
+        Canonical::round(number, &mut SmallVec::new()).encode(&mut bytes);
+        Self { bytes }
+    }
+
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+    }
+
     /// The text that [`Subscript::new`] makes this subscript from.
     pub fn text(&self) -> String {
         decode(&self.bytes)
@@ -340,8 +358,12 @@ fn encode_text<const N: usize>(text: &str, out: &mut SmallVec<[u8; N]>) {
         number.encode(out);
         return;
     }
+    encode_string(text, out);
+}
+
+fn encode_string<const N: usize>(text: &str, out: &mut SmallVec<[u8; N]>) {
     out.push(STRING);
-    let mut rest = bytes;
+    let mut rest = text.as_bytes();
     while let Some(at) = memchr::memchr(0, rest) {
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(&[0, ABOVE_CHILDREN]);
@@ -456,6 +478,44 @@ impl<'a> Canonical<'a> {
             before,
             after,
         })
+    }
+
+    /// The number that a JSON number is nearest to, towards zero; what is too large or too small for a canonical number is the largest
+    /// or zero. The digits go into `digits`.
+    fn round(number: &str, digits: &'a mut SmallVec<[u8; 32]>) -> Self {
+        let (negative, rest) = number
+            .strip_prefix('-')
+            .map_or((false, number), |rest| (true, rest));
+        let (number, power) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        // A power that does not fit is out of range in any case.
+        let power = power.parse::<i64>().unwrap_or(if power.starts_with('-') {
+            i64::MIN / 2
+        } else {
+            i64::MAX / 2
+        });
+        let all = whole.bytes().chain(fraction.bytes());
+        let zeros = all.clone().take_while(|digit| *digit == b'0').count();
+        digits.extend(all.skip(zeros).take(DIGITS_MAX));
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+        }
+        let length = |count: usize| i64::try_from(count).unwrap_or(i64::MAX / 2);
+        let mut exponent = length(whole.len()) - length(zeros) + power;
+        if exponent > i64::from(EXPONENT_MAX) && !digits.is_empty() {
+            exponent = i64::from(EXPONENT_MAX);
+            digits.clear();
+            digits.extend([b'9'; DIGITS_MAX]);
+        }
+        if exponent < i64::from(EXPONENT_MIN) {
+            digits.clear();
+        }
+        Self {
+            negative,
+            exponent: i32::try_from(exponent).unwrap_or(0),
+            before: digits,
+            after: &[],
+        }
     }
 
     fn encode<const N: usize>(&self, out: &mut SmallVec<[u8; N]>) {

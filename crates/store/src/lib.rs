@@ -8,6 +8,9 @@ pub mod changes;
 mod decimal;
 pub mod durability;
 mod error;
+mod expiry;
+mod gate;
+pub mod index;
 pub mod json;
 pub mod key;
 #[allow(

@@ -2,9 +2,10 @@
 
 use std::{
     collections::HashMap,
+    ffi::CStr,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Weak},
+    sync::{Arc, LazyLock, OnceLock, Weak},
     time::Duration,
 };
 
@@ -14,8 +15,10 @@ use crate::{
     changes::{Change, ChangeWalk, Log},
     durability::{Disk, Durability, Flusher},
     error::StoreError,
+    expiry::{self, Sweeper},
+    index::Catalogue,
     locks::Locks,
-    sys::{Environment, Opening, Parked, Table},
+    sys::{self, Environment, Opening, Parked},
     transaction::{Snapshot, Transaction},
     tree::Tables,
 };
@@ -84,6 +87,9 @@ pub(crate) struct Shared {
     pub(crate) tables: Tables,
     parked: Mutex<Vec<Parked>>,
     flusher: Option<Flusher>,
+    sweeper: OnceLock<Sweeper>,
+    /// The catalogue that was read last, with the text that it was read from.
+    catalogue: Mutex<(Vec<u8>, Arc<Catalogue>)>,
 }
 
 /// What is known about a store as a whole.
@@ -130,6 +136,10 @@ impl Store {
             return Ok(Self { shared });
         }
         let shared = Arc::new(Shared::open(path.clone(), *options)?);
+        if options.lead && !options.read_only {
+            let sweeper = Sweeper::start(Arc::downgrade(&shared))?;
+            shared.sweeper.set(sweeper).expect("it was started once");
+        }
         open.retain(|_, other| other.strong_count() > 0);
         open.insert(path, Arc::downgrade(&shared));
         Ok(Self { shared })
@@ -152,15 +162,6 @@ impl Store {
         }
         let transaction = self.shared.disk.environment.write()?;
         Ok(Transaction::new(Arc::clone(&self.shared), transaction))
-    }
-
-    /// The same; `None` when another writes now.
-    pub fn try_begin(&self) -> Result<Option<Transaction>, StoreError> {
-        if self.shared.options.read_only {
-            return Err(StoreError::ReadOnly);
-        }
-        let transaction = self.shared.disk.environment.try_write()?;
-        Ok(transaction.map(|transaction| Transaction::new(Arc::clone(&self.shared), transaction)))
     }
 
     /// Runs a transaction and commits it as the options say; rolls back when the function fails.
@@ -226,6 +227,11 @@ impl Store {
         self.shared.disk.environment.clear_dead_readers()
     }
 
+    /// Removes every node whose time has come; says how many. A store whose opener leads does this by itself.
+    pub fn sweep(&self) -> Result<u64, StoreError> {
+        expiry::sweep(self, expiry::now_ms())
+    }
+
     /// A new owner of locks.
     pub fn locks(&self) -> Result<Locks, StoreError> {
         Locks::open(&self.shared.path)
@@ -266,10 +272,10 @@ impl Shared {
                 readers_max: options.readers_max,
             },
         )?;
-        let (meta, nodes) = prepare(&environment, &path, options.read_only)?;
+        let tables = prepare(&environment, &path, &options)?;
         let disk = Arc::new(Disk {
             environment,
-            meta,
+            meta: tables.meta,
             log: Log::new(&path, options.changes_bytes_max),
         });
         let flusher = if options.read_only {
@@ -280,18 +286,28 @@ impl Shared {
         Ok(Self {
             path,
             options,
-            tables: Tables {
-                nodes,
-                pack_bytes_max: options.pack_bytes_max,
-                value_bytes_max: options.value_bytes_max,
-            },
+            tables,
             disk,
             parked: Mutex::default(),
             flusher,
+            sweeper: OnceLock::new(),
+            catalogue: Mutex::default(),
         })
     }
 
+    /// The indexes that a transaction finds; parsed only when they have changed.
+    pub(crate) fn catalogue(&self, transaction: &sys::Transaction) -> Result<Arc<Catalogue>, StoreError> {
+        let text = Catalogue::text(transaction, self.tables)?;
+        let mut known = self.catalogue.lock();
+        if known.0 != text {
+            *known = (text.to_vec(), Arc::new(Catalogue::parse(text)?));
+        }
+        Ok(Arc::clone(&known.1))
+    }
+
     pub(crate) fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
+        // What has never been committed would never be flushed either.
+        let commit = commit.min(self.disk.environment.info()?.last_transaction);
         match &self.flusher {
             Some(flusher) => flusher.wait(commit),
             None => self.disk.flush().map(|_| ()),
@@ -307,45 +323,48 @@ impl Shared {
 }
 
 /// Opens the tables, making them in a new store, and checks the format.
-fn prepare(
-    environment: &Arc<Environment>,
-    path: &Path,
-    read_only: bool,
-) -> Result<(Table, Table), StoreError> {
-    const NODES: &std::ffi::CStr = c"nodes";
-    const META: &std::ffi::CStr = c"meta";
+fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Result<Tables, StoreError> {
     const FORMAT_KEY: &[u8] = b"format";
     let wrong = |found: String| StoreError::Format {
         path: path.into(),
         found,
         expected: FORMAT,
     };
+    let open = |transaction: &sys::Transaction, create| {
+        let table = |name: &CStr| {
+            let table = transaction.table(name, create)?;
+            table.ok_or_else(|| wrong(format!("without the table {}", name.to_string_lossy())))
+        };
+        Ok::<_, StoreError>(Tables {
+            nodes: table(c"nodes")?,
+            meta: table(c"meta")?,
+            index: table(c"index")?,
+            expiry: table(c"expiry")?,
+            due: table(c"due")?,
+            pack_bytes_max: options.pack_bytes_max,
+            value_bytes_max: options.value_bytes_max,
+        })
+    };
     let snapshot = environment.read()?;
-    if let Some(meta) = snapshot.table(META, false)? {
+    if let Some(meta) = snapshot.table(c"meta", false)? {
         let found = snapshot.get(meta, FORMAT_KEY)?.unwrap_or_default();
         let found = String::from_utf8_lossy(found).into_owned();
         if found != FORMAT.to_string() {
             return Err(wrong(found));
         }
-        let nodes = snapshot
-            .table(NODES, false)?
-            .ok_or_else(|| wrong("without a tree".into()))?;
+        let tables = open(&snapshot, false)?;
         // A table stays open after its transaction only when that commits.
         snapshot.commit()?;
-        return Ok((meta, nodes));
+        return Ok(tables);
     }
     drop(snapshot);
-    if read_only {
+    if options.read_only {
         return Err(StoreError::Absent { path: path.into() });
     }
     let mut transaction = environment.write()?;
-    let made = "a table that is to be made is there";
-    let meta = transaction.table(META, true)?.expect(made);
-    if transaction.get(meta, FORMAT_KEY)?.is_none() {
-        transaction.put(meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
-    }
-    let nodes = transaction.table(NODES, true)?.expect(made);
+    let tables = open(&transaction, true)?;
+    transaction.put(tables.meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
     transaction.commit()?;
     environment.sync()?;
-    Ok((meta, nodes))
+    Ok(tables)
 }

@@ -7,7 +7,7 @@ use std::{
     cell::RefCell,
     ffi::{CStr, CString},
     marker::PhantomData,
-    os::{raw::c_int, unix::ffi::OsStrExt},
+    os::{fd::BorrowedFd, raw::c_int, unix::ffi::OsStrExt},
     path::Path,
     ptr,
     sync::Arc,
@@ -15,7 +15,7 @@ use std::{
 
 use signet_mdbx_sys as ffi;
 
-use crate::error::StoreError;
+use crate::{error::StoreError, gate::Gate};
 
 /// Most tables in one file.
 const TABLES_MAX: u64 = 8;
@@ -38,6 +38,8 @@ pub(crate) struct Environment {
     raw: *mut ffi::MDBX_env,
     key_bytes_max: usize,
     readers_max: u32,
+    /// For write transactions and flushes.
+    gate: Gate,
 }
 
 // SAFETY: the engine's environment may be used from every thread; its own locks see to it.
@@ -72,6 +74,7 @@ impl Environment {
             raw,
             key_bytes_max: 0,
             readers_max: opening.readers_max,
+            gate: Gate::default(),
         };
         environment.option("set the number of tables", ffi::MDBX_opt_max_db, TABLES_MAX)?;
         if opening.leads {
@@ -129,10 +132,26 @@ impl Environment {
 
     /// Makes every commit durable that was made before the call, of every process.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        // SAFETY: the environment is open. "Nothing to do" is told as RESULT_TRUE.
-        match unsafe { ffi::mdbx_env_sync_ex(self.raw, true, false) } {
-            ffi::MDBX_RESULT_TRUE => Ok(()),
-            code => self.check("flush", code),
+        // The pages first, while others still write: what is left to do inside the gate is little then.
+        let mut file = 0;
+        // SAFETY: the environment is open, and so is the place for the answer.
+        self.check("tell its file", unsafe {
+            ffi::mdbx_env_get_fd(self.raw, &raw mut file)
+        })?;
+        // SAFETY: the engine keeps the file open for as long as the environment is.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        rustix::fs::fdatasync(file).map_err(|error| failure("flush", error.raw_os_error()))?;
+        if !self.gate.enter() {
+            return Err(StoreError::WritesAlready);
+        }
+        // SAFETY: the environment is open, and no write transaction of this process is.
+        let code = unsafe { ffi::mdbx_env_sync_ex(self.raw, true, false) };
+        self.gate.leave();
+        // "Nothing to do" is told as RESULT_TRUE.
+        if code == ffi::MDBX_RESULT_TRUE {
+            Ok(())
+        } else {
+            self.check("flush", code)
         }
     }
 
@@ -194,18 +213,11 @@ impl Environment {
 
     /// Begins a write transaction: waits until no other process or thread has one, without a bound.
     pub(crate) fn write(self: &Arc<Self>) -> Result<Transaction, StoreError> {
-        self.begin(ffi::MDBX_TXN_READWRITE)
-    }
-
-    /// The same; `None` when another has one now.
-    pub(crate) fn try_write(self: &Arc<Self>) -> Result<Option<Transaction>, StoreError> {
-        match self.begin(ffi::MDBX_TXN_TRY) {
-            Ok(transaction) => Ok(Some(transaction)),
-            Err(StoreError::Engine {
-                code: ffi::MDBX_BUSY, ..
-            }) => Ok(None),
-            Err(error) => Err(error),
+        if !self.gate.enter() {
+            return Err(StoreError::WritesAlready);
         }
+        self.begin(ffi::MDBX_TXN_READWRITE)
+            .inspect_err(|_| self.gate.leave())
     }
 
     fn begin(self: &Arc<Self>, flags: ffi::MDBX_txn_flags_t) -> Result<Transaction, StoreError> {
@@ -240,7 +252,8 @@ pub(crate) struct Transaction {
     idle: RefCell<Vec<(ffi::MDBX_dbi, *mut ffi::MDBX_cursor)>>,
 }
 
-// SAFETY: the environment is opened with NOSTICKYTHREADS, so a transaction may move between threads; it is not `Sync`.
+// SAFETY: the environment is opened with NOSTICKYTHREADS, so a snapshot may move between threads; it is not `Sync`. A write
+// transaction may not: `crate::Transaction` sees to it.
 unsafe impl Send for Transaction {}
 
 impl Transaction {
@@ -362,6 +375,9 @@ impl Transaction {
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
         // SAFETY: the handle was valid; from here on it is gone whatever the result.
         let code = unsafe { ffi::mdbx_txn_commit_ex(raw, ptr::null_mut()) };
+        if self.writes {
+            self.environment.gate.leave();
+        }
         if code == ffi::MDBX_RESULT_TRUE {
             return Err(StoreError::Broken);
         }
@@ -390,6 +406,9 @@ impl Drop for Transaction {
         if !self.raw.is_null() {
             // SAFETY: the handle is valid, and no cursor is left.
             unsafe { ffi::mdbx_txn_abort(self.raw) };
+            if self.writes {
+                self.environment.gate.leave();
+            }
         }
     }
 }
@@ -447,6 +466,10 @@ impl<'t> Cursor<'t> {
 
     pub(crate) fn next(&self) -> Result<Option<Record<'t>>, StoreError> {
         self.step(ffi::MDBX_NEXT)
+    }
+
+    pub(crate) fn previous(&self) -> Result<Option<Record<'t>>, StoreError> {
+        self.step(ffi::MDBX_PREV)
     }
 
     fn step(&self, operation: ffi::MDBX_cursor_op) -> Result<Option<Record<'t>>, StoreError> {

@@ -1,16 +1,18 @@
 //! Snapshots and transactions: what users of a store hold.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use crate::{
     changes::{End, Journal, Kind, Operation},
     durability::Durability,
     error::StoreError,
+    expiry,
+    index::{self, Catalogue, Definition, Entries, Query, QueryWalk, Touched},
     key::{Key, Subscript},
     store::Shared,
     sys,
     tree::{
-        Defined, Reader,
+        Defined, Reader, Tables,
         read::{ChildWalk, GlobalWalk, Range, ValueWalk},
         write::Writer,
     },
@@ -61,6 +63,39 @@ pub trait Read {
         self.reader().values(key)
     }
 
+    /// The records of an index that a question is about, by their subscripts, in the order of the index.
+    fn query(&self, index: &str, query: &Query) -> Result<QueryWalk<'_>, StoreError> {
+        QueryWalk::new(&self.reader(), index, query)
+    }
+
+    /// All indexes.
+    fn indexes(&self) -> Result<Vec<Definition>, StoreError> {
+        let reader = self.reader();
+        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
+        Ok(catalogue
+            .indexes
+            .into_iter()
+            .map(|index| index.definition)
+            .collect())
+    }
+
+    /// Compares every index with the records that there are; says how many entries there are in all.
+    fn verify_indexes(&self) -> Result<u64, StoreError> {
+        let reader = self.reader();
+        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
+        let mut count = 0;
+        for index in &catalogue.indexes {
+            count += index::verify(&reader, index)?;
+        }
+        Ok(count)
+    }
+
+    /// When the node ends by itself, in milliseconds since 1970 UTC.
+    fn expires(&self, key: &Key) -> Result<Option<u64>, StoreError> {
+        let reader = self.reader();
+        expiry::of(reader.transaction, reader.tables, key)
+    }
+
     /// The names of the globals that hold something, from one on.
     fn globals(&self, from: &str) -> Result<GlobalWalk<'_>, StoreError> {
         self.reader().globals(from)
@@ -99,6 +134,10 @@ impl Snapshot {
         Ok(self.log_end()?.sequence)
     }
 
+    pub(crate) fn is_due(&self, by_ms: u64) -> Result<bool, StoreError> {
+        Ok(expiry::due(self.transaction(), self.shared.tables, by_ms)?.is_some())
+    }
+
     pub(crate) fn log_end(&self) -> Result<End, StoreError> {
         self.shared.disk.log_end(self.transaction())
     }
@@ -121,13 +160,28 @@ impl Drop for Snapshot {
     }
 }
 
-/// A write transaction. Dropped without a commit, it has never been.
+/// A write transaction. Dropped without a commit, it has never been. It stays on the thread that began it, as the engine's lock does.
 #[derive(Debug)]
 pub struct Transaction {
+    one_thread: PhantomData<*const ()>,
     shared: Arc<Shared>,
     work: sys::Transaction,
     journal: Journal,
+    /// Read when something is changed for the first time.
+    catalogue: Option<Arc<Catalogue>>,
+    /// Whether any node ends by itself.
+    expiring: Option<bool>,
     broken: bool,
+}
+
+/// What a change means for the times at which nodes end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Times {
+    Stay,
+    /// The node's own goes.
+    NodeGoes,
+    /// Those of the whole subtree go.
+    SubtreeGoes,
 }
 
 impl Read for Transaction {
@@ -142,9 +196,12 @@ impl Read for Transaction {
 impl Transaction {
     pub(crate) fn new(shared: Arc<Shared>, work: sys::Transaction) -> Self {
         Self {
+            one_thread: PhantomData,
             shared,
             work,
             journal: Journal::new(),
+            catalogue: None,
+            expiring: None,
             broken: false,
         }
     }
@@ -156,28 +213,34 @@ impl Transaction {
 
     /// Gives a node a value, given as JSON. A scalar leaves its children as they are; an object or array replaces the subtree.
     pub fn set(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
-        self.write(|writer| writer.set(key, value))?;
+        let scalar = !matches!(value.trim_ascii_start().first(), Some(b'{' | b'['));
+        let times = if scalar {
+            Times::NodeGoes
+        } else {
+            Times::SubtreeGoes
+        };
+        self.write(key, times, |writer| writer.set(key, value))?;
         self.journal.add(Kind::Set, key, value);
         Ok(())
     }
 
     /// Replaces the subtree by a document, given as JSON.
     pub fn put(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(|writer| writer.put(key, document))?;
+        self.write(key, Times::SubtreeGoes, |writer| writer.put(key, document))?;
         self.journal.add(Kind::Put, key, document);
         Ok(())
     }
 
     /// Lays a document over the subtree: its values replace those at the same place, all others stay.
     pub fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(|writer| writer.lay_over(key, document))?;
+        self.write(key, Times::Stay, |writer| writer.lay_over(key, document))?;
         self.journal.add(Kind::LayOver, key, document);
         Ok(())
     }
 
     /// Removes the subtree, and with it the nodes above that were there only for it; says whether there was one.
     pub fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
-        let existed = self.write(|writer| writer.kill(key))?;
+        let existed = self.write(key, Times::SubtreeGoes, |writer| writer.kill(key))?;
         if existed {
             self.journal.add(Kind::Kill, key, &[]);
         }
@@ -186,16 +249,63 @@ impl Transaction {
 
     /// Adds a JSON number to the node's value, exactly; a node without a value counts as 0. Says the sum.
     pub fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
-        let sum = self.write(|writer| writer.increment(key, by))?;
+        let sum = self.write(key, Times::Stay, |writer| writer.increment(key, by))?;
         self.journal.add(Kind::Set, key, sum.as_bytes());
         Ok(sum)
     }
 
     /// Copies a subtree over another: its values replace those at the same place, all others stay.
     pub fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
-        self.write(|writer| writer.merge(to, from))?;
+        self.write(to, Times::Stay, |writer| writer.merge(to, from))?;
         self.journal.add(Kind::Merge, to, from.as_bytes());
         Ok(())
+    }
+
+    /// Has a node that exists end by itself at a time, in milliseconds since 1970 UTC, or not. It is removed within about a second
+    /// of that time, where a process that leads has the store open. To set, put or kill the node takes the time back.
+    /// Says whether the node exists.
+    pub fn expire(&mut self, key: &Key, at_ms: Option<u64>) -> Result<bool, StoreError> {
+        if !self.defined(key)?.exists() {
+            return Ok(false);
+        }
+        let content = at_ms.map(u64::to_le_bytes);
+        self.attempt(|work, tables| match at_ms {
+            Some(at_ms) => expiry::set(work, tables, key, at_ms),
+            None => expiry::clear(work, tables, key, false),
+        })?;
+        self.expiring = None;
+        self.journal.add(
+            Kind::Expire,
+            key,
+            content.as_ref().map_or(&[], |bytes| &bytes[..]),
+        );
+        Ok(true)
+    }
+
+    pub(crate) fn due(&self, by_ms: u64) -> Result<Option<Key>, StoreError> {
+        expiry::due(&self.work, self.shared.tables, by_ms)
+    }
+
+    /// Makes an index over records that there are and all that will come. The same one again changes nothing.
+    pub fn define_index(&mut self, definition: &Definition) -> Result<(), StoreError> {
+        let mut catalogue = Catalogue::clone(&*self.catalogue()?);
+        self.attempt(|work, tables| catalogue.define(work, tables, definition))?;
+        self.catalogue = Some(Arc::new(catalogue));
+        self.journal
+            .add(Kind::Define, &definition.records, &definition.to_json());
+        Ok(())
+    }
+
+    /// Drops an index; says whether there was one.
+    pub fn drop_index(&mut self, name: &str) -> Result<bool, StoreError> {
+        let mut catalogue = Catalogue::clone(&*self.catalogue()?);
+        let Some(records) = catalogue.find(name).map(|index| index.definition.records.clone()) else {
+            return Ok(false);
+        };
+        self.attempt(|work, tables| catalogue.drop_index(work, tables, name))?;
+        self.catalogue = Some(Arc::new(catalogue));
+        self.journal.add(Kind::DropIndex, &records, name.as_bytes());
+        Ok(true)
     }
 
     /// Does again what a commit did.
@@ -206,20 +316,25 @@ impl Transaction {
             Operation::LayOver(key, document) => self.lay_over(key, document),
             Operation::Kill(key) => self.kill(key).map(|_| ()),
             Operation::Merge(to, from) => self.merge(to, from),
+            Operation::Expire(key, at_ms) => self.expire(key, *at_ms).map(|_| ()),
+            Operation::DefineIndex(definition) => self.define_index(definition),
+            Operation::DropIndex(_, name) => self.drop_index(name).map(|_| ()),
         }
     }
 
-    /// Commits, and waits for what the durability asks for. Says which commit it was.
+    /// Commits, and waits for what the durability asks for. Says which commit it was; where nothing was changed, the last one before.
     pub fn commit(mut self, durability: Durability) -> Result<u64, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
         }
-        let disk = &self.shared.disk;
-        if !self.journal.is_empty() {
-            let end = disk.log_end(&self.work)?;
-            let end = disk.log.append(end, &mut self.journal)?;
-            self.work.put(disk.meta, End::KEY, &[&end.to_bytes()])?;
+        if self.journal.is_empty() {
+            // The engine makes no commit of nothing: the state is the one before.
+            return Ok(self.id() - 1);
         }
+        let disk = &self.shared.disk;
+        let end = disk.log_end(&self.work)?;
+        let end = disk.log.append(end, &mut self.journal)?;
+        self.work.put(disk.meta, End::KEY, &[&end.to_bytes()])?;
         let id = self.work.commit()?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ())?,
@@ -229,17 +344,83 @@ impl Transaction {
         Ok(id)
     }
 
+    fn catalogue(&mut self) -> Result<Arc<Catalogue>, StoreError> {
+        if let Some(catalogue) = &self.catalogue {
+            return Ok(Arc::clone(catalogue));
+        }
+        let catalogue = self.shared.catalogue(&self.work)?;
+        self.catalogue = Some(Arc::clone(&catalogue));
+        Ok(catalogue)
+    }
+
+    /// Changes a subtree, and with it the indexes and times that depend on it.
     fn write<T>(
         &mut self,
+        key: &Key,
+        times: Times,
         change: impl FnOnce(&mut Writer<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let catalogue = self.catalogue()?;
+        let mut touched: Vec<(&index::Index, Option<(Key, Entries)>)> = Vec::new();
+        for index in &catalogue.indexes {
+            match index.touched(key) {
+                Touched::Nothing => {}
+                Touched::One(record) => {
+                    let before = index::entries(&self.reader(), index, &record)?;
+                    touched.push((index, Some((record, before))));
+                }
+                Touched::All => touched.push((index, None)),
+            }
+        }
+        if times != Times::Stay && self.expiring.is_none() {
+            self.expiring = Some(expiry::any(&self.work, self.shared.tables)?);
+        }
+        let times = if self.expiring == Some(true) {
+            times
+        } else {
+            Times::Stay
+        };
+        let outcome = self.attempt(|work, tables| {
+            change(&mut Writer {
+                transaction: work,
+                tables,
+            })
+        })?;
+        self.finish(&touched, key, times)
+            .inspect_err(|_| self.broken = true)?;
+        Ok(outcome)
+    }
+
+    fn finish(
+        &mut self,
+        touched: &[(&index::Index, Option<(Key, Entries)>)],
+        key: &Key,
+        times: Times,
+    ) -> Result<(), StoreError> {
+        let tables = self.shared.tables;
+        for (index, one) in touched {
+            if let Some((record, before)) = one {
+                let after = index::entries(&self.reader(), index, record)?;
+                index::enter(&mut self.work, tables, index, before, &after)?;
+            } else {
+                index::clear(&mut self.work, tables, index)?;
+                index::enter_all(&mut self.work, tables, index)?;
+            }
+        }
+        if times != Times::Stay {
+            expiry::clear(&mut self.work, tables, key, times == Times::SubtreeGoes)?;
+        }
+        Ok(())
+    }
+
+    fn attempt<T>(
+        &mut self,
+        change: impl FnOnce(&mut sys::Transaction, Tables) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);
         }
-        let outcome = change(&mut Writer {
-            transaction: &mut self.work,
-            tables: self.shared.tables,
-        });
+        let outcome = change(&mut self.work, self.shared.tables);
         // Bad input is found before anything is changed.
         self.broken = outcome.as_ref().is_err_and(|error| !error.is_input());
         outcome

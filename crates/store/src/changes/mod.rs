@@ -81,6 +81,9 @@ pub(crate) enum Kind {
     LayOver = 3,
     Kill = 4,
     Merge = 5,
+    Expire = 6,
+    Define = 7,
+    DropIndex = 8,
 }
 
 fn segment_path(store: &Path, first: u64) -> PathBuf {

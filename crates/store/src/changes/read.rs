@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{error::StoreError, json, key::Key};
+use crate::{error::StoreError, index::Definition, json, key::Key};
 
 use super::{End, HEAD_BYTES, Kind, MAGIC, file_error, segment_path, segments};
 
@@ -34,6 +34,12 @@ pub enum Operation {
     Kill(Key),
     /// [`crate::Transaction::merge`]: to, from.
     Merge(Key, Key),
+    /// [`crate::Transaction::expire`].
+    Expire(Key, Option<u64>),
+    /// [`crate::Transaction::define_index`].
+    DefineIndex(Definition),
+    /// [`crate::Transaction::drop_index`]: where its records are, and its name.
+    DropIndex(Key, String),
 }
 
 /// Walks over changes, oldest first.
@@ -203,6 +209,15 @@ fn decode(body: &[u8]) -> Option<Change> {
             kind if kind == Kind::LayOver as u8 => Operation::LayOver(key, content.to_vec()),
             kind if kind == Kind::Kill as u8 => Operation::Kill(key),
             kind if kind == Kind::Merge as u8 => Operation::Merge(key, Key::from_encoded(content)),
+            kind if kind == Kind::Expire as u8 => {
+                Operation::Expire(key, content.try_into().ok().map(u64::from_le_bytes))
+            }
+            kind if kind == Kind::Define as u8 => {
+                Operation::DefineIndex(Definition::from_json(content).ok()?)
+            }
+            kind if kind == Kind::DropIndex as u8 => {
+                Operation::DropIndex(key, String::from_utf8(content.to_vec()).ok()?)
+            }
             _ => return None,
         });
     }
@@ -231,6 +246,9 @@ impl Change {
                 Operation::LayOver(key, _) => ("lay_over", key),
                 Operation::Kill(key) => ("kill", key),
                 Operation::Merge(key, _) => ("merge", key),
+                Operation::Expire(key, _) => ("expire", key),
+                Operation::DefineIndex(definition) => ("define_index", &definition.records),
+                Operation::DropIndex(key, _) => ("drop_index", key),
             };
             out.extend_from_slice(format!("{{\"op\":\"{name}\",\"path\":").as_bytes());
             write_path(key, &mut out);
@@ -243,6 +261,18 @@ impl Change {
                 Operation::Merge(_, from) => {
                     out.extend_from_slice(b",\"from\":");
                     write_path(from, &mut out);
+                }
+                Operation::Expire(_, at) => {
+                    let at = at.map_or("null".into(), |at| at.to_string());
+                    out.extend_from_slice(format!(",\"at_ms\":{at}").as_bytes());
+                }
+                Operation::DefineIndex(definition) => {
+                    out.extend_from_slice(b",\"index\":");
+                    out.extend_from_slice(&definition.to_json());
+                }
+                Operation::DropIndex(_, name) => {
+                    out.extend_from_slice(b",\"index\":");
+                    json::write_string(name, &mut out);
                 }
                 Operation::Kill(_) => {}
             }

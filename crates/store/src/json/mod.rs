@@ -40,6 +40,37 @@ impl<'a> Json<'a> {
         read::document(text)
     }
 
+    pub(crate) fn string(content: &str) -> Self {
+        let text = String::from_utf8(string(content)).expect("an escaped string is text");
+        Self::Scalar(Cow::Owned(text))
+    }
+
+    /// An object of members that are given in order.
+    pub(crate) fn object<const N: usize>(members: [(&'static str, Self); N]) -> Self {
+        Self::Object(members.map(|(name, member)| (Cow::Borrowed(name), member)).into())
+    }
+
+    pub(crate) fn member(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Object(members) => position(members, name).ok().map(|at| &members[at].1),
+            _ => None,
+        }
+    }
+
+    /// The text of a scalar.
+    pub(crate) fn as_scalar(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The content of a string.
+    pub(crate) fn as_string(&self) -> Option<String> {
+        let content = self.as_scalar()?.strip_prefix('"')?.strip_suffix('"')?;
+        unescape(content).ok().map(Cow::into_owned)
+    }
+
     /// Whether it has no children: a scalar, `{}` or `[]`.
     pub(crate) fn is_leaf(&self) -> bool {
         match self {

@@ -22,6 +22,14 @@ pub(crate) use record::Record;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub(crate) nodes: Table,
+    /// What is known about the store: its format, its log, its indexes.
+    pub(crate) meta: Table,
+    /// Entries of indexes.
+    pub(crate) index: Table,
+    /// When nodes end, by node.
+    pub(crate) expiry: Table,
+    /// The same, by time.
+    pub(crate) due: Table,
     /// Longest text of a packed subtree, in bytes.
     pub(crate) pack_bytes_max: usize,
     /// Longest value, in bytes of canonical text.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod changes;
+mod expiry;
+mod indexes;
 mod locks;
 mod model;
 mod processes;

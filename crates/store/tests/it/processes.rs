@@ -131,3 +131,45 @@ fn the_names_of_globals_are_listed() {
     assert_eq!(names(""), ["A", "A.b", "AB", "B"]);
     assert_eq!(names("AA"), ["AB", "B"]);
 }
+
+#[test]
+fn a_thread_that_would_wait_for_itself_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let transaction = store.begin().unwrap();
+    assert!(matches!(store.begin(), Err(StoreError::WritesAlready)));
+    assert!(matches!(store.flush(), Err(StoreError::WritesAlready)));
+    drop(transaction);
+    store.begin().unwrap().commit(Durability::Sync).unwrap();
+}
+
+#[test]
+fn threads_that_write_and_flush_at_the_same_time_lose_nothing() {
+    const ROUNDS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let durabilities = [
+        Durability::Sync,
+        Durability::Group,
+        Durability::Relaxed,
+        Durability::Group,
+    ];
+    std::thread::scope(|scope| {
+        for durability in durabilities {
+            let store = &store;
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let mut transaction = store.begin().unwrap();
+                    transaction.increment(&key(&["count"]), "1").unwrap();
+                    transaction.commit(durability).unwrap();
+                }
+            });
+        }
+    });
+    let total = (ROUNDS * durabilities.len()).to_string();
+    assert_eq!(
+        store.snapshot().unwrap().get(&key(&["count"])).unwrap(),
+        Some(total.as_bytes())
+    );
+    assert_eq!(store.changes(0).unwrap().count(), ROUNDS * durabilities.len());
+}

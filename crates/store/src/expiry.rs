@@ -1,0 +1,154 @@
+//! Nodes that end by themselves.
+//!
+//! A node's time is kept under its path, and a second time by when it is due. A [`Sweeper`] removes what is due, about once a
+//! second, as an ordinary transaction; until then a node is there, however late it is.
+
+use std::{
+    sync::{Arc, Weak},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{
+    durability::Durability,
+    error::StoreError,
+    key::{Key, within},
+    store::{Shared, Store},
+    sys::{Seek, Transaction},
+    tree::Tables,
+};
+
+const PERIOD: Duration = Duration::from_secs(1);
+/// Most nodes that one transaction removes, so that others get their turn.
+const BATCH: usize = 1000;
+
+/// Milliseconds since 1970 UTC.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// When a node ends.
+pub(crate) fn of(transaction: &Transaction, tables: Tables, key: &Key) -> Result<Option<u64>, StoreError> {
+    let found = transaction.get(tables.expiry, key.as_bytes())?;
+    Ok(found
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u64::from_be_bytes))
+}
+
+/// Has a node end at a time.
+pub(crate) fn set(
+    transaction: &mut Transaction,
+    tables: Tables,
+    key: &Key,
+    at_ms: u64,
+) -> Result<(), StoreError> {
+    clear(transaction, tables, key, false)?;
+    let at = at_ms.to_be_bytes();
+    transaction.put(tables.expiry, key.as_bytes(), &[&at])?;
+    transaction.put(tables.due, &[&at, key.as_bytes()].concat(), &[])
+}
+
+/// Has a node not end, or none of a subtree.
+pub(crate) fn clear(
+    transaction: &mut Transaction,
+    tables: Tables,
+    key: &Key,
+    subtree: bool,
+) -> Result<(), StoreError> {
+    loop {
+        let cursor = transaction.cursor(tables.expiry)?;
+        let found = cursor.seek(Seek::AtLeast, key.as_bytes())?;
+        let found = found.filter(|(found, _)| {
+            if subtree {
+                within(found, key.as_bytes())
+            } else {
+                *found == key.as_bytes()
+            }
+        });
+        let Some((found, at)) = found else { return Ok(()) };
+        let (found, due) = (found.to_vec(), [at, found].concat());
+        drop(cursor);
+        transaction.delete(tables.expiry, &found)?;
+        transaction.delete(tables.due, &due)?;
+    }
+}
+
+/// Whether any node ends by itself.
+pub(crate) fn any(transaction: &Transaction, tables: Tables) -> Result<bool, StoreError> {
+    Ok(transaction
+        .cursor(tables.due)?
+        .seek(Seek::AtLeast, &[])?
+        .is_some())
+}
+
+/// The node that is due first, if it is due by then.
+pub(crate) fn due(transaction: &Transaction, tables: Tables, by_ms: u64) -> Result<Option<Key>, StoreError> {
+    let found = transaction.cursor(tables.due)?.seek(Seek::AtLeast, &[])?;
+    let due = found.and_then(|(entry, _)| entry.split_first_chunk::<8>());
+    Ok(due
+        .filter(|(at, _)| u64::from_be_bytes(**at) <= by_ms)
+        .map(|(_, key)| Key::from_encoded(key)))
+}
+
+/// Removes what is due, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    end: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Sweeper {
+    pub(crate) fn start(store: Weak<Shared>) -> Result<Self, StoreError> {
+        let end = Arc::new((Mutex::new(false), Condvar::new()));
+        let ended = Arc::clone(&end);
+        thread::Builder::new()
+            .name("store-expiry".into())
+            .spawn(move || {
+                let (ended, changed) = &*ended;
+                loop {
+                    let deadline = Instant::now() + PERIOD;
+                    let mut ended = ended.lock();
+                    while !*ended && !changed.wait_until(&mut ended, deadline).timed_out() {}
+                    if *ended {
+                        return;
+                    }
+                    drop(ended);
+                    let Some(shared) = store.upgrade() else { return };
+                    // What fails now is tried again in a second.
+                    let _ = sweep(&Store { shared }, now_ms());
+                }
+            })
+            .map_err(|source| StoreError::File {
+                what: "start a thread to remove what is due",
+                path: "the store".into(),
+                source,
+            })?;
+        Ok(Self { end })
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        *self.end.0.lock() = true;
+        self.end.1.notify_one();
+    }
+}
+
+/// Removes every node that is due by then; says how many those were.
+pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {
+    let mut count = 0;
+    while store.snapshot()?.is_due(by_ms)? {
+        let mut transaction = store.begin()?;
+        for _ in 0..BATCH {
+            let Some(key) = transaction.due(by_ms)? else { break };
+            transaction.kill(&key)?;
+            count += 1;
+        }
+        transaction.commit(Durability::Relaxed)?;
+    }
+    Ok(count)
+}

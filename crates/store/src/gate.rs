@@ -1,0 +1,52 @@
+//! One at a time within this process, in the order of asking.
+//!
+//! The engine has a lock of its own between processes. Within one process it takes a flush for a part of whatever write transaction
+//! is open, also of another thread's, and then works on the same memory without a lock. So both come through this gate.
+
+use std::thread::{self, ThreadId};
+
+use parking_lot::{Condvar, Mutex};
+
+/// The gate. Whoever is inside has a number; numbers are given out and served in order.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Given to the next who asks.
+    next: u64,
+    /// Who is inside, or may go in.
+    serving: u64,
+    inside: Option<ThreadId>,
+}
+
+impl Gate {
+    /// Waits for its turn. `false` when this thread is inside already and would wait for itself.
+    pub(crate) fn enter(&self) -> bool {
+        let me = thread::current().id();
+        let mut state = self.state.lock();
+        if state.inside == Some(me) {
+            return false;
+        }
+        let number = state.next;
+        state.next += 1;
+        while state.serving != number {
+            self.changed.wait(&mut state);
+        }
+        state.inside = Some(me);
+        true
+    }
+
+    /// Lets the next one in.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state.lock();
+        assert!(state.inside.take().is_some(), "only who is inside can leave");
+        state.serving += 1;
+        if state.serving != state.next {
+            self.changed.notify_all();
+        }
+    }
+}

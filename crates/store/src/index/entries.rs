@@ -1,0 +1,112 @@
+//! Which entries a record has.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    error::StoreError,
+    json,
+    key::{Key, Subscript},
+    tree::Reader,
+};
+
+use super::{EACH, ENTRIES_PER_RECORD_MAX, ENTRY_BYTES_MAX, Index, scalar};
+
+/// The entries of one record in one index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entries {
+    pub(crate) keys: BTreeSet<Vec<u8>>,
+    /// How many bytes at the end of each are the record's subscript.
+    pub(crate) record_bytes: usize,
+}
+
+/// The entries that a record should have, by what it holds now.
+pub(crate) fn entries(reader: &Reader<'_>, index: &Index, record: &Key) -> Result<Entries, StoreError> {
+    let subscript = record.subscripts().last().expect("a record is a child");
+    let mut found = Entries {
+        keys: BTreeSet::new(),
+        record_bytes: subscript.len(),
+    };
+    let Some(text) = reader.document_text(record)? else {
+        return Ok(found);
+    };
+    let mut partial = vec![index.prefix().to_vec()];
+    for field in &index.definition.fields {
+        let values = values(&text, field);
+        let combined = partial.iter().flat_map(|begun| {
+            values.iter().map(move |value| {
+                let mut longer = begun.clone();
+                encode(value, &mut longer);
+                longer
+            })
+        });
+        partial = combined.collect();
+    }
+    let too_many = |reason: String| StoreError::Index {
+        name: index.definition.name.clone(),
+        reason,
+    };
+    if partial.len() > ENTRIES_PER_RECORD_MAX {
+        return Err(too_many(format!(
+            "{record} would have {} entries (at most {ENTRIES_PER_RECORD_MAX})",
+            partial.len()
+        )));
+    }
+    for mut entry in partial {
+        entry.extend_from_slice(subscript);
+        if entry.len() > ENTRY_BYTES_MAX {
+            return Err(too_many(format!(
+                "the values of {record} take {} bytes (at most {ENTRY_BYTES_MAX})",
+                entry.len()
+            )));
+        }
+        found.keys.insert(entry);
+    }
+    Ok(found)
+}
+
+/// The scalars that a field has in a record; several where `*` stands for elements.
+fn values<'t>(record: &'t [u8], field: &[String]) -> Vec<&'t [u8]> {
+    let mut found = vec![record];
+    for step in field {
+        found = if step == EACH {
+            let arrays = found
+                .into_iter()
+                .filter(|text| json::container(text) == Some(true));
+            arrays
+                .flat_map(|text| json::children(text).map(|child| child.text))
+                .collect()
+        } else {
+            found
+                .into_iter()
+                .filter_map(|text| json::find(text, step))
+                .collect()
+        };
+    }
+    found.into_iter().filter_map(scalar).collect()
+}
+
+/// Appends a JSON scalar so that bytes sort as values do, none beginning another.
+pub(super) fn encode(scalar: &[u8], out: &mut Vec<u8>) {
+    match scalar {
+        b"null" => out.push(0x10),
+        b"false" => out.push(0x11),
+        b"true" => out.push(0x12),
+        [b'"', content @ .., b'"'] => {
+            let content = std::str::from_utf8(content).expect("canonical JSON is text");
+            let content = json::unescape(content).expect("canonical JSON has only known escapes");
+            Subscript::string(&content).append_to(out);
+        }
+        number => {
+            let text = std::str::from_utf8(number).expect("canonical JSON is text");
+            Subscript::rounded(text).append_to(out);
+        }
+    }
+}
+
+/// How many bytes the value takes that an entry begins with.
+pub(super) fn encoded_length(bytes: &[u8]) -> usize {
+    match bytes[0] {
+        0x10..=0x12 => 1,
+        _ => crate::key::subscript_length(bytes),
+    }
+}

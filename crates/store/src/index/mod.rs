@@ -1,0 +1,367 @@
+//! Secondary indexes: from values in records to the records that have them, kept in the transaction that changes the records.
+//!
+//! The children of one node are an index's **records**. A **field** is a path inside a record; `*` in it stands for every element of
+//! an array. A record is in the index when every field has a scalar there, once for each combination of elements.
+//!
+//! ```text
+//! key of an entry = the index's number 4, big-endian | a value for each field | the record's subscript
+//! value           = 10 null | 11 false | 12 true | a number or string as in `key`
+//! ```
+//!
+//! So values sort as null, false, true, numbers by value, strings by their bytes. Of a number, the first 18 digits count.
+
+mod entries;
+mod query;
+
+use crate::{
+    error::StoreError,
+    json::{self, Json},
+    key::{Key, Subscripts, decode, within},
+    sys::{Seek, Transaction},
+    tree::{Reader, Tables},
+};
+
+pub(crate) use entries::{Entries, entries};
+pub use query::{Query, QueryWalk};
+
+/// Most indexes of a store.
+pub const INDEXES_MAX: usize = 256;
+/// Most fields of an index.
+pub const FIELDS_MAX: usize = 8;
+/// Longest entry, in bytes: all values and the record's subscript, encoded.
+pub const ENTRY_BYTES_MAX: usize = 1900;
+/// Most entries that one record may have in one index.
+pub const ENTRIES_PER_RECORD_MAX: usize = 1000;
+/// What stands for every element of an array.
+pub const EACH: &str = "*";
+
+const CATALOGUE: &[u8] = b"indexes";
+
+/// What an index is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its name, unique in the store.
+    pub name: String,
+    /// The node whose children are the records.
+    pub records: Key,
+    /// Paths inside a record, each of names of members; [`EACH`] once at most in all of them.
+    pub fields: Vec<Vec<String>>,
+    /// Whether two records may not have the same values.
+    pub unique: bool,
+}
+
+/// An index that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub(crate) number: u32,
+    pub(crate) definition: Definition,
+}
+
+/// All indexes of a store, as one state of it knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Catalogue {
+    pub(crate) indexes: Vec<Index>,
+    next: u32,
+}
+
+/// What a change to a subtree means for the records of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Touched {
+    Nothing,
+    /// One record changes.
+    One(Key),
+    /// Any of them may.
+    All,
+}
+
+impl Index {
+    pub(crate) fn touched(&self, changed: &Key) -> Touched {
+        let (records, changed) = (self.definition.records.as_bytes(), changed.as_bytes());
+        if within(records, changed) {
+            return Touched::All;
+        }
+        if !within(changed, records) {
+            return Touched::Nothing;
+        }
+        let first = Subscripts {
+            rest: &changed[records.len()..],
+        };
+        let length = first.clone().next().map_or(0, <[u8]>::len);
+        Touched::One(Key::from_encoded(&changed[..records.len() + length]))
+    }
+
+    /// Every entry of the index begins with these bytes.
+    pub(crate) fn prefix(&self) -> [u8; 4] {
+        self.number.to_be_bytes()
+    }
+}
+
+impl Definition {
+    /// Refuses what cannot be an index.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let wrong = |reason: String| StoreError::Index {
+            name: self.name.clone(),
+            reason,
+        };
+        if self.name.is_empty() || self.name.len() > 64 {
+            return Err(wrong("its name must have 1 to 64 bytes".into()));
+        }
+        if self.fields.is_empty() || self.fields.len() > FIELDS_MAX {
+            return Err(wrong(format!("it must have 1 to {FIELDS_MAX} fields")));
+        }
+        if self.fields.iter().flatten().filter(|step| *step == EACH).count() > 1 {
+            return Err(wrong(format!("`{EACH}` can stand only once in its fields")));
+        }
+        Ok(())
+    }
+
+    /// As JSON: `{"fields":[["name"]],"name":"by_name","records":["Person","data"],"unique":false}`.
+    pub fn to_json(&self) -> Vec<u8> {
+        self.as_json().to_text()
+    }
+
+    /// Reads what [`Definition::to_json`] writes; `unique` may be left out.
+    pub fn from_json(text: &[u8]) -> Result<Self, StoreError> {
+        Self::read(&Json::read(text)?).ok_or_else(|| StoreError::Index {
+            name: String::new(),
+            reason: "a definition has `name`, `records` (an array that begins with a global) and `fields` (an array of arrays)".into(),
+        })
+    }
+
+    fn as_json(&self) -> Json<'static> {
+        let texts = |texts: Vec<String>| Json::Array(texts.iter().map(|text| Json::string(text)).collect());
+        let mut records = vec![self.records.global_name().to_owned()];
+        records.extend(self.records.texts());
+        Json::object([
+            (
+                "fields",
+                Json::Array(self.fields.iter().map(|field| texts(field.clone())).collect()),
+            ),
+            ("name", Json::string(&self.name)),
+            ("records", texts(records)),
+            (
+                "unique",
+                Json::Scalar(if self.unique { "true" } else { "false" }.into()),
+            ),
+        ])
+    }
+
+    fn read(value: &Json<'_>) -> Option<Self> {
+        let texts = |value: &Json<'_>| match value {
+            Json::Array(elements) => elements.iter().map(Json::as_string).collect::<Option<Vec<_>>>(),
+            _ => None,
+        };
+        let records = texts(value.member("records")?)?;
+        let (global, subscripts) = records.split_first()?;
+        let mut key = Key::global(global).ok()?;
+        for subscript in subscripts {
+            key.push(subscript).ok()?;
+        }
+        let Json::Array(fields) = value.member("fields")? else {
+            return None;
+        };
+        Some(Self {
+            name: value.member("name")?.as_string()?,
+            records: key,
+            fields: fields.iter().map(texts).collect::<Option<_>>()?,
+            unique: value
+                .member("unique")
+                .is_some_and(|unique| unique.as_scalar() == Some("true")),
+        })
+    }
+}
+
+impl Catalogue {
+    /// The indexes that one state of the store has.
+    pub(crate) fn read(transaction: &Transaction, tables: Tables) -> Result<Self, StoreError> {
+        Self::parse(Self::text(transaction, tables)?)
+    }
+
+    /// What is stored of it; empty when there are no indexes.
+    pub(crate) fn text(transaction: &Transaction, tables: Tables) -> Result<&[u8], StoreError> {
+        Ok(transaction.get(tables.meta, CATALOGUE)?.unwrap_or_default())
+    }
+
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, StoreError> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let read = || {
+            let Json::Array(entries) = Json::read(text).ok()? else {
+                return None;
+            };
+            let indexes = entries.iter().map(|entry| {
+                Some(Index {
+                    number: entry.member("number")?.as_scalar()?.parse().ok()?,
+                    definition: Definition::read(entry.member("definition")?)?,
+                })
+            });
+            indexes.collect::<Option<Vec<_>>>()
+        };
+        let indexes = read().ok_or_else(|| StoreError::Damaged {
+            what: "the catalogue of indexes".into(),
+        })?;
+        let next = indexes.iter().map(|index| index.number + 1).max().unwrap_or(0);
+        Ok(Self { indexes, next })
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.definition.name == name)
+    }
+
+    fn write(&self, transaction: &mut Transaction, tables: Tables) -> Result<(), StoreError> {
+        let entries = self.indexes.iter().map(|index| {
+            Json::object([
+                ("definition", index.definition.as_json()),
+                ("number", Json::Scalar(index.number.to_string().into())),
+            ])
+        });
+        let text = Json::Array(entries.collect()).to_text();
+        transaction.put(tables.meta, CATALOGUE, &[&text])
+    }
+
+    /// Makes an index and enters all records that there are.
+    pub(crate) fn define(
+        &mut self,
+        transaction: &mut Transaction,
+        tables: Tables,
+        definition: &Definition,
+    ) -> Result<(), StoreError> {
+        definition.check()?;
+        let wrong = |reason: &str| StoreError::Index {
+            name: definition.name.clone(),
+            reason: reason.into(),
+        };
+        if let Some(index) = self.find(&definition.name) {
+            // To say the same twice is no mistake: programs define their indexes when they start.
+            return if index.definition == *definition {
+                Ok(())
+            } else {
+                Err(wrong("there is another index of this name; drop that first"))
+            };
+        }
+        if self.indexes.len() == INDEXES_MAX {
+            return Err(wrong("a store can have no more than 256 indexes"));
+        }
+        let index = Index {
+            number: self.next,
+            definition: definition.clone(),
+        };
+        self.next += 1;
+        enter_all(transaction, tables, &index)?;
+        self.indexes.push(index);
+        self.write(transaction, tables)
+    }
+
+    /// Drops an index; says whether there was one.
+    pub(crate) fn drop_index(
+        &mut self,
+        transaction: &mut Transaction,
+        tables: Tables,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        let Some(at) = self
+            .indexes
+            .iter()
+            .position(|index| index.definition.name == name)
+        else {
+            return Ok(false);
+        };
+        clear(transaction, tables, &self.indexes.remove(at))?;
+        self.write(transaction, tables)?;
+        Ok(true)
+    }
+}
+
+/// Removes all entries of an index.
+pub(crate) fn clear(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result<(), StoreError> {
+    let end = (index.number + 1).to_be_bytes();
+    transaction.delete_range(tables.index, &index.prefix(), &end)?;
+    Ok(())
+}
+
+/// Enters all records that there are into an index that has no entries.
+pub(crate) fn enter_all(
+    transaction: &mut Transaction,
+    tables: Tables,
+    index: &Index,
+) -> Result<(), StoreError> {
+    let mut last = None;
+    loop {
+        let reader = Reader { transaction, tables };
+        let Some(record) = reader.next(&index.definition.records, last.as_ref())? else {
+            return Ok(());
+        };
+        let mut key = index.definition.records.clone();
+        key.push_encoded(&record)?;
+        let found = entries(&reader, index, &key)?;
+        enter(transaction, tables, index, &Entries::default(), &found)?;
+        last = Some(record);
+    }
+}
+
+/// Compares an index with the records that there are; says how many entries it has.
+pub(crate) fn verify(reader: &Reader<'_>, index: &Index) -> Result<u64, StoreError> {
+    let damaged = |what: &str| StoreError::Damaged {
+        what: format!("index `{}` {what}", index.definition.name),
+    };
+    let mut expected = 0;
+    for record in reader.children(&index.definition.records, crate::tree::read::Range::default())? {
+        let mut key = index.definition.records.clone();
+        key.push_encoded(&record?)?;
+        for entry in entries(reader, index, &key)?.keys {
+            expected += 1;
+            if reader.transaction.get(reader.tables.index, &entry)?.is_none() {
+                return Err(damaged(&format!("has no entry for {key}")));
+            }
+        }
+    }
+    let cursor = reader.transaction.cursor(reader.tables.index)?;
+    let mut count = 0;
+    let mut found = cursor.seek(Seek::AtLeast, &index.prefix())?;
+    while found.is_some_and(|(entry, _)| entry.starts_with(&index.prefix())) {
+        count += 1;
+        found = cursor.next()?;
+    }
+    if count != expected {
+        return Err(damaged(&format!(
+            "has {count} entries, and the records ask for {expected}"
+        )));
+    }
+    Ok(count)
+}
+
+/// Replaces the entries of one record.
+pub(crate) fn enter(
+    transaction: &mut Transaction,
+    tables: Tables,
+    index: &Index,
+    before: &Entries,
+    after: &Entries,
+) -> Result<(), StoreError> {
+    for entry in before.keys.difference(&after.keys) {
+        transaction.delete(tables.index, entry)?;
+    }
+    for entry in after.keys.difference(&before.keys) {
+        if index.definition.unique {
+            let values = &entry[..entry.len() - after.record_bytes];
+            let cursor = transaction.cursor(tables.index)?;
+            let other = cursor.seek(Seek::AtLeast, values)?;
+            if let Some((other, _)) =
+                other.filter(|(other, _)| other.starts_with(values) && *other != &entry[..])
+            {
+                return Err(StoreError::NotUnique {
+                    index: index.definition.name.clone(),
+                    record: decode(&other[values.len()..]),
+                });
+            }
+        }
+        transaction.put(tables.index, entry, &[])?;
+    }
+    Ok(())
+}
+
+/// The scalar text as it is in a JSON record, or nothing.
+fn scalar(text: &[u8]) -> Option<&[u8]> {
+    json::container(text).is_none().then_some(text)
+}

@@ -1,0 +1,119 @@
+//! Nodes that end by themselves.
+
+use std::time::{Duration, Instant};
+
+use forebay_store::{Key, Options, Read, Store, StoreError};
+
+const PAST: u64 = 1_000;
+const FUTURE: u64 = 99_999_999_999_999;
+
+type Change = fn(&mut forebay_store::Transaction) -> Result<(), StoreError>;
+
+fn key(path: &[&str]) -> Key {
+    let mut key = Key::global("G").unwrap();
+    for name in path {
+        key.push(name).unwrap();
+    }
+    key
+}
+
+/// A store that removes nothing by itself.
+fn store(folder: &tempfile::TempDir) -> Store {
+    drop(Store::open(folder.path(), &Options::default()).unwrap());
+    let options = Options {
+        lead: false,
+        ..Options::default()
+    };
+    Store::open(folder.path(), &options).unwrap()
+}
+
+#[test]
+fn what_is_due_is_removed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder);
+    store
+        .transact(|transaction| {
+            transaction.put(&key(&["doc"]), b"{\"a\":1,\"b\":2}")?;
+            transaction.set(&key(&["later"]), b"1")?;
+            assert!(transaction.expire(&key(&["doc", "a"]), Some(PAST))?);
+            assert!(transaction.expire(&key(&["later"]), Some(FUTURE))?);
+            assert!(!transaction.expire(&key(&["absent"]), Some(PAST))?);
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    assert_eq!(
+        store.snapshot().unwrap().expires(&key(&["later"])).unwrap(),
+        Some(FUTURE)
+    );
+    assert_eq!(store.sweep().unwrap(), 1);
+    assert_eq!(store.sweep().unwrap(), 0);
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(
+        *snapshot.document(&key(&[])).unwrap().unwrap(),
+        b"{\"doc\":{\"b\":2},\"later\":1}"[..]
+    );
+    assert_eq!(snapshot.expires(&key(&["doc", "a"])).unwrap(), None);
+}
+
+#[test]
+fn writing_a_node_anew_takes_its_time_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder);
+    let changes: [(Change, Option<u64>); 7] = [
+        (|transaction| transaction.set(&key(&["a", "x"]), b"2"), None),
+        (|transaction| transaction.put(&key(&["a"]), b"{\"x\":2}"), None),
+        (|transaction| transaction.kill(&key(&["a"])).map(|_| ()), None),
+        (
+            |transaction| transaction.expire(&key(&["a", "x"]), None).map(|_| ()),
+            None,
+        ),
+        (
+            |transaction| transaction.expire(&key(&["a", "x"]), Some(7)).map(|_| ()),
+            Some(7),
+        ),
+        (
+            |transaction| transaction.increment(&key(&["a", "x"]), "1").map(|_| ()),
+            Some(PAST),
+        ),
+        (|transaction| transaction.set(&key(&["a"]), b"2"), Some(PAST)),
+    ];
+    for (index, (change, expected)) in changes.into_iter().enumerate() {
+        store
+            .transact(|transaction| {
+                transaction.kill(&key(&[]))?;
+                transaction.set(&key(&["a", "x"]), b"1")?;
+                transaction.expire(&key(&["a", "x"]), Some(PAST))?;
+                change(transaction)
+            })
+            .unwrap();
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(
+            snapshot.expires(&key(&["a", "x"])).unwrap(),
+            expected,
+            "change {index}"
+        );
+        drop(snapshot);
+        assert_eq!(
+            store.sweep().unwrap(),
+            u64::from(expected.is_some()),
+            "change {index}"
+        );
+    }
+}
+
+#[test]
+fn a_store_that_leads_removes_what_is_due_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    store
+        .transact(|transaction| {
+            transaction.set(&key(&["a"]), b"1")?;
+            transaction.expire(&key(&["a"]), Some(PAST))
+        })
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while store.snapshot().unwrap().defined(&key(&["a"])).unwrap().exists() {
+        assert!(Instant::now() < patience, "nobody removed the node");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,261 @@
+//! Indexes agree with the records after any change, and answer as a search through all records would.
+
+use std::ops::Bound;
+
+use forebay_store::{
+    Durability, Key, Options, Read, Store, StoreError, Transaction,
+    index::{Definition, Query},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn records() -> Key {
+    Key::global("P").unwrap().child("data").unwrap()
+}
+
+fn definition(name: &str, fields: &[&[&str]], unique: bool) -> Definition {
+    Definition {
+        name: name.into(),
+        records: records(),
+        fields: fields
+            .iter()
+            .map(|field| field.iter().map(|step| (*step).to_owned()).collect())
+            .collect(),
+        unique,
+    }
+}
+
+fn found(store: &impl Read, index: &str, query: &Query) -> Vec<String> {
+    store
+        .query(index, query)
+        .unwrap()
+        .map(|record| record.unwrap().text())
+        .collect()
+}
+
+fn equal(values: &[Value]) -> Query {
+    Query {
+        equal: values
+            .iter()
+            .map(|value| value.to_string().into_bytes())
+            .collect(),
+        ..Query::default()
+    }
+}
+
+fn people(store: &Store) {
+    store
+        .transact(|transaction| {
+            transaction.define_index(&definition("name", &[&["last"], &["first"]], false))?;
+            transaction.put(
+                &records().child("1")?,
+                br#"{"first":"Ada","last":"L","tags":["x","y"],"age":36}"#,
+            )?;
+            transaction.put(
+                &records().child("2")?,
+                br#"{"first":"Bob","last":"L","tags":["y"],"age":9}"#,
+            )?;
+            transaction.put(
+                &records().child("10")?,
+                br#"{"first":"Cid","last":"K","tags":[],"age":100.5}"#,
+            )?;
+            // These come late: what there is already is entered.
+            transaction.define_index(&definition("tag", &[&["tags", "*"]], false))?;
+            transaction.define_index(&definition("age", &[&["age"]], true))
+        })
+        .unwrap();
+}
+
+#[test]
+fn records_are_found_by_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    people(&store);
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(found(&snapshot, "name", &equal(&[json!("L")])), ["1", "2"]);
+    assert_eq!(
+        found(&snapshot, "name", &equal(&[json!("L"), json!("Bob")])),
+        ["2"]
+    );
+    assert_eq!(found(&snapshot, "name", &equal(&[json!("M")])), [""; 0]);
+    assert_eq!(found(&snapshot, "tag", &equal(&[json!("y")])), ["1", "2"]);
+    assert_eq!(found(&snapshot, "tag", &Query::default()), ["1", "2"]);
+    assert_eq!(found(&snapshot, "age", &Query::default()), ["2", "1", "10"]);
+    let ranged = |from: Bound<&str>, to: Bound<&str>, reverse| Query {
+        equal: Vec::new(),
+        from: from.map(|value| value.as_bytes().to_vec()),
+        to: to.map(|value| value.as_bytes().to_vec()),
+        reverse,
+    };
+    let (at, above) = (Bound::Included, Bound::Excluded);
+    assert_eq!(
+        found(&snapshot, "age", &ranged(at("9"), above("100.5"), false)),
+        ["2", "1"]
+    );
+    assert_eq!(
+        found(&snapshot, "age", &ranged(above("9.0"), at("100.50"), true)),
+        ["10", "1"]
+    );
+    let too_many = snapshot.query("age", &equal(&[json!(1), json!(2)]));
+    assert!(matches!(too_many, Err(StoreError::Index { .. })));
+    assert!(matches!(
+        snapshot.query("none", &Query::default()),
+        Err(StoreError::Index { .. })
+    ));
+    assert_eq!(snapshot.verify_indexes().unwrap(), 3 + 3 + 3);
+}
+
+#[test]
+fn a_value_that_may_come_once_comes_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    people(&store);
+    let mut transaction = store.begin().unwrap();
+    let twice = transaction.set(&records().child("2").unwrap().child("age").unwrap(), b"36.0");
+    assert!(
+        matches!(twice, Err(StoreError::NotUnique { ref record, .. }) if record == "1"),
+        "{twice:?}"
+    );
+    assert!(matches!(
+        transaction.commit(Durability::Relaxed),
+        Err(StoreError::Broken)
+    ));
+    // The same value again in the same record is no second one.
+    store
+        .transact(|transaction| {
+            transaction.put(&records().child("1")?, br#"{"age":36}"#)?;
+            transaction.kill(&records().child("2")?)?;
+            transaction.put(&records().child("3")?, br#"{"age":9}"#)
+        })
+        .unwrap();
+    let refused =
+        store.transact(|transaction| transaction.define_index(&definition("tag", &[&["age"]], true)));
+    assert!(matches!(refused, Err(StoreError::Index { .. })));
+    assert_eq!(store.snapshot().unwrap().indexes().unwrap().len(), 3);
+    assert!(
+        store
+            .transact(|transaction| transaction.drop_index("tag"))
+            .unwrap()
+    );
+    assert!(
+        !store
+            .transact(|transaction| transaction.drop_index("tag"))
+            .unwrap()
+    );
+    assert_eq!(store.snapshot().unwrap().indexes().unwrap().len(), 2);
+}
+
+#[test]
+fn definitions_are_read_as_they_are_written() {
+    let first = definition("by \"x\"", &[&["a", "*"], &[]], true);
+    assert_eq!(Definition::from_json(&first.to_json()).unwrap(), first);
+    assert!(Definition::from_json(b"{}").is_err());
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Put(Vec<String>, Value),
+    LayOver(Vec<String>, Value),
+    Kill(Vec<String>),
+    Merge(Vec<String>, Vec<String>),
+}
+
+fn path() -> impl Strategy<Value = Vec<String>> {
+    let name = prop_oneof![3 => (0..3).prop_map(|index: i32| index.to_string()), 2 => Just("a".to_owned()), 2 => Just("t".to_owned())];
+    let below = proptest::collection::vec(name, 0..4);
+    prop_oneof![
+        8 => below.clone().prop_map(|below| [vec!["data".to_owned()], below].concat()),
+        1 => below,
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        (0..3).prop_map(Value::from),
+        "[xy]?".prop_map(Value::from),
+        Just(Value::Null),
+        Just(json!(true))
+    ];
+    let tags = proptest::collection::vec(scalar.clone(), 0..3).prop_map(Value::from);
+    let record = (scalar.clone(), tags.clone()).prop_map(|(a, t)| json!({"a": a, "t": t}));
+    prop_oneof![
+        scalar,
+        tags,
+        record.clone(),
+        (record.clone(), record).prop_map(|(one, other)| json!({"1": one, "2": other}))
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        4 => (path(), value()).prop_map(|(path, value)| Operation::Put(path, value)),
+        2 => (path(), value()).prop_map(|(path, value)| Operation::LayOver(path, value)),
+        2 => path().prop_map(Operation::Kill),
+        1 => (path(), path()).prop_map(|(to, from)| Operation::Merge(to, from)),
+    ]
+}
+
+impl Operation {
+    fn on(&self, transaction: &mut Transaction) -> Result<(), StoreError> {
+        let key = |path: &[String]| {
+            path.iter()
+                .try_fold(Key::global("P")?, |key, name| key.child(name))
+        };
+        match self {
+            Self::Put(path, value) => transaction.put(&key(path)?, value.to_string().as_bytes()),
+            Self::LayOver(path, value) => transaction.lay_over(&key(path)?, value.to_string().as_bytes()),
+            Self::Kill(path) => transaction.kill(&key(path)?).map(|_| ()),
+            Self::Merge(to, from) => transaction.merge(&key(to)?, &key(from)?),
+        }
+    }
+}
+
+/// Records that have the scalar at a field, by looking at every record.
+fn searched(store: &impl Read, field: &str, each: bool, wanted: &Value) -> Vec<String> {
+    let all = store
+        .children(&records(), forebay_store::Range::default())
+        .unwrap();
+    let matching = all.map(|record| record.unwrap().text()).filter(|record| {
+        let document = store
+            .document(&records().child(record).unwrap())
+            .unwrap()
+            .unwrap();
+        let document: Value = serde_json::from_slice(&document).unwrap();
+        match &document[field] {
+            Value::Array(elements) if each => elements.contains(wanted),
+            other => !each && other == wanted && document.get(field).is_some(),
+        }
+    });
+    matching.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn indexes_agree_with_the_records_after_any_change(
+        operations in proptest::collection::vec(operation(), 1..25),
+        pack_bytes_max in prop_oneof![Just(0), Just(16), Just(2048)],
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &Options { pack_bytes_max, ..Options::default() }).unwrap();
+        store.transact(|transaction| {
+            transaction.define_index(&definition("a", &[&["a"]], false))?;
+            transaction.define_index(&definition("t", &[&["t", "*"]], false))
+        }).unwrap();
+        let mut transaction = store.begin().unwrap();
+        for operation in &operations {
+            match operation.on(&mut transaction) {
+                Ok(()) | Err(StoreError::Overlap { .. }) => {}
+                Err(error) => panic!("{operation:?}: {error}"),
+            }
+            transaction.verify_indexes().unwrap();
+            for wanted in [json!(0), json!(1), json!("x"), json!(""), json!(null), json!(true)] {
+                for (index, each) in [("a", false), ("t", true)] {
+                    let expected = searched(&transaction, index, each, &wanted);
+                    prop_assert_eq!(found(&transaction, index, &equal(std::slice::from_ref(&wanted))), expected);
+                }
+            }
+        }
+    }
+}
