@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod changes;
+mod crashes;
 mod expiry;
 mod indexes;
 mod locks;

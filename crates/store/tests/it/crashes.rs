@@ -1,0 +1,174 @@
+//! Processes that write and are killed at any point: what they said was durable is there, nothing is there by half, and others go on.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write, stdout},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use forebay_store::{
+    Durability, Key, Options, Read, Store, StoreError,
+    index::{Definition, Query},
+};
+
+const FOLDER: &str = "FOREBAY_TEST_STORE";
+const WRITER: &str = "FOREBAY_TEST_WRITER";
+
+fn key(global: &str, path: &[&str]) -> Key {
+    let mut key = Key::global(global).unwrap();
+    for name in path {
+        key.push(name).unwrap();
+    }
+    key
+}
+
+fn options() -> Options {
+    Options {
+        lead: false,
+        pack_bytes_max: 64,
+        ..Options::default()
+    }
+}
+
+/// What a writer does for ever when this program is started for it: a record, a second copy of it in another global, and a count,
+/// all in one transaction. It prints a number once that is durable.
+#[test]
+fn a_writer() {
+    let (Some(folder), Ok(writer)) = (env::var_os(FOLDER), env::var(WRITER)) else {
+        return;
+    };
+    let store = Store::open(Path::new(&folder), &options()).unwrap();
+    let mut locks = store.locks().unwrap();
+    for number in 1.. {
+        let number = format!("{number}");
+        let durability = if number.ends_with('7') {
+            Durability::Sync
+        } else {
+            Durability::Group
+        };
+        locks.lock(&key("L", &[&writer, &number]), None).unwrap();
+        let mut transaction = store.begin().unwrap();
+        let document = format!(
+            "{{\"by\":\"{writer}\",\"n\":{number},\"more\":[{number},\"{}\"]}}",
+            "x".repeat(50)
+        );
+        transaction
+            .put(&key("A", &[&writer, &number]), document.as_bytes())
+            .unwrap();
+        transaction
+            .merge(&key("B", &[&writer, &number]), &key("A", &[&writer, &number]))
+            .unwrap();
+        transaction.increment(&key("Count", &[&writer]), "1").unwrap();
+        transaction.commit(durability).unwrap();
+        println!("\nwriter {number}");
+        stdout().flush().unwrap();
+    }
+}
+
+fn start(folder: &Path, writer: &str) -> (Child, impl Iterator<Item = u64> + use<>) {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "crashes::a_writer", "--nocapture", "--test-threads=1"])
+        .envs([(FOLDER, folder.as_os_str()), (WRITER, writer.as_ref())])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told = lines
+        .map_while(Result::ok)
+        .filter_map(|line| line.strip_prefix("writer ")?.parse().ok());
+    (child, told)
+}
+
+/// Nothing by half; how many records of a writer there are.
+fn whole(store: &Store, writer: &str) -> u64 {
+    let snapshot = store.snapshot().unwrap();
+    let (first, second) = (key("A", &[writer]), key("B", &[writer]));
+    assert_eq!(
+        snapshot.document(&first).unwrap(),
+        snapshot.document(&second).unwrap()
+    );
+    let records = snapshot
+        .children(&first, forebay_store::Range::default())
+        .unwrap()
+        .count() as u64;
+    let count = snapshot
+        .get(&key("Count", &[writer]))
+        .unwrap()
+        .map_or("0".into(), String::from_utf8_lossy);
+    assert_eq!(count, records.to_string());
+    let indexed = snapshot
+        .query(&format!("of {writer}"), &Query::default())
+        .unwrap()
+        .count() as u64;
+    assert_eq!(indexed, records);
+    records
+}
+
+#[test]
+fn killed_writers_leave_whole_transactions_and_all_that_they_said_was_durable() {
+    let rounds = if env::var_os("FOREBAY_SOAK").is_some() {
+        2000
+    } else {
+        25
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    for writer in ["one", "other"] {
+        let definition = Definition {
+            name: format!("of {writer}"),
+            records: key("A", &[writer]),
+            fields: vec![vec!["n".into()]],
+            unique: true,
+        };
+        store
+            .transact(|transaction| transaction.define_index(&definition))
+            .unwrap();
+    }
+    let mut since = store.snapshot().unwrap().sequence().unwrap();
+    for round in 0..rounds {
+        let (mut killed, mut told) = start(folder.path(), "one");
+        let (mut survivor, mut others) = start(folder.path(), "other");
+        // Where in a transaction this falls is up to the machine.
+        let enough = 1 + round * 7 % 40;
+        let mut last = 0;
+        while last < enough {
+            last = told.next().unwrap();
+        }
+        killed.kill().unwrap();
+        // What it had said before it died counts as well.
+        last = told.last().unwrap_or(last);
+        killed.wait().unwrap();
+        assert!(whole(&store, "one") >= last, "round {round}");
+        // The other is not kept waiting, by no lock and no transaction.
+        let mut go_on = others.by_ref().skip(3);
+        let alive = go_on.next().unwrap();
+        survivor.kill().unwrap();
+        let alive = others.last().unwrap_or(alive);
+        survivor.wait().unwrap();
+        assert!(whole(&store, "other") >= alive, "round {round}");
+        store.snapshot().unwrap().verify_indexes().unwrap();
+        let mut locks = store.locks().unwrap();
+        assert!(
+            locks
+                .lock(&key("L", &[]), Some(std::time::Duration::ZERO))
+                .unwrap()
+        );
+        // Every commit is in the log once.
+        for change in store.changes(since).unwrap() {
+            assert_eq!(change.unwrap().sequence, since + 1, "round {round}");
+            since += 1;
+        }
+        assert_eq!(store.snapshot().unwrap().sequence().unwrap(), since);
+        store
+            .transact(|transaction| {
+                for global in ["A", "B", "Count"] {
+                    transaction.kill(&key(global, &[]))?;
+                }
+                Ok::<_, StoreError>(())
+            })
+            .unwrap();
+        since += 1;
+        store.clear_dead_readers().unwrap();
+    }
+}
