@@ -8,4 +8,5 @@ mod expiry;
 mod indexes;
 mod locks;
 mod model;
+mod power;
 mod processes;
