@@ -4,6 +4,7 @@
 //! [`Store::begin`] is a transaction, of which there is one at a time over all processes. Both answer the same questions about
 //! nodes, which are named by a [`Key`]: a global and subscripts.
 
+mod bounded;
 pub mod changes;
 mod decimal;
 pub mod durability;
@@ -18,6 +19,7 @@ pub mod key;
     reason = "locks on bytes of a file; `sys.rs` is where that stays"
 )]
 mod locks;
+mod patch;
 mod store;
 #[allow(unsafe_code, reason = "the engine is C; `sys.rs` is where that stays")]
 mod sys;

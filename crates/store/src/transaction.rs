@@ -3,6 +3,7 @@
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use crate::{
+    bounded,
     changes::{End, Journal, Kind, Operation},
     durability::Durability,
     error::StoreError,
@@ -56,6 +57,11 @@ pub trait Read {
     /// The subtree as canonical JSON; `None` when the node does not exist. The value of a node with children is left out.
     fn document(&self, key: &Key) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
         self.reader().document_text(key)
+    }
+
+    /// As [`Read::document`], refused with [`StoreError::ValueTooLong`] when more than about `bytes_max` is stored for it.
+    fn document_within(&self, key: &Key, bytes_max: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
+        bounded::document(self.reader(), key, bytes_max)
     }
 
     /// Every node of the subtree that has a value, depth first, with its value.

@@ -8,5 +8,6 @@ mod expiry;
 mod indexes;
 mod locks;
 mod model;
+mod patch;
 mod power;
 mod processes;

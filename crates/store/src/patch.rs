@@ -1,0 +1,95 @@
+//! JSON Merge Patch (RFC 7396), in place: nodes that the patch does not name are neither read nor written.
+
+use crate::{
+    error::StoreError,
+    json::Json,
+    key::Key,
+    transaction::{Read, Transaction},
+};
+
+impl Transaction {
+    /// Applies a merge patch to the document at a node. On an error nothing has been changed.
+    pub fn patch(&mut self, key: &Key, patch: &[u8]) -> Result<(), StoreError> {
+        let max = self.reader().tables.value_bytes_max;
+        if patch.len() > max {
+            return Err(StoreError::ValueTooLong {
+                bytes: patch.len(),
+                max,
+            });
+        }
+        let patch = Json::read(patch)?;
+        check_paths(key, &patch)?;
+        self.merge_patch(key, patch)
+    }
+
+    fn merge_patch(&mut self, key: &Key, patch: Json<'_>) -> Result<(), StoreError> {
+        let Json::Object(members) = patch else {
+            return self.put(key, &patch.to_text());
+        };
+        if !self.is_object(key)? {
+            return self.put(key, &without_nulls(Json::Object(members)).to_text());
+        }
+        let (removed, kept): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, member)| is_null(member));
+        for (name, member) in kept {
+            self.merge_patch(&key.child(&name)?, member)?;
+        }
+        for (name, _) in removed {
+            self.remove(key, &key.child(&name)?)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a member. An object stays one when its last member goes, whatever becomes of nodes without children otherwise.
+    fn remove(&mut self, parent: &Key, key: &Key) -> Result<(), StoreError> {
+        if !self.defined(key)?.exists() {
+            return Ok(());
+        }
+        let mut children = self.children(parent, crate::Range::default())?.take(2);
+        let alone = children.next().is_some() && children.next().is_none();
+        drop(children);
+        if alone {
+            self.put(parent, b"{}")
+        } else {
+            self.kill(key).map(drop)
+        }
+    }
+
+    fn is_object(&self, key: &Key) -> Result<bool, StoreError> {
+        let defined = self.defined(key)?;
+        if defined.children {
+            return Ok(!self.is_array(key)?);
+        }
+        Ok(self.get(key)? == Some(b"{}"))
+    }
+}
+
+/// Refuses a patch with a path that cannot be, before anything is changed.
+fn check_paths(key: &Key, patch: &Json<'_>) -> Result<(), StoreError> {
+    match patch {
+        Json::Scalar(_) => Ok(()),
+        Json::Array(elements) => elements
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, element)| check_paths(&key.child(&index.to_string())?, element)),
+        Json::Object(members) => members
+            .iter()
+            .try_for_each(|(name, member)| check_paths(&key.child(name)?, member)),
+    }
+}
+
+fn is_null(value: &Json<'_>) -> bool {
+    matches!(value, Json::Scalar(text) if text == "null")
+}
+
+/// What a patch makes of nothing: members that are null are not there, in objects within objects too.
+fn without_nulls(patch: Json<'_>) -> Json<'_> {
+    let Json::Object(members) = patch else {
+        return patch;
+    };
+    let members = members.into_iter().filter(|(_, member)| !is_null(member));
+    Json::Object(
+        members
+            .map(|(name, member)| (name, without_nulls(member)))
+            .collect(),
+    )
+}

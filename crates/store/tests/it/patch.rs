@@ -1,0 +1,138 @@
+//! Merge patches as RFC 7396 has them, and documents with a bound.
+
+use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    (folder, store)
+}
+
+#[test]
+fn a_patch_does_what_the_examples_of_rfc_7396_say() {
+    let (_folder, store) = store();
+    let examples = [
+        (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+        (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+        (r#"{"a":"b"}"#, r#"{"a":null}"#, "{}"),
+        (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
+        (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+        (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
+        (
+            r#"{"a":{"b":"c"}}"#,
+            r#"{"a":{"b":"d","c":null}}"#,
+            r#"{"a":{"b":"d"}}"#,
+        ),
+        (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+        (r#"["a","b"]"#, r#"["c","d"]"#, r#"["c","d"]"#),
+        (r#"{"a":"b"}"#, r#"["c"]"#, r#"["c"]"#),
+        (r#"{"a":"foo"}"#, "null", "null"),
+        (r#"{"a":"foo"}"#, r#""bar""#, r#""bar""#),
+        (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"a":1,"e":null}"#),
+        ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
+        ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+        // Members that go while others come, the last of an object, and objects within objects.
+        (r#"{"a":1}"#, r#"{"a":null,"b":2}"#, r#"{"b":2}"#),
+        (
+            r#"{"a":{"b":1},"c":2}"#,
+            r#"{"a":{"b":null}}"#,
+            r#"{"a":{},"c":2}"#,
+        ),
+        (r#"[{"a":1}]"#, r#"{"0":{"a":2}}"#, r#"{"0":{"a":2}}"#),
+        (r#""scalar""#, r#"{"a":null}"#, "{}"),
+    ];
+    for (at, (before, patch, after)) in examples.into_iter().enumerate() {
+        // Alone in its global, and as an element of an array, which must stay one.
+        for path in [vec![], vec!["0"]] {
+            let root = Key::global(&format!("G{at}")).unwrap();
+            let mut key = root.clone();
+            path.iter().for_each(|subscript| key.push(subscript).unwrap());
+            let mut transaction = store.begin().unwrap();
+            if !path.is_empty() {
+                transaction.put(&root, b"[0]").unwrap();
+            }
+            transaction.put(&key, before.as_bytes()).unwrap();
+            transaction.patch(&key, patch.as_bytes()).unwrap();
+            let text = String::from_utf8(transaction.document(&root).unwrap().unwrap().to_vec()).unwrap();
+            let expected = if path.is_empty() {
+                after.to_owned()
+            } else {
+                format!("[{after}]")
+            };
+            assert_eq!(text, expected, "{before} patched with {patch}");
+            transaction.commit(Durability::Relaxed).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_patch_of_nothing_makes_what_it_has() {
+    let (_folder, store) = store();
+    let key = Key::global("G").unwrap().child("a").unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.patch(&key, br#"{"b":{"c":1,"d":null}}"#).unwrap();
+    assert_eq!(
+        transaction.document(&key).unwrap().unwrap(),
+        &br#"{"b":{"c":1}}"#[..]
+    );
+}
+
+#[test]
+fn a_patch_that_is_refused_has_changed_nothing() {
+    let (_folder, store) = store();
+    let key = Key::global("G").unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.put(&key, b"{\"a\":1}").unwrap();
+    let long = "x".repeat(3000);
+    let patch = format!("{{\"a\":2,\"b\":{{\"{long}\":1}}}}");
+    assert!(matches!(
+        transaction.patch(&key, patch.as_bytes()),
+        Err(StoreError::Key(_))
+    ));
+    assert!(matches!(
+        transaction.patch(&key, b"{\"a\":2,}"),
+        Err(StoreError::Json(_))
+    ));
+    assert_eq!(transaction.document(&key).unwrap().unwrap(), &b"{\"a\":1}"[..]);
+    transaction.commit(Durability::Relaxed).unwrap();
+}
+
+#[test]
+fn a_document_is_not_put_together_beyond_its_bound() {
+    let (_folder, store) = store();
+    let key = Key::global("G").unwrap();
+    let mut transaction = store.begin().unwrap();
+    for index in 0..100 {
+        let text = format!("\"{}\"", "x".repeat(1000));
+        transaction
+            .put(&key.child(&index.to_string()).unwrap(), text.as_bytes())
+            .unwrap();
+    }
+    assert!(matches!(
+        transaction.document_within(&key, 50_000),
+        Err(StoreError::ValueTooLong { max: 50_000, .. })
+    ));
+    let whole = transaction.document(&key).unwrap().map(|text| text.to_vec());
+    assert_eq!(
+        transaction
+            .document_within(&key, 200_000)
+            .unwrap()
+            .map(|text| text.to_vec()),
+        whole
+    );
+    let child = key.child("7").unwrap();
+    assert_eq!(
+        transaction
+            .document_within(&child, 50_000)
+            .unwrap()
+            .unwrap()
+            .len(),
+        1002
+    );
+    assert!(
+        transaction
+            .document_within(&key.child("x").unwrap(), 1)
+            .unwrap()
+            .is_none()
+    );
+}
