@@ -12,7 +12,8 @@ use crate::{
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
     runtime::{self, Sdk},
-    target::{FilesTarget, PoolTarget, RespondTarget, Target},
+    store::OpenStore,
+    target::{FilesTarget, PoolTarget, RespondTarget, StoreTarget, Target},
 };
 
 /// How long a worker may take to start.
@@ -27,6 +28,8 @@ pub(crate) struct Ground {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteBook,
     pub(crate) log: logging::Handle,
+    /// There when the configuration has `[store]`; that cannot change.
+    pub(crate) store: Option<Arc<OpenStore>>,
 }
 
 /// Routes and pools in force. Requests hold the app that they began with.
@@ -81,7 +84,7 @@ impl App {
             Some(Sdk::unpack()?)
         };
         let start = |pool: &config::Pool| {
-            let options = options(pool, sdk.as_ref());
+            let options = options(pool, sdk.as_ref(), ground.store.as_deref());
             Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
         };
         let pools: BTreeMap<_, _> = config
@@ -89,13 +92,15 @@ impl App {
             .iter()
             .map(|(name, pool)| (name.clone(), start(pool)))
             .collect();
+        let store = ground.store.as_ref().zip(config.store.as_ref());
+        let store = store.map(|(open, config)| StoreTarget::new(open, config));
         let rules = config
             .routes
             .iter()
-            .map(|route| rule(route, &pools, &ground.routes));
+            .map(|route| rules(route, &pools, store.as_ref(), &ground.routes));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
-            .and_then(|rules| Ok(Router::compile(rules)?))
+            .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
             .inspect_err(|_| pools.values().for_each(Pool::stop_now))?;
         Ok(Self {
             router,
@@ -117,16 +122,44 @@ impl App {
     }
 }
 
-fn rule(
+/// What a route answers: one rule for each of its paths.
+fn rules(
     route: &config::Route,
     pools: &BTreeMap<String, Pool>,
+    store: Option<&StoreTarget>,
     counts: &RouteBook,
-) -> Result<Rule<Route>, BuildError> {
+) -> Result<Vec<Rule<Route>>, BuildError> {
+    let rule = |path| {
+        Ok(Rule {
+            methods: route.methods.clone(),
+            host: route.host.clone(),
+            path,
+            target: Route {
+                deadline: route.deadline,
+                body_bytes_max: route.body_bytes_max,
+                headers: headers(route),
+                target: target(route, pools, store)?,
+                counts: counts.of(route),
+            },
+        })
+    };
+    route.paths().map(rule).collect()
+}
+
+fn headers(route: &config::Route) -> HeaderLines {
     let mut headers = HeaderLines::default();
     for (name, value) in &route.headers {
         headers.push_known(name, value);
     }
-    let target = match &route.target {
+    headers
+}
+
+fn target(
+    route: &config::Route,
+    pools: &BTreeMap<String, Pool>,
+    store: Option<&StoreTarget>,
+) -> Result<Target, BuildError> {
+    Ok(match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
         config::Target::Files(files) => Target::Files(FilesTarget::open(&files.folder).map_err(
             |source| BuildError::Folder {
@@ -134,29 +167,18 @@ fn rule(
                 source,
             },
         )?),
+        config::Target::Store => Target::Store(store.expect("the configuration was checked").clone()),
         config::Target::Pool(way) => {
             let pool = pools.get(&way.pool).expect("the configuration was checked");
             Target::Pool(PoolTarget::new(pool.clone(), way))
         }
-    };
-    Ok(Rule {
-        methods: route.methods.clone(),
-        host: route.host.clone(),
-        path: route.path.clone(),
-        target: Route {
-            deadline: route.deadline,
-            body_bytes_max: route.body_bytes_max,
-            headers,
-            target,
-            counts: counts.of(route),
-        },
     })
 }
 
-fn options(pool: &config::Pool, sdk: Option<&Sdk>) -> Options {
+fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Options {
     Options {
         name: pool.name.clone(),
-        program: program(pool, sdk),
+        program: program(pool, sdk, store),
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
         concurrency: pool.concurrency as usize,
@@ -177,13 +199,17 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>) -> Options {
     }
 }
 
-fn program(pool: &config::Pool, sdk: Option<&Sdk>) -> Program {
+fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Program {
     let mut env: Vec<(OsString, OsString)> = ENV_PASSED
         .into_iter()
         .chain(pool.env_pass.iter().map(String::as_str))
         .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env.push(("FOREBAY_STORE_MODE".into(), pool.store.name().into()));
+    if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
+        env.push(("FOREBAY_STORE".into(), store.path().into()));
+    }
     match &pool.worker {
         config::Worker::Script {
             runtime,

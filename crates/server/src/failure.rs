@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use forebay_store::{KeyError, StoreError};
+
 use crate::reply::Reply;
 
 /// Why a request is not answered as asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("malformed request: {what}")]
     Malformed { what: &'static str },
@@ -33,6 +35,40 @@ pub(crate) enum Refusal {
     NoSuchFile,
     #[error("file cannot be read")]
     FileUnreadable,
+    #[error("there is nothing at this path of the store")]
+    NoSuchNode,
+    #[error(transparent)]
+    NodePath(#[from] KeyError),
+    #[error("query parameter {name:?}: {what}")]
+    Query { name: String, what: &'static str },
+    #[error("{field} is not a list of entity tags")]
+    BadTags { field: &'static str },
+    #[error("the node is not as If-Match or If-None-Match demands")]
+    Precondition,
+    #[error("only {accepted} is understood here")]
+    MediaType { accepted: &'static str },
+    #[error("the batch cannot be read: {what}")]
+    Batch { what: String },
+    #[error("operation {at} of the batch: {cause}")]
+    InBatch { at: usize, cause: Box<Refusal> },
+    #[error("no id is left after {last}")]
+    NoIdLeft { last: String },
+    #[error("a bearer token is needed to {what} this global")]
+    TokenNeeded { what: &'static str },
+    #[error("this token may not {what} this global")]
+    WrongToken { what: &'static str },
+    #[error("nobody may {what} this global over HTTP (store.access)")]
+    Closed { what: &'static str },
+    #[error("{queue_max} writes wait for the store already (store.queue_max)")]
+    WriteQueueFull { queue_max: usize },
+    #[error("writes that wait for the store hold {queue_bytes_max} bytes already (store.queue_bytes_max)")]
+    WriteQueueBytesFull { queue_bytes_max: usize },
+    #[error("the write waited until its deadline and was not done")]
+    WriteExpired,
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("{text}")]
+    Store { class: Class, text: String },
     #[error("handler's answer is not valid HTTP: {what}")]
     InvalidAnswer { what: &'static str },
     #[error(transparent)]
@@ -41,12 +77,23 @@ pub(crate) enum Refusal {
 
 /// Kinds of failure, each with one status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+pub(crate) enum Class {
     BadRequest,
+    /// Input that a target cannot use, in a request that HTTP has no objection to.
+    BadInput,
+    Unauthorized,
+    Forbidden,
     NotFound,
     MethodNotAllowed,
     Timeout,
+    Conflict,
+    Gone,
+    Precondition,
     BodyTooLarge,
+    /// Read to its end, so the connection can go on.
+    TooLong,
+    PathTooLong,
+    MediaType,
     Expectation,
     HeadTooLarge,
     Internal,
@@ -55,16 +102,24 @@ enum Class {
     Overload,
     Deadline,
     Version,
+    Full,
 }
 
 impl Class {
     const fn status(self) -> u16 {
         match self {
-            Self::BadRequest => 400,
+            Self::BadRequest | Self::BadInput => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::Timeout => 408,
-            Self::BodyTooLarge => 413,
+            Self::Conflict => 409,
+            Self::Gone => 410,
+            Self::Precondition => 412,
+            Self::BodyTooLarge | Self::TooLong => 413,
+            Self::PathTooLong => 414,
+            Self::MediaType => 415,
             Self::Expectation => 417,
             Self::HeadTooLarge => 431,
             Self::Internal => 500,
@@ -73,7 +128,46 @@ impl Class {
             Self::Overload => 503,
             Self::Deadline => 504,
             Self::Version => 505,
+            Self::Full => 507,
         }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    /// What a client has done wrong it is told; what is wrong here goes to the log.
+    fn from(error: StoreError) -> Self {
+        let class = match &error {
+            StoreError::Key(_)
+            | StoreError::Json(_)
+            | StoreError::NotANumber { .. }
+            | StoreError::NumberTooLong { .. }
+            | StoreError::Overlap { .. } => Class::BadInput,
+            StoreError::ValueTooLong { .. } => Class::TooLong,
+            StoreError::ReadOnly => Class::Forbidden,
+            StoreError::ChangesGone { .. } => Class::Gone,
+            StoreError::Full { .. } => Class::Full,
+            StoreError::TooManyReaders { .. }
+            | StoreError::TooManyLocks { .. }
+            | StoreError::SnapshotTooOld => Class::Overload,
+            StoreError::Broken
+            | StoreError::NotFlushed { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::Format { .. }
+            | StoreError::Absent { .. }
+            | StoreError::OpenAlready { .. }
+            | StoreError::File { .. }
+            | StoreError::Engine { .. } => Class::Internal,
+        };
+        if class == Class::Internal {
+            tracing::error!(target: "forebay::store", cause = %error, "the store fails");
+        }
+        let is_told = class != Class::Internal || matches!(error, StoreError::NotFlushed { .. });
+        let text = if is_told {
+            error.to_string()
+        } else {
+            "the store fails; the log says why".to_owned()
+        };
+        Self::Store { class, text }
     }
 }
 
@@ -91,7 +185,27 @@ impl Refusal {
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
             Self::HeadTimeout { .. } | Self::BodyTimeout { .. } => Class::Timeout,
             Self::BodyTooLarge { .. } => Class::BodyTooLarge,
-            Self::NotFound | Self::NoSuchFile => Class::NotFound,
+            Self::NotFound | Self::NoSuchFile | Self::NoSuchNode => Class::NotFound,
+            Self::NodePath(error) => match error {
+                KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep => {
+                    Class::PathTooLong
+                }
+                KeyError::EmptyGlobal | KeyError::GlobalCharacter { .. } | KeyError::NotANumber { .. } => {
+                    Class::BadInput
+                }
+            },
+            Self::Query { .. } | Self::BadTags { .. } | Self::Batch { .. } => Class::BadInput,
+            Self::Precondition => Class::Precondition,
+            Self::MediaType { .. } => Class::MediaType,
+            Self::InBatch { cause, .. } => cause.class(),
+            Self::NoIdLeft { .. } => Class::Conflict,
+            Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
+            Self::Closed { .. } => Class::Forbidden,
+            Self::WriteQueueFull { .. } | Self::WriteQueueBytesFull { .. } | Self::Stopping => {
+                Class::Overload
+            }
+            Self::WriteExpired => Class::Deadline,
+            Self::Store { class, .. } => *class,
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
             Self::Pool(failure) => match failure {
@@ -104,6 +218,14 @@ impl Refusal {
                 Failure::WorkerDied { .. } => Class::BadGateway,
                 Failure::ResponseReset => Class::Internal,
             },
+        }
+    }
+
+    /// The same, for an operation of a batch, counted from 0.
+    pub(crate) fn in_batch(self, at: usize) -> Self {
+        Self::InBatch {
+            at,
+            cause: Box::new(self),
         }
     }
 
@@ -127,6 +249,13 @@ impl Refusal {
         headers.push_known("content-type", "application/problem+json");
         if let Self::MethodNotAllowed { allow } = self {
             headers.push_known("allow", allow);
+        }
+        match self {
+            Self::TokenNeeded { .. } => headers.push_known("www-authenticate", "Bearer"),
+            Self::WrongToken { .. } => {
+                headers.push_known("www-authenticate", "Bearer error=\"invalid_token\"");
+            }
+            _ => {}
         }
         if class == Class::Overload {
             headers.push_known("retry-after", RETRY_AFTER_S);

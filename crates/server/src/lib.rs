@@ -17,6 +17,7 @@ mod reply;
 pub mod router;
 mod runtime;
 mod server;
+mod store;
 mod target;
 mod watch;
 
@@ -24,4 +25,5 @@ pub use app::BuildError;
 pub use reload::{LoadError, Reload};
 pub use runtime::SdkError;
 pub use server::{RunError, Server, StartError};
+pub use store::StoreOpenError;
 pub use target::files;

@@ -5,6 +5,7 @@
 //! request that began before the swap is over; only then they stop.
 
 use std::{
+    collections::BTreeMap,
     error::Error,
     fmt,
     sync::{
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     app::{App, BuildError},
-    config::Config,
+    config::{self, Config},
     server::Shared,
 };
 
@@ -49,7 +50,7 @@ pub(crate) enum ReloadError {
     #[error(transparent)]
     Load(LoadError),
     #[error(
-        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads and the log's file"
+        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads, the log's file and the open store"
     )]
     Fixed { key: &'static str },
     #[error(transparent)]
@@ -260,9 +261,18 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
         ("log.format", current.log.format == new.log.format),
         ("log.file", current.log.file == new.log.file),
         ("log.rotate", current.log.rotate == new.log.rotate),
+        ("store", fixed_of_store(current) == fixed_of_store(new)),
     ];
     match fixed.into_iter().find(|(_, same)| !same) {
         Some((key, _)) => Err(ReloadError::Fixed { key }),
         None => Ok(()),
     }
+}
+
+/// The store without the rules of who may reach it.
+fn fixed_of_store(config: &Config) -> Option<config::Store> {
+    config.store.clone().map(|store| config::Store {
+        access: BTreeMap::new(),
+        ..store
+    })
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fs::File, io::Write};
 
 use bytes::Bytes;
 
-use crate::target::pool::PoolStream;
+use crate::target::{ChildStream, PoolStream};
 
 /// An answer.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) enum Body<'a> {
     },
     /// Comes from a worker piece by piece; whether its length is known, it says itself.
     Stream(Box<PoolStream<'a>>),
+    /// Read from the store as it is sent.
+    Lines(Box<ChildStream>),
 }
 
 impl Reply<'_> {
@@ -49,6 +51,13 @@ pub(crate) struct HeaderLines {
 }
 
 impl HeaderLines {
+    /// With room for so many bytes of lines.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self {
+            lines: Vec::with_capacity(bytes),
+        }
+    }
+
     /// Adds a field that the program itself has made.
     pub(crate) fn push_known(&mut self, name: &str, value: &str) {
         debug_assert!(
@@ -234,6 +243,7 @@ pub(crate) fn reason(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
         _ => "",
     }
 }

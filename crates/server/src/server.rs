@@ -23,6 +23,7 @@ use crate::{
     logging,
     metrics::{PoolBook, RouteBook},
     reload::{FIRST_GENERATION, Reload, Reloading},
+    store::{OpenStore, StoreOpenError},
     watch::watch,
 };
 
@@ -65,6 +66,9 @@ pub enum StartError {
     /// Signals cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] io::Error),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreOpenError),
     /// The configuration does not become routes and pools.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -172,12 +176,14 @@ impl Server {
             })
         });
         let control = control.transpose()?;
+        let store = config.store.as_ref().map(OpenStore::open).transpose()?;
         let supervisor = Supervisor::start()?;
         let ground = Ground {
             supervisor,
             mailboxes: Mailboxes::new(threads),
             routes: RouteBook::new(threads),
             log,
+            store,
         };
         let app = Arc::new(App::build(config, &ground)?);
         let pools = PoolBook::default();
@@ -280,6 +286,9 @@ impl Shared {
                 pool.stop_now();
                 pool.stopped().await;
             }
+        }
+        if let Some(store) = &self.ground.store {
+            store.flush();
         }
     }
 

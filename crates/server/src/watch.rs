@@ -137,7 +137,7 @@ impl Places {
             match &route.target {
                 Target::Respond(respond) => places.files.extend(respond.file.clone()),
                 Target::Files(files) => places.left_out.push(files.folder.clone()),
-                Target::Pool(_) => {}
+                Target::Store | Target::Pool(_) => {}
             }
         }
         places

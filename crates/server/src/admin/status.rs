@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     metrics::{CLASSES, Facts, ProcessUse},
     server::Shared,
+    store::StoreFacts,
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -24,6 +25,7 @@ impl Shared {
             log_lines_lost: self.ground.log.lines_lost(),
             connections: self.front.connections(),
             routes: self.ground.routes.totals(),
+            store: self.ground.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
         }
     }
@@ -61,8 +63,34 @@ impl Shared {
             },
             "log": { "level": self.ground.log.level(), "lines_lost": facts.log_lines_lost },
             "routes": routes,
+            "store": facts.store.as_ref().map(store),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
     }
+}
+
+fn store(facts: &StoreFacts) -> Value {
+    let writer = &facts.writer;
+    let writes: Map<_, _> = writer
+        .outcomes()
+        .into_iter()
+        .map(|(outcome, count)| (outcome.to_owned(), count.into()))
+        .collect();
+    let stats = facts.stats.as_ref().map(|stats| {
+        json!({
+            "bytes": stats.file_bytes,
+            "bytes_max": stats.map_max,
+            "last_commit": stats.last_commit,
+            "unflushed_bytes": stats.unflushed_bytes,
+            "readers": stats.readers,
+        })
+    });
+    json!({
+        "file": stats,
+        "queue": { "writes": writer.queued, "writes_max": writer.queue_max, "bytes": writer.queued_bytes },
+        "writes": writes,
+        "commits": writer.commits,
+        "flushes": writer.flushes,
+    })
 }

@@ -40,6 +40,8 @@ pub(super) enum Value {
     /// JSON text.
     Json(String),
     Table(Fields),
+    /// Names of the writer's choice, each with its table.
+    TableMap(Vec<(String, Fields)>),
 }
 
 /// A text and where it stands.
@@ -127,6 +129,13 @@ impl Fields {
         match self.value(name)? {
             Value::Table(fields) => Some(fields),
             other => unreachable!("`{name}` is a table: {other:?}"),
+        }
+    }
+
+    pub(super) fn table_map(&self, name: &str) -> &[(String, Fields)] {
+        match self.value(name) {
+            Some(Value::TableMap(tables)) => tables,
+            other => unreachable!("`{name}` is a table of tables with a default: {other:?}"),
         }
     }
 

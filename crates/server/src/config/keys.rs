@@ -63,6 +63,8 @@ pub(super) enum Kind {
     /// Anything that JSON can say.
     Json,
     Table(&'static [Key]),
+    /// Names of the writer's choice, each with a table of these keys.
+    TableMap(&'static [Key]),
 }
 
 /// What holds when a key is not written.
@@ -90,9 +92,11 @@ impl Section {
 }
 
 /// Targets of a route that a later version has.
-pub(super) const LATER_TARGETS: &[&str] = &["store", "script", "workflow", "sql", "proxy"];
+pub(super) const LATER_TARGETS: &[&str] = &["script", "workflow", "sql", "proxy"];
 
 const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -123,6 +127,12 @@ pub(super) static SECTIONS: &[Section] = &[
         keys: LOG,
     },
     Section {
+        name: "store",
+        shape: Shape::Once,
+        meaning: "The embedded store. With this section, even an empty one, the server opens it and its workers can.",
+        keys: STORE,
+    },
+    Section {
         name: "pool",
         shape: Shape::Named,
         meaning: "A supervised pool of worker processes. NAME has 1 to 64 letters, digits, `-` and `_`.",
@@ -131,7 +141,7 @@ pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "route",
         shape: Shape::Repeated,
-        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files` or `pool`.",
+        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store` or `pool`.",
         keys: ROUTE,
     },
 ];
@@ -290,6 +300,98 @@ static ROTATE: &[Key] = &[
     },
 ];
 
+static STORE: &[Key] = &[
+    Key {
+        name: "path",
+        kind: Kind::Text,
+        default: Default::Is("data"),
+        meaning: "The store's folder, made when it is not there. One server at a time leads it.",
+        exceeded: "",
+    },
+    Key {
+        name: "durability",
+        kind: Kind::Choice(&["sync", "group", "relaxed"]),
+        default: Default::Is("group"),
+        meaning: "What a commit waits for. `sync`: for a flush of its own; `group`: for a flush that it shares with others; `relaxed`: for nothing, so that a power cut can take the last `flush_interval`.",
+        exceeded: "",
+    },
+    Key {
+        name: "flush_interval",
+        kind: Kind::Duration { min: 1, max: MINUTE },
+        default: Default::Is("20ms"),
+        meaning: "Longest time in which a relaxed commit is not on the disk.",
+        exceeded: "",
+    },
+    Key {
+        name: "map_max",
+        kind: Kind::Size { min: MIB, max: TIB },
+        default: Default::Is("64GiB"),
+        meaning: "How far the store's file may grow.",
+        exceeded: "507",
+    },
+    Key {
+        name: "reader_age_max",
+        kind: Kind::Duration {
+            min: SECOND,
+            max: 24 * HOUR,
+        },
+        default: Default::Is("60s"),
+        meaning: "How long one answer may read from one state of the store.",
+        exceeded: "the answer is cut off",
+    },
+    Key {
+        name: "value_bytes_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("64MiB"),
+        meaning: "Longest document or value, in bytes of JSON.",
+        exceeded: "413",
+    },
+    Key {
+        name: "queue_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("1024"),
+        meaning: "Writes over HTTP that wait for the store.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "queue_bytes_max",
+        kind: Kind::Size {
+            min: 64 * KIB,
+            max: TIB,
+        },
+        default: Default::Is("64MiB"),
+        meaning: "Bytes of the writes that wait.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "access",
+        kind: Kind::TableMap(ACCESS),
+        default: Default::Is(""),
+        meaning: "`[store.access]`: who may reach which global over HTTP; globals without an entry nobody. Handlers are not bound by it.",
+        exceeded: "401 or 403",
+    },
+];
+
+static ACCESS: &[Key] = &[
+    Key {
+        name: "read",
+        kind: Kind::Text,
+        default: Default::Is("none"),
+        meaning: "`public`: everybody; `token:NAME`: who sends `Authorization: Bearer` with the value of the environment variable NAME; `none`: nobody.",
+        exceeded: "401 or 403",
+    },
+    Key {
+        name: "write",
+        kind: Kind::Text,
+        default: Default::Is("none"),
+        meaning: "The same for writing.",
+        exceeded: "401 or 403",
+    },
+];
+
 static POOL: &[Key] = &[
     Key {
         name: "handler",
@@ -426,6 +528,13 @@ static POOL: &[Key] = &[
         meaning: "The worker's working folder.",
         exceeded: "",
     },
+    Key {
+        name: "store",
+        kind: Kind::Choice(&["rw", "ro", "none"]),
+        default: Default::Nothing,
+        meaning: "Whether handlers may open the store to read and write, only to read, or not at all. Without the key: `rw` when the file has `[store]`, else `none`.",
+        exceeded: "",
+    },
 ];
 
 static WORKERS: &[Key] = &[
@@ -521,6 +630,13 @@ static ROUTE: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "store",
+        kind: Kind::Table(STORE_ROUTE),
+        default: Default::Nothing,
+        meaning: "Target: the store, by the rules of `[store.access]`; written `store = {}`. The path must end with `*`, which names the node.",
+        exceeded: "",
+    },
+    Key {
         name: "pool",
         kind: Kind::Text,
         default: Default::Nothing,
@@ -563,6 +679,9 @@ static ROUTE: &[Key] = &[
         exceeded: "502",
     },
 ];
+
+/// What a route to the store can say for itself: nothing yet, all of it stands in `[store]`.
+static STORE_ROUTE: &[Key] = &[];
 
 static RESPOND: &[Key] = &[
     Key {

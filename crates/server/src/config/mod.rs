@@ -29,8 +29,8 @@ pub use listen::{Listen, ListenError};
 pub use reference::{reference, schema};
 pub use surroundings::Surroundings;
 pub use types::{
-    Admin, Config, Files, Log, LogFormat, LogRotation, Pool, PoolRoute, Recycle, Respond, Retry, Route,
-    Runtime, Server, Target, Worker, Workers,
+    Access, Admin, Config, Durability, Files, Log, LogFormat, LogRotation, Permission, Pool, PoolRoute,
+    Recycle, Respond, Retry, Route, Runtime, Server, Store, StoreMode, Target, Worker, Workers,
 };
 
 /// Largest configuration file, in bytes.

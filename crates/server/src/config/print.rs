@@ -5,7 +5,10 @@ use std::path::Path;
 
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
-use super::{Admin, Config, Listen, Log, LogFormat, Pool, Respond, Retry, Route, Server, Target, Worker};
+use super::{
+    Admin, Config, Durability, Listen, Log, LogFormat, Permission, Pool, Respond, Retry, Route, Server,
+    Store, Target, Worker,
+};
 
 impl Config {
     /// The effective configuration: every key with its value, paths absolute. It reads back as an equal configuration on the
@@ -20,6 +23,7 @@ impl Config {
         write_server(out, &self.server)?;
         write_admin(out, &self.admin)?;
         write_log(out, &self.log)?;
+        self.store.iter().try_for_each(|store| write_store(out, store))?;
         self.pools.values().try_for_each(|pool| write_pool(out, pool))?;
         self.routes.iter().try_for_each(|route| write_route(out, route))
     }
@@ -73,6 +77,35 @@ fn write_log(out: &mut String, log: &Log) -> fmt::Result {
     writeln!(out, "access = {}", log.access)
 }
 
+fn write_store(out: &mut String, store: &Store) -> fmt::Result {
+    let durability = match store.durability {
+        Durability::Sync => "sync",
+        Durability::Group => "group",
+        Durability::Relaxed => "relaxed",
+    };
+    writeln!(out, "\n[store]\npath = {}", path(&store.path))?;
+    writeln!(out, "durability = {}", text(durability))?;
+    writeln!(out, "flush_interval = {}", duration(store.flush_interval))?;
+    writeln!(out, "map_max = {}", size(store.map_max))?;
+    writeln!(out, "reader_age_max = {}", duration(store.reader_age_max))?;
+    writeln!(out, "value_bytes_max = {}", size(store.value_bytes_max))?;
+    writeln!(out, "queue_max = {}", store.queue_max)?;
+    writeln!(out, "queue_bytes_max = {}", size(store.queue_bytes_max))?;
+    if !store.access.is_empty() {
+        writeln!(out, "\n[store.access]")?;
+    }
+    for (global, access) in &store.access {
+        let (read, write) = (permission(&access.read), permission(&access.write));
+        writeln!(out, "{} = {{ read = {read}, write = {write} }}", quoted(global))?;
+    }
+    Ok(())
+}
+
+/// The variable, not the token in it.
+fn permission(permission: &Permission) -> String {
+    text(&format!("{permission:?}"))
+}
+
 fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
     writeln!(out, "\n[pool.{}]", pool.name)?;
     match &pool.worker {
@@ -117,7 +150,8 @@ fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
     writeln!(out, "retry = {}", text(retry(pool.retry)))?;
     writeln!(out, "env = {}", table(pool.env.iter()))?;
     writeln!(out, "env_pass = {}", texts(&pool.env_pass))?;
-    writeln!(out, "cwd = {}", path(&pool.cwd))
+    writeln!(out, "cwd = {}", path(&pool.cwd))?;
+    writeln!(out, "store = {}", text(pool.store.name()))
 }
 
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {
@@ -134,6 +168,7 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
     match &route.target {
         Target::Respond(respond) => writeln!(out, "respond = {{ {} }}", respond_members(respond)),
         Target::Files(files) => writeln!(out, "files = {}", path(&files.folder)),
+        Target::Store => writeln!(out, "store = {{}}"),
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;
             writeln!(out, "queue_timeout = {}", duration(pool.queue_timeout))?;

@@ -23,6 +23,8 @@ pub(super) struct Sections {
     pub(super) server: Fields,
     pub(super) admin: Fields,
     pub(super) log: Fields,
+    /// `None`: the file has no such section.
+    pub(super) store: Option<Fields>,
     pub(super) pools: Vec<(String, Fields)>,
     pub(super) routes: Vec<Fields>,
 }
@@ -86,6 +88,7 @@ impl Reader<'_> {
             server: self.one(root, "server"),
             admin: self.one(root, "admin"),
             log: self.one(root, "log"),
+            store: root.get("store").map(|_| self.one(root, "store")),
             pools: self.named(root, "pool"),
             routes: self.repeated(root, "route"),
         }
@@ -257,6 +260,7 @@ impl Reader<'_> {
                 line,
             ))),
             Kind::TextMap => Some(Value::TextMap(Vec::new())),
+            Kind::TableMap(_) => Some(Value::TableMap(Vec::new())),
             Kind::Texts { .. } if text.is_empty() => Some(Value::Texts(Vec::new())),
             Kind::Texts { .. } => Some(Value::Texts(vec![Spot {
                 text: text.to_owned(),
@@ -272,14 +276,17 @@ impl Reader<'_> {
                 continue;
             }
             let message = if path == "route" && LATER_TARGETS.contains(&name) {
-                format!("this version has no target `{name}`; it has respond, files and pool")
+                format!("this version has no target `{name}`; it has respond, files, store and pool")
             } else {
                 let names = || keys.iter().map(|key| key.name);
-                format!(
-                    "no such key{}; accepted: {}",
-                    proposal(name, names()),
-                    listed(names())
-                )
+                match keys {
+                    [] => "no such key; the table is empty".to_owned(),
+                    _ => format!(
+                        "no such key{}; accepted: {}",
+                        proposal(name, names()),
+                        listed(names())
+                    ),
+                }
             };
             let line = self.key_line(table, name);
             self.problems.push(Problem {
@@ -297,6 +304,11 @@ impl Reader<'_> {
             (Kind::Table(keys), item) if item.is_table_like() => {
                 Some(Value::Table(self.table(item.as_table_like()?, keys, &path, line)))
             }
+            (Kind::TableMap(keys), item) if item.is_table_like() => Some(Value::TableMap(self.table_map(
+                item.as_table_like()?,
+                keys,
+                &path,
+            ))),
             (Kind::TextMap, item) if item.is_table_like() => {
                 self.text_map(item.as_table_like()?, &path).map(Value::TextMap)
             }
@@ -367,6 +379,24 @@ impl Reader<'_> {
             }
         }
         (self.problems.len() == problems).then_some(entries)
+    }
+
+    fn table_map(
+        &mut self,
+        table: &dyn TableLike,
+        keys: &'static [Key],
+        path: &str,
+    ) -> Vec<(String, Fields)> {
+        let mut tables = Vec::new();
+        for (name, item) in table.iter() {
+            let line = self.key_line(table, name);
+            let path = format!("{path}.{name}");
+            match item.as_table_like() {
+                Some(table) => tables.push((name.to_owned(), self.table(table, keys, &path, line))),
+                None => drop(self.wrong(item, &Kind::Table(keys), &path, line)),
+            }
+        }
+        tables
     }
 
     /// JSON text with members in the order written.
@@ -514,7 +544,7 @@ fn scalar(kind: &Kind, text: &str) -> Option<Value> {
         }
         Kind::Choice(choices) => choices.contains(&text).then(|| Value::Text(text.to_owned())),
         Kind::Text => (!text.contains('\0')).then(|| Value::Text(text.to_owned())),
-        Kind::Texts { .. } | Kind::TextMap | Kind::Json | Kind::Table(_) => None,
+        Kind::Texts { .. } | Kind::TextMap | Kind::Json | Kind::Table(_) | Kind::TableMap(_) => None,
     }
 }
 
@@ -546,7 +576,12 @@ pub(super) fn accepted(kind: &Kind) -> String {
         ),
         Kind::TextMap => "a table of texts".to_owned(),
         Kind::Json => "a value that JSON can say".to_owned(),
+        Kind::Table([]) => "an empty table".to_owned(),
         Kind::Table(keys) => format!("a table with {}", listed(keys.iter().map(|key| key.name))),
+        Kind::TableMap(keys) => format!(
+            "tables with {}, each under a name",
+            listed(keys.iter().map(|key| key.name))
+        ),
     }
 }
 

@@ -141,6 +141,9 @@ fn kind_schema(kind: &Kind) -> Value {
         Kind::TextMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Kind::Json => json!({}),
         Kind::Table(keys) => object_schema(keys),
+        Kind::TableMap(keys) => {
+            json!({ "type": "object", "additionalProperties": object_schema(keys) })
+        }
     }
 }
 
@@ -162,7 +165,7 @@ fn default_value(key: &Key) -> Option<Value> {
         Kind::Flag | Kind::Integer { .. } => serde_json::from_str(text).ok(),
         Kind::Texts { .. } if text.is_empty() => Some(json!([])),
         Kind::Texts { .. } => Some(json!([text])),
-        Kind::TextMap | Kind::Table(_) => Some(json!({})),
+        Kind::TextMap | Kind::Table(_) | Kind::TableMap(_) => Some(json!({})),
         _ => Some(json!(text)),
     }
 }
@@ -185,6 +188,9 @@ fn write_keys(out: &mut String, keys: &[Key], prefix: &str) -> std::fmt::Result 
         writeln!(out, "| `{name}` | {kind} | {default} | {meaning} | {exceeded} |")?;
         if let Kind::Table(inner) = &key.kind {
             write_keys(out, inner, &format!("{name}."))?;
+        }
+        if let Kind::TableMap(inner) = &key.kind {
+            write_keys(out, inner, &format!("{name}.NAME."))?;
         }
     }
     Ok(())
@@ -209,6 +215,7 @@ fn kind_cell(kind: &Kind) -> String {
         Kind::TextMap => "table of texts".to_owned(),
         Kind::Json => "any".to_owned(),
         Kind::Table(_) => "table".to_owned(),
+        Kind::TableMap(_) => "table of tables".to_owned(),
     }
 }
 
@@ -218,7 +225,7 @@ fn default_cell(key: &Key) -> String {
         (Default::Nothing, _) => "none".to_owned(),
         (Default::From(other), _) => format!("`{other}`"),
         (Default::Is(""), Kind::Texts { .. }) => "`[]`".to_owned(),
-        (Default::Is(_), Kind::TextMap | Kind::Table(_)) => "`{}`".to_owned(),
+        (Default::Is(_), Kind::TextMap | Kind::Table(_) | Kind::TableMap(_)) => "`{}`".to_owned(),
         (Default::Is(text), Kind::Texts { .. }) => format!("`[\"{text}\"]`"),
         (Default::Is(text), Kind::Flag | Kind::Integer { .. }) => format!("`{text}`"),
         (Default::Is(text), _) => format!("`\"{text}\"`"),

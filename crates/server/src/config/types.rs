@@ -1,6 +1,7 @@
 //! What a checked configuration consists of. Byte counts are `u64`; the names are the keys of `forebay.toml`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Config {
     pub admin: Admin,
     /// `[log]`
     pub log: Log,
+    /// `[store]`; `None`: the file has no such section.
+    pub store: Option<Store>,
     /// `[pool.NAME]`, by name.
     pub pools: BTreeMap<String, Pool>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
@@ -94,6 +97,98 @@ pub struct LogRotation {
     pub keep: usize,
 }
 
+/// `[store]`: the embedded store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Store {
+    /// Its folder, absolute.
+    pub path: PathBuf,
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// Longest time in which a relaxed commit is not on the disk.
+    pub flush_interval: Duration,
+    /// How far its file may grow; beyond it the client gets 507.
+    pub map_max: u64,
+    /// How long one answer may read from one state; then it is cut off.
+    pub reader_age_max: Duration,
+    /// Longest document or value; beyond it the client gets 413.
+    pub value_bytes_max: u64,
+    /// Writes that wait; beyond it the client gets 503 with `Retry-After`.
+    pub queue_max: usize,
+    /// Bytes of the writes that wait; beyond it the client gets 503 with `Retry-After`.
+    pub queue_bytes_max: u64,
+    /// Who may reach which global over HTTP; globals without an entry nobody.
+    pub access: BTreeMap<String, Access>,
+}
+
+/// `store.durability`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// A commit waits for a flush of its own.
+    Sync,
+    /// It waits for a flush that it shares with others.
+    Group,
+    /// It waits for nothing.
+    Relaxed,
+}
+
+/// An entry of `[store.access]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Who may read.
+    pub read: Permission,
+    /// Who may write.
+    pub write: Permission,
+}
+
+/// Who may do something over HTTP.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// Everybody.
+    Public,
+    /// Who sends the token as `Authorization: Bearer`.
+    Token {
+        /// The environment variable that holds it.
+        variable: String,
+        /// What it held when the configuration was read.
+        token: String,
+    },
+    /// Nobody.
+    Nobody,
+}
+
+impl fmt::Debug for Permission {
+    /// Without the token, as the configuration says it.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Public => out.write_str("public"),
+            Self::Token { variable, .. } => write!(out, "token:{variable}"),
+            Self::Nobody => out.write_str("none"),
+        }
+    }
+}
+
+/// `pool.NAME.store`: what handlers may do with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreMode {
+    /// Read and write.
+    ReadWrite,
+    /// Read.
+    ReadOnly,
+    /// Nothing.
+    None,
+}
+
+impl StoreMode {
+    /// As the configuration and the worker's environment say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadWrite => "rw",
+            Self::ReadOnly => "ro",
+            Self::None => "none",
+        }
+    }
+}
+
 /// `[pool.NAME]`: a supervised pool of worker processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
@@ -127,6 +222,8 @@ pub struct Pool {
     pub env_pass: Vec<String>,
     /// The worker's working folder, absolute.
     pub cwd: PathBuf,
+    /// What its handlers may do with the store.
+    pub store: StoreMode,
 }
 
 /// What a worker process runs.
@@ -211,6 +308,20 @@ pub struct Route {
     pub target: Target,
 }
 
+impl Route {
+    /// The paths that it answers: its own, and for the store that of batches, `/store:batch` beside `/store/*`.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
+        let batch = match &self.target {
+            Target::Store => self
+                .path
+                .rsplit_once('/')
+                .map(|(name, _)| format!("{name}:batch")),
+            Target::Respond(_) | Target::Files(_) | Target::Pool(_) => None,
+        };
+        std::iter::once(self.path.clone()).chain(batch)
+    }
+}
+
 /// Who answers a route.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
@@ -218,6 +329,8 @@ pub enum Target {
     Respond(Respond),
     /// A static folder.
     Files(Files),
+    /// The store.
+    Store,
     /// A pool of worker processes.
     Pool(PoolRoute),
 }

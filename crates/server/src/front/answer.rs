@@ -12,7 +12,7 @@ use crate::{
     app::Route,
     failure::Refusal,
     reply::{self, Body, Delimiting, Reply},
-    target::PoolStream,
+    target::{ChildStream, PoolStream},
 };
 
 /// Bodies up to this travel in one write with their head.
@@ -59,6 +59,10 @@ impl<S: Stream> Exchange<S> {
                 reply.body = Body::Empty;
                 return self.send_stream(&reply, *stream, head, id, route, body).await;
             }
+            Body::Lines(lines) => {
+                reply.body = Body::Empty;
+                return self.send_lines(&reply, *lines, head, id, route, body).await;
+            }
             content => content,
         };
         reply.body = Body::Empty;
@@ -67,7 +71,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
-            Body::Empty | Body::Stream(_) => 0,
+            Body::Empty | Body::Stream(_) | Body::Lines(_) => 0,
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
@@ -81,7 +85,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => self.write_body(&bytes).await,
             Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
-            Body::Empty | Body::Stream(_) => Ok(()),
+            Body::Empty | Body::Stream(_) | Body::Lines(_) => Ok(()),
         };
         match (written, last) {
             (Err(_), _) => Next::Abort,
@@ -211,6 +215,59 @@ impl<S: Stream> Exchange<S> {
             }
             stream.grant(&piece);
         }
+        self.now = Instant::now();
+        if goes_on {
+            self.after(&mut body).await
+        } else {
+            Next::Close
+        }
+    }
+}
+
+impl<S: Stream> Exchange<S> {
+    /// Writes an answer that is read from the store as the client takes it.
+    async fn send_lines(
+        &mut self,
+        reply: &Reply<'_>,
+        mut lines: ChildStream,
+        head: &Head,
+        id: &str,
+        route: Option<&Route>,
+        mut body: RequestBody,
+    ) -> Next {
+        let delimiting = if head.is_http10 {
+            Delimiting::Close
+        } else {
+            Delimiting::Chunked
+        };
+        let goes_on =
+            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
+        self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
+        let mut more = head.method() != "HEAD";
+        let mut piece = Vec::new();
+        while more {
+            piece.clear();
+            more = match lines.next(&mut piece) {
+                Ok(more) => more,
+                Err(error) => {
+                    // The client must not take a part for the whole: it sees the connection end too early.
+                    tracing::warn!(target: "forebay::store", cause = %error, request_id = id, "an answer is cut off");
+                    return Next::Abort;
+                }
+            };
+            match delimiting {
+                Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece),
+                _ => self.output.extend_from_slice(&piece),
+            }
+            self.sent.bytes += piece.len() as u64;
+            if !more && delimiting == Delimiting::Chunked {
+                self.output.extend_from_slice(reply::LAST_CHUNK);
+            }
+            if self.flush().await.is_err() {
+                return Next::Abort;
+            }
+        }
+        drop(lines);
         self.now = Instant::now();
         if goes_on {
             self.after(&mut body).await

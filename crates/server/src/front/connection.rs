@@ -20,7 +20,7 @@ use crate::{
     logging::Access,
     reply::Reply,
     router::Outcome,
-    target::{Request, Target},
+    target::{Request, StoreTarget, Target},
 };
 
 /// Memory that a connection keeps between requests, for each of its buffers.
@@ -244,6 +244,17 @@ impl<S: Stream> Exchange<S> {
         let reply = match &route.target {
             Target::Respond(respond) => Ok(respond.reply()),
             Target::Files(files) => files.reply(request).map_err(End::from),
+            Target::Store(store) if StoreTarget::only_reads(request.head) => {
+                store.read(request).map_err(End::from)
+            }
+            Target::Store(store) => {
+                if self.flush().await.is_err() {
+                    return Next::Abort;
+                }
+                let answer = store.write(request, &mut body, &mut self.wire).await;
+                self.now = Instant::now();
+                answer
+            }
             Target::Pool(pool) => {
                 if self.flush().await.is_err() {
                     return Next::Abort;

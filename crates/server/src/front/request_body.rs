@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 const DISCARD_BYTES_MAX: usize = 256 * 1024;
 
 /// Why a target stops working on a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     /// It is answered with this.
     Refused(Refusal),

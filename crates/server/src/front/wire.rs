@@ -132,6 +132,11 @@ impl<S: Stream> Wire<S> {
         Poll::Pending
     }
 
+    /// Ready once `limit` has passed.
+    pub(crate) fn poll_limit(&mut self, cx: &mut Context<'_>, limit: Instant) -> Poll<()> {
+        self.timer.poll(cx, limit)
+    }
+
     /// Writes everything. A client that takes nothing for `stall_max` is given up.
     pub(crate) async fn write_all(&mut self, mut bytes: &[u8], stall_max: Duration) -> io::Result<()> {
         let mut until = None;

@@ -52,6 +52,17 @@ families! {
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
     REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
     REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival to the end of its answer, for requests that were answered.";
+    STORE_FILE = Gauge "forebay_store_file_bytes" [] "Size of the store's file.";
+    STORE_MAP_MAX = Gauge "forebay_store_map_max_bytes" [] "How far the file may grow: store.map_max.";
+    STORE_LAST_COMMIT = Gauge "forebay_store_last_commit" [] "The number of the last commit, of whatever process.";
+    STORE_UNFLUSHED = Gauge "forebay_store_unflushed_bytes" [] "Committed but not yet on the disk.";
+    STORE_READERS = Gauge "forebay_store_readers" [] "Places for snapshots that are taken, over all processes.";
+    STORE_QUEUE = Gauge "forebay_store_queue_writes" [] "Writes over HTTP that wait for the store.";
+    STORE_QUEUE_MAX = Gauge "forebay_store_queue_writes_max" [] "Most writes that may wait: store.queue_max.";
+    STORE_QUEUE_BYTES = Gauge "forebay_store_queue_bytes" [] "Bytes of the writes that wait.";
+    STORE_WRITES = Counter "forebay_store_writes_total" ["outcome"] "Writes over HTTP: done; failed, for what they asked or what the store could not do; expired, not begun before their deadline or their client's end; refused, for want of room in the queue.";
+    STORE_COMMITS = Counter "forebay_store_commits_total" [] "Transactions committed for writes over HTTP.";
+    STORE_FLUSHES = Counter "forebay_store_flushes_total" [] "Flushes that writes over HTTP have waited for.";
     POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
     POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
     POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";

@@ -10,7 +10,7 @@ use super::{
     pools::PoolStates,
     routes::CLASSES,
 };
-use crate::front::ConnectionCounts;
+use crate::{front::ConnectionCounts, store::StoreFacts};
 
 /// Upper bounds of the exported buckets, in microseconds: 16 us to 67 s. Powers of two are bounds of the histograms inside too, so that
 /// the exported counts are exact.
@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) log_lines_lost: u64,
     pub(crate) connections: ConnectionCounts,
     pub(crate) routes: Vec<RouteTotals>,
+    /// When there is one.
+    pub(crate) store: Option<StoreFacts>,
     pub(crate) pools: PoolStates,
 }
 
@@ -46,6 +48,9 @@ pub(crate) fn exposition(facts: &Facts) -> String {
     let mut text = Text::default();
     server(&mut text, facts);
     routes(&mut text, &facts.routes);
+    if let Some(facts) = &facts.store {
+        store(&mut text, facts);
+    }
     pools(&mut text, &facts.pools);
     text.out
 }
@@ -95,6 +100,26 @@ fn routes(text: &mut Text, routes: &[RouteTotals]) {
             sum,
         );
     }
+}
+
+fn store(text: &mut Text, facts: &StoreFacts) {
+    if let Some(stats) = facts.stats {
+        text.one(&families::STORE_FILE, &[], stats.file_bytes as f64);
+        text.one(&families::STORE_MAP_MAX, &[], stats.map_max as f64);
+        text.one(&families::STORE_LAST_COMMIT, &[], stats.last_commit as f64);
+        text.one(&families::STORE_UNFLUSHED, &[], stats.unflushed_bytes as f64);
+        text.one(&families::STORE_READERS, &[], f64::from(stats.readers));
+    }
+    let writer = &facts.writer;
+    text.one(&families::STORE_QUEUE, &[], writer.queued as f64);
+    text.one(&families::STORE_QUEUE_MAX, &[], writer.queue_max as f64);
+    text.one(&families::STORE_QUEUE_BYTES, &[], writer.queued_bytes as f64);
+    text.family(&families::STORE_WRITES);
+    for (outcome, count) in writer.outcomes() {
+        text.sample(&families::STORE_WRITES, &[outcome], count as f64);
+    }
+    text.one(&families::STORE_COMMITS, &[], writer.commits as f64);
+    text.one(&families::STORE_FLUSHES, &[], writer.flushes as f64);
 }
 
 fn pools(text: &mut Text, pools: &PoolStates) {
@@ -311,6 +336,7 @@ mod tests {
                 turned_away: 9,
             },
             routes: RouteBook::new(1).totals(),
+            store: None,
             pools: PoolStates {
                 current: Vec::new(),
                 retiring: Vec::new(),

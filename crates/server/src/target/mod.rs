@@ -3,6 +3,7 @@
 pub mod files;
 pub(crate) mod pool;
 pub(crate) mod respond;
+pub(crate) mod store;
 
 use std::{borrow::Cow, time::Instant};
 
@@ -10,6 +11,7 @@ pub(crate) use self::{
     files::FilesTarget,
     pool::{PoolStream, PoolTarget},
     respond::RespondTarget,
+    store::{ChildStream, StoreTarget},
 };
 use crate::front::Head;
 
@@ -18,6 +20,7 @@ use crate::front::Head;
 pub(crate) enum Target {
     Respond(RespondTarget),
     Files(FilesTarget),
+    Store(StoreTarget),
     Pool(PoolTarget),
 }
 
@@ -25,7 +28,7 @@ impl Target {
     /// The pool whose worker answers.
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
-            Self::Respond(_) | Self::Files(_) => None,
+            Self::Respond(_) | Self::Files(_) | Self::Store(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

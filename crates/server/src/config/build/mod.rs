@@ -5,6 +5,7 @@
 mod pool;
 mod route;
 mod server;
+mod store;
 
 pub(crate) use self::server::is_level_list;
 use std::collections::BTreeMap;
@@ -31,11 +32,17 @@ pub(super) fn build(
     let server = builder.server(&sections.server, !sections.pools.is_empty());
     let admin = builder.admin(&sections.admin, &server);
     let log = builder.log(&sections.log);
+    let store = sections.store.as_ref().map(|fields| builder.store(fields));
+    let has_store = store.is_some();
     let mut pools = BTreeMap::new();
     for (name, fields) in &sections.pools {
-        pools.extend(builder.pool(name, fields).map(|pool| (name.clone(), pool)));
+        pools.extend(
+            builder
+                .pool(name, fields, has_store)
+                .map(|pool| (name.clone(), pool)),
+        );
     }
-    let routes = builder.routes(&sections.routes, &server, &sections.pools, &pools);
+    let routes = builder.routes(&sections.routes, &server, &sections.pools, &pools, has_store);
     if builder.problems.is_empty() {
         return Ok(Config {
             file: file.to_owned(),
@@ -43,6 +50,7 @@ pub(super) fn build(
             server,
             admin,
             log,
+            store,
             pools,
             routes,
         });

@@ -7,16 +7,18 @@ use super::Builder;
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::surroundings::is_executable;
-use crate::config::{Pool, Recycle, Retry, Worker, Workers, runtime};
+use crate::config::{Pool, Recycle, Retry, StoreMode, Worker, Workers, runtime};
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 6] = [
+const PROTOCOL_VARIABLES: [&str; 8] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK_FD",
     "FOREBAY_GENERATION",
     "FOREBAY_PAGE_FD",
     "FOREBAY_BELL_FD",
     "FOREBAY_CALL_FD",
+    "FOREBAY_STORE",
+    "FOREBAY_STORE_MODE",
 ];
 
 /// Longest name of a pool.
@@ -24,7 +26,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 impl Builder<'_> {
     /// `None`: a problem has been noted.
-    pub(super) fn pool(&mut self, name: &str, fields: &Fields) -> Option<Pool> {
+    pub(super) fn pool(&mut self, name: &str, fields: &Fields, has_store: bool) -> Option<Pool> {
         self.check_pool_name(name, fields);
         let worker = self.worker(fields);
         let recycle = fields.table("recycle");
@@ -49,6 +51,7 @@ impl Builder<'_> {
             env: self.env(fields),
             env_pass: self.env_pass(fields),
             cwd: cwd?,
+            store: self.store_mode(fields, has_store),
         };
         Some(pool)
     }
@@ -154,6 +157,20 @@ impl Builder<'_> {
             self.check_variable(fields, name.line, "env_pass", &name.text);
         }
         names.iter().map(|name| name.text.clone()).collect()
+    }
+
+    fn store_mode(&mut self, fields: &Fields, has_store: bool) -> StoreMode {
+        let mode = match fields.opt_text("store") {
+            Some("rw") => StoreMode::ReadWrite,
+            Some("ro") => StoreMode::ReadOnly,
+            Some(_) => StoreMode::None,
+            None if has_store => StoreMode::ReadWrite,
+            None => StoreMode::None,
+        };
+        if mode != StoreMode::None && !has_store {
+            self.note(fields.problem("store", "there is no store: the file has no [store]"));
+        }
+        mode
     }
 
     fn check_variable(&mut self, fields: &Fields, line: usize, key: &str, name: &str) {

@@ -15,7 +15,7 @@ use crate::target::files::content_type_of;
 /// Largest body of `respond.file`; it stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 3] = ["respond", "files", "pool"];
+const TARGETS: [&str; 4] = ["respond", "files", "store", "pool"];
 
 /// What only routes with `pool` have.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
@@ -28,12 +28,13 @@ impl Builder<'_> {
         server: &Server,
         declared: &[(String, Fields)],
         pools: &BTreeMap<String, Pool>,
+        has_store: bool,
     ) -> Vec<Route> {
         let mut routes = Vec::new();
         let mut fields_of = Vec::new();
         for fields in all {
             let names: Vec<&str> = declared.iter().map(|(name, _)| name.as_str()).collect();
-            if let Some(route) = self.route(fields, server, &names, pools) {
+            if let Some(route) = self.route(fields, server, &names, pools, has_store) {
                 routes.push(route);
                 fields_of.push(fields);
             }
@@ -48,12 +49,13 @@ impl Builder<'_> {
         server: &Server,
         declared: &[&str],
         pools: &BTreeMap<String, Pool>,
+        has_store: bool,
     ) -> Option<Route> {
         let deadline = self.narrowed_duration(fields, "deadline", server.deadline, "server.deadline");
         let body_bytes_max = self.narrowed_size(fields, "body_bytes_max", server.body_bytes_max);
         let methods = self.methods(fields);
         let headers = self.headers(fields, "headers");
-        let target = self.target(fields, declared, pools);
+        let target = self.target(fields, declared, pools, has_store);
         let path = fields.text("path").to_owned();
         let host = fields.opt_text("host").map(str::to_ascii_lowercase);
         self.check_rule(fields, &path, host.as_deref())?;
@@ -88,24 +90,31 @@ impl Builder<'_> {
     }
 
     fn refuse_conflicts(&mut self, routes: &[Route], fields: &[&Fields]) {
-        let rules = routes.iter().map(|route| Rule {
-            methods: route.methods.clone(),
-            host: route.host.clone(),
-            path: route.path.clone(),
-            target: (),
-        });
+        let mut rules = Vec::new();
+        let mut route_of = Vec::new();
+        for (at, route) in routes.iter().enumerate() {
+            for path in route.paths() {
+                route_of.push(at);
+                rules.push(Rule {
+                    methods: route.methods.clone(),
+                    host: route.host.clone(),
+                    path,
+                    target: (),
+                });
+            }
+        }
         if let Err(RouterError::Conflict {
             first,
             second,
             path,
             method,
-        }) = Router::compile(rules.collect())
+        }) = Router::compile(rules)
         {
             let message = format!(
                 "`{path}` answers {method} already, by the route on line {}",
-                fields[first].line_of("path")
+                fields[route_of[first]].line_of("path")
             );
-            self.note(fields[second].problem("path", message));
+            self.note(fields[route_of[second]].problem("path", message));
         }
     }
 
@@ -134,6 +143,7 @@ impl Builder<'_> {
         fields: &Fields,
         declared: &[&str],
         pools: &BTreeMap<String, Pool>,
+        has_store: bool,
     ) -> Option<Target> {
         let written: Vec<&str> = TARGETS.into_iter().filter(|name| fields.written(name)).collect();
         let [target] = written[..] else {
@@ -142,7 +152,8 @@ impl Builder<'_> {
             } else {
                 written.join(" and ")
             };
-            let message = format!("found {found}; a route has exactly one target: respond, files or pool");
+            let message =
+                format!("found {found}; a route has exactly one target: respond, files, store or pool");
             self.note(Problem {
                 line: fields.line,
                 key: fields.path.clone(),
@@ -158,6 +169,7 @@ impl Builder<'_> {
         match target {
             "respond" => self.respond(fields.table("respond")).map(Target::Respond),
             "files" => self.files(fields).map(Target::Files),
+            "store" => self.store_route(fields, has_store),
             _ => self.pool_route(fields, declared, pools).map(Target::Pool),
         }
     }
@@ -171,6 +183,21 @@ impl Builder<'_> {
         }
         let folder = self.existing_folder(fields, "files")?;
         Some(Files { folder })
+    }
+
+    fn store_route(&mut self, fields: &Fields, has_store: bool) -> Option<Target> {
+        let path = fields.text("path");
+        let pattern = Pattern::parse(path);
+        if pattern.is_ok_and(|pattern| !pattern.ends_with_rest() || pattern.segments().len() < 2) {
+            let message = format!(
+                "found {path:?}; a route with `store` is a name and `/*`, which names the node: \"/store/*\""
+            );
+            self.note(fields.problem("path", message));
+        }
+        if !has_store {
+            self.note(fields.problem("store", "there is no store: the file has no [store]"));
+        }
+        has_store.then_some(Target::Store)
     }
 
     fn pool_route(

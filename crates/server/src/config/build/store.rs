@@ -1,0 +1,68 @@
+//! `[store]`
+
+use std::collections::BTreeMap;
+
+use super::Builder;
+use crate::config::fields::Fields;
+use crate::config::substitute::is_name;
+use crate::config::{Access, Durability, Permission, Store};
+
+impl Builder<'_> {
+    pub(super) fn store(&mut self, fields: &Fields) -> Store {
+        Store {
+            path: self.resolve(fields.text("path")),
+            durability: match fields.text("durability") {
+                "sync" => Durability::Sync,
+                "relaxed" => Durability::Relaxed,
+                _ => Durability::Group,
+            },
+            flush_interval: fields.duration("flush_interval"),
+            map_max: fields.integer("map_max"),
+            reader_age_max: fields.duration("reader_age_max"),
+            value_bytes_max: fields.integer("value_bytes_max"),
+            queue_max: fields.integer("queue_max") as usize,
+            queue_bytes_max: fields.integer("queue_bytes_max"),
+            access: self.access(fields),
+        }
+    }
+
+    fn access(&mut self, fields: &Fields) -> BTreeMap<String, Access> {
+        let mut access = BTreeMap::new();
+        for (global, rules) in fields.table_map("access") {
+            if let Err(error) = forebay_store::Key::global(global) {
+                self.note(fields.problem_at(rules.line, &format!("access.{global}"), error.to_string()));
+            }
+            let read = self.permission(rules, "read");
+            let write = self.permission(rules, "write");
+            access.insert(global.clone(), Access { read, write });
+        }
+        access
+    }
+
+    fn permission(&mut self, rules: &Fields, name: &str) -> Permission {
+        let written = rules.text(name);
+        let variable = match (written, written.strip_prefix("token:")) {
+            ("public", _) => return Permission::Public,
+            ("none", _) => return Permission::Nobody,
+            (_, Some(variable)) if is_name(variable) => variable,
+            _ => {
+                let message = format!(
+                    "found {written:?}, expected \"public\", \"none\" or \"token:NAME\" with the name of an environment variable"
+                );
+                self.note(rules.problem(name, message));
+                return Permission::Nobody;
+            }
+        };
+        let token = (self.surroundings.env)(variable).unwrap_or_default();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let message = format!(
+                "the environment variable `{variable}` must hold the token: at least one printable ASCII character, no spaces"
+            );
+            self.note(rules.problem(name, message));
+        }
+        Permission::Token {
+            variable: variable.to_owned(),
+            token,
+        }
+    }
+}

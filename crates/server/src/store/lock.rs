@@ -1,0 +1,58 @@
+//! Which server leads a store: a locked file in the store's folder. The lock ends with its process, however that ends.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek, Write},
+    path::Path,
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::StoreOpenError;
+
+const FILE: &str = "server.lock";
+/// Longest text of a pid that is believed.
+const PID_BYTES_MAX: u64 = 16;
+
+/// The lock, and the process's number in it for whoever comes later.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(folder: &Path) -> Result<Self, StoreOpenError> {
+        let path = folder.join(FILE);
+        let failed = |source| StoreOpenError::Lock {
+            path: path.clone(),
+            source,
+        };
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                // Who has just taken the lock may not have said so yet.
+                let read = file.take(PID_BYTES_MAX).read_to_string(&mut text);
+                return Err(StoreOpenError::Led {
+                    path: folder.into(),
+                    pid: read.ok().and_then(|_| text.trim().parse().ok()),
+                });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,125 @@
+//! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
+
+mod lock;
+mod operation;
+mod tag;
+mod writer;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use forebay_store::{Options, Stats, Store, StoreError};
+
+use self::lock::Lock;
+pub(crate) use self::{
+    operation::{Change, Done, Operation},
+    tag::{Condition, Tag, is_known},
+    writer::{Pending, Writer, WriterCounts},
+};
+use crate::config;
+
+/// Why the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreOpenError {
+    /// Another server leads it.
+    #[error("the store in {} is led by another server{}", path.display(), by(*pid))]
+    Led {
+        /// The store's folder.
+        path: PathBuf,
+        /// The other server, if it has said so.
+        pid: Option<u32>,
+    },
+    /// The file that says who leads it cannot be used.
+    #[error("cannot lock `{}`", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No thread can be started.
+    #[error("cannot start the store's thread")]
+    Thread(#[source] std::io::Error),
+}
+
+fn by(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// The open store.
+#[derive(Debug)]
+pub(crate) struct OpenStore {
+    store: Store,
+    writer: Writer,
+    /// Held until the server ends.
+    _lock: Lock,
+}
+
+/// What is told about the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreFacts {
+    /// `None`: the store cannot be asked.
+    pub(crate) stats: Option<Stats>,
+    pub(crate) writer: WriterCounts,
+}
+
+impl OpenStore {
+    /// Opens the store, and makes it where there is none.
+    pub(crate) fn open(config: &config::Store) -> Result<Arc<Self>, StoreOpenError> {
+        let lock = Lock::take(&config.path)?;
+        let options = Options {
+            create: true,
+            read_only: false,
+            lead: true,
+            map_max: usize::try_from(config.map_max).unwrap_or(usize::MAX),
+            value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
+            durability: match config.durability {
+                config::Durability::Sync => forebay_store::Durability::Sync,
+                config::Durability::Group => forebay_store::Durability::Group,
+                config::Durability::Relaxed => forebay_store::Durability::Relaxed,
+            },
+            flush_interval: config.flush_interval,
+            ..Options::default()
+        };
+        let store = Store::open(&config.path, &options)?;
+        let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
+        Ok(Arc::new(Self {
+            store,
+            writer,
+            _lock: lock,
+        }))
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// The store's folder, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    pub(crate) fn facts(&self) -> StoreFacts {
+        StoreFacts {
+            stats: self.store.stats().ok(),
+            writer: self.writer.counts(),
+        }
+    }
+
+    /// Brings to the disk what nobody has waited for.
+    pub(crate) fn flush(&self) {
+        if let Err(error) = self.store.flush() {
+            tracing::error!(target: "forebay::store", cause = %error, "the last commits may not be on the disk");
+        }
+    }
+}

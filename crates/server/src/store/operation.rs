@@ -1,0 +1,144 @@
+//! One change that a client asks for, and what becomes of it within a transaction.
+
+use forebay_store::{Key, Range, Read, StoreError, Subscript, Transaction};
+
+use super::tag::{Condition, Tag};
+use crate::failure::Refusal;
+
+/// Most digits of an id that is counted on from.
+const ID_DIGITS_MAX: usize = 17;
+
+/// A change of one node.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    /// Its place in a batch.
+    pub(crate) at: Option<usize>,
+    pub(crate) key: Key,
+    pub(crate) condition: Condition,
+    pub(crate) change: Change,
+}
+
+/// What is to be done. Texts are canonical JSON.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Replace the subtree.
+    Put(Vec<u8>),
+    /// Apply a merge patch.
+    Patch(Vec<u8>),
+    /// Remove the subtree.
+    Delete,
+    /// Add a child under the next number.
+    Append(Vec<u8>),
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// Nothing was there before.
+    Created,
+    Changed,
+    Deleted,
+    /// Under this number.
+    Appended(i64),
+}
+
+/// Why an operation was not done.
+#[derive(Debug)]
+pub(super) enum Undone {
+    /// The transaction is as it was.
+    Refused(Refusal),
+    /// The transaction can only be rolled back.
+    Broken(Refusal),
+}
+
+impl From<StoreError> for Undone {
+    fn from(error: StoreError) -> Self {
+        if error.is_input() {
+            Self::Refused(error.into())
+        } else {
+            Self::Broken(error.into())
+        }
+    }
+}
+
+impl Operation {
+    /// Does it.
+    pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
+        let named = |refusal: Refusal| match self.at {
+            Some(at) => refusal.in_batch(at),
+            None => refusal,
+        };
+        self.change(transaction).map_err(|undone| match undone {
+            Undone::Refused(refusal) => Undone::Refused(named(refusal)),
+            Undone::Broken(refusal) => Undone::Broken(named(refusal)),
+        })
+    }
+
+    fn change(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
+        let key = &self.key;
+        if !self.condition.is_none() {
+            let document = transaction.document(key)?;
+            if !self.condition.holds(document.as_deref().map(Tag::of)) {
+                return Err(Undone::Refused(Refusal::Precondition));
+            }
+        }
+        let before = |transaction: &Transaction| match transaction.defined(key) {
+            Ok(defined) if defined.exists() => Ok(Done::Changed),
+            Ok(_) => Ok(Done::Created),
+            Err(error) => Err(error),
+        };
+        match &self.change {
+            Change::Put(document) => {
+                let done = before(transaction)?;
+                transaction.put(key, document)?;
+                Ok(done)
+            }
+            Change::Patch(patch) => {
+                let done = before(transaction)?;
+                transaction.patch(key, patch)?;
+                Ok(done)
+            }
+            Change::Delete => {
+                if transaction.kill(key)? {
+                    Ok(Done::Deleted)
+                } else {
+                    Err(Undone::Refused(Refusal::NoSuchNode))
+                }
+            }
+            Change::Append(document) => {
+                let id = next_id(transaction, key)?;
+                let mut child = key.clone();
+                child.push_integer(id).map_err(StoreError::from)?;
+                transaction.put(&child, document)?;
+                Ok(Done::Appended(id))
+            }
+        }
+    }
+}
+
+/// The whole number after the last child that is a number: 1 below a node without such children, 0 for `[]`.
+fn next_id(transaction: &Transaction, key: &Key) -> Result<i64, Undone> {
+    let numbers = Range {
+        // All numbers sort before the first text.
+        to: std::ops::Bound::Excluded(Subscript::new("")),
+        reverse: true,
+        ..Range::default()
+    };
+    let last = transaction.children(key, numbers)?.next().transpose()?;
+    let Some(last) = last else {
+        return Ok(i64::from(!transaction.is_array(key)?));
+    };
+    let text = last.text();
+    let whole = text.split('.').next().unwrap_or_default();
+    if whole.len() > ID_DIGITS_MAX {
+        return Err(Undone::Refused(Refusal::NoIdLeft { last: text }));
+    }
+    // `.5` has no digits before its point.
+    let whole: i64 = whole.parse().unwrap_or(0);
+    // What is left of a negative number's point is above it already.
+    Ok(if text.starts_with('-') && text.contains('.') {
+        whole
+    } else {
+        whole + 1
+    })
+}

@@ -1,0 +1,183 @@
+//! Entity tags of documents, and the conditions that requests make with them (RFC 9110, 13).
+
+use std::{fmt, hash::Hasher};
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::{failure::Refusal, front::Head};
+
+/// Tags that one condition may name.
+const TAGS_MAX: usize = 64;
+
+/// A document's entity tag: a hash of its canonical text, so it says nothing of when or how it was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u128);
+
+/// Length of a tag with its quotes.
+pub(crate) const TAG_BYTES: usize = 34;
+
+impl Tag {
+    pub(crate) fn of(document: &[u8]) -> Self {
+        let mut hasher = SipHasher13::new();
+        hasher.write(document);
+        Self(hasher.finish128().as_u128())
+    }
+
+    /// As a field has it, quotes included.
+    pub(crate) fn text(self) -> [u8; TAG_BYTES] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        std::array::from_fn(|at| match at {
+            0 | 33 => b'"',
+            at => DIGITS[(self.0 >> (4 * (32 - at)) & 0xf) as usize],
+        })
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "\"{:032x}\"", self.0)
+    }
+}
+
+/// What a list of tags names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Named {
+    /// There is no such field.
+    #[default]
+    Nothing,
+    /// `*`: any document that there is.
+    Anything,
+    /// Those tags that can be a document's.
+    These(Vec<Tag>),
+}
+
+/// What a request demands of the node as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// `If-Match`
+    matches: Named,
+    /// `If-None-Match`
+    matches_not: Named,
+}
+
+impl Condition {
+    /// The conditions of a request that writes.
+    pub(crate) fn of_write(head: &Head) -> Result<Self, Refusal> {
+        Self::of(head.field("if-match"), head.field("if-none-match"))
+    }
+
+    /// The same from texts, as a batch has them.
+    pub(crate) fn of_texts(matches: Option<&str>, matches_not: Option<&str>) -> Result<Self, Refusal> {
+        Self::of(matches.map(str::as_bytes), matches_not.map(str::as_bytes))
+    }
+
+    fn of(matches: Option<&[u8]>, matches_not: Option<&[u8]>) -> Result<Self, Refusal> {
+        let named = |field, list: Option<&[u8]>, weak| match list {
+            None => Ok(Named::Nothing),
+            Some(list) => read(list, weak).ok_or(Refusal::BadTags { field }),
+        };
+        Ok(Self {
+            // Only a strong comparison can tell that nothing was overwritten.
+            matches: named("If-Match", matches, false)?,
+            matches_not: named("If-None-Match", matches_not, true)?,
+        })
+    }
+
+    /// Whether there is anything to compare.
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the request may go on, given the document's tag; `None`: there is no document.
+    pub(crate) fn holds(&self, found: Option<Tag>) -> bool {
+        let names = |named: &Named| match (named, found) {
+            (Named::Anything, found) => found.is_some(),
+            (Named::These(tags), Some(found)) => tags.contains(&found),
+            (Named::These(_) | Named::Nothing, _) => false,
+        };
+        (self.matches == Named::Nothing || names(&self.matches)) && !names(&self.matches_not)
+    }
+}
+
+/// Whether a request that reads has this document already: `If-None-Match`.
+pub(crate) fn is_known(head: &Head, tag: &[u8; TAG_BYTES]) -> bool {
+    let Some(list) = head.field("if-none-match") else {
+        return false;
+    };
+    list.split(|&byte| byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .any(|named| named == b"*" || named.strip_prefix(b"W/").unwrap_or(named) == tag)
+}
+
+/// Reads a list of tags. Our own hold no comma; those of others name no document here.
+fn read(list: &[u8], weak: bool) -> Option<Named> {
+    if list.trim_ascii() == b"*" {
+        return Some(Named::Anything);
+    }
+    let mut tags = Vec::new();
+    for named in list.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+        let strong = named.strip_prefix(b"W/");
+        let quoted = strong.unwrap_or(named);
+        if quoted.len() < 2 || quoted[0] != b'"' || quoted[quoted.len() - 1] != b'"' || tags.len() == TAGS_MAX
+        {
+            return None;
+        }
+        if strong.is_none() || weak {
+            tags.extend(parse(&quoted[1..quoted.len() - 1]));
+        }
+    }
+    Some(Named::These(tags))
+}
+
+fn parse(digits: &[u8]) -> Option<Tag> {
+    let lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() != TAG_BYTES - 2 || !digits.iter().all(lower) {
+        return None;
+    }
+    let text = std::str::from_utf8(digits).ok()?;
+    u128::from_str_radix(text, 16).ok().map(Tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_reads_back_as_it_is_written() {
+        let tag = Tag::of(b"{\"a\":1}");
+        let text = tag.text();
+        assert_eq!(std::str::from_utf8(&text).unwrap(), tag.to_string());
+        assert_eq!(parse(&text[1..33]), Some(tag));
+        assert_ne!(tag, Tag::of(b"{\"a\":2}"));
+    }
+
+    #[test]
+    fn conditions_hold_as_rfc_9110_says() {
+        let (one, two) = (Tag::of(b"1"), Tag::of(b"2"));
+        let both = format!("\"x\", {one}");
+        let weak = format!("W/{one}");
+        for (matches, matches_not, found, holds) in [
+            (None, None, None, true),
+            (Some("*"), None, Some(one), true),
+            (Some("*"), None, None, false),
+            (Some(both.as_str()), None, Some(one), true),
+            (Some(both.as_str()), None, Some(two), false),
+            (Some(both.as_str()), None, None, false),
+            (Some(weak.as_str()), None, Some(one), false),
+            (None, Some("*"), None, true),
+            (None, Some("*"), Some(one), false),
+            (None, Some(weak.as_str()), Some(one), false),
+            (None, Some(both.as_str()), Some(two), true),
+        ] {
+            let condition = Condition::of_texts(matches, matches_not).unwrap();
+            assert_eq!(
+                condition.holds(found),
+                holds,
+                "{matches:?} {matches_not:?} {found:?}"
+            );
+        }
+        for wrong in ["", "x", "\"", "\"a\" \"b", "\"a\",", "W/"] {
+            assert!(Condition::of_texts(Some(wrong), None).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Who may reach which global.
+
+use std::{collections::BTreeMap, hint::black_box};
+
+use crate::{
+    config::{Access, Permission},
+    failure::Refusal,
+    front::Head,
+};
+
+/// The rules of `[store.access]`.
+#[derive(Debug)]
+pub(super) struct Rules {
+    of_globals: BTreeMap<String, Access>,
+}
+
+impl Rules {
+    pub(super) fn new(of_globals: &BTreeMap<String, Access>) -> Self {
+        Self {
+            of_globals: of_globals.clone(),
+        }
+    }
+
+    pub(super) fn check_read(&self, global: &str, head: &Head) -> Result<(), Refusal> {
+        let rule = self.of_globals.get(global).map(|access| &access.read);
+        check(rule, "read", head)
+    }
+
+    pub(super) fn check_write(&self, global: &str, head: &Head) -> Result<(), Refusal> {
+        let rule = self.of_globals.get(global).map(|access| &access.write);
+        check(rule, "write", head)
+    }
+}
+
+fn check(rule: Option<&Permission>, what: &'static str, head: &Head) -> Result<(), Refusal> {
+    match rule.unwrap_or(&Permission::Nobody) {
+        Permission::Public => Ok(()),
+        Permission::Nobody => Err(Refusal::Closed { what }),
+        Permission::Token { token, .. } => match bearer(head) {
+            None => Err(Refusal::TokenNeeded { what }),
+            Some(found) if is_same(found, token.as_bytes()) => Ok(()),
+            Some(_) => Err(Refusal::WrongToken { what }),
+        },
+    }
+}
+
+/// The token of `Authorization: Bearer` (RFC 6750, 2.1).
+fn bearer(head: &Head) -> Option<&[u8]> {
+    let value = head.field("authorization")?;
+    let (scheme, token) = value.split_at_checked(b"bearer ".len())?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// Compares in a time that depends only on the length of what was sent, so that no answer tells how much of it was right.
+fn is_same(found: &[u8], token: &[u8]) -> bool {
+    let mut differences = found.len() ^ token.len();
+    for (at, byte) in found.iter().enumerate() {
+        let expected = token[at % token.len()];
+        differences |= usize::from(black_box(byte ^ expected));
+    }
+    black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same;
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        assert!(is_same(b"secret", b"secret"));
+        for wrong in ["", "s", "secre", "secrets", "secretsecret", "Secret", "secreT"] {
+            assert!(!is_same(wrong.as_bytes(), b"secret"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `POST /store:batch`: operations of one transaction.
+
+use std::borrow::Cow;
+
+use forebay_store::Key;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{body, path};
+use crate::{
+    failure::Refusal,
+    store::{Change, Condition, Done, Operation},
+};
+
+/// Most operations of one batch.
+const OPERATIONS_MAX: usize = 10_000;
+
+/// An operation as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written<'b> {
+    op: Op,
+    #[serde(borrow)]
+    path: WrittenPath<'b>,
+    #[serde(borrow)]
+    value: Option<&'b RawValue>,
+    #[serde(borrow)]
+    if_match: Option<Cow<'b, str>>,
+    #[serde(borrow)]
+    if_none_match: Option<Cow<'b, str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Op {
+    Put,
+    Patch,
+    Delete,
+    Append,
+}
+
+/// A node: as in a URL, or the global and each subscript by itself.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum WrittenPath<'b> {
+    Encoded(#[serde(borrow)] Cow<'b, str>),
+    Parts(Vec<String>),
+}
+
+/// Reads a batch.
+pub(super) fn read(text: &[u8], value_bytes_max: usize) -> Result<Vec<Operation>, Refusal> {
+    let unreadable = |error: &serde_json::Error| Refusal::Batch {
+        what: error.to_string(),
+    };
+    let written: Vec<Written<'_>> = serde_json::from_slice(text).map_err(|error| unreadable(&error))?;
+    if written.len() > OPERATIONS_MAX {
+        return Err(Refusal::Batch {
+            what: format!("it has {} operations (at most {OPERATIONS_MAX})", written.len()),
+        });
+    }
+    let operations = written.into_iter().enumerate();
+    operations
+        .map(|(at, written)| operation(at, &written, value_bytes_max).map_err(|refusal| refusal.in_batch(at)))
+        .collect()
+}
+
+fn operation(at: usize, written: &Written<'_>, value_bytes_max: usize) -> Result<Operation, Refusal> {
+    let wrong = |what: &str| Refusal::Batch {
+        what: what.to_owned(),
+    };
+    let value = match (written.op, written.value) {
+        (Op::Delete, None) => Vec::new(),
+        (Op::Delete, Some(_)) => return Err(wrong("`delete` has no value")),
+        (_, None) => return Err(wrong("the value is missing")),
+        (_, Some(value)) => body::canonical(value.get().as_bytes(), value_bytes_max)?,
+    };
+    let key = match &written.path {
+        WrittenPath::Encoded(path) => path::key(path.strip_prefix('/').unwrap_or(path))?,
+        WrittenPath::Parts(parts) => {
+            let (global, subscripts) = parts.split_first().ok_or_else(|| wrong("the path is empty"))?;
+            let mut key = Key::global(global)?;
+            for subscript in subscripts {
+                key.push(subscript)?;
+            }
+            key
+        }
+    };
+    Ok(Operation {
+        at: Some(at),
+        key,
+        condition: Condition::of_texts(written.if_match.as_deref(), written.if_none_match.as_deref())?,
+        change: match written.op {
+            Op::Put => Change::Put(value),
+            Op::Patch => Change::Patch(value),
+            Op::Delete => Change::Delete,
+            Op::Append => Change::Append(value),
+        },
+    })
+}
+
+/// A result for each operation.
+pub(super) fn results(all: &[Done]) -> Vec<u8> {
+    let result = |done: &Done| match done {
+        Done::Created => "{\"done\":\"created\"}".to_owned(),
+        Done::Changed => "{\"done\":\"changed\"}".to_owned(),
+        Done::Deleted => "{\"done\":\"deleted\"}".to_owned(),
+        Done::Appended(id) => format!("{{\"done\":\"appended\",\"id\":{id}}}"),
+    };
+    let results: Vec<String> = all.iter().map(result).collect();
+    format!("[{}]", results.join(",")).into_bytes()
+}

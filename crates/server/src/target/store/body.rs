@@ -1,0 +1,49 @@
+//! Bodies of requests that write: JSON, read whole.
+
+use forebay_store::json;
+
+use crate::{
+    failure::Refusal,
+    front::{End, Head, RequestBody, Stream, Wire},
+    target::Request,
+};
+
+/// What PATCH takes (RFC 7396).
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// Reads a body whole, at most until the request's deadline. What `body_bytes_max` says has been checked by then.
+pub(super) async fn read<S: Stream>(
+    request: &Request<'_>,
+    body: &mut RequestBody,
+    wire: &mut Wire<S>,
+) -> Result<Vec<u8>, End> {
+    if body.ended() {
+        return Ok(Vec::new());
+    }
+    body.read(wire, usize::MAX, request.deadline).await
+}
+
+/// The canonical text of a body.
+pub(super) fn canonical(text: &[u8], value_bytes_max: usize) -> Result<Vec<u8>, Refusal> {
+    if text.len() > value_bytes_max {
+        return Err(too_long(text.len(), value_bytes_max));
+    }
+    Ok(json::canonical(text).map_err(forebay_store::StoreError::from)?)
+}
+
+fn too_long(bytes: usize, max: usize) -> Refusal {
+    forebay_store::StoreError::ValueTooLong { bytes, max }.into()
+}
+
+/// Refuses patches of another kind.
+pub(super) fn check_is_merge_patch(head: &Head) -> Result<(), Refusal> {
+    let kind = head.field("content-type").unwrap_or_default();
+    let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
+    if kind.trim_ascii().eq_ignore_ascii_case(MERGE_PATCH.as_bytes()) {
+        Ok(())
+    } else {
+        Err(Refusal::MediaType {
+            accepted: MERGE_PATCH,
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! The store as a target: documents, their children and changes of them, over HTTP.
+//!
+//! Reading happens on the I/O thread, from a snapshot: it waits for nobody. Writing is handed to the writer of
+//! [`crate::store`], and the answer waits for it.
+
+mod access;
+mod batch;
+mod body;
+mod children;
+mod path;
+mod query;
+mod write;
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use forebay_store::{Key, Read};
+
+pub(crate) use self::children::ChildStream;
+use self::{access::Rules, query::Query};
+use super::Request;
+use crate::{
+    config,
+    failure::Refusal,
+    front::{End, Head, RequestBody, Stream, Wire},
+    reply::{Body, HeaderLines, Reply},
+    store::{OpenStore, Tag, is_known},
+};
+
+/// Room for the fields of a usual answer.
+const FIELDS_BYTES: usize = 128;
+/// What a route to nodes answers.
+const NODE_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
+/// What a route to batches answers.
+const BATCH_METHODS: &str = "OPTIONS, POST";
+
+/// The store behind one route.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreTarget {
+    open: Arc<OpenStore>,
+    rules: Arc<Rules>,
+    limits: Limits,
+}
+
+/// What bounds an answer.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    value_bytes_max: usize,
+    reader_age_max: Duration,
+}
+
+impl StoreTarget {
+    pub(crate) fn new(open: &Arc<OpenStore>, config: &config::Store) -> Self {
+        Self {
+            open: Arc::clone(open),
+            rules: Arc::new(Rules::new(&config.access)),
+            limits: Limits {
+                value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
+                reader_age_max: config.reader_age_max,
+            },
+        }
+    }
+
+    /// Whether a request can be answered without waiting.
+    pub(crate) fn only_reads(head: &Head) -> bool {
+        matches!(head.method(), "GET" | "HEAD")
+    }
+
+    /// Answers a request that only reads.
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+        let Some(rest) = request.rest else {
+            return Err(Refusal::MethodNotAllowed {
+                allow: BATCH_METHODS.into(),
+            });
+        };
+        let head = request.head;
+        let key = path::key(rest)?;
+        self.rules.check_read(key.global_name(), head)?;
+        let query = Query::read(head.query())?;
+        let lines = children::wants_lines(head);
+        let snapshot = self.open.store().snapshot()?;
+        if query.is_of_children() || lines {
+            return children::reply(snapshot, key, query, lines, self.limits);
+        }
+        if let Some(depth) = query.depth {
+            if !snapshot.defined(&key)?.exists() {
+                return Err(Refusal::NoSuchNode);
+            }
+            let mut text = Vec::new();
+            children::put_document(
+                &snapshot,
+                &key,
+                Some(depth),
+                self.limits.value_bytes_max,
+                &mut text,
+            )?;
+            return Ok(json(200, text));
+        }
+        let document = snapshot
+            .document_within(&key, self.limits.value_bytes_max)?
+            .ok_or(Refusal::NoSuchNode)?;
+        let tag = Tag::of(&document).text();
+        let known = is_known(head, &tag);
+        let mut headers = HeaderLines::with_capacity(FIELDS_BYTES);
+        if !known {
+            headers.push_known("content-type", "application/json");
+        }
+        headers.push_known("etag", std::str::from_utf8(&tag).unwrap_or_default());
+        headers.push_known("vary", "accept");
+        let body = match document {
+            _ if known => Body::Empty,
+            Cow::Borrowed(text) => Body::Bytes(bytes::Bytes::copy_from_slice(text)),
+            Cow::Owned(text) => Body::Bytes(text.into()),
+        };
+        Ok(Reply {
+            status: if known { 304 } else { 200 },
+            headers: Cow::Owned(headers),
+            body,
+            length: None,
+        })
+    }
+
+    /// Answers any other request.
+    pub(crate) async fn write<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Reply<'static>, End> {
+        let method = request.head.method();
+        let allowed = if request.rest.is_some() {
+            NODE_METHODS
+        } else {
+            BATCH_METHODS
+        };
+        if method == "OPTIONS" {
+            let mut reply = Reply::new(204);
+            reply.headers.to_mut().push_known("allow", allowed);
+            return Ok(reply);
+        }
+        match request.rest {
+            Some(rest) => self.write_node(request, rest, body, wire).await,
+            None if method == "POST" => self.write_batch(request, body, wire).await,
+            None => Err(Refusal::MethodNotAllowed {
+                allow: allowed.into(),
+            }
+            .into()),
+        }
+    }
+
+    /// A node's path, if this request may write there.
+    fn writable(&self, rest: &str, head: &Head) -> Result<Key, Refusal> {
+        let key = path::key(rest)?;
+        self.rules.check_write(key.global_name(), head)?;
+        Ok(key)
+    }
+}
+
+/// An answer of JSON.
+fn json(status: u16, text: Vec<u8>) -> Reply<'static> {
+    let mut reply = Reply::new(status);
+    reply
+        .headers
+        .to_mut()
+        .push_known("content-type", "application/json");
+    reply.body = Body::Bytes(text.into());
+    reply
+}

@@ -1,0 +1,33 @@
+//! Nodes in URLs: a global and subscripts, percent-encoded, one segment each.
+
+use std::fmt::Write;
+
+use forebay_store::Key;
+
+use crate::{failure::Refusal, router::decode};
+
+/// The node that the path below the route names. A segment is a subscript's text, so `1` is the number and an empty one the empty text.
+pub(super) fn key(rest: &str) -> Result<Key, Refusal> {
+    let mut segments = rest.split('/').map(|segment| {
+        decode(segment).ok_or(Refusal::Malformed {
+            what: "the path is not percent-encoded UTF-8 without `..`",
+        })
+    });
+    let global = segments.next().transpose()?.unwrap_or_default();
+    let mut key = Key::global(&global)?;
+    for segment in segments {
+        key.push(&segment?)?;
+    }
+    Ok(key)
+}
+
+/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
+pub(super) fn put_encoded(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            write!(out, "%{byte:02X}").expect("a String takes everything");
+        }
+    }
+}

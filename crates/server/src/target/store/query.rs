@@ -1,0 +1,311 @@
+//! What a request's query asks of a node's children.
+
+use std::{borrow::Cow, fmt::Write, ops::Bound};
+
+use forebay_store::{Range, Subscript};
+
+use super::path::put_encoded;
+use crate::{failure::Refusal, router::decode};
+
+/// Children in one answer, when the request does not say.
+const LIMIT: usize = 100;
+/// Most children in one answer that is not streamed.
+const LIMIT_MAX: usize = 10_000;
+
+/// The parameters, each at most once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
+    pub(super) prefix: Option<String>,
+    pub(super) limit: Option<usize>,
+    pub(super) reverse: bool,
+    pub(super) keys: bool,
+    pub(super) depth: Option<usize>,
+    names_children: bool,
+}
+
+impl Query {
+    pub(super) fn read(query: &[u8]) -> Result<Self, Refusal> {
+        let mut read = Self::default();
+        if query.is_empty() {
+            return Ok(read);
+        }
+        let mut seen: Vec<Cow<'_, str>> = Vec::new();
+        for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+            let wrong = |name: &str, what| Refusal::Query {
+                name: name.to_owned(),
+                what,
+            };
+            let at = memchr::memchr(b'=', pair).unwrap_or(pair.len());
+            let (name, value) = (text(&pair[..at]), text(pair.get(at + 1..).unwrap_or_default()));
+            let (Some(name), Some(value)) = (name, value) else {
+                return Err(wrong(
+                    &String::from_utf8_lossy(&pair[..at]),
+                    "it is not percent-encoded UTF-8",
+                ));
+            };
+            if seen.contains(&name) {
+                return Err(wrong(&name, "it is given twice"));
+            }
+            let flag = || match &*value {
+                "" | "true" => Ok(true),
+                "false" => Ok(false),
+                _ => Err(wrong(&name, "it is `true`, `false` or without a value")),
+            };
+            let number = || {
+                let number = value
+                    .parse()
+                    .ok()
+                    .filter(|_| value.bytes().all(|byte| byte.is_ascii_digit()));
+                number.ok_or_else(|| wrong(&name, "it is a whole number"))
+            };
+            match &*name {
+                "from" => read.from = Some(value.into_owned()),
+                "to" => read.to = Some(value.into_owned()),
+                "prefix" => read.prefix = Some(value.into_owned()),
+                "limit" => {
+                    read.limit = Some(number()?);
+                    if read.limit == Some(0) {
+                        return Err(wrong(&name, "it is at least 1"));
+                    }
+                }
+                "reverse" => read.reverse = flag()?,
+                "keys" => read.keys = flag()?,
+                "depth" => read.depth = Some(number()?),
+                _ => {
+                    let what = "there is no such parameter; there are from, to, prefix, limit, reverse, depth and keys";
+                    return Err(wrong(&name, what));
+                }
+            }
+            read.names_children |= name != "depth";
+            seen.push(name);
+        }
+        Ok(read)
+    }
+
+    /// Whether it asks for children rather than for the node's document.
+    pub(super) fn is_of_children(&self) -> bool {
+        self.names_children
+    }
+
+    /// Most children in one answer that is not streamed.
+    pub(super) fn page(&self) -> usize {
+        self.limit.unwrap_or(LIMIT).min(LIMIT_MAX)
+    }
+
+    /// The children asked for. `None`: there can be none.
+    pub(super) fn range(&self) -> Option<Range> {
+        let mut from = self.from.as_deref().map(Subscript::new);
+        let mut to = self
+            .to
+            .as_deref()
+            .map_or(Bound::Unbounded, |to| Bound::Included(Subscript::new(to)));
+        if let Some(prefix) = &self.prefix {
+            from = from.max(Some(text_at_least(prefix)));
+            if let Some(end) = successor(prefix).map(|end| text_at_least(&end)) {
+                to = match to {
+                    Bound::Included(to) if to < end => Bound::Included(to),
+                    _ => Bound::Excluded(end),
+                };
+            }
+        }
+        let range = Range {
+            from: from.map_or(Bound::Unbounded, Bound::Included),
+            to,
+            reverse: self.reverse,
+        };
+        let is_empty = match (&range.from, &range.to) {
+            (Bound::Included(from), Bound::Included(to)) => from > to,
+            (Bound::Included(from), Bound::Excluded(to)) => from >= to,
+            _ => false,
+        };
+        (!is_empty).then_some(range)
+    }
+
+    /// The query of the page that begins with this child.
+    pub(super) fn next_page(&self, first: &Subscript) -> String {
+        let first = first.text();
+        let (from, to) = if self.reverse {
+            (self.from.as_deref(), Some(first.as_str()))
+        } else {
+            (Some(first.as_str()), self.to.as_deref())
+        };
+        let mut out = String::from("?");
+        let mut separator = "";
+        let texts = [("from", from), ("to", to), ("prefix", self.prefix.as_deref())];
+        for (name, text) in texts {
+            let Some(text) = text else { continue };
+            write!(out, "{separator}{name}=").expect("a String takes everything");
+            put_encoded(text, &mut out);
+            separator = "&";
+        }
+        let numbers = [("limit", self.limit), ("depth", self.depth)];
+        for (name, number) in numbers {
+            let Some(number) = number else { continue };
+            write!(out, "{separator}{name}={number}").expect("a String takes everything");
+            separator = "&";
+        }
+        for (name, flag) in [("reverse", self.reverse), ("keys", self.keys)] {
+            if flag {
+                write!(out, "{separator}{name}").expect("a String takes everything");
+                separator = "&";
+            }
+        }
+        out
+    }
+}
+
+/// Decodes as forms are written: `+` is a space.
+fn text(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let raw = std::str::from_utf8(raw).ok()?;
+    if !raw.contains('+') {
+        return decode(raw);
+    }
+    decode(&raw.replace('+', " ")).map(|text| Cow::Owned(text.into_owned()))
+}
+
+/// The least subscript that is a text and begins with this one. What looks like a number is no text, so for it the next longer one.
+fn text_at_least(text: &str) -> Subscript {
+    let subscript = Subscript::new(text);
+    if subscript.is_number() {
+        Subscript::new(&format!("{text}\0"))
+    } else {
+        subscript
+    }
+}
+
+/// The least text after all that begin with this one; `None`: there is none.
+fn successor(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            last => char::from_u32(u32::from(last) + 1),
+        };
+        if let Some(next) = next {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Query {
+        Query::read(query.as_bytes()).unwrap()
+    }
+
+    fn admits(query: &Query, name: &str) -> bool {
+        let Some(range) = query.range() else { return false };
+        let name = Subscript::new(name);
+        let above = match range.from {
+            Bound::Included(from) => name >= from,
+            Bound::Excluded(from) => name > from,
+            Bound::Unbounded => true,
+        };
+        let below = match range.to {
+            Bound::Included(to) => name <= to,
+            Bound::Excluded(to) => name < to,
+            Bound::Unbounded => true,
+        };
+        above && below
+    }
+
+    #[test]
+    fn a_prefix_is_of_texts_and_exact() {
+        let names = [
+            "",
+            "0",
+            "1",
+            "8",
+            "9",
+            "10",
+            "a",
+            "ab",
+            "abc",
+            "ac",
+            "b",
+            "1a",
+            "8x",
+            "9x",
+            "01",
+            "\u{d7ff}x",
+            "\u{e000}",
+            "\u{10ffff}",
+            "\u{10ffff}z",
+        ];
+        for prefix in ["", "a", "ab", "1", "8", "9", "0", "\u{d7ff}", "\u{10ffff}", "zz"] {
+            let query = Query {
+                prefix: Some(prefix.to_owned()),
+                ..Query::default()
+            };
+            for name in names {
+                let expected = name.starts_with(prefix) && !Subscript::new(name).is_number();
+                assert_eq!(admits(&query, name), expected, "{prefix:?} {name:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_and_prefix_narrow_each_other() {
+        let query = read("prefix=a&from=ab&to=ac");
+        for (name, expected) in [
+            ("a", false),
+            ("ab", true),
+            ("abz", true),
+            ("ac", true),
+            ("acx", false),
+        ] {
+            assert_eq!(admits(&query, name), expected, "{name}");
+        }
+        assert!(read("from=b&to=a").range().is_none());
+        assert!(read("prefix=a&from=b").range().is_none());
+    }
+
+    #[test]
+    fn the_next_page_asks_for_the_same_from_there_on() {
+        let query = read("to=z+z&limit=2&depth=1&keys");
+        assert_eq!(
+            query.next_page(&Subscript::new("b&c")),
+            "?from=b%26c&to=z%20z&limit=2&depth=1&keys"
+        );
+        let again = read(&query.next_page(&Subscript::new("b&c"))[1..]);
+        assert_eq!(again.from.as_deref(), Some("b&c"));
+        let query = read("from=a&reverse&limit=2");
+        assert_eq!(
+            query.next_page(&Subscript::new("5")),
+            "?from=a&to=5&limit=2&reverse"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for (query, message) in [
+            ("limit=0", "query parameter \"limit\": it is at least 1"),
+            ("limit=+1", "query parameter \"limit\": it is a whole number"),
+            (
+                "limit=99999999999999999999",
+                "query parameter \"limit\": it is a whole number",
+            ),
+            (
+                "keys=1",
+                "query parameter \"keys\": it is `true`, `false` or without a value",
+            ),
+            ("keys&keys", "query parameter \"keys\": it is given twice"),
+            (
+                "from=%ff",
+                "query parameter \"from\": it is not percent-encoded UTF-8",
+            ),
+            (
+                "form=a",
+                "query parameter \"form\": there is no such parameter; there are from, to, prefix, limit, reverse, depth and keys",
+            ),
+        ] {
+            assert_eq!(Query::read(query.as_bytes()).unwrap_err().to_string(), message);
+        }
+    }
+}

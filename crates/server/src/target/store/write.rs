@@ -1,0 +1,145 @@
+//! Requests that write: from HTTP to operations, to the writer, and what it says to HTTP.
+
+use std::{future::poll_fn, task::Poll, time::Instant};
+
+use super::{StoreTarget, batch, body, json, path};
+use crate::{
+    failure::Refusal,
+    front::{End, RequestBody, Stream, Wire},
+    reply::Reply,
+    store::{Change, Condition, Done, Operation, Pending, Tag},
+    target::Request,
+};
+
+/// Beside a body, what a write takes while it waits.
+const OPERATION_BYTES: usize = 512;
+
+impl StoreTarget {
+    pub(super) async fn write_node<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        rest: &str,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Reply<'static>, End> {
+        let head = request.head;
+        let method = head.method();
+        if !matches!(method, "PUT" | "PATCH" | "POST" | "DELETE") {
+            let allow = super::NODE_METHODS.into();
+            return Err(Refusal::MethodNotAllowed { allow }.into());
+        }
+        let key = self.writable(rest, head)?;
+        if !head.query().is_empty() {
+            return Err(Refusal::Query {
+                name: String::from_utf8_lossy(head.query()).into_owned(),
+                what: "only GET and HEAD have parameters",
+            }
+            .into());
+        }
+        if method == "PATCH" {
+            body::check_is_merge_patch(head)?;
+        }
+        let condition = Condition::of_write(head)?;
+        let text = body::read(request, body, wire).await?;
+        let canonical = || body::canonical(&text, self.limits.value_bytes_max);
+        let change = match method {
+            "PUT" => Change::Put(canonical()?),
+            "PATCH" => Change::Patch(canonical()?),
+            "POST" => Change::Append(canonical()?),
+            _ => Change::Delete,
+        };
+        // A tag says which bytes a later read brings, so it is told only of bytes that stay as they came (RFC 9110, 9.3.4).
+        let tag = match &change {
+            Change::Put(stored) | Change::Append(stored) if *stored == text => Some(Tag::of(stored)),
+            _ => None,
+        };
+        let operation = Operation {
+            at: None,
+            key,
+            condition,
+            change,
+        };
+        let pending = self
+            .open
+            .writer()
+            .submit(vec![operation], text.len() + OPERATION_BYTES)?;
+        let mut done = outcome(pending, request.deadline, wire).await?;
+        let done = done.pop().expect("one operation has one outcome");
+        let mut reply = match done {
+            Done::Created => Reply::new(201),
+            Done::Changed | Done::Deleted => Reply::new(204),
+            Done::Appended(id) => appended(request, id),
+        };
+        if let Some(tag) = tag {
+            reply.headers.to_mut().push_known("etag", &tag.to_string());
+        }
+        Ok(reply)
+    }
+
+    pub(super) async fn write_batch<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Reply<'static>, End> {
+        let text = body::read(request, body, wire).await?;
+        let operations = batch::read(&text, self.limits.value_bytes_max)?;
+        for (at, operation) in operations.iter().enumerate() {
+            self.rules
+                .check_write(operation.key.global_name(), request.head)
+                .map_err(|refusal| refusal.in_batch(at))?;
+        }
+        let bytes = text.len() + operations.len() * OPERATION_BYTES;
+        if operations.is_empty() {
+            return Ok(json(200, b"[]".to_vec()));
+        }
+        let pending = self.open.writer().submit(operations, bytes)?;
+        let done = outcome(pending, request.deadline, wire).await?;
+        Ok(json(200, batch::results(&done)))
+    }
+}
+
+/// The answer to POST: where the new child is, and its number.
+fn appended(request: &Request<'_>, id: i64) -> Reply<'static> {
+    let mut reply = json(201, format!("{{\"id\":{id}}}").into_bytes());
+    let parent = request.head.path();
+    let mut location = String::with_capacity(parent.len() + 8);
+    // A path may have come with bytes that a URL must encode.
+    for segment in parent.strip_prefix('/').unwrap_or(parent).split('/') {
+        location.push('/');
+        match crate::router::decode(segment) {
+            Some(decoded) => path::put_encoded(&decoded, &mut location),
+            None => location.push_str(segment),
+        }
+    }
+    let location = format!("{location}/{id}");
+    reply.headers.to_mut().push_known("location", &location);
+    reply
+}
+
+/// Waits until the writer has answered. At the deadline, or when the client goes, a write that was not begun is given up.
+async fn outcome<S: Stream>(
+    mut pending: Pending,
+    deadline: Instant,
+    wire: &mut Wire<S>,
+) -> Result<Vec<Done>, End> {
+    let mut deadline = Some(deadline);
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = pending.poll(cx) {
+            return Poll::Ready(outcome.map_err(End::from));
+        }
+        if wire.poll_gone(cx).is_ready() {
+            pending.give_up();
+            return Poll::Ready(Err(End::Gone));
+        }
+        if deadline.is_some_and(|deadline| wire.poll_limit(cx, deadline).is_ready()) {
+            if pending.give_up() {
+                return Poll::Ready(Err(Refusal::WriteExpired.into()));
+            }
+            // It is being done, and the client learns what comes of it.
+            deadline = None;
+        }
+        Poll::Pending
+    })
+    .await
+}
