@@ -141,7 +141,9 @@ impl From<StoreError> for Refusal {
             | StoreError::Json(_)
             | StoreError::NotANumber { .. }
             | StoreError::NumberTooLong { .. }
-            | StoreError::Overlap { .. } => Class::BadInput,
+            | StoreError::Overlap { .. }
+            | StoreError::Index { .. } => Class::BadInput,
+            StoreError::NotUnique { .. } => Class::Conflict,
             StoreError::ValueTooLong { .. } => Class::TooLong,
             StoreError::ReadOnly => Class::Forbidden,
             StoreError::ChangesGone { .. } => Class::Gone,
@@ -149,7 +151,8 @@ impl From<StoreError> for Refusal {
             StoreError::TooManyReaders { .. }
             | StoreError::TooManyLocks { .. }
             | StoreError::SnapshotTooOld => Class::Overload,
-            StoreError::Broken
+            StoreError::WritesAlready
+            | StoreError::Broken
             | StoreError::NotFlushed { .. }
             | StoreError::Damaged { .. }
             | StoreError::Format { .. }

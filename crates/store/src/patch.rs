@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Transaction {
-    /// Applies a merge patch to the document at a node. On an error nothing has been changed.
+    /// Applies a merge patch to the document at a node. Input that cannot be is refused before anything is changed.
     pub fn patch(&mut self, key: &Key, patch: &[u8]) -> Result<(), StoreError> {
         let max = self.reader().tables.value_bytes_max;
         if patch.len() > max {
