@@ -24,6 +24,7 @@ pub struct Setup {
     threads: usize,
     admin: &'static str,
     arguments: Vec<String>,
+    env: Vec<(String, String)>,
 }
 
 /// Without admin listener and control socket.
@@ -42,6 +43,7 @@ impl Setup {
             threads: 2,
             admin: ADMIN_OFF,
             arguments: Vec::new(),
+            env: Vec::new(),
         }
     }
 
@@ -56,6 +58,13 @@ impl Setup {
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// With a variable in its environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -98,12 +107,14 @@ impl Setup {
             threads,
             admin,
             arguments,
+            env,
         } = self;
         let fixed =
             format!("[server]\nlisten = [{listen}]\nthreads = {threads}\n{server_keys}\n[admin]\n{admin}\n");
         folder.write("forebay.toml", format!("{fixed}{config}"));
         let mut child = binary::serve(&folder.path().join("forebay.toml"))
             .args(arguments)
+            .envs(env)
             .current_dir(folder.path())
             .env("FOREBAY_BUN", binary::bun())
             .env("FOREBAY_CACHE_DIR", binary::cache_folder())

@@ -46,7 +46,9 @@ fn a_patch_does_what_the_examples_of_rfc_7396_say() {
         for path in [vec![], vec!["0"]] {
             let root = Key::global(&format!("G{at}")).unwrap();
             let mut key = root.clone();
-            path.iter().for_each(|subscript| key.push(subscript).unwrap());
+            for subscript in &path {
+                key.push(subscript).unwrap();
+            }
             let mut transaction = store.begin().unwrap();
             if !path.is_empty() {
                 transaction.put(&root, b"[0]").unwrap();

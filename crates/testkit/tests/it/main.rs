@@ -20,4 +20,5 @@ mod qoper8;
 mod queue;
 mod reload;
 mod shutdown;
+mod store;
 mod support;

@@ -163,9 +163,8 @@ impl Builder<'_> {
         let mode = match fields.opt_text("store") {
             Some("rw") => StoreMode::ReadWrite,
             Some("ro") => StoreMode::ReadOnly,
-            Some(_) => StoreMode::None,
             None if has_store => StoreMode::ReadWrite,
-            None => StoreMode::None,
+            _ => StoreMode::None,
         };
         if mode != StoreMode::None && !has_store {
             self.note(fields.problem("store", "there is no store: the file has no [store]"));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use forebay_store::Key;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{body, path};
@@ -22,7 +22,7 @@ struct Written<'b> {
     op: Op,
     #[serde(borrow)]
     path: WrittenPath<'b>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "given")]
     value: Option<&'b RawValue>,
     #[serde(borrow)]
     if_match: Option<Cow<'b, str>>,
@@ -45,6 +45,11 @@ enum Op {
 enum WrittenPath<'b> {
     Encoded(#[serde(borrow)] Cow<'b, str>),
     Parts(Vec<String>),
+}
+
+/// A value that is written, also `null`.
+fn given<'b, D: Deserializer<'b>>(value: D) -> Result<Option<&'b RawValue>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
 }
 
 /// Reads a batch.
