@@ -316,7 +316,8 @@ fn put_escaped(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::RouteBook;
+    use crate::{metrics::RouteBook, store::WriterCounts};
+    use forebay_store::Stats;
 
     fn facts() -> Facts {
         Facts {
@@ -336,7 +337,27 @@ mod tests {
                 turned_away: 9,
             },
             routes: RouteBook::new(1).totals(),
-            store: None,
+            store: Some(StoreFacts {
+                stats: Some(Stats {
+                    file_bytes: 1 << 20,
+                    map_max: 64 << 30,
+                    page_bytes: 4096,
+                    last_commit: 3,
+                    readers: 1,
+                    unflushed_bytes: 0,
+                }),
+                writer: WriterCounts {
+                    queued: 0,
+                    queued_bytes: 0,
+                    queue_max: 1024,
+                    done: 1,
+                    failed: 2,
+                    expired: 3,
+                    refused: 4,
+                    commits: 5,
+                    flushes: 6,
+                },
+            }),
             pools: PoolStates {
                 current: Vec::new(),
                 retiring: Vec::new(),

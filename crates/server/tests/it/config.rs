@@ -11,14 +11,14 @@ use forebay_server::config::{
 };
 
 /// A folder with what the configurations of these tests name; removed at the end.
-struct Project {
-    folder: PathBuf,
-    env: Vec<(&'static str, String)>,
+pub(crate) struct Project {
+    pub(crate) folder: PathBuf,
+    pub(crate) env: Vec<(&'static str, String)>,
     programs: Vec<&'static str>,
 }
 
 impl Project {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = std::env::temp_dir().join(format!("fbc-{}-{:x}", std::process::id(), unique()));
         for name in ["public", "node_modules"] {
             fs::create_dir_all(folder.join(name)).unwrap();
@@ -41,7 +41,7 @@ impl Project {
         file
     }
 
-    fn parse(&self, text: &str) -> Result<Config, ConfigError> {
+    pub(crate) fn parse(&self, text: &str) -> Result<Config, ConfigError> {
         let env = |name: &str| {
             self.env
                 .iter()
@@ -61,12 +61,12 @@ impl Project {
         Config::parse(text, &self.folder.join("forebay.toml"), &surroundings)
     }
 
-    fn good(&self, text: &str) -> Config {
+    pub(crate) fn good(&self, text: &str) -> Config {
         self.parse(text).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The errors of a file, its folder written as `.`.
-    fn errors(&self, text: &str) -> String {
+    pub(crate) fn errors(&self, text: &str) -> String {
         let error = self.parse(text).expect_err("the configuration is accepted");
         error
             .to_string()
@@ -131,8 +131,23 @@ env = { GREETING = "tab\there \"$${x}\" \u007f é", URL = "http://${HOST}/" }
 env_pass = ["HTTP_PROXY"]
 cwd = "public"
 
+[store]
+path = "db"
+durability = "sync"
+flush_interval = "5ms"
+map_max = "1GiB"
+reader_age_max = "5s"
+value_bytes_max = "1MiB"
+queue_max = 7
+queue_bytes_max = "1MiB"
+
+[store.access]
+Person = { read = "public", write = "token:HOST" }
+"%Zé.1" = { read = "none" }
+
 [pool.ruby]
 command = ["ruby", "app.rb"]
+store = "ro"
 
 [[route]]
 path = "/local"
@@ -156,6 +171,10 @@ respond = { status = 204 }
 [[route]]
 path = "/static/*"
 files = "public"
+
+[[route]]
+path = "/store/*"
+store = {}
 
 [[route]]
 path = "/users/:id"
@@ -223,7 +242,7 @@ fn a_pool_of_one_line_has_every_default() {
     assert_eq!(pool.queue_timeout, Duration::from_secs(10));
     assert_eq!(pool.run_timeout, Duration::from_secs(30));
     assert_eq!(pool.kill_grace, Duration::from_millis(300));
-    assert_eq!(pool.idle_retire, Duration::from_secs(300));
+    assert_eq!(pool.idle_retire, Duration::from_mins(5));
     assert_eq!(
         (pool.recycle.jobs, pool.recycle.age, pool.recycle.rss_bytes),
         (0, Duration::ZERO, 0)
@@ -347,13 +366,13 @@ fn every_route_reaches_its_target() {
         run_timeout: Duration::from_millis(1500),
         retry: Retry::Never,
     };
-    assert_eq!(routes[5].target, Target::Pool(narrowed));
+    assert_eq!(routes[6].target, Target::Pool(narrowed));
     assert_eq!(
-        (routes[5].deadline, routes[5].body_bytes_max),
+        (routes[6].deadline, routes[6].body_bytes_max),
         (Duration::from_secs(5), 0)
     );
     assert_eq!(
-        (routes[6].deadline, routes[6].body_bytes_max),
+        (routes[7].deadline, routes[7].body_bytes_max),
         (Duration::from_secs(20), 2_000_000)
     );
 }
@@ -390,7 +409,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [pool.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [pool.NAME], [[route]]",
         ),
         (
             "server = 1",
@@ -554,15 +573,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files or pool",
+            "1: route: found none; a route has exactly one target: respond, files, store or pool",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files or pool",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store or pool",
         ),
         (
             "[[route]]\npath = '/a'\nsql = { source = 'main' }",
-            "3: route.sql: this version has no target `sql`; it has respond, files and pool",
+            "3: route.sql: this version has no target `sql`; it has respond, files, store and pool",
         ),
         (
             "[[route]]\npath = 'a'\nrespond = {}",
