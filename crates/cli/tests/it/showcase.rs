@@ -11,7 +11,7 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let (from, name) = (entry.as_ref().unwrap().path(), entry.unwrap().file_name());
         match from.is_dir() {
-            true if name == "node_modules" => {}
+            true if name == "node_modules" || name == "data" => {}
             true => copy(&from, &to.join(name)),
             false => drop(fs::copy(&from, to.join(name)).unwrap()),
         }
@@ -62,6 +62,22 @@ fn every_route_answers_as_it_says() {
     ] {
         assert_eq!(serving.get(target).status, status, "{target}");
     }
+}
+
+#[test]
+fn the_store_answers_without_a_handler() {
+    let (folder, serving) = showcase(&[]);
+    let post = |name: &str| {
+        let body = format!("{{\"firstName\":\"{name}\"}}");
+        let mut client = serving.connect();
+        client.post("/store/Person", body.as_bytes());
+        client.response().json()["id"].clone()
+    };
+    assert_eq!((post("Ada"), post("Grace")), (1.into(), 2.into()));
+    assert_eq!(serving.get("/store/Person/2").text(), "{\"firstName\":\"Grace\"}");
+    assert_eq!(serving.get("/store/Person?keys&reverse").text(), "[\"2\",\"1\"]");
+    assert_eq!(serving.get("/store/Secret").status, 403);
+    assert!(folder.path().join("data/store.mdbx").is_file());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod children;
 mod crashes;
 mod documents;
 mod garbage;
+mod guide;
 mod leading;
 mod writes;
 

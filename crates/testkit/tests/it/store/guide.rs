@@ -1,0 +1,60 @@
+//! `docs/guide/store.md`: every exchange that it shows, in its order.
+
+use std::{fs, path::Path};
+
+use forebay_testkit::Setup;
+
+use super::ask;
+
+/// A request or an answer as the guide writes it: a first line, perhaps fields and an empty line, a body.
+fn parts(text: &str) -> (&str, Vec<(&str, &str)>, &str) {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let Some((fields, body)) = rest.split_once("\n\n") else {
+        // Fields alone end without an empty line.
+        let is_field = |line: &str| {
+            line.split_once(": ")
+                .is_some_and(|(name, _)| !name.contains(['"', '{', '[']))
+        };
+        if !rest.is_empty() && rest.lines().all(is_field) {
+            return (first, fields_of(rest), "");
+        }
+        return (first, Vec::new(), rest);
+    };
+    (first, fields_of(fields), body)
+}
+
+fn fields_of(text: &str) -> Vec<(&str, &str)> {
+    text.lines().filter_map(|line| line.split_once(": ")).collect()
+}
+
+#[test]
+fn every_exchange_of_the_guide_goes_as_it_says() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/store.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let block_of = |kind: &str| {
+        let opening = format!("```{kind}\n");
+        let blocks = guide.split(&opening).skip(1);
+        blocks
+            .map(|block| block.split("\n```").next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let configuration = block_of("toml");
+    let server = Setup::new(&configuration[0]).start();
+    let mut client = server.connect();
+    let exchanges = block_of("http");
+    assert!(exchanges.len() > 10, "the guide shows how it goes");
+    for exchange in exchanges {
+        let (request, expected) = exchange.split_once("\n---\n").unwrap();
+        let (line, fields, body) = parts(request);
+        let (method, target) = line.split_once(' ').unwrap();
+        let answer = ask(&mut client, method, target, &fields, body.as_bytes());
+        let (status, fields, body) = parts(expected);
+        assert_eq!(answer.status.to_string(), status, "{exchange}");
+        for (name, value) in fields {
+            assert_eq!(answer.header(&name.to_lowercase()), Some(value), "{exchange}");
+        }
+        if answer.status < 300 {
+            assert_eq!(answer.text().trim_end(), body, "{exchange}");
+        }
+    }
+}
