@@ -43,6 +43,8 @@ pub struct Options {
     pub map_max: usize,
     /// Most snapshots at the same time over all processes.
     pub readers_max: u32,
+    /// Longest that one snapshot may be read from. It holds back the reuse of space while it lasts.
+    pub reader_age_max: Duration,
     /// Longest document or value, in bytes of JSON.
     pub value_bytes_max: usize,
     /// Longest subtree that is kept as one text. Answers do not depend on it.
@@ -63,6 +65,7 @@ impl Default for Options {
             lead: true,
             map_max: 64 << 30,
             readers_max: 1024,
+            reader_age_max: Duration::from_mins(1),
             value_bytes_max: 64 << 20,
             pack_bytes_max: 2048,
             durability: Durability::Group,
@@ -270,6 +273,7 @@ impl Shared {
                 read_only: options.read_only,
                 map_max: options.map_max,
                 readers_max: options.readers_max,
+                reader_age_max: options.reader_age_max,
             },
         )?;
         let tables = prepare(&environment, &path, &options)?;

@@ -173,3 +173,31 @@ fn threads_that_write_and_flush_at_the_same_time_lose_nothing() {
     );
     assert_eq!(store.changes(0).unwrap().count(), ROUNDS * durabilities.len());
 }
+
+#[test]
+fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        reader_age_max: std::time::Duration::from_millis(50),
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    store
+        .transact(|transaction| transaction.set(&key(&["a"]), b"1"))
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let ended = loop {
+        if let Err(error) = snapshot.get(&key(&["a"])) {
+            break error;
+        }
+    };
+    assert!(matches!(ended, StoreError::SnapshotTooOld { .. }), "{ended}");
+    drop(snapshot);
+    assert_eq!(
+        store.snapshot().unwrap().get(&key(&["a"])).unwrap(),
+        Some(&b"1"[..])
+    );
+    // A transaction has no such limit: whoever holds it up is stopped by other means.
+    let transaction = store.begin().unwrap();
+    assert_eq!(transaction.get(&key(&["a"])).unwrap(), Some(&b"1"[..]));
+}
