@@ -53,7 +53,7 @@ pub struct Options {
     pub durability: Durability,
     /// Most that earlier segments of the log of changes may take, in bytes; older ones are dropped.
     pub changes_bytes_max: u64,
-    /// Longest that a relaxed commit is not on the disk.
+    /// Longest that a relaxed commit of any process is not on the disk. The one who leads sees to that.
     pub flush_interval: Duration,
 }
 
@@ -215,6 +215,15 @@ impl Store {
         self.shared.wait_flushed(commit)
     }
 
+    /// Has a function called when a commit is on the disk, from another thread, or at once if it is there already. It must not block.
+    pub fn when_flushed(&self, commit: u64, call: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
+        match (&self.shared.flusher, self.shared.last_commit()) {
+            (Some(flusher), Ok(last)) => flusher.when_flushed(commit.min(last), Box::new(call)),
+            (None, Ok(_)) => call(self.flush()),
+            (_, Err(error)) => call(Err(error)),
+        }
+    }
+
     /// Writes a copy of the state as of now into a new folder, while others go on; `compact` leaves unused space out.
     pub fn backup(&self, to: &Path, compact: bool) -> Result<(), StoreError> {
         fs::create_dir_all(to).map_err(|source| StoreError::File {
@@ -281,11 +290,15 @@ impl Shared {
             environment,
             meta: tables.meta,
             log: Log::new(&path, options.changes_bytes_max),
+            read_only: options.read_only,
         });
         let flusher = if options.read_only {
             None
         } else {
-            Some(Flusher::start(&disk, options.flush_interval)?)
+            Some(Flusher::start(
+                &disk,
+                options.lead.then_some(options.flush_interval),
+            )?)
         };
         Ok(Self {
             path,
@@ -309,9 +322,13 @@ impl Shared {
         Ok(Arc::clone(&known.1))
     }
 
+    /// What has never been committed would never be flushed either: whoever waits waits for this at most.
+    fn last_commit(&self) -> Result<u64, StoreError> {
+        Ok(self.disk.environment.info()?.last_transaction)
+    }
+
     pub(crate) fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
-        // What has never been committed would never be flushed either.
-        let commit = commit.min(self.disk.environment.info()?.last_transaction);
+        let commit = commit.min(self.last_commit()?);
         match &self.flusher {
             Some(flusher) => flusher.wait(commit),
             None => self.disk.flush().map(|_| ()),

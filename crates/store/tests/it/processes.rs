@@ -133,6 +133,28 @@ fn the_names_of_globals_are_listed() {
 }
 
 #[test]
+fn who_asks_is_called_when_a_commit_is_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        lead: false,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.set(&key(&["a"]), b"1").unwrap();
+    let commit = transaction.commit(Durability::Relaxed).unwrap();
+    assert!(store.stats().unwrap().unflushed_bytes > 0);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // What is asked for beyond the last commit is answered with that.
+    for asked in [commit, commit + 1000, 1] {
+        let sender = sender.clone();
+        store.when_flushed(asked, move |outcome| sender.send(outcome.is_ok()).unwrap());
+    }
+    assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [true; 3]);
+    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
+}
+
+#[test]
 fn a_thread_that_would_wait_for_itself_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
