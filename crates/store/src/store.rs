@@ -189,6 +189,11 @@ impl Store {
         ChangeWalk::new(&self.shared.path, Some(snapshot.log_end()?), since)
     }
 
+    /// Has a walk over changes go on with those that have come since.
+    pub fn follow(&self, walk: &mut ChangeWalk) -> Result<(), StoreError> {
+        walk.extend(self.snapshot()?.log_end()?)
+    }
+
     /// Does again what another store's log holds beyond this one's last change, as far as `wanted` says yes: after a backup has been
     /// restored, up to a point in time. Says how many changes those were.
     pub fn replay(&self, other: &Path, mut wanted: impl FnMut(&Change) -> bool) -> Result<u64, StoreError> {
