@@ -40,11 +40,12 @@ pub struct Answer {
     content: ContentKind,
     body_at: u32,
     flags: u8,
+    commit: u64,
 }
 
 impl Answer {
     /// Reads a RESPONSE payload; also says how long the handler has run, in microseconds.
-    pub(crate) fn decode(payload: Bytes, flags: u8) -> Result<(Self, u32), WireError> {
+    pub(crate) fn decode(payload: Bytes, flags: u8, commit: u64) -> Result<(Self, u32), WireError> {
         let view = ResponseView::decode(&payload)?;
         let (status, content, run_us) = (view.head.status, view.head.content, view.head.run_us);
         let body_at = (payload.len() - view.body.len()) as u32;
@@ -55,6 +56,7 @@ impl Answer {
                 content,
                 body_at,
                 flags,
+                commit,
             },
             run_us,
         ))
@@ -83,6 +85,12 @@ impl Answer {
     /// Whether the body is complete.
     pub const fn ended(&self) -> bool {
         self.flags & flag::END != 0
+    }
+
+    /// The last commit to the store that the worker had made when the answer came: it must be on the disk before anybody learns of it.
+    /// 0 where there is none.
+    pub const fn commit(&self) -> u64 {
+        self.commit
     }
 
     /// Whether the handler threw.

@@ -185,6 +185,10 @@ impl LinkPort for Arc<Link> {
         self.claims().is_none_or(|page| page.is_claimed(slot, number))
     }
 
+    fn last_commit(&self) -> u64 {
+        self.claims().map_or(0, Page::last_commit)
+    }
+
     fn abort(&self, slot: u32, number: u32, reason: AbortReason) {
         self.append(&self.header(FrameType::Abort, 0, slot, number), &[reason as u8]);
     }

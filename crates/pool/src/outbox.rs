@@ -7,8 +7,8 @@ use std::{
 };
 
 use forebay_wire::{
-    BELL_OFFSET, CLAIMS_OFFSET, ClaimWord, FORMAT_OFFSET, OUTBOX_BYTES, OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET,
-    OUTBOX_TAIL_OFFSET, PAGE_FORMAT, SLOTS_MAX,
+    BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, ClaimWord, FORMAT_OFFSET, OUTBOX_BYTES, OUTBOX_HEAD_OFFSET,
+    OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_FORMAT, SLOTS_MAX,
 };
 
 use crate::sys::SharedPage;
@@ -62,6 +62,11 @@ impl Page {
 
     pub(crate) fn is_claimed(&self, slot: u32, number: u32) -> bool {
         self.claim_word(slot).load(Ordering::Acquire) == ClaimWord::of(number).claimed()
+    }
+
+    /// The last commit to the store that the worker has made; 0 before the first.
+    pub(crate) fn last_commit(&self) -> u64 {
+        self.shared.long_word(COMMIT_OFFSET).load(Ordering::Acquire)
     }
 
     /// Asks for the doorbell. The outbox must be looked at once more afterwards.

@@ -12,7 +12,7 @@ use std::{
     },
     process::Command,
     ptr::NonNull,
-    sync::atomic::AtomicU32,
+    sync::atomic::{AtomicU32, AtomicU64},
 };
 
 use forebay_wire::PAGE_BYTES;
@@ -72,6 +72,16 @@ impl SharedPage {
         // SAFETY: the assertion keeps the word inside of the mapping, mappings start at page boundaries so it is aligned, and an
         // atomic may be changed by the other process at any time.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// The 64-bit word at a byte offset.
+    pub(crate) fn long_word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 <= PAGE_BYTES,
+            "words lie inside of the page"
+        );
+        // SAFETY: as in `word`.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
     /// Appends `length` bytes from `offset` on to `into`.

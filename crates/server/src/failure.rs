@@ -150,7 +150,7 @@ impl From<StoreError> for Refusal {
             StoreError::Full { .. } => Class::Full,
             StoreError::TooManyReaders { .. }
             | StoreError::TooManyLocks { .. }
-            | StoreError::SnapshotTooOld => Class::Overload,
+            | StoreError::SnapshotTooOld { .. } => Class::Overload,
             StoreError::WritesAlready
             | StoreError::Broken
             | StoreError::NotFlushed { .. }

@@ -5,6 +5,7 @@
 //! within an interval for all others, of every process that has the store open.
 
 use std::{
+    fmt, mem,
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -37,6 +38,16 @@ pub(crate) struct Disk {
     /// The table that says what is known about the tree.
     pub(crate) meta: Table,
     pub(crate) log: Log,
+    pub(crate) read_only: bool,
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // The engine flushes when it is closed; the log is to be on the disk before that. What fails here is told by the log itself.
+        if !self.read_only {
+            let _ = self.flush();
+        }
+    }
 }
 
 impl Disk {
@@ -76,21 +87,36 @@ struct Shared {
     flushed: Condvar,
 }
 
-#[derive(Debug, Default)]
+/// Called once with whether a commit is on the disk.
+type WhenFlushed = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+#[derive(Default)]
 struct State {
     /// Every commit up to this one is on the disk.
     flushed: u64,
     /// Somebody waits for this one.
     wanted: u64,
+    /// Whom to call, and for which commit.
+    callers: Vec<(u64, WhenFlushed)>,
     /// How many flushes have failed, and what the last one said.
     failures: u64,
     failure: String,
     end: bool,
 }
 
+impl fmt::Debug for State {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("State")
+            .field("flushed", &self.flushed)
+            .field("wanted", &self.wanted)
+            .field("callers", &self.callers.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Flusher {
-    /// Starts the thread. It ends with the flusher or the files.
-    pub(crate) fn start(disk: &Arc<Disk>, interval: Duration) -> Result<Self, StoreError> {
+    /// Starts the thread. It ends with the flusher or the files. With an interval it also flushes what nobody waits for.
+    pub(crate) fn start(disk: &Arc<Disk>, interval: Option<Duration>) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             asked: Condvar::new(),
@@ -106,6 +132,18 @@ impl Flusher {
                 source,
             })?;
         Ok(Self { shared })
+    }
+
+    /// Has a function called when a commit is on the disk, at once if it is already. It must not block.
+    pub(crate) fn when_flushed(&self, commit: u64, call: WhenFlushed) {
+        let mut state = self.shared.state.lock();
+        if state.flushed >= commit {
+            drop(state);
+            return call(Ok(()));
+        }
+        state.wanted = state.wanted.max(commit);
+        state.callers.push((commit, call));
+        self.shared.asked.notify_one();
     }
 
     /// Waits until a commit is on the disk. When a flush fails, that is told to all who wait for it.
@@ -136,11 +174,15 @@ impl Drop for Flusher {
     }
 }
 
-fn run(shared: &Shared, disk: &Weak<Disk>, interval: Duration) {
+fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
     let mut state = shared.state.lock();
     loop {
-        let deadline = Instant::now() + interval;
+        let deadline = interval.map(|interval| Instant::now() + interval);
         while !state.end && state.wanted <= state.flushed {
+            let Some(deadline) = deadline else {
+                shared.asked.wait(&mut state);
+                continue;
+            };
             if shared.asked.wait_until(&mut state, deadline).timed_out() {
                 break;
             }
@@ -160,15 +202,35 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Duration) {
         });
         drop(disk);
         state = shared.state.lock();
-        match outcome {
-            Ok(last) => state.flushed = state.flushed.max(last),
+        let callers = match outcome {
+            Ok(last) => {
+                state.flushed = state.flushed.max(last);
+                let flushed = state.flushed;
+                state
+                    .callers
+                    .extract_if(.., |(commit, _)| *commit <= flushed)
+                    .collect()
+            }
             Err(error) => {
                 state.failures += 1;
                 state.failure = error.to_string();
                 // Whoever still waits is told; the next round tries again for others.
                 state.wanted = state.flushed;
+                mem::take(&mut state.callers)
             }
-        }
+        };
         shared.flushed.notify_all();
+        if !callers.is_empty() {
+            let flushed = state.flushed;
+            let reason = state.failure.clone();
+            drop(state);
+            for (commit, call) in callers {
+                let failed = || StoreError::NotFlushed {
+                    reason: reason.clone(),
+                };
+                call(if commit <= flushed { Ok(()) } else { Err(failed()) });
+            }
+            state = shared.state.lock();
+        }
     }
 }

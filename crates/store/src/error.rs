@@ -1,6 +1,6 @@
 //! Everything that can fail here, each with its limit and the value found.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{json::JsonError, key::KeyError};
 
@@ -95,9 +95,12 @@ pub enum StoreError {
         /// The limit.
         max: usize,
     },
-    /// A reader that was older than `reader_age_max` when its pages were needed.
-    #[error("this snapshot was too old and has been given up (reader_age_max)")]
-    SnapshotTooOld,
+    /// A snapshot that has been read from for longer than `reader_age_max`.
+    #[error("this snapshot is too old to be read from (reader_age_max {max:?}); begin another")]
+    SnapshotTooOld {
+        /// The limit.
+        max: Duration,
+    },
     /// Changes that the log does not hold: dropped for their age, lost in a power cut, or yet to come.
     #[error(
         "the log of changes does not go on from {since}; read everything anew and follow it from {oldest} on"
@@ -178,7 +181,7 @@ impl StoreError {
             | Self::Full { .. }
             | Self::TooManyReaders { .. }
             | Self::TooManyLocks { .. }
-            | Self::SnapshotTooOld
+            | Self::SnapshotTooOld { .. }
             | Self::ChangesGone { .. }
             | Self::Damaged { .. }
             | Self::Format { .. }

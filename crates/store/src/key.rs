@@ -137,10 +137,13 @@ impl Key {
         })
     }
 
-    /// Name of the global.
+    /// Name of the global; of a damaged key, what can be read of it.
     pub fn global_name(&self) -> &str {
-        let end = global_length(&self.bytes) - 1;
-        std::str::from_utf8(&self.bytes[..end]).expect("a key begins with a name that was text")
+        let name = self.bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        match std::str::from_utf8(name) {
+            Ok(name) => name,
+            Err(error) => std::str::from_utf8(&name[..error.valid_up_to()]).unwrap_or_default(),
+        }
     }
 
     /// The subscripts, as texts.
@@ -315,9 +318,9 @@ pub(crate) fn collate(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// How many bytes the global's name and its end take.
+/// How many bytes the global's name and its end take. Of a damaged key, all.
 pub(crate) fn global_length(key: &[u8]) -> usize {
-    memchr::memchr(0, key).expect("a key begins with a global") + 1
+    memchr::memchr(0, key).map_or(key.len(), |end| end + 1)
 }
 
 /// Whether one path is the other or lies below it.
@@ -325,13 +328,16 @@ pub(crate) fn within(key: &[u8], root: &[u8]) -> bool {
     key.len() >= root.len() && key.starts_with(root) && key.get(root.len()) != Some(&ABOVE_CHILDREN)
 }
 
-/// How many bytes the first subscript of an encoded path takes.
+/// How many bytes the first subscript of an encoded path takes; at least one, and of a damaged one what is left.
 pub(crate) fn subscript_length(bytes: &[u8]) -> usize {
     match bytes[0] {
         STRING => {
             let mut at = 1;
             loop {
-                at += memchr::memchr(0, &bytes[at..]).expect("a string subscript has an end") + 1;
+                let Some(end) = memchr::memchr(0, &bytes[at..]) else {
+                    return bytes.len();
+                };
+                at += end + 1;
                 if bytes.get(at) != Some(&ABOVE_CHILDREN) {
                     return at;
                 }
@@ -342,10 +348,8 @@ pub(crate) fn subscript_length(bytes: &[u8]) -> usize {
         first => {
             let flip = if first < ZERO { 0xFF } else { 0 };
             let more = |byte: &u8| (byte ^ flip) & 1 == 1;
-            2 + bytes[1..]
-                .iter()
-                .position(|byte| !more(byte))
-                .expect("a number subscript has an end")
+            let last = bytes[1..].iter().position(|byte| !more(byte));
+            last.map_or(bytes.len(), |last| last + 2)
         }
     }
 }
@@ -373,19 +377,20 @@ fn encode_string<const N: usize>(text: &str, out: &mut SmallVec<[u8; N]>) {
     out.push(0);
 }
 
-/// The text of one encoded subscript.
+/// The text of one encoded subscript; of a damaged one, what can be read of it.
 pub(crate) fn decode(subscript: &[u8]) -> String {
     match subscript[0] {
         STRING => {
-            let content = &subscript[1..subscript.len() - 1];
+            let content = subscript[1..].strip_suffix(&[0]).unwrap_or(&subscript[1..]);
             let mut bytes = Vec::with_capacity(content.len());
             let mut rest = content;
             while let Some(at) = memchr::memchr(0, rest) {
                 bytes.extend_from_slice(&rest[..=at]);
-                rest = &rest[at + 2..];
+                rest = rest.get(at + 2..).unwrap_or_default();
             }
             bytes.extend_from_slice(rest);
-            String::from_utf8(bytes).expect("a subscript was text")
+            String::from_utf8(bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
         }
         ZERO => "0".into(),
         first => {

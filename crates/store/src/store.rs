@@ -43,6 +43,8 @@ pub struct Options {
     pub map_max: usize,
     /// Most snapshots at the same time over all processes.
     pub readers_max: u32,
+    /// Longest that one snapshot may be read from. It holds back the reuse of space while it lasts.
+    pub reader_age_max: Duration,
     /// Longest document or value, in bytes of JSON.
     pub value_bytes_max: usize,
     /// Longest subtree that is kept as one text. Answers do not depend on it.
@@ -51,7 +53,7 @@ pub struct Options {
     pub durability: Durability,
     /// Most that earlier segments of the log of changes may take, in bytes; older ones are dropped.
     pub changes_bytes_max: u64,
-    /// Longest that a relaxed commit is not on the disk.
+    /// Longest that a relaxed commit of any process is not on the disk. The one who leads sees to that.
     pub flush_interval: Duration,
 }
 
@@ -63,6 +65,7 @@ impl Default for Options {
             lead: true,
             map_max: 64 << 30,
             readers_max: 1024,
+            reader_age_max: Duration::from_mins(1),
             value_bytes_max: 64 << 20,
             pack_bytes_max: 2048,
             durability: Durability::Group,
@@ -186,6 +189,11 @@ impl Store {
         ChangeWalk::new(&self.shared.path, Some(snapshot.log_end()?), since)
     }
 
+    /// Has a walk over changes go on with those that have come since.
+    pub fn follow(&self, walk: &mut ChangeWalk) -> Result<(), StoreError> {
+        walk.extend(self.snapshot()?.log_end()?)
+    }
+
     /// Does again what another store's log holds beyond this one's last change, as far as `wanted` says yes: after a backup has been
     /// restored, up to a point in time. Says how many changes those were.
     pub fn replay(&self, other: &Path, mut wanted: impl FnMut(&Change) -> bool) -> Result<u64, StoreError> {
@@ -210,6 +218,15 @@ impl Store {
     /// Waits until a commit is on the disk.
     pub fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
         self.shared.wait_flushed(commit)
+    }
+
+    /// Has a function called when a commit is on the disk, from another thread, or at once if it is there already. It must not block.
+    pub fn when_flushed(&self, commit: u64, call: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
+        match (&self.shared.flusher, self.shared.last_commit()) {
+            (Some(flusher), Ok(last)) => flusher.when_flushed(commit.min(last), Box::new(call)),
+            (None, Ok(_)) => call(self.flush()),
+            (_, Err(error)) => call(Err(error)),
+        }
     }
 
     /// Writes a copy of the state as of now into a new folder, while others go on; `compact` leaves unused space out.
@@ -270,6 +287,7 @@ impl Shared {
                 read_only: options.read_only,
                 map_max: options.map_max,
                 readers_max: options.readers_max,
+                reader_age_max: options.reader_age_max,
             },
         )?;
         let tables = prepare(&environment, &path, &options)?;
@@ -277,11 +295,15 @@ impl Shared {
             environment,
             meta: tables.meta,
             log: Log::new(&path, options.changes_bytes_max),
+            read_only: options.read_only,
         });
         let flusher = if options.read_only {
             None
         } else {
-            Some(Flusher::start(&disk, options.flush_interval)?)
+            Some(Flusher::start(
+                &disk,
+                options.lead.then_some(options.flush_interval),
+            )?)
         };
         Ok(Self {
             path,
@@ -305,9 +327,13 @@ impl Shared {
         Ok(Arc::clone(&known.1))
     }
 
+    /// What has never been committed would never be flushed either: whoever waits waits for this at most.
+    fn last_commit(&self) -> Result<u64, StoreError> {
+        Ok(self.disk.environment.info()?.last_transaction)
+    }
+
     pub(crate) fn wait_flushed(&self, commit: u64) -> Result<(), StoreError> {
-        // What has never been committed would never be flushed either.
-        let commit = commit.min(self.disk.environment.info()?.last_transaction);
+        let commit = commit.min(self.last_commit()?);
         match &self.flusher {
             Some(flusher) => flusher.wait(commit),
             None => self.disk.flush().map(|_| ()),

@@ -11,6 +11,7 @@ use std::{
     path::Path,
     ptr,
     sync::Arc,
+    time::Duration,
 };
 
 use signet_mdbx_sys as ffi;
@@ -30,6 +31,7 @@ pub(crate) struct Opening {
     pub(crate) read_only: bool,
     pub(crate) map_max: usize,
     pub(crate) readers_max: u32,
+    pub(crate) reader_age_max: Duration,
 }
 
 /// An open file. Closed when the last transaction and the last handle are gone.
@@ -38,6 +40,7 @@ pub(crate) struct Environment {
     raw: *mut ffi::MDBX_env,
     key_bytes_max: usize,
     readers_max: u32,
+    reader_age_max: Duration,
     /// For write transactions and flushes.
     gate: Gate,
 }
@@ -74,6 +77,7 @@ impl Environment {
             raw,
             key_bytes_max: 0,
             readers_max: opening.readers_max,
+            reader_age_max: opening.reader_age_max,
             gate: Gate::default(),
         };
         environment.option("set the number of tables", ffi::MDBX_opt_max_db, TABLES_MAX)?;
@@ -220,6 +224,11 @@ impl Environment {
             .inspect_err(|_| self.gate.leave())
     }
 
+    /// When a snapshot that begins now is too old to be read.
+    fn snapshot_end(&self) -> Duration {
+        coarse_now().saturating_add(self.reader_age_max)
+    }
+
     fn begin(self: &Arc<Self>, flags: ffi::MDBX_txn_flags_t) -> Result<Transaction, StoreError> {
         let mut raw = ptr::null_mut();
         // SAFETY: the environment is open, and so is the place for the new handle.
@@ -228,6 +237,7 @@ impl Environment {
         })?;
         Ok(Transaction {
             raw,
+            until: self.snapshot_end(),
             environment: Arc::clone(self),
             writes: flags & ffi::MDBX_TXN_RDONLY == 0,
             idle: RefCell::default(),
@@ -248,6 +258,8 @@ pub(crate) struct Transaction {
     raw: *mut ffi::MDBX_txn,
     environment: Arc<Environment>,
     writes: bool,
+    /// When a snapshot is too old, by the coarse clock.
+    until: Duration,
     /// Cursors that nobody uses at the moment, with their table.
     idle: RefCell<Vec<(ffi::MDBX_dbi, *mut ffi::MDBX_cursor)>>,
 }
@@ -277,7 +289,18 @@ impl Transaction {
         }
     }
 
+    /// Whoever reads from one state for too long is stopped: no page of it can be used again until then.
+    fn check_age(&self) -> Result<(), StoreError> {
+        if !self.writes && coarse_now() > self.until {
+            return Err(StoreError::SnapshotTooOld {
+                max: self.environment.reader_age_max,
+            });
+        }
+        Ok(())
+    }
+
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+        self.check_age()?;
         let mut value = empty();
         // SAFETY: the transaction is open; key and place for the value live over the call.
         match unsafe { ffi::mdbx_get(self.raw, table.0, &lent(key), &raw mut value) } {
@@ -419,7 +442,8 @@ pub(crate) struct Parked(Transaction);
 
 impl Parked {
     pub(crate) fn renew(self) -> Result<Transaction, StoreError> {
-        let transaction = self.0;
+        let mut transaction = self.0;
+        transaction.until = transaction.environment.snapshot_end();
         // SAFETY: the handle was reset and not used since.
         check("begin a snapshot", unsafe {
             ffi::mdbx_txn_renew(transaction.raw)
@@ -481,6 +505,7 @@ impl<'t> Cursor<'t> {
         mut key: ffi::MDBX_val,
         operation: ffi::MDBX_cursor_op,
     ) -> Result<Option<Record<'t>>, StoreError> {
+        self.home.check_age()?;
         let mut value = empty();
         // SAFETY: the cursor is bound to an open transaction; the key it reads lives over the call.
         match unsafe { ffi::mdbx_cursor_get(self.raw, &raw mut key, &raw mut value, operation) } {
@@ -500,6 +525,15 @@ impl Drop for Cursor<'_> {
     fn drop(&mut self) {
         self.home.idle.borrow_mut().push((self.table, self.raw));
     }
+}
+
+/// A clock that costs next to nothing and moves in steps of a few milliseconds.
+fn coarse_now() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    Duration::new(
+        now.tv_sec.cast_unsigned(),
+        u32::try_from(now.tv_nsec).unwrap_or(0),
+    )
 }
 
 fn empty() -> ffi::MDBX_val {
@@ -551,7 +585,7 @@ fn failure(what: &'static str, code: c_int) -> StoreError {
             }
         }
         ffi::MDBX_READERS_FULL => StoreError::TooManyReaders { max: 0 },
-        ffi::MDBX_OUSTED | ffi::MDBX_MVCC_RETARDED => StoreError::SnapshotTooOld,
+        ffi::MDBX_OUSTED | ffi::MDBX_MVCC_RETARDED => StoreError::SnapshotTooOld { max: Duration::ZERO },
         ffi::MDBX_BAD_TXN => StoreError::Broken,
         ffi::MDBX_CORRUPTED | ffi::MDBX_PAGE_NOTFOUND | ffi::MDBX_INVALID => StoreError::Damaged {
             what: format!("the engine could not {what}: {}", words(code)),

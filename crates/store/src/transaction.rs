@@ -426,6 +426,12 @@ impl Transaction {
         if self.broken {
             return Err(StoreError::Broken);
         }
+        if self.journal.is_full() {
+            self.broken = true;
+            return Err(StoreError::Full {
+                reason: "one transaction can write 1 GiB",
+            });
+        }
         let outcome = change(&mut self.work, self.shared.tables);
         // Bad input is found before anything is changed.
         self.broken = outcome.as_ref().is_err_and(|error| !error.is_input());

@@ -12,6 +12,8 @@ pub const BELL_OFFSET: usize = 64;
 pub const OUTBOX_HEAD_OFFSET: usize = 128;
 /// Where the outbox's tail is: bytes put by the worker.
 pub const OUTBOX_TAIL_OFFSET: usize = 192;
+/// Where the last commit is that the worker has made to the store, 64 bits; 0: none.
+pub const COMMIT_OFFSET: usize = 256;
 /// Where the claim words start.
 pub const CLAIMS_OFFSET: usize = 4096;
 /// Where the outbox starts.

@@ -43,6 +43,8 @@ pub(crate) trait LinkPort {
     fn revoke(&self, slot: u32, number: u32) -> bool;
     /// Whether the worker has claimed the job. Without a page, every sent job counts as claimed.
     fn is_claimed(&self, slot: u32, number: u32) -> bool;
+    /// The last commit to the store that the worker has made before what came from it; 0 where there is none.
+    fn last_commit(&self) -> u64;
     /// Sends ABORT.
     fn abort(&self, slot: u32, number: u32, reason: AbortReason);
     /// Sends more of a request's body.
@@ -350,7 +352,8 @@ impl<L: LinkPort> State<L> {
         let Some(key) = self.job_of(from, slot, number) else {
             return Ok(());
         };
-        let (answer, run_us) = Answer::decode(payload, flags)?;
+        let commit = self.workers[from].link.last_commit();
+        let (answer, run_us) = Answer::decode(payload, flags, commit)?;
         let job = &mut self.jobs[key];
         if job.answered {
             self.counters.stray_frames += 1;

@@ -85,6 +85,22 @@ impl ChangeWalk {
         })
     }
 
+    /// The last change that has come, or that was known before.
+    pub fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// Goes on to a later end.
+    pub(crate) fn extend(&mut self, end: End) -> Result<(), StoreError> {
+        self.end = Some(end);
+        if let Some((segment, file, at)) = &mut self.current {
+            // What was read ahead may have been written over since.
+            file.seek(SeekFrom::Start(*at))
+                .map_err(|source| file_error("read", &segment_path(&self.store, *segment), source))?;
+        }
+        Ok(())
+    }
+
     fn step(&mut self) -> Result<Option<Change>, StoreError> {
         loop {
             if self.end.is_some_and(|end| self.since >= end.sequence) {
@@ -94,7 +110,11 @@ impl ChangeWalk {
                 match (self.segments.pop(), self.end) {
                     (Some(segment), _) => self.current = Some(open(&self.store, segment)?),
                     (None, None) => return Ok(None),
-                    (None, Some(end)) => return Err(self.gap(end.sequence + 1)),
+                    // One that was begun after this walk.
+                    (None, Some(end)) => match open(&self.store, self.since + 1) {
+                        Ok(opened) => self.current = Some(opened),
+                        Err(_) => return Err(self.gap(end.sequence + 1)),
+                    },
                 }
             }
             let (segment, file, at) = self.current.as_mut().expect("a segment has just been opened");

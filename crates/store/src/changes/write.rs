@@ -13,6 +13,9 @@ use crate::{error::StoreError, key::Key};
 
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
 
+/// Most that one transaction may write, in bytes of paths and values; it is in memory until the commit.
+const TRANSACTION_BYTES_MAX: usize = 1 << 30;
+
 /// The files of the log, as one process has them open.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -31,6 +34,11 @@ pub(crate) struct Journal {
 impl Journal {
     pub(crate) fn new() -> Self {
         Self { record: Vec::new() }
+    }
+
+    /// Whether a transaction has changed as much as one may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.record.len() > TRANSACTION_BYTES_MAX
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -60,8 +68,7 @@ impl Journal {
         let (head, body) = self.record.split_at_mut(HEAD_BYTES);
         body[..8].copy_from_slice(&sequence.to_le_bytes());
         body[8..16].copy_from_slice(&milliseconds.to_le_bytes());
-        let length = u32::try_from(body.len())
-            .expect("a transaction that changes so much is too large for the engine");
+        let length = u32::try_from(body.len()).expect("a transaction that is full takes no more");
         head[..4].copy_from_slice(&length.to_le_bytes());
         head[4..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
         &self.record

@@ -105,8 +105,9 @@ pub(super) fn encode(scalar: &[u8], out: &mut Vec<u8>) {
 
 /// How many bytes the value takes that an entry begins with.
 pub(super) fn encoded_length(bytes: &[u8]) -> usize {
-    match bytes[0] {
-        0x10..=0x12 => 1,
-        _ => crate::key::subscript_length(bytes),
+    match bytes.first() {
+        None => 0,
+        Some(0x10..=0x12) => 1,
+        Some(_) => crate::key::subscript_length(bytes),
     }
 }

@@ -86,9 +86,14 @@ impl<'t> QueryWalk<'t> {
             else {
                 return Ok(None);
             };
-            let mut rest = &entry[4..];
+            let mut rest = entry.get(4..).unwrap_or_default();
             for _ in 0..self.fields {
                 rest = &rest[entries::encoded_length(rest)..];
+            }
+            if rest.is_empty() {
+                return Err(StoreError::Damaged {
+                    what: "an entry of an index names no record".into(),
+                });
             }
             let record = Subscript::from_encoded(rest);
             if self.seen.as_mut().is_none_or(|seen| seen.insert(record.clone())) {

@@ -171,6 +171,14 @@ fn name() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
+    fn damaged_paths_are_shown_somehow(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let key = Key::from_encoded(&bytes);
+        let _ = (key.to_string(), key.parent(), key.texts().count());
+        let prefixed = Key::from_encoded(&[&b"G\0"[..], &bytes].concat());
+        let _ = (prefixed.to_string(), prefixed.parent(), prefixed.texts().count());
+    }
+
+    #[test]
     fn paths_sort_as_their_subscripts_do(
         left in proptest::collection::vec(name(), 0..4),
         right in proptest::collection::vec(name(), 0..4),

@@ -25,8 +25,8 @@ pub(super) enum Place<'t> {
     Stored(Record<'t>),
     /// It lies in the pack of the node whose key has that many bytes.
     Inside { pack: &'t [u8], at: usize },
-    /// Nothing by itself; it may have stored children.
-    Bare,
+    /// Nothing by itself; it may have stored children. The greatest key before it.
+    Bare(Option<&'t [u8]>),
 }
 
 /// Which children, in which order.
@@ -86,16 +86,21 @@ impl<'t> Reader<'t> {
         Ok(match self.place(key)? {
             Place::Stored(record) => record.pack(),
             Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Bare => None,
+            Place::Bare(_) => None,
         })
     }
 
     /// The node's own value.
     pub(crate) fn get(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
+        // Most nodes that are asked for have a record of their own.
+        if let Some(stored) = self.transaction.get(self.tables.nodes, key.as_bytes())? {
+            let text = Record::read(key.as_bytes(), stored)?.text();
+            return Ok(text.filter(|text| is_value(text)));
+        }
         let text = match self.place(key)? {
             Place::Stored(record) => record.text(),
             Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Bare => None,
+            Place::Bare(_) => None,
         };
         Ok(text.filter(|text| is_value(text)))
     }
@@ -113,7 +118,7 @@ impl<'t> Reader<'t> {
                 }
             },
             Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Bare => {
+            Place::Bare(_) => {
                 return Ok(Defined {
                     value: false,
                     children: has_children(&cursor, key)?,
@@ -133,7 +138,7 @@ impl<'t> Reader<'t> {
                 record.is_array() || record.pack().and_then(json::container) == Some(true)
             }
             Place::Inside { pack, at } => inside(pack, key, at).and_then(json::container) == Some(true),
-            Place::Bare => false,
+            Place::Bare(_) => false,
         })
     }
 
@@ -200,7 +205,7 @@ impl<'t> Reader<'t> {
         let text = match place(&cursor, key)? {
             Place::Stored(record) if record.pack().is_some() => record.pack(),
             Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Stored(_) | Place::Bare => return assemble(&cursor, key, out),
+            Place::Stored(_) | Place::Bare(_) => return assemble(&cursor, key, out),
         };
         if let Some(text) = text {
             out.extend_from_slice(text);
@@ -228,7 +233,7 @@ impl<'t> Reader<'t> {
                     pending.push((key.clone(), text));
                 }
             }
-            Place::Stored(_) | Place::Bare => first = Some(()),
+            Place::Stored(_) | Place::Bare(_) => first = Some(()),
         }
         Ok(ValueWalk {
             root: key.clone(),
@@ -269,7 +274,7 @@ pub(super) fn inside<'t>(pack: &'t [u8], key: &Key, at: usize) -> Option<&'t [u8
 pub(super) fn place<'t>(cursor: &Cursor<'t>, key: &Key) -> Result<Place<'t>, StoreError> {
     let wanted = key.as_bytes();
     let Some((found, stored)) = cursor.seek(Seek::AtMost, wanted)? else {
-        return Ok(Place::Bare);
+        return Ok(Place::Bare(None));
     };
     if found == wanted {
         return Ok(Place::Stored(Record::read(found, stored)?));
@@ -282,7 +287,7 @@ pub(super) fn place<'t>(cursor: &Cursor<'t>, key: &Key) -> Result<Place<'t>, Sto
             at: found.len(),
         });
     }
-    Ok(Place::Bare)
+    Ok(Place::Bare(Some(found)))
 }
 
 fn has_children(cursor: &Cursor<'_>, key: &Key) -> Result<bool, StoreError> {

@@ -114,8 +114,8 @@ impl Writer<'_> {
                         }
                     };
                 }
-                Place::Bare => {
-                    let gap = Gap::find(&cursor, key)?;
+                Place::Bare(before) => {
+                    let gap = Gap::find(&cursor, before, key)?;
                     drop(cursor);
                     match gap {
                         None if children == Children::Go => {
@@ -132,6 +132,9 @@ impl Writer<'_> {
 
     /// Stores a subtree where none is.
     fn write(&mut self, key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
+        if let Json::Scalar(text) = value {
+            return record::write(self.transaction, self.tables, key, Some(text.as_bytes()), false);
+        }
         let text = value.to_text();
         if value.is_leaf() || text.len() <= self.tables.pack_bytes_max {
             return record::write(self.transaction, self.tables, key, Some(&text), false);
@@ -366,8 +369,14 @@ impl Writer<'_> {
             holder.truncate(at);
             self.spread(&holder, None, &root)?;
         }
-        let gap = Gap::find(&self.reader().cursor()?, key)?;
-        self.begins(key, &gap.expect("nothing is stored where this is copied to"))?;
+        let cursor = self.reader().cursor()?;
+        let nothing = "nothing is stored where this is copied to";
+        let Place::Bare(before) = place(&cursor, key)? else {
+            unreachable!("{nothing}")
+        };
+        let gap = Gap::find(&cursor, before, key)?.expect(nothing);
+        drop(cursor);
+        self.begins(key, &gap)?;
         let below = records
             .iter()
             .take_while(|record| within(&record.suffix, &records[0].suffix));
@@ -398,10 +407,14 @@ struct Gap {
 
 impl Gap {
     /// From a cursor that stands at the greatest key before this one; `None` when the node has stored children.
-    fn find(cursor: &Cursor<'_>, key: &Key) -> Result<Option<Self>, StoreError> {
+    fn find(cursor: &Cursor<'_>, before: Option<&[u8]>, key: &Key) -> Result<Option<Self>, StoreError> {
         let wanted = key.as_bytes();
-        let before = cursor.seek(Seek::Below, wanted)?.map(|(found, _)| found);
-        let after = cursor.seek(Seek::AtLeast, wanted)?.map(|(found, _)| found);
+        let after = if before.is_some() {
+            cursor.next()?
+        } else {
+            cursor.seek(Seek::AtLeast, wanted)?
+        };
+        let after = after.map(|(found, _)| found);
         if after.is_some_and(|after| within(after, wanted)) {
             return Ok(None);
         }

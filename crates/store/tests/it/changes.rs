@@ -159,6 +159,23 @@ fn a_log_that_lost_its_end_begins_anew_and_says_what_is_missing() {
 }
 
 #[test]
+fn a_walk_goes_on_with_what_comes_later_also_in_new_segments() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let mut walk = store.changes(0).unwrap();
+    assert!(walk.next().is_none());
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    for number in 1..40 {
+        write(&store, &["a"], if number % 2 == 0 { &long } else { "1" });
+        store.follow(&mut walk).unwrap();
+        assert_eq!(walk.next().unwrap().unwrap().sequence, number);
+        assert!(walk.next().is_none());
+        assert_eq!(walk.since(), number);
+    }
+    assert!(fs::read_dir(folder.path().join("changes")).unwrap().count() > 1);
+}
+
+#[test]
 fn old_segments_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options {

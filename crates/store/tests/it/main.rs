@@ -5,6 +5,7 @@
 mod changes;
 mod crashes;
 mod expiry;
+mod full;
 mod indexes;
 mod locks;
 mod model;

@@ -183,25 +183,37 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
 }
 
 #[test]
-fn a_bit_that_flips_in_a_value_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &options()).unwrap();
-    store
-        .transact(|transaction| transaction.set(&key(&["a"]), b"\"find me\""))
-        .unwrap();
-    store.flush().unwrap();
-    drop(store);
-    let path = folder.path().join("store.mdbx");
-    let mut bytes = fs::read(&path).unwrap();
-    let mut flipped = 0;
-    while let Some(at) = bytes.windows(7).position(|window| window == b"find me") {
-        bytes[at] ^= 1;
-        flipped += 1;
+fn a_bit_that_flips_in_a_value_or_a_name_is_found() {
+    let (value, name): (&[u8], &[u8]) = (b"find me", b"name me");
+    for (what, bit) in [(value, 0), (value, 7), (name, 0), (name, 3), (name, 7)] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &options()).unwrap();
+        store
+            .transact(|transaction| transaction.set(&key(&["name me"]), b"\"find me\""))
+            .unwrap();
+        drop(store);
+        let path = folder.path().join("store.mdbx");
+        let mut bytes = fs::read(&path).unwrap();
+        let mut flipped = 0;
+        while let Some(at) = bytes.windows(what.len()).position(|window| window == what) {
+            bytes[at + 2] ^= 1 << bit;
+            flipped += 1;
+        }
+        assert!(flipped > 0);
+        fs::write(&path, bytes).unwrap();
+        let store = Store::open(folder.path(), &options()).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        let found: Vec<_> = snapshot.values(&key(&[])).unwrap().collect();
+        assert!(
+            matches!(found[..], [Err(StoreError::Damaged { .. })]),
+            "{found:?}"
+        );
+        let document = snapshot.document(&key(&[]));
+        assert!(
+            matches!(document, Err(StoreError::Damaged { .. })),
+            "{document:?}"
+        );
+        let children = snapshot.children(&key(&[]), forebay_store::Range::default());
+        assert_eq!(children.unwrap().count(), 1);
     }
-    assert!(flipped > 0);
-    fs::write(&path, bytes).unwrap();
-    let store = Store::open(folder.path(), &options()).unwrap();
-    let snapshot = store.snapshot().unwrap();
-    let found = snapshot.get(&key(&["a"]));
-    assert!(matches!(found, Err(StoreError::Damaged { .. })), "{found:?}");
 }

@@ -133,6 +133,28 @@ fn the_names_of_globals_are_listed() {
 }
 
 #[test]
+fn who_asks_is_called_when_a_commit_is_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        lead: false,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.set(&key(&["a"]), b"1").unwrap();
+    let commit = transaction.commit(Durability::Relaxed).unwrap();
+    assert!(store.stats().unwrap().unflushed_bytes > 0);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // What is asked for beyond the last commit is answered with that.
+    for asked in [commit, commit + 1000, 1] {
+        let sender = sender.clone();
+        store.when_flushed(asked, move |outcome| sender.send(outcome.is_ok()).unwrap());
+    }
+    assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [true; 3]);
+    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
+}
+
+#[test]
 fn a_thread_that_would_wait_for_itself_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
@@ -172,4 +194,32 @@ fn threads_that_write_and_flush_at_the_same_time_lose_nothing() {
         Some(total.as_bytes())
     );
     assert_eq!(store.changes(0).unwrap().count(), ROUNDS * durabilities.len());
+}
+
+#[test]
+fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        reader_age_max: std::time::Duration::from_millis(50),
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    store
+        .transact(|transaction| transaction.set(&key(&["a"]), b"1"))
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let ended = loop {
+        if let Err(error) = snapshot.get(&key(&["a"])) {
+            break error;
+        }
+    };
+    assert!(matches!(ended, StoreError::SnapshotTooOld { .. }), "{ended}");
+    drop(snapshot);
+    assert_eq!(
+        store.snapshot().unwrap().get(&key(&["a"])).unwrap(),
+        Some(&b"1"[..])
+    );
+    // A transaction has no such limit: whoever holds it up is stopped by other means.
+    let transaction = store.begin().unwrap();
+    assert_eq!(transaction.get(&key(&["a"])).unwrap(), Some(&b"1"[..]));
 }

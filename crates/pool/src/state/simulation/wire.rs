@@ -134,6 +134,10 @@ impl LinkPort for Rc<Wire> {
         self.claims.get() && self.exchange(slot, Word::Offered(number), Word::Revoked(number))
     }
 
+    fn last_commit(&self) -> u64 {
+        0
+    }
+
     fn is_claimed(&self, slot: u32, number: u32) -> bool {
         !self.claims.get() || self.words.borrow()[slot as usize] == Word::Claimed(number)
     }

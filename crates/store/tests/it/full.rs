@@ -1,0 +1,133 @@
+//! No room: writes are refused by name, reads go on, and writes go on when there is room again.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
+
+fn key(path: &[&str]) -> Key {
+    let mut key = Key::global("G").unwrap();
+    for name in path {
+        key.push(name).unwrap();
+    }
+    key
+}
+
+fn write(store: &Store, number: usize) -> Result<(), StoreError> {
+    let mut transaction = store.begin()?;
+    let text = format!("\"{}\"", "x".repeat(100_000));
+    transaction.put(&key(&["data", &number.to_string()]), text.as_bytes())?;
+    transaction.commit(Durability::Group).map(|_| ())
+}
+
+/// Writes until there is no room; says how many records are there.
+fn fill(store: &Store, from: usize) -> usize {
+    for number in from.. {
+        match write(store, number) {
+            Ok(()) => {}
+            Err(StoreError::Full { .. }) => return number,
+            Err(error) => panic!("record {number}: {error}"),
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+fn count(store: &Store) -> usize {
+    let snapshot = store.snapshot().unwrap();
+    snapshot
+        .values(&key(&["data"]))
+        .unwrap()
+        .map(Result::unwrap)
+        .count()
+}
+
+#[test]
+fn a_store_that_has_reached_its_size_refuses_writes_until_something_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        map_max: 16 << 20,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
+    let written = fill(&store, 0);
+    assert!(written > 50, "{written}");
+    assert_eq!(count(&store), written);
+    assert!(matches!(write(&store, written), Err(StoreError::Full { .. })));
+    store
+        .transact(|transaction| transaction.kill(&key(&["data", "0"])))
+        .unwrap();
+    store
+        .transact(|transaction| transaction.kill(&key(&["data", "1"])))
+        .unwrap();
+    write(&store, written).unwrap();
+    assert_eq!(count(&store), written - 1);
+}
+
+/// A small disk, mounted for a test.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where this system does not let the test mount anything.
+    fn mount(at: &Path) -> Option<Self> {
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=24m", "none"])
+            .arg(at)
+            .output();
+        mounted.ok()?.status.success().then(|| Self(at.into()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room_again() {
+    // With room in the log of changes it is the tree that finds none.
+    for log_has_room in [false, true] {
+        full_disk(log_has_room);
+    }
+}
+
+fn full_disk(log_has_room: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(folder.path()) else {
+        // Past what the test program captures.
+        let _ = std::fs::write(
+            "/dev/stderr",
+            "not tested here: a full disk (mounting one is not allowed)\n",
+        );
+        return;
+    };
+    let path = disk.0.join("store");
+    let store = Store::open(&path, &Options::default()).unwrap();
+    write(&store, 0).unwrap();
+    if log_has_room {
+        let log = path.join("changes").join("00000000000000000001.log");
+        let mut bytes = std::fs::read(&log).unwrap();
+        bytes.resize(bytes.len() + (12 << 20), 7);
+        std::fs::write(&log, bytes).unwrap();
+    }
+    let balast = disk.0.join("balast");
+    std::fs::write(&balast, vec![1; if log_has_room { 3 << 20 } else { 8 << 20 }]).unwrap();
+    let written = fill(&store, 1);
+    assert!(written > 10, "{written}");
+    assert_eq!(count(&store), written);
+    for _ in 0..5 {
+        let refused = write(&store, written);
+        assert!(matches!(refused, Err(StoreError::Full { .. })), "{refused:?}");
+    }
+    assert_eq!(count(&store), written);
+    std::fs::remove_file(&balast).unwrap();
+    write(&store, written).unwrap();
+    store.flush().unwrap();
+    assert_eq!(count(&store), written + 1);
+    drop(store);
+    let store = Store::open(&path, &Options::default()).unwrap();
+    assert_eq!(count(&store), written + 1);
+    assert_eq!(store.changes(0).unwrap().map(Result::unwrap).count(), written + 1);
+}
