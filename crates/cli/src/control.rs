@@ -12,7 +12,7 @@ use forebay_server::config::{Config, ConfigError};
 use crate::{arguments::ConfigFile, output::OutputError};
 
 /// How long the server may stay silent. A reload answers when its new workers are ready, so this is above their start's limit.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
+const SILENCE_MAX: Duration = Duration::from_mins(2);
 /// Longest answer that is taken whole.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Longest head of an answer, and longest line about a chunk.

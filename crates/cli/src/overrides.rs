@@ -8,7 +8,7 @@ use forebay_server::config::{Config, Listen, ListenError, Recycle, Target, Worke
 use crate::failure::UsageError;
 
 /// The time limits of a pool under a debugger. It stands for none: the longest that a configuration can say.
-const INSPECTED_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+const INSPECTED_TIME: Duration = Duration::from_hours(24);
 
 /// Options that override the configuration.
 #[derive(Debug, Clone, clap::Args)]

@@ -53,7 +53,7 @@ const SAMPLES: f64 = 10.0;
 /// Most rates that are tried.
 const TRIES_MAX: usize = 40;
 /// Longest single measurement.
-const MEASURE_MAX: Duration = Duration::from_secs(60);
+const MEASURE_MAX: Duration = Duration::from_mins(1);
 
 /// Searches the highest rate. `watch` sees each one as it is measured, and all that was measured.
 pub fn highest_rate(

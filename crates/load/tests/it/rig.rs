@@ -17,7 +17,7 @@ use forebay_load::{
 };
 
 /// Longer than any run of a test.
-pub(crate) const FOREVER: Duration = Duration::from_secs(60);
+pub(crate) const FOREVER: Duration = Duration::from_mins(1);
 
 pub(crate) fn server() -> Server {
     Server::start(&Options::default()).unwrap()

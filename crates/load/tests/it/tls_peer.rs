@@ -28,7 +28,7 @@ use rustls::{
 };
 
 /// Longer than any run of a test.
-pub(crate) const FOREVER: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const FOREVER: std::time::Duration = std::time::Duration::from_mins(1);
 
 pub(crate) type Stream = StreamOwned<ServerConnection, TcpStream>;
 

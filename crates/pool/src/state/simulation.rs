@@ -172,7 +172,7 @@ fn one_worker_starts_jobs_in_the_order_of_their_arrival() {
 
 #[test]
 fn a_simulated_hour_passes_quickly() {
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     let delivered = live(
         1,
         Nature {

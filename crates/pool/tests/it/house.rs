@@ -36,7 +36,7 @@ pub(crate) fn options() -> Options {
         queue_bytes_max: 64 << 20,
         start_timeout: Duration::from_secs(10),
         kill_grace: Duration::from_millis(100),
-        idle_retire: Duration::from_secs(600),
+        idle_retire: Duration::from_mins(10),
         recycle: Recycle::default(),
     }
 }
@@ -204,7 +204,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
         payload,
         whole: true,
         since: Instant::now(),
-        deadline: Instant::now() + Duration::from_secs(60),
+        deadline: Instant::now() + Duration::from_mins(1),
         limits,
     }
 }

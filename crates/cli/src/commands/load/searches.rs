@@ -29,7 +29,7 @@ use crate::{failure::UsageError, output};
 /// Most connections that --find-best tries when -c does not say.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long --until-ci and --vs may take when -d does not say.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Length of a run of --until-ci; shorter where -d leaves less time for as many as it takes to know anything.
 const RUN: Duration = Duration::from_secs(1);
 const RUNS_MIN: u32 = 5;

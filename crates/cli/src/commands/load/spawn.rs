@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set
 use super::interrupt::Interrupt;
 
 /// Longest time until a command listens.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_mins(1);
 /// How long a command may take to end when it is asked to.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks.

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use forebay_load::{plan::Arrivals, search::WarmUp, tls};
 
 /// Longest duration that is accepted: a year. It keeps sums of durations far from where they would overflow.
-pub(crate) const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+pub(crate) const DURATION_MAX: Duration = Duration::from_hours(8760);
 /// Most stages of one run.
 pub(crate) const STAGES_MAX: usize = 1_000;
 
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn stages_set_connections_or_a_rate_and_may_rise() {
-        let (ten, minute) = (Duration::from_secs(10), Duration::from_secs(60));
+        let (ten, minute) = (Duration::from_secs(10), Duration::from_mins(1));
         for (text, duration, target) in [
             ("10s:100", ten, StageTarget::Connections(100, 100)),
             ("10:1..100", ten, StageTarget::Connections(1, 100)),

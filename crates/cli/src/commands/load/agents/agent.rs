@@ -39,7 +39,7 @@ const GREETING_MAX: Duration = Duration::from_secs(10);
 /// Longest first line of a controller.
 const GREETING_BYTES_MAX: usize = 4096;
 /// Longest run.
-const RUN_MAX: Duration = Duration::from_secs(3600);
+const RUN_MAX: Duration = Duration::from_hours(1);
 
 /// Wait for work of a load that several machines make together
 ///

@@ -68,7 +68,7 @@ fn a_count_alone_has_no_time_and_no_warm_up() {
     let both = job_of("local -n 5 -d 1m --warmup 2s").unwrap();
     assert_eq!(
         (both.until.duration, both.until.requests),
-        (Some(Duration::from_secs(60)), Some(5))
+        (Some(Duration::from_mins(1)), Some(5))
     );
     assert_eq!(both.warm_up, WarmUp::For(Duration::from_secs(2)));
     let steady = job_of("local -n 5 --warmup auto").unwrap();

@@ -16,7 +16,7 @@ pub(super) const TABLE: Table = Table {
     defaults: |options| {
         options.connections = Some(1);
         options.threads = Some(1);
-        options.timeout = Some(std::time::Duration::from_secs(60));
+        options.timeout = Some(std::time::Duration::from_mins(1));
         options.warmup = Some(WarmUp::NONE);
         options.old.loops = Some(1);
     },
