@@ -10,7 +10,6 @@ import { atLeast, atMost, row } from './rows.mjs';
 const START_TIMEOUT_MS = 15_000;
 const SPARE_FILES = 100; // what a process has open besides its connections
 const LOOK_EVERY_MS = 100;
-const MEMORY_FROM_MS = 1_000; // by then every buffer has been used
 
 /** Open files that a process may be given, as the shell says it: a number or Infinity. */
 function openFilesMax() {
@@ -94,7 +93,17 @@ function memory_bytes(pid) {
   }
 }
 
-/** Rows: the generator's memory at the end of so many requests, and how that is to the memory it had after a second. */
+/**
+ * The last memory of a process by that which it had when half of `requests` had been made. By then everything that may grow has: the
+ * buffers with the first requests, the timeline with the run's first half minute, until it merges its windows. `looks` are in order, each
+ * `{made, memory}`; null when none is in the second half.
+ */
+export function memoryGrowth(looks, requests) {
+  const half = looks.find(({ made }) => made >= requests / 2);
+  return half ? looks.at(-1).memory.now / half.memory.now : null;
+}
+
+/** Rows: the generator's memory at the end of so many requests, and how that is to the memory it had after half of them. */
 export async function memoryOverRequests({ binary, progress }, { requests }) {
   const server = await serveWith(binary, 1_000);
   const amount = requests.toLocaleString('en');
@@ -102,21 +111,19 @@ export async function memoryOverRequests({ binary, progress }, { requests }) {
     progress(`memory over ${amount} requests`);
     const options = ['-c', 64, '-t', 1, '-n', requests, '--json', '--quiet'];
     const generator = launch('forebay load', binary, ['load', server.url, ...options.map(String)]);
-    let [early, last] = [null, null];
-    const began = performance.now();
+    const looks = [];
     while (!generator.end) {
-      const found = memory_bytes(generator.pid);
-      if (found) {
-        last = found;
-        if (performance.now() - began < MEMORY_FROM_MS) early = found;
-      }
+      const { body } = await get(`${server.url}/stats`);
+      const memory = memory_bytes(generator.pid);
+      if (memory) looks.push({ made: JSON.parse(body).requests.answered, memory });
       await Promise.race([generator.exited, new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))]);
     }
     const { code } = await generator.exited;
-    if (code !== 0 || !last || !early) throw generator.failure('failed');
+    const growth = memoryGrowth(looks, requests);
+    if (code !== 0 || growth === null) throw generator.failure('failed');
     return [
-      row({ what: `memory of forebay load after ${amount} requests, at most`, unit: 'MB', samples: [last.most / 1e6] }),
-      row({ what: `memory of forebay load after ${amount} requests : after a second`, bar: atMost(1.1), samples: [last.now / early.now] }),
+      row({ what: `memory of forebay load after ${amount} requests, at most`, unit: 'MB', samples: [looks.at(-1).memory.most / 1e6] }),
+      row({ what: `memory of forebay load after ${amount} requests : after half of them`, bar: atMost(1.1), samples: [growth] }),
     ];
   } finally {
     await stop(server.process);
