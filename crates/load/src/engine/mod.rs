@@ -44,6 +44,8 @@ use crate::{
 const HEARING: Duration = Duration::from_secs(10);
 /// How often the session looks up while it measures.
 const TICK: Duration = Duration::from_millis(50);
+/// How long the threads have to begin a pause, which lasts beyond it.
+const PAUSING: Duration = Duration::from_millis(1);
 
 /// What a session asks of a thread.
 #[derive(Clone, Debug)]
@@ -134,6 +136,25 @@ pub struct Until {
     pub requests: Option<u64>,
     /// Whether the load stays afterwards; otherwise it pauses.
     pub keep_going: bool,
+}
+
+impl Until {
+    /// After so long; then the load pauses.
+    pub const fn passed(duration: Duration) -> Self {
+        Self {
+            duration: Some(duration),
+            requests: None,
+            keep_going: false,
+        }
+    }
+
+    /// The same, but the load stays.
+    pub const fn and_on(self) -> Self {
+        Self {
+            keep_going: true,
+            ..self
+        }
+    }
 }
 
 /// What was measured in one stretch of a run.
@@ -426,6 +447,11 @@ impl Session {
         self.begin(None, after, &mut stretch);
         stretch.cpu_ns = cpu_ns() - cpu_before;
         stretch
+    }
+
+    /// Lets the load pause; connections stay open.
+    pub fn pause(&mut self) {
+        self.measure(Load::PAUSED, Until::passed(PAUSING), &mut |_| {});
     }
 
     /// What was sent and answered between measurements, while the load went on.

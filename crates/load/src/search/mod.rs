@@ -51,22 +51,12 @@ impl Point {
 
 /// Lets a load settle, then measures it. The load stays.
 fn try_load(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
-    let until = |duration| Until {
-        duration: Some(duration),
-        requests: None,
-        keep_going: true,
-    };
-    session.measure(load, until(settle), &mut |_| {});
-    session.measure(load, until(measure), &mut |_| {})
+    session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
+    session.measure(load, Until::passed(measure).and_on(), &mut |_| {})
 }
 
 /// The same, with a pause afterwards that leaves the machine to others.
 fn turn(session: &mut Session, load: Load, settle: Duration, measure: Duration) -> Stretch {
-    let until = |duration, keep_going| Until {
-        duration: Some(duration),
-        requests: None,
-        keep_going,
-    };
-    session.measure(load, until(settle, true), &mut |_| {});
-    session.measure(load, until(measure, false), &mut |_| {})
+    session.measure(load, Until::passed(settle).and_on(), &mut |_| {});
+    session.measure(load, Until::passed(measure), &mut |_| {})
 }

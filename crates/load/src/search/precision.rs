@@ -50,11 +50,7 @@ pub fn until_precise(
         all: Stretch::nothing(precision.load),
     };
     while found.per_second.len() < precision.runs_max && !found.reached {
-        let until = Until {
-            duration: Some(precision.run),
-            requests: None,
-            keep_going: true,
-        };
+        let until = Until::passed(precision.run).and_on();
         let stretch = session.measure(precision.load, until, &mut |_| {});
         let interrupted = stretch.interrupted;
         found.all.extend(&stretch);

@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{Point, try_load};
 use crate::{
-    engine::{Session, Stretch},
+    engine::{Session, Stretch, Until},
     plan::{Arrivals, Load, Pace},
 };
 
@@ -75,7 +75,7 @@ pub fn highest_rate(
         let measure = promise.time_at(per_second).max(search.measure).min(MEASURE_MAX) * times;
         let stretch = try_load(session, load, search.settle, measure);
         // What still waits must not be taken for load of the next rate.
-        session.measure(Load::PAUSED, drained(search.settle), &mut |_| {});
+        session.measure(Load::PAUSED, Until::passed(search.settle), &mut |_| {});
         let point = Point::of(&stretch);
         let broken = promise.broken(&stretch.total.latency, &point, per_second);
         watch(&point, broken.as_deref(), &stretch);
@@ -121,14 +121,6 @@ pub fn highest_rate(
         per_second: kept.filter(|_| confirmed.is_some()),
         confirmed,
         tried,
-    }
-}
-
-fn drained(settle: Duration) -> crate::engine::Until {
-    crate::engine::Until {
-        duration: Some(settle),
-        requests: None,
-        keep_going: false,
     }
 }
 

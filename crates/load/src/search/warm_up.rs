@@ -43,11 +43,7 @@ impl WarmUp {
 
     /// What ends it in any case. The load stays.
     pub fn until(self) -> Until {
-        Until {
-            duration: Some(self.most()),
-            requests: None,
-            keep_going: true,
-        }
+        Until::passed(self.most()).and_on()
     }
 }
 

@@ -126,11 +126,7 @@ fn what_the_warm_up_left_is_told() {
     let mut plan = plan(server.address(), "/");
     (plan.threads, plan.pipeline) = (2, 4);
     let mut session = Session::start(plan).unwrap();
-    let going = Until {
-        keep_going: true,
-        ..millis(50)
-    };
-    let warm_up = session.measure(closed(8), going, &mut |_| {});
+    let warm_up = session.measure(closed(8), millis(50).and_on(), &mut |_| {});
     assert_eq!((warm_up.total.held, warm_up.total.under_way), (0, 0));
     assert_eq!(warm_up.total.connects, 8);
     let mut measured = session.measure(closed(8), requests(500), &mut |_| {});

@@ -83,10 +83,7 @@ pub(crate) fn warm_up_measurement_and_what_comes_after_are_all_there_is() {
     let mut plan = plan(server.address(), "/");
     (plan.threads, plan.pipeline) = (2, 4);
     let mut session = Session::start(plan).unwrap();
-    let going = |ms| Until {
-        keep_going: true,
-        ..millis(ms)
-    };
+    let going = |ms| millis(ms).and_on();
     let warm_up = session.measure(closed(8), going(60), &mut |_| {});
     let first = session.measure(closed(8), going(60), &mut |_| {});
     let second = session.measure(closed(4), requests(500), &mut |_| {});

@@ -80,18 +80,13 @@ pub(crate) fn closed(connections: usize) -> Load {
 
 pub(crate) fn requests(requests: u64) -> Until {
     Until {
-        duration: Some(FOREVER),
         requests: Some(requests),
-        keep_going: false,
+        ..Until::passed(FOREVER)
     }
 }
 
 pub(crate) fn millis(ms: u64) -> Until {
-    Until {
-        duration: Some(Duration::from_millis(ms)),
-        requests: None,
-        keep_going: false,
-    }
+    Until::passed(Duration::from_millis(ms))
 }
 
 /// Kept by tests that look at the time for as long as they do; the others may go on beside each other.

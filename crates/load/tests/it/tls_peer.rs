@@ -320,9 +320,8 @@ pub(crate) fn plan(lane: Lane) -> Plan {
 
 pub(crate) fn requests(requests: u64) -> Until {
     Until {
-        duration: Some(FOREVER),
         requests: Some(requests),
-        keep_going: false,
+        ..Until::passed(FOREVER)
     }
 }
 
@@ -331,11 +330,7 @@ pub(crate) fn run_until_failure(plan: Plan) -> Stretch {
     plan.check(1, false).unwrap();
     let mut session = Session::start(plan).unwrap();
     let stop = session.stopper();
-    let until = Until {
-        duration: Some(FOREVER),
-        ..Until::default()
-    };
-    let mut measured = session.measure(load(1), until, &mut |stretch| {
+    let mut measured = session.measure(load(1), Until::passed(FOREVER), &mut |stretch| {
         if stretch.total.failures.total() > 0 {
             stop.store(true, Ordering::Relaxed);
         }
