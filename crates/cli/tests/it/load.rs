@@ -537,8 +537,15 @@ fn failures_of_a_search_are_parts_of_what_was_asked_for() {
             "load", &right, "--vs", &wrong, "-d", "0.4", "-c", "2", "--warmup", "0", "--quiet",
         ],
     );
-    assert!(ended.out.contains("failed 100.00 %"), "{ended:?}");
-    assert_eq!(ended.out.matches("failed").count(), 1, "{ended:?}");
+    let of_servers = ended.out.split("\nB / A").next().unwrap();
+    assert!(of_servers.contains("failed 100.00 %"), "{ended:?}");
+    assert_eq!(of_servers.matches("failed").count(), 1, "{ended:?}");
+    assert!(
+        ended
+            .out
+            .contains("\nVerdict  errors: B failed 100.00 % of its requests (status "),
+        "{ended:?}"
+    );
     let bail = run(folder.path(), &["load", &right, "--find-best", "--bail", "1"]);
     assert_eq!(bail.code, 2, "{bail:?}");
     assert!(bail.err.contains("--bail is for a single run"), "{bail:?}");
@@ -546,13 +553,18 @@ fn failures_of_a_search_are_parts_of_what_was_asked_for() {
 
 #[test]
 fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
-    let found = &search(&["--vs", "URL", "-d", "0.5", "-c", "2", "--warmup", "0"])["versus"];
+    let found = search(&["--vs", "URL", "-d", "0.5", "-c", "2", "--warmup", "0"]);
     for ratio in ["per_second", "p50", "p99", "self"] {
-        assert!(found[ratio]["value"].as_f64().unwrap() > 0.0, "{ratio}: {found}");
+        assert!(
+            found["versus"][ratio]["value"].as_f64().unwrap() > 0.0,
+            "{ratio}: {found}"
+        );
     }
     let command = format!("exec {} load serve --listen $PORT", env!("CARGO_BIN_EXE_forebay"));
     let started = &search(&["--vs-cmd", &command, "-d", "0.5", "-c", "2", "--warmup", "0"])["versus"];
     assert_eq!(started["pairs"].as_array().unwrap().len(), 2, "{started}");
+    let verdict = found["verdict"].as_str().unwrap();
+    assert!(["clean", "noisy"].contains(&verdict), "{found}");
     assert_ne!(started["urls"][0], started["urls"][1], "{started}");
 }
 

@@ -1,8 +1,10 @@
 //! Whether the figures of a run can be trusted, and if not, why: what failed, whether the generator was the limit instead of the server,
 //! and whether anything disturbed the run. Each limit has a name here, and each reason says the figure that was found and what to do.
 
+mod comparison;
 mod court;
 
+pub use self::comparison::SIDE_FAILED_MAX;
 use self::court::Court;
 use super::Report;
 
