@@ -167,6 +167,18 @@ pub enum Arrivals {
     Trace,
 }
 
+impl Arrivals {
+    /// The part of `asked` requests by which fewer may be due in a stretch of time than the rate says: the last one or the last burst
+    /// may fall beyond its end, and random moments are seldom more than three standard deviations fewer than their mean.
+    pub(crate) fn shortfall(self, asked: f64) -> f64 {
+        match self {
+            Self::Uniform | Self::Trace => 1.0 / asked,
+            Self::Poisson => 1.0 / asked + 3.0 / asked.sqrt(),
+            Self::Burst(size) => f64::from(size) / asked,
+        }
+    }
+}
+
 /// When requests of a trace are due, each in nanoseconds after the first: at least one, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace(Arc<[u64]>);

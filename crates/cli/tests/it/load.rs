@@ -748,6 +748,39 @@ fn a_search_for_the_rate_can_be_interrupted() {
 }
 
 #[test]
+fn a_search_for_the_rate_sends_as_it_is_told() {
+    let folder = Folder::new();
+    let serving = calibration();
+    let url = format!("http://{}/delay/1", serving.address());
+    let first_p50 = |arrivals: &str| {
+        let words = [
+            "load",
+            &url,
+            "--json",
+            "--find-rate",
+            "--slo",
+            "p50<1min,errors<50%",
+            "-d",
+            "0.2",
+            "-c",
+            "1",
+            "--arrivals",
+            arrivals,
+        ];
+        let mut running = Running::start(&folder, &words);
+        running.wait_until_told("asked");
+        running.signal(Signal::INT);
+        let ended = running.end();
+        let found = json(&ended);
+        let first = &found["find_rate"]["tried"][0];
+        assert_eq!(first["rate"], 500.0, "{ended:?}");
+        first["latency_ms"]["p50"].as_f64().unwrap()
+    };
+    // Of a hundred at once on one connection, most wait for fifty others that take a millisecond each.
+    assert!(first_p50("burst:100") > 40.0);
+}
+
+#[test]
 fn assertions_that_do_not_hold_end_with_3() {
     let folder = Folder::new();
     let serving = calibration();

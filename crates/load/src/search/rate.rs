@@ -29,7 +29,7 @@ pub struct RateSearch {
     pub first_per_second: f64,
     /// Time before each measurement.
     pub settle: Duration,
-    /// Shortest time of each measurement; it grows until the promise's quantiles have samples enough.
+    /// Shortest time of each measurement; it grows until the promise's quantiles have samples enough, and bursts are several.
     pub measure: Duration,
 }
 
@@ -50,6 +50,8 @@ const ACHIEVED: f64 = 0.99;
 const PRECISION: f64 = 0.02;
 /// Samples beyond a quantile that a measurement needs.
 const SAMPLES: f64 = 10.0;
+/// Bursts that a measurement needs.
+const BURSTS: f64 = 10.0;
 /// Most rates that are tried.
 const TRIES_MAX: usize = 40;
 /// Longest single measurement.
@@ -72,12 +74,18 @@ pub fn highest_rate(
                 arrivals: search.arrivals,
             },
         };
-        let measure = promise.time_at(per_second).max(search.measure).min(MEASURE_MAX) * times;
+        let measure = promise
+            .time_at(per_second)
+            .max(bursts(search.arrivals, per_second))
+            .max(search.measure)
+            .min(MEASURE_MAX)
+            * times;
         let stretch = try_load(session, load, search.settle, measure);
         // What still waits must not be taken for load of the next rate.
         session.measure(Load::PAUSED, Until::passed(search.settle), &mut |_| {});
         let point = Point::of(&stretch);
-        let broken = promise.broken(&stretch.total.latency, &point, per_second);
+        let carried_min = ACHIEVED - search.arrivals.shortfall(per_second * measure.as_secs_f64());
+        let broken = promise.broken(&stretch.total.latency, &point, per_second, carried_min);
         watch(&point, broken.as_deref(), &stretch);
         let kept = broken.is_none();
         tried.push((point, broken));
@@ -124,6 +132,16 @@ pub fn highest_rate(
     }
 }
 
+/// Time in which enough bursts come to tell their rate; none where requests come one by one.
+fn bursts(arrivals: Arrivals, per_second: f64) -> Duration {
+    match arrivals {
+        Arrivals::Burst(size) => {
+            Duration::try_from_secs_f64(BURSTS * f64::from(size) / per_second).unwrap_or(MEASURE_MAX)
+        }
+        Arrivals::Uniform | Arrivals::Poisson | Arrivals::Trace => Duration::ZERO,
+    }
+}
+
 impl Promise {
     /// Time in which the rarest quantile gets its samples.
     fn time_at(&self, per_second: f64) -> Duration {
@@ -139,8 +157,9 @@ impl Promise {
         latency: &hdrhistogram::Histogram<u64>,
         point: &Point,
         per_second: f64,
+        carried_min: f64,
     ) -> Option<String> {
-        if point.per_second < ACHIEVED * per_second {
+        if point.per_second < carried_min * per_second {
             return Some(format!(
                 "only {:.0} of {per_second:.0} requests/s were carried",
                 point.per_second

@@ -114,9 +114,9 @@ pub(crate) struct Options {
     /// Requests a second on each connection. Example: --rate-per-connection 10
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) rate_per_connection: Option<f64>,
-    /// How requests of --rate are spread: uniform (at equal distances), poisson (at random, as from many users), or burst:N (N at once,
-    /// as many times a second as make the rate). Example: --rate 1k --arrivals burst:100
-    #[arg(long, value_name = "KIND", requires = "rate", value_parser = values::arrivals)]
+    /// How requests of --rate or --find-rate are spread: uniform (at equal distances), poisson (at random, as from many users), or burst:N
+    /// (N at once, as many times a second as make the rate). Example: --rate 1k --arrivals burst:100
+    #[arg(long, value_name = "KIND", value_parser = values::arrivals)]
     pub(crate) arrivals: Option<Arrivals>,
     /// Most requests under way on a connection; 1 if not given. Example: --pipeline 16
     #[arg(long, value_name = "N", value_parser = values::some_size)]

@@ -192,6 +192,11 @@ fn together(options: &Options) -> Result<(), UsageError> {
     if options.rate_per_connection.is_some() && options.pipeline.is_some_and(|depth| depth > 1) {
         return refuse("--rate-per-connection sends one request at a time; --rate goes with --pipeline");
     }
+    if options.arrivals.is_some() && options.rate.is_none() && !options.find_rate {
+        return refuse(
+            "--arrivals needs --rate or --find-rate: it says how the requests of a rate are spread",
+        );
+    }
     options.forms.check()
 }
 
@@ -202,7 +207,9 @@ fn pace(options: &Options, trace: Option<&Trace>) -> Pace {
             arrivals: Arrivals::Trace,
         };
     }
-    match (options.rate, options.rate_per_connection) {
+    // A search begins with a rate of its own.
+    let rate = options.rate.or(options.find_rate.then_some(searches::FIRST_RATE));
+    match (rate, options.rate_per_connection) {
         (Some(per_second), _) => Pace::Open {
             per_second,
             arrivals: options.arrivals.unwrap_or_default(),

@@ -21,7 +21,7 @@ page says what they have in common, and which command lines of other tools are u
 | rate | `5000`, `2.5k`, `100/s`, `300/m` | requests a second, or a minute |
 | share | `1%`, `0.01` | above 0, below 1 |
 | factor | `2x`, `0.5x` | how much faster |
-| arrivals | `uniform`, `poisson`, `burst:100` | how the requests of `--rate` are spread; of bursts there are as many as make the rate |
+| arrivals | `uniform`, `poisson`, `burst:100` | how the requests of `--rate` or `--find-rate` are spread; of bursts there are as many as make the rate |
 | header | `Name: value`, `Name=value` | |
 | statuses | `200`, `2xx`, `200-299`, `2xx,304` | any of them |
 | stage | `10s:100` | 100 connections for 10 s |

@@ -8,7 +8,7 @@ use std::{fmt::Write as _, time::Duration};
 use forebay_load::{
     Session,
     engine::Until,
-    plan::{Arrivals, Load, Pace},
+    plan::{Load, Pace},
     report::{Report, assert, html},
     search::{
         Best, Point, Precision, RateSearch, Repeated, Sustained, Sweep, WarmUp, best_connections,
@@ -37,7 +37,7 @@ const RUNS_MIN: u32 = 5;
 /// What is sent before each measurement.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The first rate that --find-rate tries.
-const FIRST_RATE: f64 = 500.0;
+pub(super) const FIRST_RATE: f64 = 500.0;
 /// Connections of each rung of TechEmpower's ladder (its toolset, `concurrency.sh`).
 const LADDER: [usize; 6] = [16, 32, 64, 128, 256, 512];
 /// Length of its rungs and of its warm-up.
@@ -132,13 +132,9 @@ pub(crate) fn run(
     } else if options.find_rate {
         let text = options.slo.as_deref().unwrap_or_default();
         let promise = assert::promise(text).map_err(|error| UsageError(format!("--slo: {error}")))?;
-        let arrivals = match job.load.pace {
-            Pace::Open { arrivals, .. } => arrivals,
-            _ => Arrivals::Uniform,
-        };
         let search = RateSearch {
             connections: job.load.connections,
-            arrivals,
+            arrivals: options.arrivals.unwrap_or_default(),
             first_per_second: FIRST_RATE,
             settle: SETTLE,
             measure: options.duration.unwrap_or(Duration::from_secs(2)),

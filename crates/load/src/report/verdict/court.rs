@@ -155,35 +155,28 @@ impl<'a> Court<'a> {
 
     fn rate_of_open_load(&mut self, client_bound: bool) {
         let report = self.report;
-        let (target, at_random) = match report.run.load.map(|load| load.pace) {
+        let (target, arrivals) = match report.run.load.map(|load| load.pace) {
             // The rate of a trace is a mean over all of it: any part may have another one.
             Some(Pace::Open { per_second, arrivals }) if arrivals != Arrivals::Trace => {
-                (per_second, arrivals == Arrivals::Poisson)
+                (per_second, arrivals)
             }
-            Some(Pace::PerConnection { per_second }) => (per_second * report.run.connections as f64, false),
+            Some(Pace::PerConnection { per_second }) => {
+                (per_second * report.run.connections as f64, Arrivals::Uniform)
+            }
             Some(Pace::Closed | Pace::Open { .. }) | None => return,
         };
         let asked = target * report.seconds;
         if asked < 1.0 || report.answers == 0 || !report.run.stages.is_empty() {
             return;
         }
-        // What was under way at the end was answered later; and the last request of a short run may not have been due.
+        // What was under way at the end was answered later.
         let service_seconds = report
             .service_ns
             .as_ref()
             .map_or(0.0, |service| service.mean() / 1e9);
-        let at_once = match report.run.load.map(|load| load.pace) {
-            Some(Pace::Open {
-                arrivals: Arrivals::Burst(size),
-                ..
-            }) => f64::from(size),
-            _ => 1.0,
-        };
-        let late = (service_seconds / report.seconds).min(0.5) + at_once / asked;
-        // Requests that are due at random moments are seldom more than three standard deviations fewer than their mean.
-        let fewer = if at_random { 3.0 / asked.sqrt() } else { 0.0 };
+        let late = (service_seconds / report.seconds).min(0.5) + arrivals.shortfall(asked);
         let achieved = report.per_second / target;
-        if achieved < ACHIEVED_MIN - late - fewer {
+        if achieved < ACHIEVED_MIN - late {
             let (got, wanted, part) = (rate(report.per_second), rate(target), share(achieved));
             let (kind, whose) = if client_bound {
                 (Kind::ClientBound, "the generator could not send more".to_owned())

@@ -100,6 +100,17 @@ fn rates_and_stages_become_loads() {
             arrivals
         }
     );
+    let searched = job_of("local --find-rate --slo p99<1s --arrivals poisson").unwrap();
+    assert!(
+        matches!(
+            searched.load.pace,
+            Pace::Open {
+                arrivals: Arrivals::Poisson,
+                ..
+            }
+        ),
+        "{searched:?}"
+    );
     let each = job_of("local -c 4 --rate-per-connection 10").unwrap();
     assert_eq!(each.load.pace, Pace::PerConnection { per_second: 10.0 });
     let stages = job_of("local --stage 10s:1..20,5s:20 --stage 1s:100/s").unwrap();
@@ -218,12 +229,19 @@ fn impossible_options_are_refused_with_the_reason() {
             "two results cannot both go to standard output",
         ),
         ("local --expect-json {", "is not JSON"),
-        ("local --arrivals poisson", "--rate"),
+        (
+            "local --arrivals poisson",
+            "--arrivals needs --rate or --find-rate",
+        ),
         (
             "local --rate 1 --arrivals burst",
             "expected uniform, poisson, or burst:N",
         ),
         ("local --rate 1 --arrivals burst:0", "the size of a burst is 0"),
+        (
+            "local --find-rate --slo p99<1s --arrivals burst:0",
+            "the size of a burst is 0",
+        ),
         ("local --rate 1 --arrivals burst:200000", "at most 100000"),
         (
             "local --follow-redirects 3 --pipeline 2",
