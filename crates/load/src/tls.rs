@@ -37,6 +37,8 @@ pub struct Options {
     pub resumption: bool,
     /// The name that the server is asked for, and that its certificate must have; `None`: the host of the URL.
     pub server_name: Option<String>,
+    /// Whether the server is told the name (SNI).
+    pub tells_name: bool,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             ciphers: Vec::new(),
             resumption: true,
             server_name: None,
+            tells_name: true,
         }
     }
 }
@@ -247,6 +250,7 @@ impl Options {
         } else {
             b"http/1.1".to_vec()
         }];
+        config.enable_sni = self.tells_name;
         config.resumption = if self.resumption {
             Resumption::in_memory_sessions(SESSIONS_MAX)
         } else {

@@ -848,6 +848,20 @@ fn assertions_that_do_not_hold_end_with_3() {
 }
 
 #[test]
+fn ab_shows_the_request_and_the_first_answer_when_it_is_asked_to() {
+    let target = Target::start();
+    let ended = target.load("ab -v 4 -n 3 http://HOST:PORT/nowhere");
+    for part in [
+        "INFO: GET header == \n---\nGET /nowhere HTTP/1.0\r\n",
+        "LOG: header received:\nHTTP/1.1 404 Not Found\r\n",
+        "LOG: Response code = 404\n",
+        "WARNING: Response code not 2xx (404), 3 times\n",
+    ] {
+        assert!(ended.out.contains(part), "{part}: {ended:?}");
+    }
+}
+
+#[test]
 fn other_tools_flags_are_listed() {
     let folder = Folder::new();
     for tool in ["autocannon", "ab", "hose", "go-wrk", "wrk", "wrk2", "jmeter"] {

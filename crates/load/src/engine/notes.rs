@@ -159,7 +159,13 @@ pub struct FirstAnswer {
     pub sha256: Option<String>,
     /// Its Server field.
     pub server: Option<String>,
+    /// Its head with the status line, at most [`HEAD_MAX`] characters of it.
+    #[serde(default)]
+    pub head: String,
 }
+
+/// Most characters of a first answer's head.
+pub(super) const HEAD_MAX: usize = 4 * 1024;
 
 impl FirstAnswer {
     /// It in a line: `200, 13 bytes, sha256 315f5bdb...`.

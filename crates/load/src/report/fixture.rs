@@ -222,6 +222,7 @@ impl Report {
                 body_bytes: 12,
                 sha256: Some("6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72".into()),
                 server: Some("nginx/1.24.0".into()),
+                head: "HTTP/1.1 200 OK\r\nserver: nginx/1.24.0\r\nx: \x1b[31m".into(),
             }),
             urls: vec![
                 url("GET http://localhost:8080/local?a=1&b=<2>", 1_800_000),

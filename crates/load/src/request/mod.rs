@@ -114,6 +114,11 @@ impl Requests {
         }
     }
 
+    /// The first of them, as it could be sent.
+    pub fn sample(&self) -> Vec<u8> {
+        self.samples().into_iter().next().unwrap_or_default()
+    }
+
     /// One of each kind, as it could be sent.
     pub(crate) fn samples(&self) -> Vec<Vec<u8>> {
         match self {

@@ -11,7 +11,6 @@ use std::{
 
 use forebay_load::{
     Session,
-    engine::Until,
     plan::{Load, Pace},
     request::Version,
     target::Address,

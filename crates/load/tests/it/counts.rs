@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use forebay_load::{
     Session,
-    engine::{Stretch, Until},
+    engine::Stretch,
     failure::Class,
     plan::{Arrivals, Lane, Load, Pace},
     request::{Order, Requests},

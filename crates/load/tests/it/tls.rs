@@ -3,7 +3,7 @@
 use std::{
     io::{Read, Write},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -78,6 +78,26 @@ fn only_the_cipher_suites_that_were_asked_for_are_offered() {
         assert_eq!(failures(&stretch), [], "{asked}: {:?}", stretch.examples);
         let negotiated = negotiated.unwrap();
         assert_eq!((negotiated.version, negotiated.cipher), (version, agreed));
+    }
+}
+
+#[test]
+fn the_server_is_told_its_name_unless_it_shall_not_be() {
+    let authority = Authority::new();
+    for (tells_name, expected) in [(true, Some("localhost".to_owned())), (false, None)] {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (told.clone(), answer_all(1, &Arc::default()));
+        let peer = Peer::tls(authority.localhost().server(&[&TLS13]), move |stream| {
+            kept.lock()
+                .unwrap()
+                .push(stream.conn.server_name().map(str::to_owned));
+            answer(stream);
+        });
+        let mut trusted = authority.trusted();
+        trusted.tells_name = tells_name;
+        let (stretch, _) = run(plan(peer.lane(secure(&trusted), &get())), 1, requests(2));
+        assert_eq!(failures(&stretch), [], "{:?}", stretch.examples);
+        assert_eq!(*told.lock().unwrap(), [expected]);
     }
 }
 

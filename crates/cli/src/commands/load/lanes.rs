@@ -466,6 +466,7 @@ fn link(options: &Options, url: &Url) -> Result<Link, UsageError> {
             key: options.key.clone(),
             insecure: options.insecure,
             server_name: options.server_name.clone(),
+            tells_name: !options.old.nameless,
             min: options.tls_min.unwrap_or(tls::Version::Tls12),
             max: options.tls_max.unwrap_or(tls::Version::Tls13),
             ciphers: options.tls_ciphers.clone(),

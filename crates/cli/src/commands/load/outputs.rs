@@ -109,13 +109,17 @@ pub(crate) fn write(options: &Options, reports: &[Report]) -> anyhow::Result<()>
     }
 }
 
-/// Prints what a tool prints before a run. True: that says what is about to be done, and nothing more need be said.
-pub(crate) fn announce(options: &Options, run: &Run) -> anyhow::Result<bool> {
+/// Prints what a tool prints before a run, some of them with the request, if it is known. True: that says what is about to be done, and nothing more need be said.
+pub(crate) fn announce(options: &Options, run: &Run, request: &[u8]) -> anyhow::Result<bool> {
     let Some(style) = options.forms.style else {
         return Ok(false);
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    style::announce(style, run, &style_options(options), &mut out, &mut err)?;
+    let shown = StyleOptions {
+        request: String::from_utf8_lossy(request).into_owned(),
+        ..style_options(options)
+    };
+    style::announce(style, run, &shown, &mut out, &mut err)?;
     let said = !err.is_empty();
     pass_on(&out, &err)?;
     Ok(said)
@@ -144,6 +148,8 @@ fn style_options(options: &Options) -> StyleOptions {
         announced: true,
         sample_ms: options.old.sample_ms,
         attributes: options.old.attributes.clone(),
+        verbosity: options.old.verbosity,
+        request: String::new(),
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
     }
     for report in &reports {
-        outputs::announce(&options, &report.run)?;
+        outputs::announce(&options, &report.run, b"")?;
     }
     outputs::write(&options, &reports)
 }

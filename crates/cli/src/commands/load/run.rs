@@ -111,7 +111,8 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     for note in notes.iter().chain(&job.notes) {
         output::complaint(&format!("note: {note}"));
     }
-    if !outputs::announce(&options, &job.run)? && !options.quiet {
+    let request = job.plan.lanes[0].requests.sample();
+    if !outputs::announce(&options, &job.run, &request)? && !options.quiet {
         output::complaint(&announcement(&job, &options));
     }
     let second = other.as_ref().map(|(_, job)| job);

@@ -9,7 +9,7 @@ use crate::{
     engine::{
         Notice,
         connection::{Connection, Sent},
-        notes::{FirstAnswer, Line, URLS_MAX},
+        notes::{FirstAnswer, HEAD_MAX, Line, URLS_MAX},
     },
     failure::Class,
     response::{Answer, KEPT_BODY_BYTES_MAX},
@@ -122,6 +122,7 @@ impl Context {
             body_bytes: answer.body_bytes,
             sha256: whole.then(hash),
             server,
+            head: head.trim_end().chars().take(HEAD_MAX).collect(),
         };
         self.notices.tell(Notice::First(first));
         if self.looks != Looks::All {

@@ -26,6 +26,8 @@ use crate::report::{Report, Run, words};
 
 /// Requests from which on ab tells its progress.
 const HEARTBEAT_FROM: u64 = 150;
+/// Most characters of a line of a request or an answer.
+const LINE_MAX: usize = 1_000;
 /// The percentages in the table.
 const PERCENTAGES: [u64; 8] = [50, 66, 75, 80, 90, 95, 98, 99];
 /// Most rows of a file for gnuplot. Of more requests, equally many are left out between two.
@@ -41,7 +43,40 @@ pub(super) fn announce(run: &Run, options: &StyleOptions, out: &mut dyn Write) -
         "This is forebay load in the style of ApacheBench, Version 2.3\n"
     )?;
     write!(out, "Benchmarking {host} (be patient)")?;
-    out.write_all(if tells_progress(run) { b"\n" } else { b"..." })
+    out.write_all(if tells_progress(run) { b"\n" } else { b"..." })?;
+    if options.verbosity >= 2 && !options.request.is_empty() {
+        writeln!(out, "INFO: {} header == \n---", run.method)?;
+        message(&options.request, out)?;
+        out.write_all(b"\n---\n")?;
+    }
+    Ok(())
+}
+
+/// The lines of a message, which cannot steer a terminal, as they go over the wire.
+fn message(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    for line in text.lines() {
+        write!(out, "{}\r\n", words::plain(line, LINE_MAX))?;
+    }
+    Ok(())
+}
+
+/// What `-v` tells of answers. Of each ab tells its own; here the first one stands for those that were right, and each status that was
+/// not is told with how often it came.
+fn answers(report: &Report, verbosity: u32, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(first) = report.first_answer.as_ref().filter(|_| verbosity >= 2) {
+        writeln!(out, "LOG: header received:")?;
+        message(&first.head, out)?;
+        out.write_all(b"\r\n\n")?;
+        if verbosity >= 3 {
+            writeln!(out, "LOG: Response code = {}", first.status)?;
+        }
+    }
+    for (status, number) in &report.statuses {
+        if verbosity >= 2 && !(200..300).contains(status) {
+            writeln!(out, "WARNING: Response code not 2xx ({status}), {number} times")?;
+        }
+    }
+    Ok(())
 }
 
 fn tells_progress(run: &Run) -> bool {
@@ -55,6 +90,9 @@ pub(super) fn write(
     stderr: &mut dyn Write,
 ) -> io::Result<()> {
     let run = &report.run;
+    if !options.has(Extra::Machine) {
+        answers(report, options.verbosity, stdout)?;
+    }
     if tells_progress(run) {
         if let Some(requests) = run.requests {
             let step = (requests / 10).max(100);
@@ -434,6 +472,32 @@ pub fn gnuplot_tsv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_level_of_v_says_how_much_is_told_of_requests_and_answers() {
+        let mut report = Report::example();
+        report.statuses = vec![(200, 5), (404, 2)];
+        let told = |verbosity| {
+            let options = StyleOptions {
+                announced: true,
+                verbosity,
+                request: "GET / HTTP/1.0\r\nHost: h\r\n\r\n".to_owned(),
+                ..StyleOptions::default()
+            };
+            let announced = text(|out| announce(&report.run, &options, out));
+            announced + &text(|out| write(&report, &options, out, &mut io::sink()))
+        };
+        let request = "INFO: GET header == \n---\nGET / HTTP/1.0\r\nHost: h\r\n\r\n\n---\n";
+        let header = "LOG: header received:\nHTTP/1.1 200 OK\r\nserver: nginx/1.24.0\r\nx: ";
+        let code = "LOG: Response code = 200\n";
+        let warning = "WARNING: Response code not 2xx (404), 2 times\n";
+        for (verbosity, shown) in [(1, [false; 4]), (2, [true, true, false, true]), (4, [true; 4])] {
+            let told = told(verbosity);
+            let found = [request, header, code, warning].map(|part| told.contains(part));
+            assert_eq!(found, shown, "{verbosity}: {told}");
+            assert!(!told.contains('\x1b'), "{told}");
+        }
+    }
 
     fn text(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> String {
         let mut out = Vec::new();

@@ -160,6 +160,10 @@ pub struct StyleOptions {
     pub sample_ms: Option<u64>,
     /// Attributes of ab's HTML tables.
     pub attributes: Option<ab::Attributes>,
+    /// How much ab tells of requests and answers (`-v`).
+    pub verbosity: u32,
+    /// A request as it is sent, if it is known; ab shows it from verbosity 2 on.
+    pub request: String,
 }
 
 impl StyleOptions {

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, words: Vec<OsString>) -> anyhow::Result<()>
     let reports = measure(agents, options.quiet, &interrupt)?;
     let mut report = merge(&reports).map_err(anyhow::Error::from)?;
     report.run.title.clone_from(&options.title);
-    outputs::announce(options, &report.run)?;
+    outputs::announce(options, &report.run, b"")?;
     let reports = [report];
     outputs::write(options, &reports)?;
     gates.judge(options, &reports[0])

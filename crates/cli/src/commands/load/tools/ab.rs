@@ -198,12 +198,12 @@ pub(super) const TABLE: Table = Table {
         Flag::value(
             &["-v"],
             "LEVEL",
-            "How much is told; from 2 on ab prints answers, which is refused here: `forebay load URL --debug` shows one.",
-            |_, text| match text.parse::<u32>() {
-                Ok(0 | 1) => Ok(()),
-                _ => Err(format!(
-                    "found {text:?}, expected 0 or 1: answers are not printed; `forebay load URL --debug` shows one"
-                )),
+            "How much is told: from 2 on the request, the first answer's header, and each status that is not 2xx; from 3 on the first \
+             answer's status. ab tells of every answer.",
+            |options, text| {
+                let wrong = |_| format!("found {text:?}, expected a level such as 0 or 4");
+                options.old.verbosity = text.trim().parse().map_err(wrong)?;
+                Ok(())
             },
         ),
         Flag::refused(&["-b"], "the system sizes its own socket buffers"),
@@ -216,14 +216,18 @@ pub(super) const TABLE: Table = Table {
                 Ok(())
             },
         ),
-        Flag::refused(
+        Flag::value(
             &["-Z"],
-            "ciphers of TLS are not chosen by hand; -f chooses its version",
+            "CIPHERSUITE",
+            "The cipher suites of TLS to offer, the preferred first, with colons between, as OpenSSL or as RFCs call them. Without one of TLS 1.3 among them, all of those stay.",
+            |options, text| {
+                options.tls_ciphers = cipher_suites(text);
+                Ok(())
+            },
         ),
-        Flag::refused(
-            &["-I"],
-            "the server's name is always sent; `forebay load URL --server-name NAME` sends another one",
-        ),
+        Flag::switch(&["-I"], "No name of the server in TLS handshakes.", |options| {
+            options.old.nameless = true;
+        }),
         flags::version(&["-V"]),
         Flag::help(&["-h", "--help"]),
     ],
@@ -249,9 +253,64 @@ pub(super) const TABLE: Table = Table {
                 .headers
                 .push(("Content-Type".to_owned(), "text/plain".to_owned()));
         }
-        one_url(options, operands)
+        one_url(options, operands)?;
+        // Without TLS they mean nothing, and ab does not mind.
+        if !options.url[0].starts_with("https:") {
+            options.tls_ciphers.clear();
+        }
+        Ok(())
     },
 };
+
+/// Suites of TLS 1.3, which ab does not choose among.
+const NEWEST: [&str; 3] = [
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_GCM_SHA256",
+];
+/// What OpenSSL calls the suites of TLS 1.2 (ciphers(1)) that are supported, and what RFCs 5289 and 7905 call them.
+const OPENSSL: [(&str, &str); 6] = [
+    (
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    ),
+    (
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    ),
+    (
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    ),
+    (
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    ),
+    (
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    ),
+    (
+        "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    ),
+];
+
+/// The names of suites in a list as OpenSSL takes it. Those of TLS 1.3 are added if none is in it; a name that nobody knows stays as
+/// it is, for what is said of it then lists those that are known.
+fn cipher_suites(text: &str) -> Vec<String> {
+    let parts = text.split([':', ',', ' ']).filter(|name| !name.is_empty());
+    let named = parts.map(|name| {
+        let known = OPENSSL
+            .iter()
+            .find(|(openssl, _)| openssl.eq_ignore_ascii_case(name));
+        known.map_or(name, |(_, common)| common).to_owned()
+    });
+    let named: Vec<String> = named.collect();
+    let chosen = named.iter().any(|name| NEWEST.contains(&name.as_str()));
+    let newest = NEWEST.into_iter().filter(|_| !chosen).map(str::to_owned);
+    newest.chain(named).collect()
+}
 
 /// The attributes of HTML tables, which are then asked for.
 fn html(options: &mut Options) -> &mut Attributes {

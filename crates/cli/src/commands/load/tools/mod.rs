@@ -39,6 +39,10 @@ pub(crate) struct Extras {
     pub(crate) sample_ms: Option<u64>,
     /// Attributes of ab's HTML tables.
     pub(crate) attributes: Option<Attributes>,
+    /// How much ab tells of requests and answers.
+    pub(crate) verbosity: u32,
+    /// The name of the server is not told in TLS handshakes.
+    pub(crate) nameless: bool,
     /// User and password for the proxy.
     pub(crate) proxy_user: Option<String>,
     /// A file for percentiles in whole per cents, as ab writes it.

@@ -206,6 +206,24 @@ fn flags_that_need_more_than_one_option_set_them_all() {
 }
 
 #[test]
+fn ab_chooses_ciphers_as_openssl_calls_them_and_may_leave_the_servers_name_out() {
+    let chosen = |line: &str| read(line).unwrap().tls_ciphers.join(":");
+    assert_eq!(
+        chosen("ab -Z ECDHE-RSA-AES128-GCM-SHA256:TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 https://h/"),
+        "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:\
+         TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    );
+    assert_eq!(
+        chosen("ab -Z TLS_AES_128_GCM_SHA256 https://h/"),
+        "TLS_AES_128_GCM_SHA256"
+    );
+    assert_eq!(chosen("ab -Z TLS_AES_128_GCM_SHA256 http://h/"), "");
+    assert!(chosen("ab -Z DES https://h/").ends_with(":DES"));
+    assert!(read("ab -I https://h/").unwrap().old.nameless);
+    assert_eq!(read("ab -v4 http://h/").unwrap().old.verbosity, 4);
+}
+
+#[test]
 fn a_number_as_go_wrks_method_is_the_count_and_a_note_says_so() {
     let count = read("go-wrk -t 2 -m 10000 http://h/").unwrap();
     assert_eq!((count.count, count.method), (Some(10_000), None));
@@ -233,8 +251,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
             "-B: found \"here\", expected an IP address",
         ),
         ("ab -f SSL3 http://h/", "-f: found \"SSL3\", expected TLS1.2"),
-        ("ab -v 4 http://h/", "-v: found \"4\", expected 0 or 1"),
-        ("ab -Z DES http://h/", "-Z: ciphers of TLS are not chosen by hand"),
+        ("ab -v loud http://h/", "-v: found \"loud\", expected a level"),
         ("ab -n", "-n: its REQUESTS is missing"),
         ("ab -n many http://h/", "-n: found \"many\", expected a count"),
         ("ab http://h/ http://i/", "after the URL"),
