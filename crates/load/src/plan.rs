@@ -1,6 +1,10 @@
 //! What is to be run: where to, what, how hard, and what counts as right.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -99,10 +103,33 @@ pub struct Link {
     pub tunnel: Option<Tunnel>,
     /// The server's host and port, where requests name them to the proxy behind [`Lane::address`], which sends them on.
     pub through_proxy: Option<String>,
+    /// Finds [`Lane::address`] anew for each connection; `None`: it stays. What was on this machine must stay there.
+    pub names: Option<Names>,
     /// TLS, once there is a connection.
     pub tls: Option<Tls>,
     /// HTTP/2: with TLS by ALPN, else by prior knowledge. [`Plan::pipeline`] is then how many streams a connection has at once.
     pub http2: bool,
+}
+
+/// How the address of a server is found each time anew. It may take long; a failure says why.
+#[derive(Clone)]
+pub struct Names(Arc<dyn Fn() -> std::io::Result<SocketAddr> + Send + Sync>);
+
+impl Names {
+    /// By a function.
+    pub fn new(resolve: impl Fn() -> std::io::Result<SocketAddr> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(resolve))
+    }
+
+    pub(crate) fn resolve(&self) -> std::io::Result<SocketAddr> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Names")
+    }
 }
 
 /// What a proxy is asked for.

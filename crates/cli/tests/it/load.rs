@@ -848,6 +848,18 @@ fn assertions_that_do_not_hold_end_with_3() {
 }
 
 #[test]
+fn names_are_resolved_for_each_connection_when_that_is_asked_for() {
+    let target = Target::start();
+    let port = target.serving.address().port();
+    let ended = target.load(&format!(
+        "http://localhost:{port}/local -n 20 -c 2 --no-keepalive --dns-each --ipv4 --json"
+    ));
+    let report = json(&ended);
+    assert_eq!(report["requests"]["total"], 20, "{ended:?}");
+    assert_eq!(report["requests"]["failed"], 0, "{ended:?}");
+}
+
+#[test]
 fn ab_shows_the_request_and_the_first_answer_when_it_is_asked_to() {
     let target = Target::start();
     let ended = target.load("ab -v 4 -n 3 http://HOST:PORT/nowhere");

@@ -12,6 +12,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed,
+    /// The server's name is being resolved.
+    Resolving,
     /// The socket, or what lies above it, is being opened.
     Connecting,
     /// HTTP/2: the server has not said yet how it wants to be spoken to.
@@ -180,6 +182,7 @@ impl Connection {
     /// What it waits for while it is being made.
     pub(super) fn awaits(&self) -> &'static str {
         match (self.phase, &self.transport) {
+            (Phase::Resolving, _) => "its name was not resolved in time",
             (Phase::Connecting, Some(transport)) => transport.awaits(),
             _ => "HTTP/2's settings did not come in time",
         }

@@ -9,6 +9,7 @@ mod once;
 mod outbox;
 mod pacing;
 mod ramp;
+mod resolver;
 pub(crate) mod ring;
 mod thread;
 mod timeline;
@@ -27,7 +28,12 @@ use std::{
 };
 
 pub(crate) use self::window::slice_latencies;
-use self::{budget::Budget, clock::Clock, thread::Thread};
+use self::{
+    budget::Budget,
+    clock::Clock,
+    resolver::{Found, Resolver},
+    thread::Thread,
+};
 pub use self::{
     notes::{FirstAnswer, Line, Lines, Log, Notes, URLS_MAX, UrlWindow},
     once::{Exchange, ExchangeError, exchange},
@@ -59,6 +65,8 @@ enum Command {
     /// The load changes within a stretch.
     Load(Load),
     End,
+    /// The server's name has been resolved for a connection.
+    Found(Found),
 }
 
 /// Commands for one thread, and the bell that wakes it.
@@ -286,9 +294,14 @@ impl Session {
         let (sender, notices) = channel();
         let mut inboxes = Vec::new();
         let mut threads = Vec::new();
+        let asks = plan.lanes.iter().any(|lane| lane.link.names.is_some());
+        let resolver = asks.then(Resolver::start).transpose()?;
         for index in 0..plan.threads {
             let inbox = Inbox::new()?;
-            let thread = Thread::new(plan.clone(), index, clock, inbox.clone(), sender.clone())?;
+            let mut thread = Thread::new(plan.clone(), index, clock, inbox.clone(), sender.clone())?;
+            if let Some(resolver) = &resolver {
+                thread.resolve_by(resolver.clone());
+            }
             inboxes.push(inbox);
             threads.push(
                 std::thread::Builder::new()

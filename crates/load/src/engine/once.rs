@@ -113,7 +113,7 @@ struct Wire {
 impl Wire {
     fn connect(plan: &Plan) -> Result<Self, ExchangeError> {
         let lane = &plan.lanes[0];
-        let (transport, mut goes_on) = Transport::connect(lane, true, 0)
+        let (transport, mut goes_on) = Transport::connect(&lane.address, &lane.link.bind, true, 0)
             .map_err(Fault::from)
             .map_err(failed)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wait_failed)?;

@@ -5,6 +5,7 @@
 mod completions;
 mod exchange;
 mod noting;
+mod opening;
 mod patience;
 mod streams;
 
@@ -33,6 +34,7 @@ use super::{
     outbox::Outbox,
     pacing::{BACKLOG_MAX, Pacer},
     ramp::Ramp,
+    resolver::Resolver,
     ring::{self, Completion, Ring},
     transport::PLAIN_BYTES_MIN,
     window::{WINDOW_NS, Window},
@@ -79,6 +81,8 @@ struct Context {
     /// How many connections were given to the ring.
     ring_turns: u32,
     inbox: Arc<Inbox>,
+    /// Where names are resolved anew for each connection.
+    resolver: Option<Resolver>,
     notices: Outbox,
     load: Load,
     /// Connections of this thread that are in use: those with a lower index.
@@ -212,6 +216,7 @@ impl Thread {
             ring,
             ring_turns: 0,
             inbox,
+            resolver: None,
             notices: Outbox::new(notices),
             load: Load::PAUSED,
             active: 0,
@@ -250,6 +255,11 @@ impl Thread {
             context,
             completions: Vec::new(),
         })
+    }
+
+    /// Names of servers are resolved anew for each connection, where the plan says so.
+    pub(super) fn resolve_by(&mut self, resolver: Resolver) {
+        self.context.resolver = Some(resolver);
     }
 
     /// Works until it is told to end.
@@ -337,6 +347,13 @@ impl Thread {
     fn obey(&mut self, command: Command, now: u64) -> bool {
         match command {
             Command::Load(load) => self.set_load(load, now),
+            Command::Found(found) => {
+                let index = found.index;
+                match self.context.resolved(&mut self.connections[index], found) {
+                    After::Goes => self.pump(index, now),
+                    After::Reopen => self.go_on(index, After::Reopen, now),
+                }
+            }
             Command::Epoch {
                 number,
                 requests,
@@ -598,7 +615,7 @@ impl Thread {
             self.context.timers.pop();
             match self.connections[index].phase {
                 Phase::Closed => self.open(index, now),
-                Phase::Connecting | Phase::Greeting => {}
+                Phase::Resolving | Phase::Connecting | Phase::Greeting => {}
                 Phase::Open => self.pump(index, now),
             }
         }

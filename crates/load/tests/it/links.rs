@@ -2,20 +2,23 @@
 
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use forebay_load::{
+    Session,
+    engine::{Course, Until},
     failure::Class,
-    plan::{Link, PlanError, Tunnel},
+    plan::{Lane, Link, Load, Names, Pace, PlanError, Tunnel},
 };
 
 use crate::tls_peer::{
-    Authority, Peer, answer_all, example, failures, get, plan, read_request, requests, run,
+    Authority, FOREVER, Peer, answer_all, example, failures, get, plan, read_request, requests, run,
     run_until_failure, secure,
 };
 
@@ -198,5 +201,122 @@ fn a_local_address_of_another_family_is_refused() {
     assert!(
         matches!(refused, Err(PlanError::Bind { local, .. }) if local.is_ipv6()),
         "{refused:?}"
+    );
+}
+
+/// A lane to `known`, whose name leads to what a function says.
+fn named(known: &Peer, names: impl Fn() -> std::io::Result<SocketAddr> + Send + Sync + 'static) -> Lane {
+    let link = Link {
+        names: Some(Names::new(names)),
+        ..Link::default()
+    };
+    known.lane(link, &get())
+}
+
+/// A server without TLS that answers one request on each connection, and how many it has answered.
+fn counting() -> (Peer, Arc<AtomicU64>) {
+    let served: Arc<AtomicU64> = Arc::default();
+    let counted = served.clone();
+    let peer = Peer::start(move |mut socket| {
+        if read_request(&mut socket).is_some() {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            // Whoever asked may have gone.
+            let _ = socket.write_all(answer);
+        }
+    });
+    (peer, served)
+}
+
+#[test]
+fn a_name_is_resolved_anew_for_each_connection() {
+    let [(one, at_one), (two, at_two)] = [counting(), counting()];
+    let (addresses, asked) = ([one.address, two.address], AtomicU64::new(0));
+    let lane = named(&one, move || {
+        Ok(addresses[asked.fetch_add(1, Ordering::Relaxed) as usize % 2])
+    });
+    let mut plan = plan(lane);
+    plan.keep_alive = false;
+    let (stretch, _) = run(plan, 2, requests(40));
+    assert_eq!(failures(&stretch), [], "{:?}", stretch.examples);
+    let (at_one, at_two) = (at_one.load(Ordering::Relaxed), at_two.load(Ordering::Relaxed));
+    assert_eq!(at_one + at_two, 40);
+    // A connection more or less may have been opened without carrying a request.
+    assert!(at_one.abs_diff(at_two) <= 4, "{at_one} and {at_two}");
+}
+
+#[test]
+fn a_name_that_leads_nowhere_fails_its_connections_alone() {
+    let (peer, served) = counting();
+    let (address, asked) = (peer.address, AtomicU64::new(0));
+    let lane = named(&peer, move || match asked.fetch_add(1, Ordering::Relaxed) {
+        1 => Err(std::io::Error::other("the resolver has no answer")),
+        3 => Ok(([192, 0, 2, 1], 80).into()),
+        _ => Ok(address),
+    });
+    let mut plan = plan(lane);
+    plan.keep_alive = false;
+    let (stretch, _) = run(plan, 1, requests(10));
+    assert_eq!(failures(&stretch), [(Class::Connect, 2)]);
+    assert_eq!(served.load(Ordering::Relaxed), 8);
+    assert!(
+        example(&stretch, Class::Connect)
+            .contains("its name could not be resolved: the resolver has no answer"),
+        "{:?}",
+        stretch.examples
+    );
+}
+
+#[test]
+fn a_name_never_leads_from_this_machine_to_another() {
+    let (peer, _) = counting();
+    let lane = named(&peer, || Ok(([192, 0, 2, 1], 80).into()));
+    let stretch = run_until_failure(plan(lane));
+    assert!(
+        example(&stretch, Class::Connect).contains("192.0.2.1:80, which is not this machine"),
+        "{:?}",
+        stretch.examples
+    );
+}
+
+#[test]
+fn a_resolver_that_does_not_answer_ends_with_the_time_to_connect_and_holds_nobody_up() {
+    let (peer, served) = counting();
+    let (address, asked) = (peer.address, AtomicU64::new(0));
+    let (end, stalls) = std::sync::mpsc::channel::<()>();
+    let stalls = Mutex::new(stalls);
+    let lane = named(&peer, move || {
+        if asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Until the test has seen enough.
+            let _ = stalls.lock().unwrap().recv();
+        }
+        Ok(address)
+    });
+    let mut plan = plan(lane);
+    plan.connect_timeout = Duration::from_millis(50);
+    let mut session = Session::start(plan).unwrap();
+    let load = Load {
+        connections: 2,
+        pace: Pace::Closed,
+    };
+    let mut stretch = session.steer(load, Until::passed(FOREVER), &mut |stretch| match stretch
+        .total
+        .failures
+        .total()
+    {
+        0 => Course::On,
+        _ => Course::End,
+    });
+    stretch.absorb(&session.finish());
+    drop(end);
+    assert_eq!(failures(&stretch), [(Class::ConnectTimeout, 1)]);
+    assert_eq!(
+        example(&stretch, Class::ConnectTimeout),
+        format!("{address}: its name was not resolved in time")
+    );
+    assert_eq!(stretch.total.answers, served.load(Ordering::Relaxed));
+    assert!(
+        stretch.total.answers > 0,
+        "the other connection has gone on meanwhile"
     );
 }

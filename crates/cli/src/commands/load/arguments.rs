@@ -221,6 +221,9 @@ pub(crate) struct Options {
     /// fits counts. Example: --connect-to shop.example:443:localhost:8443
     #[arg(long, value_name = "HOST:PORT:HOST:PORT", value_parser = values::connect_to, conflicts_with_all = ["unix_socket", "proxy"])]
     pub(crate) connect_to: Vec<ConnectTo>,
+    /// Resolve the host's name anew for each connection; opening it includes that. Example: --no-keepalive --dns-each
+    #[arg(long, conflicts_with_all = ["unix_socket", "proxy"])]
+    pub(crate) dns_each: bool,
     /// Take the host's IPv4 address. Example: --ipv4
     #[arg(long, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

@@ -1,13 +1,13 @@
 //! What is sent where: from URLs, lists, recordings and scenarios to the lanes of a plan.
 
-use std::{path::Path, sync::Arc};
+use std::{net::IpAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use forebay_load::{
     Url,
     engine::URLS_MAX as URLS_TOLD_MAX,
     expect::CODINGS_ACCEPTED,
-    plan::{Lane, Link, Trace, Tunnel},
+    plan::{Lane, Link, Names, Trace, Tunnel},
     request::{
         Bodies, BodyError, Csv, Grammar, Lines, Order, Parts, RequestError, Requests, Scenario, Signer,
         Targets, Version, multipart, read_access_log, read_har, split_url,
@@ -16,7 +16,7 @@ use forebay_load::{
     tls,
 };
 
-use super::{arguments::Options, plan::Surroundings};
+use super::{arguments::Options, plan::Surroundings, run::family};
 use crate::failure::UsageError;
 
 /// Most URLs of a command line.
@@ -400,11 +400,26 @@ fn lane(options: &Options, url: &Url, requests: Requests, around: &Surroundings<
         }
         (None, None) => Address::Tcp(resolve(&redirected(options, url))?),
     };
+    if options.dns_each {
+        link.names = Some(names(options, url)?);
+    }
     Ok(Lane {
         address,
         link,
         requests,
     })
+}
+
+/// Asks the system for the address of a URL's host, each time anew.
+fn names(options: &Options, url: &Url) -> Result<Names, UsageError> {
+    if url.host.parse::<IpAddr>().is_ok() {
+        return Err(UsageError(format!(
+            "--dns-each needs a host name; {} is an address, and no resolver is asked for it",
+            url.host
+        )));
+    }
+    let (url, family) = (url.clone(), family(options));
+    Ok(Names::new(move || url.resolve(family)))
 }
 
 /// Where connections for a URL go, as --connect-to says.

@@ -192,6 +192,11 @@ fn together(options: &Options) -> Result<(), UsageError> {
     if options.rate_per_connection.is_some() && options.pipeline.is_some_and(|depth| depth > 1) {
         return refuse("--rate-per-connection sends one request at a time; --rate goes with --pipeline");
     }
+    if options.dns_each && !options.connect_to.is_empty() {
+        return refuse(
+            "--dns-each and --connect-to contradict each other: one asks the resolver where a host is, the other says it",
+        );
+    }
     if options.arrivals.is_some() && options.rate.is_none() && !options.find_rate {
         return refuse(
             "--arrivals needs --rate or --find-rate: it says how the requests of a rate are spread",

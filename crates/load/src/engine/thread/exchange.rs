@@ -1,10 +1,10 @@
-//! What happens on one connection: it is made, sends, reads, is ended, and everything is counted.
+//! What happens on a connection that is open: it sends, reads, is ended, and everything is counted.
 
 use std::{cmp::Reverse, os::fd::AsFd};
 
 use rustix::{event::epoll, io::Errno};
 
-use super::{After, Context, End, Looks, READS_MAX};
+use super::{After, Context, End, Looks, READS_MAX, opening::watched};
 use crate::{
     engine::{
         Notice,
@@ -15,9 +15,8 @@ use crate::{
     expect::{Seen, Unexpected, decoded},
     failure::Class,
     plan::Pace,
-    request::{Follower, Led, Put, Turn},
+    request::{Led, Put, Turn},
     response::{Answer, Read},
-    target::Address,
 };
 
 impl Context {
@@ -30,114 +29,6 @@ impl Context {
     pub(super) fn share(&self, connections: usize) -> usize {
         let threads = self.plan.threads;
         connections / threads + usize::from(self.index < connections % threads)
-    }
-
-    /// A connection that is closed, with whoever sends on it.
-    pub(super) fn connection(&self, index: usize, lane: usize) -> Connection {
-        let tls = self.plan.lanes[lane].link.tls.is_some();
-        let follow = self.plan.follow;
-        Connection {
-            user: self.sources[lane].user(index),
-            follower: (follow > 0).then(|| Box::new(Follower::new(follow, tls))),
-            ..Connection::new(index, lane, self.keeps_on(index))
-        }
-    }
-
-    /// Begins an attempt to connect.
-    pub(super) fn connect(&mut self, connection: &mut Connection, now: u64) -> After {
-        connection.since = now;
-        connection.handshake_since = None;
-        connection.phase = Phase::Connecting;
-        // Connections take lanes in turn, and those of a lane its local addresses.
-        let turn = (connection.index * self.plan.threads + self.index) / self.plan.lanes.len();
-        let (transport, goes_on) =
-            match Transport::connect(&self.plan.lanes[connection.lane], self.plan.keep_alive, turn) {
-                Ok(connecting) => connecting,
-                Err(Errno::AGAIN) if matches!(self.plan.lanes[connection.lane].address, Address::Unix(_)) => {
-                    let what = "the server's queue of connections is full";
-                    return self.connect_failed(connection, Class::Connect, what);
-                }
-                Err(error) => {
-                    let fault = Fault::from(error);
-                    return self.connect_failed(connection, fault.class_of_connect(), &fault.to_string());
-                }
-            };
-        let data = epoll::EventData::new_u64(connection.index as u64);
-        if let Err(error) = epoll::add(&self.epoll, transport.as_fd(), data, watched()) {
-            return self.connect_failed(
-                connection,
-                Class::Resources,
-                &format!("cannot watch a socket: {error}"),
-            );
-        }
-        connection.transport = Some(transport);
-        if goes_on {
-            let now = self.clock.now();
-            self.connected(connection, false, now)
-        } else {
-            After::Goes
-        }
-    }
-
-    /// An attempt to connect can go on, or has ended; `hung_up`: perhaps badly.
-    pub(super) fn connected(&mut self, connection: &mut Connection, hung_up: bool, now: u64) -> After {
-        let transport = connection
-            .transport
-            .as_mut()
-            .expect("a connection that is being made has a socket");
-        let link = &self.plan.lanes[connection.lane].link;
-        let progress = transport.progress(link, hung_up);
-        if connection.handshake_since.is_none() && transport.is_secured() {
-            connection.handshake_since = Some(now);
-        }
-        match progress {
-            Ok(false) => After::Goes,
-            Ok(true) if link.http2 => self.greet(connection),
-            Ok(true) => {
-                // What TLS computes takes a while, in which the other side may have answered.
-                let now = connection.handshake_since.map_or(now, |_| self.clock.now());
-                self.opened(connection, now);
-                self.give_to_ring(connection)
-            }
-            Err(fault) => self.connect_failed(connection, fault.class_of_connect(), &fault.to_string()),
-        }
-    }
-
-    pub(super) fn opened(&mut self, connection: &mut Connection, now: u64) {
-        connection.phase = Phase::Open;
-        connection.carried = 0;
-        connection.ending = false;
-        self.window.connects += 1;
-        self.window.connecting.saturating_record(now - connection.since);
-        if let Some(since) = connection.handshake_since {
-            self.window.handshakes.saturating_record(now - since);
-        }
-        if let Some(transport) = &connection.transport {
-            self.window.resumed += u64::from(transport.is_resumed());
-            if !self.negotiated_told
-                && let Some(negotiated) = transport.negotiated()
-            {
-                self.negotiated_told = true;
-                self.notices.tell(Notice::Negotiated(negotiated));
-            }
-        }
-    }
-
-    pub(super) fn connect_failed(&mut self, connection: &mut Connection, class: Class, what: &str) -> After {
-        let address = &self.plan.lanes[connection.lane].address;
-        let text = format!("{address}: {what}");
-        self.window.fail(class);
-        self.window.connects_failed += 1;
-        self.example(class, || text);
-        // Of a fixed number of requests it stands for one, or the run would never end where nobody listens.
-        self.budget.take(1);
-        connection.asked += 1;
-        connection.phase = Phase::Closed;
-        self.drop_transport(connection);
-        connection.h2 = None;
-        connection.unsent.clear();
-        connection.failed_attempts = connection.failed_attempts.saturating_add(1);
-        After::Reopen
     }
 
     /// Sends as many requests as the load and the connection allow.
@@ -620,9 +511,4 @@ impl Context {
             self.notices.tell(Notice::Idle(self.epoch));
         }
     }
-}
-
-/// What is watched of a connection, once and for all.
-fn watched() -> epoll::EventFlags {
-    epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
 }

@@ -91,7 +91,7 @@ impl Context {
     pub(super) fn lose_patience(&mut self, connection: &mut Connection, now: u64) -> After {
         match connection.phase {
             Phase::Closed => After::Goes,
-            Phase::Connecting | Phase::Greeting => {
+            Phase::Resolving | Phase::Connecting | Phase::Greeting => {
                 if now.saturating_sub(connection.since) < self.patience.connect {
                     return After::Goes;
                 }

@@ -5,7 +5,7 @@ mod secured;
 mod tunnel;
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -17,12 +17,7 @@ use rustix::{
 pub(crate) use self::secured::PLAIN_BYTES_MIN;
 use self::{secured::Secured, tunnel::Opening};
 use super::calls::{self, Call};
-use crate::{
-    failure::Class,
-    plan::{Lane, Link},
-    target::Address,
-    tls::Negotiated,
-};
+use crate::{failure::Class, plan::Link, target::Address, tls::Negotiated};
 
 /// A connection, or one that is being made.
 #[derive(Debug)]
@@ -92,16 +87,22 @@ impl Fault {
 }
 
 impl Transport {
-    /// Starts to connect; `stays`: for more than one request; `turn`: its place among those that take local addresses in turn. The second part says whether [`progress`](Self::progress) can be made at once.
-    pub(crate) fn connect(lane: &Lane, stays: bool, turn: usize) -> Result<(Self, bool), Errno> {
+    /// Starts to connect; `locals`: local addresses that connections take in turn; `stays`: for more than one request; `turn`: its place
+    /// among those that do. The second part says whether [`progress`](Self::progress) can be made at once.
+    pub(crate) fn connect(
+        address: &Address,
+        locals: &[IpAddr],
+        stays: bool,
+        turn: usize,
+    ) -> Result<(Self, bool), Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let family = match &lane.address {
+        let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
             Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
             Address::Unix(_) => AddressFamily::UNIX,
         };
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        let connected = match &lane.address {
+        let connected = match address {
             Address::Tcp(address) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;
                 if stays && address.ip().is_loopback() {
@@ -109,7 +110,6 @@ impl Transport {
                     // is over before that pays.
                     let _ = sockopt::set_tcp_congestion(&socket, "reno");
                 }
-                let locals = &lane.link.bind;
                 if !locals.is_empty() {
                     let local = locals[turn % locals.len()];
                     rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, parser::ValueSou
 use crate::{commands::load::arguments::Options, failure::UsageError};
 
 /// What an agent is told as it stands on the controller's command line.
-const SENT: [&str; 36] = [
+const SENT: [&str; 37] = [
     "url",
     "threads",
     "duration",
@@ -37,6 +37,7 @@ const SENT: [&str; 36] = [
     "no_tls_resumption",
     "server_name",
     "proxy",
+    "dns_each",
     "ipv4",
     "ipv6",
     "expect_status",

@@ -21,7 +21,7 @@ fn job_of(line: &str) -> Result<Job, String> {
     let around = Surroundings {
         cores: 2,
         resolve: &|url: &Url| match url.host.as_str() {
-            "local" => Ok(([127, 0, 0, 1], url.port).into()),
+            "127.0.0.1" | "::1" | "local" => Ok(([127, 0, 0, 1], url.port).into()),
             "far" => Ok(([10, 0, 0, 1], url.port).into()),
             _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such host")),
         },
@@ -229,6 +229,15 @@ fn impossible_options_are_refused_with_the_reason() {
             "two results cannot both go to standard output",
         ),
         ("local --expect-json {", "is not JSON"),
+        (
+            "127.0.0.1:1 --dns-each",
+            "--dns-each needs a host name; 127.0.0.1 is an address",
+        ),
+        ("[::1]:1 --dns-each", "::1 is an address"),
+        (
+            "local --dns-each --connect-to ::local:81",
+            "--dns-each and --connect-to contradict each other",
+        ),
         (
             "local --arrivals poisson",
             "--arrivals needs --rate or --find-rate",
