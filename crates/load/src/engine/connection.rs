@@ -112,6 +112,9 @@ pub(super) struct Connection {
     pub(super) follower: Option<Box<Follower>>,
 }
 
+/// What an example says about a server that lets no request through.
+pub(super) const SHUT: &str = "the server allows no requests: its MAX_CONCURRENT_STREAMS is 0";
+
 impl Connection {
     pub(super) fn new(index: usize, lane: usize, keeps: bool) -> Self {
         Self {
@@ -184,6 +187,7 @@ impl Connection {
         match (self.phase, &self.transport) {
             (Phase::Resolving, _) => "its name was not resolved in time",
             (Phase::Connecting, Some(transport)) => transport.awaits(),
+            _ if self.h2.as_ref().is_some_and(|h2| h2.shut_since().is_some()) => SHUT,
             _ => "HTTP/2's settings did not come in time",
         }
     }

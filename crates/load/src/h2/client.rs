@@ -29,7 +29,7 @@ const STREAM_MAX: u32 = 0x7fff_ffff;
 /// What has happened. Streams are named by their place among those under way, oldest first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The server has said how it wants to be spoken to: requests may be sent.
+    /// The server has said how it wants to be spoken to, and that is with a request at a time at least: they may be sent.
     Settled,
     /// An answer is whole. `began`: what [`Client::now`] was when its first bytes came.
     Answer {
@@ -66,6 +66,8 @@ enum Input {
 enum Stage {
     /// The server's settings have not come.
     Greeting,
+    /// They have, and allow no request as yet.
+    Waiting,
     Open,
     /// The server takes no further requests.
     GoingAway,
@@ -130,6 +132,8 @@ pub(crate) struct Client {
     /// Streams whose request is not written to its end.
     uploads: usize,
     streams_max: usize,
+    /// Since when that is 0, if it is.
+    shut_since: Option<u64>,
     initial_window: i64,
     window: i64,
     unreturned: u32,
@@ -178,6 +182,7 @@ impl Client {
             has_reset: false,
             uploads: 0,
             streams_max: usize::MAX,
+            shut_since: None,
             initial_window: frame::WINDOW_DEFAULT,
             window: frame::WINDOW_DEFAULT,
             unreturned: 0,
@@ -193,6 +198,11 @@ impl Client {
         most.min(self.streams_max)
             .saturating_sub(self.streams.len())
             .min(numbers_left)
+    }
+
+    /// Since when the server allows no requests at all, if it does not.
+    pub(crate) fn shut_since(&self) -> Option<u64> {
+        self.shut_since
     }
 
     /// Whether further requests need another connection.
@@ -702,7 +712,10 @@ impl Client {
                 frame::SETTING_ENABLE_PUSH if value != 0 => {
                     return Err(malformed("a server's setting enables its own pushes"));
                 }
-                frame::SETTING_MAX_CONCURRENT_STREAMS => self.streams_max = value as usize,
+                frame::SETTING_MAX_CONCURRENT_STREAMS => {
+                    self.streams_max = value as usize;
+                    self.shut_since = (value == 0).then(|| self.shut_since.unwrap_or(self.now));
+                }
                 frame::SETTING_INITIAL_WINDOW_SIZE => {
                     let change = i64::from(value) - self.initial_window;
                     self.initial_window = i64::from(value);
@@ -722,7 +735,11 @@ impl Client {
             }
         }
         frame::put(&mut self.out, frame::SETTINGS, frame::ACK, 0, &[]);
-        if self.stage != Stage::Greeting {
+        if !matches!(self.stage, Stage::Greeting | Stage::Waiting) {
+            return Ok(None);
+        }
+        if self.streams_max == 0 {
+            self.stage = Stage::Waiting;
             return Ok(None);
         }
         self.stage = Stage::Open;

@@ -1,9 +1,13 @@
 //! HTTP/2 against a server that is not ours: counts, answers in any order, and everything that can end early.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{
+    io::{Read as _, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use forebay_load::{
-    Url,
+    Plan, Url,
     expect::Check,
     failure::Class,
     plan::{Pace, PlanError},
@@ -332,6 +336,97 @@ fn settings_that_do_not_come_end_with_the_time_to_connect() {
         example(&stretch, Class::ConnectTimeout).contains("settings"),
         "{:?}",
         stretch.examples
+    );
+}
+
+/// A frame of HTTP/2 (RFC 9113, 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Settings that allow so many streams at once.
+fn allows(streams: u32) -> Vec<u8> {
+    frame(4, 0, 0, &[&[0, 3][..], &streams.to_be_bytes()].concat())
+}
+
+/// Reads the client's preface, and frames up to the first head of a request.
+fn until_request(socket: &mut std::net::TcpStream) {
+    socket.read_exact(&mut [0; 24]).unwrap();
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        socket.read_exact(&mut vec![0; length as usize]).unwrap();
+        if head[3] == 1 {
+            return;
+        }
+    }
+}
+
+/// A plan for HTTP/2 against a peer that plays a server by hand.
+fn by_hand(peer: &Peer) -> Plan {
+    let mut lane = peer.lane(forebay_load::plan::Link::default(), &get());
+    lane.link.http2 = true;
+    plan(lane)
+}
+
+const SHUT: &str = "its MAX_CONCURRENT_STREAMS is 0";
+
+#[test]
+fn a_server_that_allows_no_streams_ends_with_the_time_to_connect() {
+    let peer = Peer::start(|mut socket| {
+        socket.write_all(&allows(0)).unwrap();
+        let _ = std::io::copy(&mut socket, &mut std::io::sink());
+    });
+    let mut plan = by_hand(&peer);
+    plan.connect_timeout = Duration::from_millis(50);
+    let stretch = run_until_failure(plan);
+    assert!(
+        example(&stretch, Class::ConnectTimeout).contains(SHUT),
+        "{:?}",
+        stretch.examples
+    );
+    assert_eq!(stretch.total.sent, 0);
+}
+
+#[test]
+fn a_server_that_allows_streams_only_later_is_waited_for() {
+    let peer = Peer::start(|mut socket| {
+        socket.write_all(&allows(0)).unwrap();
+        socket.write_all(&allows(1)).unwrap();
+        until_request(&mut socket);
+        // Status 200 and nothing else, by the static table.
+        socket.write_all(&frame(1, 5, 1, &[0x88])).unwrap();
+        let _ = std::io::copy(&mut socket, &mut std::io::sink());
+    });
+    let (stretch, _) = run(by_hand(&peer), 1, requests(1));
+    assert_eq!((failures(&stretch), stretch.total.answers), (vec![], 1));
+}
+
+#[test]
+fn a_server_that_allows_no_streams_any_more_ends_with_the_time_for_an_answer() {
+    let peer = Peer::start(|mut socket| {
+        socket.write_all(&allows(100)).unwrap();
+        until_request(&mut socket);
+        let last = [allows(0), frame(1, 5, 1, &[0x88])].concat();
+        socket.write_all(&last).unwrap();
+        let _ = std::io::copy(&mut socket, &mut std::io::sink());
+    });
+    let mut plan = by_hand(&peer);
+    plan.timeout = Duration::from_millis(50);
+    let (stretch, _) = run(plan, 1, requests(2));
+    assert!(
+        example(&stretch, Class::Timeout).contains(SHUT),
+        "{:?}",
+        stretch.examples
+    );
+    assert_eq!(
+        (failures(&stretch), stretch.total.answers),
+        (vec![(Class::Timeout, 1)], 1)
     );
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{After, Context};
 use crate::{
-    engine::connection::{Connection, Phase},
+    engine::connection::{Connection, Phase, SHUT},
     failure::Class,
     plan::Plan,
 };
@@ -103,6 +103,14 @@ impl Context {
                 let served = !self.plan.keep_alive && connection.carried > 0;
                 if served && now.saturating_sub(connection.since) >= CLOSE_WAIT_NS {
                     return self.reopen(connection);
+                }
+                let shut = connection.h2.as_ref().and_then(|h2| h2.shut_since());
+                let wanted = connection.index < self.active && !self.budget.is_spent();
+                if wanted && shut.is_some_and(|since| now.saturating_sub(since) >= self.patience.whole) {
+                    // It stands for a request that could not be sent, or a fixed number of them would never be reached.
+                    self.budget.take(1);
+                    connection.asked += 1;
+                    return self.close(connection, Class::Timeout, SHUT);
                 }
                 After::Goes
             }

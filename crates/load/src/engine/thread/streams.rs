@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::{After, Context, patience::late};
 use crate::{
-    engine::connection::{Connection, Phase, Sent},
+    engine::connection::{Connection, Phase, SHUT, Sent},
     failure::Class,
     h2::{Client, Event},
 };
@@ -189,7 +189,10 @@ impl Context {
     /// The other side sends nothing more.
     pub(super) fn frames_ended(&mut self, connection: &mut Connection) -> After {
         if connection.phase == Phase::Greeting {
-            let what = "the connection was closed before HTTP/2's settings came";
+            let shut = connection.h2.as_ref().and_then(|h2| h2.shut_since());
+            let what = shut.map_or("the connection was closed before HTTP/2's settings came", |_| {
+                SHUT
+            });
             return self.close(connection, Class::ClosedEarly, what);
         }
         let Some(h2) = &connection.h2 else {
