@@ -6,6 +6,8 @@ mod connections;
 mod counts;
 mod epoll;
 mod faults;
+#[path = "../../src/engine/ring/granted.rs"]
+mod granted;
 mod h2_peer;
 mod held;
 mod http2;

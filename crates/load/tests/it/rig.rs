@@ -16,6 +16,8 @@ use forebay_load::{
     target::Address,
 };
 
+use crate::granted::granted;
+
 /// Longer than any run of a test.
 pub(crate) const FOREVER: Duration = Duration::from_mins(1);
 
@@ -61,6 +63,11 @@ pub(crate) fn with_engine(engine: Engine, test: impl FnOnce()) {
 pub(crate) fn plan_of(lanes: Vec<Lane>) -> Plan {
     let mut plan = Plan::new(lanes);
     plan.engine = ENGINE.get();
+    if plan.engine == Engine::Auto && !plan.lanes.is_empty() {
+        let mut tried = plan.clone();
+        tried.engine = Engine::IoUring;
+        granted(tried.settle_engine(closed(1)));
+    }
     plan
 }
 
