@@ -157,6 +157,7 @@ impl Until {
     }
 
     /// The same, but the load stays.
+    #[must_use]
     pub const fn and_on(self) -> Self {
         Self {
             keep_going: true,

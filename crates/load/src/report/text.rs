@@ -1,10 +1,14 @@
 //! A report for the terminal, at most [`WIDTH`] columns wide. What comes from outside (URLs, the texts of errors, names of servers)
 //! reaches the terminal without control characters.
 
+mod draw;
+
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 
+pub(super) use self::draw::wrap;
+use self::draw::{bar, sparks};
 use super::{
     Options, Report, UrlFigures, connections, course,
     ranges::ranges,
@@ -498,23 +502,6 @@ fn row(columns: &[(&str, &Histogram<u64>)], name: &str, value: &dyn Fn(&Histogra
         })
 }
 
-/// Lines of at most so many columns, broken between words.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 /// Bytes that all names begin with, up to where their paths begin: method and server are told above the table.
 fn said_by_all(urls: &[UrlFigures]) -> usize {
     let server = |url: &UrlFigures| {
@@ -529,28 +516,6 @@ fn said_by_all(urls: &[UrlFigures]) -> usize {
     } else {
         0
     }
-}
-
-/// One character for each part of the run; its height is that of the lowest rate in it, from 0 to the highest of the run. A mean
-/// would hide a short stall.
-fn sparks(rates: &[f64]) -> String {
-    let most = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let parts = rates.chunks(rates.len().div_ceil(SPARKS_MAX).max(1));
-    let lowest = parts.map(|part| part.iter().copied().fold(most, f64::min));
-    lowest
-        .map(|rate| {
-            ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][((rate / most * 8.0).round() as usize).clamp(1, 8) - 1]
-        })
-        .collect()
-}
-
-/// A bar as long as its part of the longest, to an eighth of a column; never empty for something.
-fn bar(number: u64, most: u64) -> String {
-    let eighths = (number as f64 / most.max(1) as f64 * (BAR_WIDTH * 8) as f64).round() as usize;
-    let eighths = if number > 0 { eighths.max(1) } else { 0 };
-    let mut bar = "█".repeat(eighths / 8);
-    bar.extend(['▏', '▎', '▍', '▌', '▋', '▊', '▉'].get((eighths % 8).wrapping_sub(1)));
-    bar
 }
 
 #[cfg(test)]

@@ -38,6 +38,14 @@ pub(crate) use self::{
     source::{Put, Random, Seat, Source},
 };
 
+/// A value of JSON, or each of an array, where one may stand for several.
+fn one_or_more(value: &serde_json::Value) -> &[serde_json::Value] {
+    match value {
+        serde_json::Value::Array(values) => values,
+        one => std::slice::from_ref(one),
+    }
+}
+
 /// What a lane carries.
 #[derive(Clone, Debug)]
 pub enum Requests {

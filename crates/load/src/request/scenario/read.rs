@@ -9,6 +9,7 @@ use super::{
 use crate::{
     expect::{Check, Expect, ExpectError, JsonPath, JsonPathError, pattern, statuses},
     request::{
+        one_or_more,
         parts::Parts,
         template::{Grammar, Template, split_url},
     },
@@ -149,14 +150,10 @@ fn read_step(
         method.clone_into(&mut parts.method);
     }
     for (name, value) in step.object("headers")?.into_iter().flatten() {
-        let values = match value {
-            Value::Array(values) => values.as_slice(),
-            one => std::slice::from_ref(one),
-        };
         parts
             .fields
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        for value in values {
+        for value in one_or_more(value) {
             let text = match value {
                 Value::String(text) => text.clone(),
                 Value::Number(number) => number.to_string(),

@@ -245,56 +245,14 @@ impl Pieces {
     /// What stands between braces. `None`: it has been added as it never changes.
     fn value(&mut self, inside: &Inside<'_>, grammar: &Grammar<'_>) -> Result<Option<Value>, TemplateError> {
         let words: Vec<_> = inside.text.split_whitespace().collect();
-        let number = |word: &str| word.parse::<i64>().ok();
-        Ok(Some(match words[..] {
-            ["counter"] => Value::Counter { first: 1 },
-            ["counter", first] => match first.parse() {
-                Ok(first) => Value::Counter { first },
-                Err(_) => {
-                    return Err(inside.wrong("needs a whole number to begin with, such as {{counter 1000}}"));
-                }
-            },
-            ["uuid"] => Value::Uuid,
-            ["random", low, high] => match (number(low), number(high)) {
-                (Some(low), Some(high)) if low <= high => Value::Random {
-                    low,
-                    span: high.wrapping_sub(low) as u64,
-                },
-                _ => {
-                    return Err(inside
-                        .wrong("needs two whole numbers, the lower one first, such as {{random 1 100}}"));
-                }
-            },
-            ["random", ..] => {
-                return Err(
-                    inside.wrong("needs two whole numbers, the lower one first, such as {{random 1 100}}")
-                );
-            }
-            ["float", low, high, ref digits @ ..] => {
-                let number = |word: &str| word.parse::<f64>().ok().filter(|number| number.is_finite());
-                let digits = match digits {
-                    [] => Some(FLOAT_DIGITS),
-                    [digits] => digits.parse().ok().filter(|digits| *digits <= FLOAT_DIGITS_MAX),
-                    _ => None,
-                };
-                match (number(low), number(high), digits) {
-                    (Some(low), Some(high), Some(digits)) if low <= high && (high - low).is_finite() => {
-                        Value::Float {
-                            low,
-                            span: high - low,
-                            digits,
-                        }
-                    }
-                    _ => return Err(inside.wrong(FLOAT_ACCEPTED)),
-                }
-            }
-            ["float", ..] => return Err(inside.wrong(FLOAT_ACCEPTED)),
-            ["timestamp"] => Value::Timestamp { per_second: 1 },
-            ["timestamp", "ms"] => Value::Timestamp { per_second: 1000 },
-            ["timestamp", ..] => {
-                return Err(inside.wrong("is in seconds, or with `ms` in milliseconds: {{timestamp ms}}"));
-            }
-            ["regex"] => return Err(inside.wrong("needs an expression, such as {{regex [a-z]{8}}}")),
+        let value = match words[..] {
+            ["counter"] => Some(Value::Counter { first: 1 }),
+            ["counter", first] => first.parse().ok().map(|first| Value::Counter { first }),
+            ["uuid"] => Some(Value::Uuid),
+            ["random", low, high] => random(low, high),
+            ["float", low, high, ref digits @ ..] => float(low, high, digits),
+            ["timestamp"] => Some(Value::Timestamp { per_second: 1 }),
+            ["timestamp", "ms"] => Some(Value::Timestamp { per_second: 1000 }),
             ["env", name] => {
                 let value = (grammar.env)(name)
                     .ok_or_else(|| inside.wrong(&format!("names the variable `{name}`, which is not set")))?;
@@ -307,20 +265,71 @@ impl Pieces {
                 }
                 return Ok(None);
             }
-            ["env", ..] => return Err(inside.wrong("needs the name of one variable, such as {{env TOKEN}}")),
-            [name] => inside.named(name, grammar)?,
-            _ => return Err(inside.unknown(grammar)),
-        }))
+            [name] if needs(name).is_none() => Some(inside.named(name, grammar)?),
+            _ => None,
+        };
+        value.map(Some).ok_or_else(|| {
+            let first = words.first().copied().unwrap_or_default();
+            needs(first).map_or_else(|| inside.unknown(grammar), |what| inside.wrong(what))
+        })
     }
+}
+
+/// What placeholders need behind their first word.
+const NEEDS: [(&str, &str); 6] = [
+    (
+        "counter",
+        "needs a whole number to begin with, such as {{counter 1000}}",
+    ),
+    (
+        "random",
+        "needs two whole numbers, the lower one first, such as {{random 1 100}}",
+    ),
+    (
+        "float",
+        "needs two numbers, the lower one first, and perhaps how many digits are to follow the point, such as {{float 0 1 3}}; at most \
+         15 digits",
+    ),
+    (
+        "timestamp",
+        "is in seconds, or with `ms` in milliseconds: {{timestamp ms}}",
+    ),
+    ("regex", "needs an expression, such as {{regex [a-z]{8}}}"),
+    ("env", "needs the name of one variable, such as {{env TOKEN}}"),
+];
+
+fn needs(first: &str) -> Option<&'static str> {
+    let found = NEEDS.iter().find(|(word, _)| *word == first);
+    found.map(|(_, what)| *what)
+}
+
+fn random(low: &str, high: &str) -> Option<Value> {
+    let (low, high) = (low.parse::<i64>().ok()?, high.parse::<i64>().ok()?);
+    (low <= high).then(|| Value::Random {
+        low,
+        span: high.wrapping_sub(low) as u64,
+    })
+}
+
+fn float(low: &str, high: &str, digits: &[&str]) -> Option<Value> {
+    let number = |word: &str| word.parse::<f64>().ok().filter(|number| number.is_finite());
+    let (low, high) = (number(low)?, number(high)?);
+    let digits = match digits {
+        [] => FLOAT_DIGITS,
+        [digits] => digits.parse().ok().filter(|digits| *digits <= FLOAT_DIGITS_MAX)?,
+        _ => return None,
+    };
+    (low <= high && (high - low).is_finite()).then_some(Value::Float {
+        low,
+        span: high - low,
+        digits,
+    })
 }
 
 /// Digits behind the point when nothing says how many.
 const FLOAT_DIGITS: usize = 6;
 /// Most of them: more than this a double does not hold.
 const FLOAT_DIGITS_MAX: usize = 15;
-const FLOAT_ACCEPTED: &str = "needs two numbers, the lower one first, and perhaps how many digits are to follow the point, \
-    such as {{float 0 1 3}}; at most 15 digits";
-
 /// Where the expression begins, if that is what stands between the braces.
 fn expression(inside: &[u8]) -> Option<usize> {
     let rest = inside.trim_ascii_start().strip_prefix(b"regex ")?;
