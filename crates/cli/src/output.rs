@@ -34,6 +34,16 @@ pub(crate) fn complaint(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Writes a text to standard error as it is: a picture that replaces the last one.
+pub(crate) fn picture(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Whether standard error is a terminal, where pictures can be redrawn.
+pub(crate) fn has_pictures() -> bool {
+    io::stderr().is_terminal()
+}
+
 /// Whether standard output is read by a person.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
@@ -46,7 +56,7 @@ pub(crate) fn in_colour() -> bool {
 
 /// Whether standard error takes colour, likewise.
 pub(crate) fn complaints_in_colour() -> bool {
-    io::stderr().is_terminal() && colour_is_wanted()
+    has_pictures() && colour_is_wanted()
 }
 
 fn colour_is_wanted() -> bool {

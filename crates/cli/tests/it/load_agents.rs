@@ -60,48 +60,80 @@ fn load(folder: &Folder, line: &str) -> Ended {
     run(folder.path(), &words)
 }
 
+/// A server, and two agents that can load it.
+struct Two {
+    server: Server,
+    folder: Folder,
+    one: Agent,
+    other: Agent,
+}
+
+impl Two {
+    fn start() -> Self {
+        let folder = Folder::new();
+        Self {
+            server: server(),
+            one: Agent::start(&folder, &[]),
+            other: Agent::start(&folder, &[]),
+            folder,
+        }
+    }
+
+    /// A line that lets both load the server.
+    fn line(&self, options: &str) -> String {
+        let agents = format!("{},{}", self.one.address, self.other.address);
+        by(&self.server, &agents, options)
+    }
+}
+
+/// A line that lets agents load a server.
+fn by(server: &Server, agents: &str, options: &str) -> String {
+    format!("http://{}/ --agents {agents} {options}", server.address())
+}
+
+/// A command that goes on, with both its streams kept.
+fn going(folder: &Folder, line: &str) -> Child {
+    let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+    forebay(folder.path(), &words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until an agent takes a run again.
+fn wait_until_free(folder: &Folder, server: &Server, agent: &Agent) {
+    let line = by(server, &agent.address, "-n 1 -c 1");
+    wait_until("the agent is free", || load(folder, &line).code == 0);
+}
+
 #[test]
 fn two_agents_make_one_load_and_lose_nothing() {
-    let (server, folder) = (server(), Folder::new());
-    let (one, two) = (Agent::start(&folder, &[]), Agent::start(&folder, &[]));
-    let line = format!(
-        "http://{}/ --agents {},{} -c 5 -n 1001 -H x-many:1 --json --save run.json",
-        server.address(),
-        one.address,
-        two.address
+    let two = Two::start();
+    let ended = load(
+        &two.folder,
+        &two.line("-c 5 -n 1001 -H x-many:1 --json --save run.json"),
     );
-    let ended = load(&folder, &line);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.err.starts_with("2 agents are ready: "), "{ended:?}");
     let report: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(report["requests"]["total"], 1001);
     assert_eq!(report["latency_ms"]["count"], 1001);
     assert_eq!(report["run"]["connections"], 5);
-    assert_eq!(server.stats().total.received, 1001);
+    assert_eq!(two.server.stats().total.received, 1001);
     // An agent is free again afterwards, and what was saved is whole.
     let again = load(
-        &folder,
-        &format!(
-            "http://{}/ --agents {} -n 10 -c 1 --quiet",
-            server.address(),
-            one.address
-        ),
+        &two.folder,
+        &by(&two.server, &two.one.address, "-n 10 -c 1 --quiet"),
     );
     assert_eq!(again.code, 0, "{again:?}");
-    assert_eq!(load(&folder, "report run.json").code, 0);
+    assert_eq!(load(&two.folder, "report run.json").code, 0);
 }
 
 #[test]
 fn a_rate_is_shared() {
-    let (server, folder) = (server(), Folder::new());
-    let (one, two) = (Agent::start(&folder, &[]), Agent::start(&folder, &[]));
-    let line = format!(
-        "http://{}/ --agents {},{} -c 4 --rate 500 -n 100 --json",
-        server.address(),
-        one.address,
-        two.address
-    );
-    let ended = load(&folder, &line);
+    let two = Two::start();
+    let ended = load(&two.folder, &two.line("-c 4 --rate 500 -n 100 --json"));
     assert_eq!(ended.code, 0, "{ended:?}");
     let report: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(report["run"]["asked_per_second"], 500.0);
@@ -112,11 +144,7 @@ fn a_rate_is_shared() {
 fn an_agent_refuses_without_its_token_and_says_so() {
     let (server, folder) = (server(), Folder::new());
     let agent = Agent::start(&folder, &["--token", "secret"]);
-    let line = format!(
-        "http://{}/ --agents {} -n 10 -c 1 --quiet",
-        server.address(),
-        agent.address
-    );
+    let line = by(&server, &agent.address, "-n 10 -c 1 --quiet");
     for token in ["", " --token wrong"] {
         let ended = load(&folder, &format!("{line}{token}"));
         assert_eq!(ended.code, 1, "{ended:?}");
@@ -175,81 +203,41 @@ fn an_agent_keeps_to_its_own_machine_and_to_what_it_may_run() {
 fn a_run_ends_when_its_controller_goes_and_a_second_one_is_told_to_wait() {
     let (server, folder) = (server(), Folder::new());
     let agent = Agent::start(&folder, &[]);
-    let line = format!(
-        "load http://{}/ --agents {} -d 600 -c 1 --warmup 0",
-        server.address(),
-        agent.address
-    );
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let mut controller = forebay(folder.path(), &words)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let line = by(&server, &agent.address, "-d 600 -c 1 --warmup 0 --quiet");
+    let mut controller = going(&folder, &line);
     wait_until("the load", || server.stats().total.received > 0);
-    let second = load(
-        &folder,
-        &format!(
-            "http://{}/ --agents {} -n 1 -c 1",
-            server.address(),
-            agent.address
-        ),
-    );
+    let second = load(&folder, &by(&server, &agent.address, "-n 1 -c 1"));
     assert!(
         second.code == 1 && second.err.contains("busy with another run"),
         "{second:?}"
     );
     controller.kill().unwrap();
     controller.wait().unwrap();
-    wait_until("the agent is free", || {
-        load(
-            &folder,
-            &format!(
-                "http://{}/ --agents {} -n 1 -c 1",
-                server.address(),
-                agent.address
-            ),
-        )
-        .code
-            == 0
-    });
+    wait_until_free(&folder, &server, &agent);
 }
 
 #[test]
 fn an_agent_that_goes_is_named_and_the_others_end() {
-    let (server, folder) = (server(), Folder::new());
-    let (one, two) = (Agent::start(&folder, &[]), Agent::start(&folder, &[]));
-    let line = format!(
-        "load http://{}/ --agents {},{} -d 600 -c 2 --warmup 0 --quiet",
-        server.address(),
-        one.address,
-        two.address
-    );
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let controller = forebay(folder.path(), &words)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let all = Two::start();
+    let controller = going(&all.folder, &all.line("-d 600 -c 2 --warmup 0 --quiet"));
+    let Two {
+        server,
+        folder,
+        one,
+        other,
+    } = all;
     wait_until("the load of both", || {
         server.stats().open >= 2 && server.stats().total.received > 0
     });
-    let gone = two.address.clone();
-    drop(two);
+    let gone = other.address.clone();
+    drop(other);
     let ended = crate::run::ended(&controller.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (1, ""), "{ended:?}");
     assert!(
         ended.err.contains(&format!("agent {gone} has failed")),
         "{ended:?}"
     );
-    wait_until("the other agent is free", || {
-        load(
-            &folder,
-            &format!("http://{}/ --agents {} -n 1 -c 1", server.address(), one.address),
-        )
-        .code
-            == 0
-    });
+    wait_until_free(&folder, &server, &one);
 }
 
 #[test]

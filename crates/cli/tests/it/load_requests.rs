@@ -7,8 +7,12 @@ use std::{
 };
 
 use forebay_testkit::Folder;
+use rustix::process::Signal;
 
-use crate::run::{Ended, run};
+use crate::{
+    load::{calibration, json},
+    run::{Ended, run},
+};
 
 /// A server that keeps all requests, and answers each as it is told.
 struct Recorder {
@@ -332,4 +336,137 @@ fn requests_that_would_be_wrong_are_refused_before_a_connection_is_made() {
         assert!(ended.err.contains(complaint), "{line}: {ended:?}");
     }
     assert!(recorder.seen.lock().unwrap().is_empty());
+}
+
+#[test]
+fn requests_come_from_templates_lists_recordings_scenarios_and_files() {
+    let folder = Folder::new();
+    let mut serving = calibration();
+    let address = serving.address();
+    folder.write("users.csv", "size\n7\n8\n");
+    folder.write("urls.txt", "/bytes/21\n/bytes/22\nPOST /echo\n");
+    folder.write("body", "x=1");
+    let entry = |path: &str| {
+        format!(r#"{{"request": {{"method": "GET", "url": "http://{address}{path}", "headers": []}}}}"#)
+    };
+    let elsewhere = r#"{"request": {"method": "GET", "url": "http://192.0.2.1/", "headers": []}}"#;
+    folder.write(
+        "shop.har",
+        format!(
+            r#"{{"log": {{"entries": [{}, {elsewhere}]}}}}"#,
+            entry("/bytes/31")
+        ),
+    );
+    folder.write(
+        "shop.json",
+        r#"[{"method": "POST", "path": "/echo", "body": {"size": 41}, "extract": {"size": {"json": "$.size"}}},
+            {"path": "/bytes/{{size}}"}]"#,
+    );
+    folder.write("raw.txt", "GET /bytes/51 HTTP/1.1\r\nX-Id: 5\r\n\r\n");
+    let load = |line: &str, count: u64| {
+        let line = line.replace("HOST:PORT", &address.to_string());
+        let words: Vec<&str> = std::iter::once("load").chain(line.split_whitespace()).collect();
+        let ended = run(folder.path(), &[&words[..], &["--json"]].concat());
+        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        assert_eq!(json(&ended)["requests"]["total"], count, "{line}: {ended:?}");
+        assert_eq!(json(&ended)["requests"]["failed"], 0, "{line}: {ended:?}");
+        ended.err
+    };
+    load("http://HOST:PORT/bytes/{{counter}} --template -n 3 -c 1", 3);
+    load(
+        "http://HOST:PORT/bytes/{{csv.size}} --template --csv-data users.csv -n 4 -c 1",
+        4,
+    );
+    load(
+        "http://HOST:PORT/echo -F name=Rob -F file=@body --expect-body ~Rob -n 2 -c 1",
+        2,
+    );
+    load(
+        "http://HOST:PORT/echo -b hello --chunked --cookie a=1 --user ann:x --expect-body hello -n 1 -c 1",
+        1,
+    );
+    load(
+        "http://HOST:PORT/bytes/61 --expect-header content-length:61 --bind 127.0.0.1 --ipv4 -n 1 -c 1",
+        1,
+    );
+    load("http://HOST:PORT/ --urls urls.txt -n 6 -c 1", 6);
+    let told = load("http://HOST:PORT/ --har shop.har -n 2 -c 1", 2);
+    assert!(
+        told.contains("1 requests of shop.har are left out: they go to other servers"),
+        "{told}"
+    );
+    load("http://HOST:PORT/ --requests shop.json -n 4 -c 1", 4);
+    let hose = [
+        "load",
+        "hose",
+        "-r",
+        "raw.txt",
+        "-d",
+        "0.1",
+        "-c",
+        "2",
+        "-k",
+        &address.to_string(),
+    ];
+    let hosed = run(folder.path(), &hose);
+    assert_eq!(hosed.code, 0, "{hosed:?}");
+    serving.process().signal(Signal::INT);
+    serving.wait();
+    let printed = serving.printed();
+    let counted: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    for (path, count) in [
+        ("/bytes/1", 1),
+        ("/bytes/2", 1),
+        ("/bytes/7", 2),
+        ("/bytes/8", 2),
+        ("/bytes/21", 2),
+        ("/bytes/22", 2),
+        ("/echo", 7),
+        ("/bytes/31", 2),
+        ("/bytes/41", 2),
+    ] {
+        assert_eq!(counted["paths"][path]["answered"], count, "{path}: {printed}");
+    }
+    assert!(
+        counted["paths"]["/bytes/51"]["answered"].as_u64().unwrap() > 0,
+        "{printed}"
+    );
+}
+
+#[test]
+fn requests_that_cannot_be_sent_are_refused() {
+    let folder = Folder::new();
+    folder.write("empty", "");
+    folder.write("wrong.json", "{\"steps\": [{\"pth\": \"/\"}]}");
+    for (words, complaint) in [
+        (&["http://127.0.0.1:9/{{cuonter}}", "--template"][..], "cuonter"),
+        (
+            &["http://127.0.0.1:9/", "--csv-data", "empty"],
+            "--csv-data needs --template",
+        ),
+        (
+            &["http://127.0.0.1:9/", "--shuffle"],
+            "--shuffle needs --urls, --har, --access-log or --body-lines",
+        ),
+        (
+            &["http://127.0.0.1:9/", "--urls", "empty"],
+            "there is no request in it",
+        ),
+        (&["http://127.0.0.1:9/", "--har", "empty"], "not a HAR file"),
+        (&["http://127.0.0.1:9/", "--requests", "wrong.json"], "pth"),
+        (
+            &["http://127.0.0.1:9/", "--urls", "nowhere"],
+            "cannot read nowhere",
+        ),
+        (&["http://127.0.0.1:9/", "-F", "name"], "form field"),
+        (
+            &["http://127.0.0.1:9/", "--cacert", "empty"],
+            "certificates need https",
+        ),
+        (&["https://127.0.0.1:9/", "--cacert", "empty"], "empty"),
+    ] {
+        let ended = run(folder.path(), &[&["load"], words].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{words:?}: {ended:?}");
+        assert!(ended.err.contains(complaint), "{words:?}: {ended:?}");
+    }
 }

@@ -3,7 +3,6 @@
 
 use std::{
     fmt::Write as _,
-    io::{IsTerminal as _, Write as _},
     time::{Duration, Instant},
 };
 
@@ -63,7 +62,7 @@ impl Live {
     pub(crate) fn new(quiet: bool, what: &'static str, until: Until, hint: &'static str) -> Self {
         let way = if quiet {
             Way::Quiet
-        } else if std::io::stderr().is_terminal() {
+        } else if output::has_pictures() {
             Way::Terminal {
                 colour: output::complaints_in_colour(),
             }
@@ -144,7 +143,7 @@ impl Live {
             out.push('\n');
             self.drawn += 1;
         }
-        let _ = std::io::stderr().lock().write_all(out.as_bytes());
+        output::picture(&out);
     }
 
     fn line(&self, stretch: &Stretch) -> String {
