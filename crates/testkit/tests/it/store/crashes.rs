@@ -133,6 +133,12 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
         if round == rounds {
             break;
         }
+        // Each round looks at what it has written itself, so that rounds stay short.
+        for name in ["Open", "Other"] {
+            send(&mut client, "DELETE", &format!("/store/{name}"), &[], b"");
+            assert!(matches!(client.response().status, 204 | 404));
+        }
+        expected.clear();
         let acknowledged = Arc::new(AtomicUsize::new(0));
         let writing: Vec<_> = (0..WRITERS)
             .map(|writer| write(&server, round, writer, acknowledged.clone()))
