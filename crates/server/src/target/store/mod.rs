@@ -84,12 +84,12 @@ impl StoreTarget {
             .ok_or(Refusal::NoSuchNode)?;
         let tag = Tag::of(&document).text();
         let known = is_known(head, &tag);
-        let mut headers = HeaderLines::with_capacity(FIELDS_BYTES);
-        if !known {
-            headers.push_known("content-type", "application/json");
-        }
+        let mut headers = if known {
+            HeaderLines::of_known(FIELDS_BYTES, "vary: accept\r\n")
+        } else {
+            HeaderLines::of_known(FIELDS_BYTES, "content-type: application/json\r\nvary: accept\r\n")
+        };
         headers.push_known("etag", std::str::from_utf8(&tag).unwrap_or_default());
-        headers.push_known("vary", "accept");
         let body = match document {
             _ if known => Body::Empty,
             Cow::Borrowed(text) => Body::Bytes(bytes::Bytes::copy_from_slice(text)),
