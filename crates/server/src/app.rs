@@ -93,11 +93,17 @@ impl App {
             .map(|(name, pool)| (name.clone(), start(pool)))
             .collect();
         let store = ground.store.as_ref().zip(config.store.as_ref());
-        let store = store.map(|(open, config)| StoreTarget::new(open, config));
+        let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
+        let parts = Parts {
+            pools: &pools,
+            store: store_target.as_ref(),
+            open_store: ground.store.as_ref(),
+            config: &config,
+        };
         let rules = config
             .routes
             .iter()
-            .map(|route| rules(route, &pools, store.as_ref(), &ground.routes));
+            .map(|route| rules(route, &parts, &ground.routes));
         let router = rules
             .collect::<Result<Vec<_>, _>>()
             .and_then(|rules| Ok(Router::compile(rules.into_iter().flatten().collect())?))
@@ -122,11 +128,18 @@ impl App {
     }
 }
 
+/// What targets are made of.
+struct Parts<'a> {
+    pools: &'a BTreeMap<String, Pool>,
+    store: Option<&'a StoreTarget>,
+    open_store: Option<&'a Arc<OpenStore>>,
+    config: &'a Config,
+}
+
 /// What a route answers: one rule for each of its paths.
 fn rules(
     route: &config::Route,
-    pools: &BTreeMap<String, Pool>,
-    store: Option<&StoreTarget>,
+    parts: &Parts<'_>,
     counts: &RouteBook,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
     let rule = |path| {
@@ -138,7 +151,7 @@ fn rules(
                 deadline: route.deadline,
                 body_bytes_max: route.body_bytes_max,
                 headers: headers(route),
-                target: target(route, pools, store)?,
+                target: target(route, parts)?,
                 counts: counts.of(route),
             },
         })
@@ -154,11 +167,8 @@ fn headers(route: &config::Route) -> HeaderLines {
     headers
 }
 
-fn target(
-    route: &config::Route,
-    pools: &BTreeMap<String, Pool>,
-    store: Option<&StoreTarget>,
-) -> Result<Target, BuildError> {
+fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError> {
+    let checked = "the configuration was checked";
     Ok(match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
         config::Target::Files(files) => Target::Files(FilesTarget::open(&files.folder).map_err(
@@ -167,10 +177,12 @@ fn target(
                 source,
             },
         )?),
-        config::Target::Store => Target::Store(store.expect("the configuration was checked").clone()),
+        config::Target::Store => Target::Store(parts.store.expect(checked).clone()),
         config::Target::Pool(way) => {
-            let pool = pools.get(&way.pool).expect("the configuration was checked");
-            Target::Pool(PoolTarget::new(pool.clone(), way))
+            let pool = parts.pools.get(&way.pool).expect(checked).clone();
+            let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
+            let store = parts.open_store.filter(|_| writes).cloned();
+            Target::Pool(PoolTarget::new(pool, way, store))
         }
     })
 }

@@ -51,11 +51,11 @@ pub(crate) struct HeaderLines {
 }
 
 impl HeaderLines {
-    /// With room for so many bytes of lines.
-    pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self {
-            lines: Vec::with_capacity(bytes),
-        }
+    /// Begins with lines that the program itself has made, each with its end, and has room for `bytes` in all.
+    pub(crate) fn of_known(bytes: usize, known: &'static str) -> Self {
+        let mut lines = Vec::with_capacity(bytes.max(known.len()));
+        lines.extend_from_slice(known.as_bytes());
+        Self { lines }
     }
 
     /// Adds a field that the program itself has made.

@@ -6,10 +6,11 @@ use crate::{
     error::StoreError,
     key::{Key, within},
     sys::Seek,
-    tree::Reader,
+    tree::{Reader, Record},
 };
 
-/// The document of a subtree. What is stored for it is measured first, so that no more than about `bytes_max` is ever put together.
+/// The document of a subtree. What is stored for it in parts is measured first, so that no more than about `bytes_max` is ever put
+/// together.
 pub(crate) fn document<'t>(
     reader: Reader<'t>,
     key: &Key,
@@ -18,6 +19,13 @@ pub(crate) fn document<'t>(
     let root = key.as_bytes();
     let cursor = reader.transaction.cursor(reader.tables.nodes)?;
     let mut found = cursor.seek(Seek::AtLeast, root)?;
+    // Most documents are one text, and that has been found then.
+    if let Some((key, stored)) = found
+        && key == root
+        && let Some(text) = Record::read(key, stored)?.pack()
+    {
+        return Ok(Some(Cow::Borrowed(text)));
+    }
     let mut bytes = 0;
     while let Some((_, stored)) = found.filter(|(key, _)| within(key, root)) {
         bytes += stored.len();

@@ -7,10 +7,14 @@ mod writer;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use forebay_store::{Options, Stats, Store, StoreError};
+use tokio::sync::oneshot;
 
 use self::lock::Lock;
 pub(crate) use self::{
@@ -57,6 +61,8 @@ fn by(pid: Option<u32>) -> String {
 pub(crate) struct OpenStore {
     store: Store,
     writer: Writer,
+    /// Every commit up to this one is known to be on the disk.
+    on_disk: Arc<AtomicU64>,
     /// Held until the server ends.
     _lock: Lock,
 }
@@ -77,6 +83,7 @@ impl OpenStore {
             create: true,
             read_only: false,
             lead: true,
+            reader_age_max: config.reader_age_max,
             map_max: usize::try_from(config.map_max).unwrap_or(usize::MAX),
             value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
             durability: match config.durability {
@@ -92,6 +99,7 @@ impl OpenStore {
         Ok(Arc::new(Self {
             store,
             writer,
+            on_disk: Arc::default(),
             _lock: lock,
         }))
     }
@@ -114,6 +122,25 @@ impl OpenStore {
             stats: self.store.stats().ok(),
             writer: self.writer.counts(),
         }
+    }
+
+    /// Whether a commit is known to be on the disk.
+    pub(crate) fn is_on_disk(&self, commit: u64) -> bool {
+        commit <= self.on_disk.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a commit, of whatever process, to be brought to the disk. All who ask meanwhile share a flush.
+    pub(crate) fn bring_to_disk(&self, commit: u64) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (sender, receiver) = oneshot::channel();
+        let on_disk = Arc::clone(&self.on_disk);
+        self.store.when_flushed(commit, move |flushed| {
+            if flushed.is_ok() {
+                on_disk.fetch_max(commit, Ordering::Relaxed);
+            }
+            // A client that is gone waits for nothing.
+            let _ = sender.send(flushed);
+        });
+        receiver
     }
 
     /// Brings to the disk what nobody has waited for.

@@ -26,10 +26,16 @@ impl Tag {
     /// As a field has it, quotes included.
     pub(crate) fn text(self) -> [u8; TAG_BYTES] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        std::array::from_fn(|at| match at {
-            0 | 33 => b'"',
-            at => DIGITS[(self.0 >> (4 * (32 - at)) & 0xf) as usize],
-        })
+        let mut text = [b'"'; TAG_BYTES];
+        for (byte, digits) in self
+            .0
+            .to_be_bytes()
+            .into_iter()
+            .zip(text[1..].chunks_exact_mut(2))
+        {
+            digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        text
     }
 }
 

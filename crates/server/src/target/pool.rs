@@ -3,7 +3,9 @@
 use std::{
     borrow::Cow,
     future::poll_fn,
+    pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -19,6 +21,7 @@ use crate::{
     failure::Refusal,
     front::{End, Head, RequestBody, Stream, Wire, decimal},
     reply::{Body, HeaderLines, Reply},
+    store::OpenStore,
 };
 
 /// Room for the head of a usual request.
@@ -31,10 +34,12 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(crate) struct PoolTarget {
     pool: Pool,
     limits: Limits,
+    /// The store, when handlers can write to it.
+    store: Option<Arc<OpenStore>>,
 }
 
 impl PoolTarget {
-    pub(crate) fn new(pool: Pool, route: &PoolRoute) -> Self {
+    pub(crate) fn new(pool: Pool, route: &PoolRoute, store: Option<Arc<OpenStore>>) -> Self {
         let retry = match route.retry {
             crate::config::Retry::Never => Retry::Never,
             crate::config::Retry::Idempotent => Retry::Idempotent,
@@ -46,6 +51,7 @@ impl PoolTarget {
                 run_timeout: route.run_timeout,
                 retry,
             },
+            store,
         }
     }
 
@@ -95,7 +101,37 @@ impl PoolTarget {
                 unreachable!("an answer or a failure comes first, and windows are taken by the stream")
             }
         };
+        self.wait_for_disk(answer.commit(), request.deadline, wire)
+            .await?;
         reply(&answer, stream)
+    }
+
+    /// Waits until what the handler has committed is on the disk: nobody is told of what a power cut could take back.
+    async fn wait_for_disk<S: Stream>(
+        &self,
+        commit: u64,
+        deadline: Instant,
+        wire: &mut Wire<S>,
+    ) -> Result<(), End> {
+        let Some(store) = self.store.as_ref().filter(|store| !store.is_on_disk(commit)) else {
+            return Ok(());
+        };
+        let mut flushed = store.bring_to_disk(commit);
+        poll_fn(|cx| {
+            if let Poll::Ready(flushed) = Pin::new(&mut flushed).poll(cx) {
+                return Poll::Ready(match flushed {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) => Err(Refusal::from(error).into()),
+                    Err(_) => Err(Refusal::Stopping.into()),
+                });
+            }
+            if wire.poll_gone(cx).is_ready() {
+                return Poll::Ready(Err(End::Gone));
+            }
+            wire.poll_limit(cx, deadline)
+                .map(|()| Err(forebay_pool::Failure::DeadlinePassed.into()))
+        })
+        .await
     }
 }
 

@@ -7,6 +7,7 @@ mod documents;
 mod garbage;
 mod guide;
 mod leading;
+mod workers;
 mod writes;
 
 use forebay_testkit::{Client, Response, Server, Setup};
@@ -64,4 +65,11 @@ fn text(client: &mut Client, target: &str) -> String {
     let answer = client.get(target);
     assert_eq!(answer.status, 200, "{target}: {answer:?}");
     answer.text().to_owned()
+}
+
+/// Has the server read its configuration again.
+fn reload(server: &Server) -> Response {
+    let mut control = server.control();
+    control.request("POST", "/reload");
+    control.response()
 }

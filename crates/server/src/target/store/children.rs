@@ -1,13 +1,10 @@
 //! A node's children: a page of them as one JSON array, or all of them line by line as they are read.
 
-use std::{
-    ops::Bound,
-    time::{Duration, Instant},
-};
+use std::ops::Bound;
 
 use forebay_store::{Key, Range, Read, Snapshot, StoreError, Subscript, json as text};
 
-use super::{Limits, json, query::Query};
+use super::{json, query::Query};
 use crate::{
     failure::Refusal,
     front::Head,
@@ -38,7 +35,7 @@ pub(super) fn reply(
     key: Key,
     query: Query,
     lines: bool,
-    limits: Limits,
+    value_bytes_max: usize,
 ) -> Result<Reply<'static>, Refusal> {
     if !snapshot.defined(&key)?.exists() {
         return Err(Refusal::NoSuchNode);
@@ -54,8 +51,7 @@ pub(super) fn reply(
             range,
             query,
             sent: 0,
-            limits,
-            until: Instant::now() + limits.reader_age_max,
+            value_bytes_max,
         }));
         return Ok(reply);
     }
@@ -71,7 +67,7 @@ pub(super) fn reply(
             if count > 0 {
                 out.push(b',');
             }
-            put_child(&snapshot, &key, &child, &query, limits, &mut out)?;
+            put_child(&snapshot, &key, &child, &query, value_bytes_max, &mut out)?;
             count += 1;
         }
     }
@@ -91,7 +87,7 @@ fn put_child(
     parent: &Key,
     child: &Subscript,
     query: &Query,
-    limits: Limits,
+    value_bytes_max: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), StoreError> {
     let name = text::string(&child.text());
@@ -104,7 +100,7 @@ fn put_child(
     out.extend_from_slice(b"{\"key\":");
     out.extend_from_slice(&name);
     out.extend_from_slice(b",\"value\":");
-    put_document(snapshot, &key, query.depth, limits.value_bytes_max, out)?;
+    put_document(snapshot, &key, query.depth, value_bytes_max, out)?;
     out.push(b'}');
     Ok(())
 }
@@ -168,7 +164,7 @@ fn put_pruned(
     Ok(())
 }
 
-/// Children line by line, read as they are sent. All are of one state of the store.
+/// Children line by line, read as they are sent. All are of one state of the store, which can be read from for `reader_age_max`.
 #[derive(Debug)]
 pub(crate) struct ChildStream {
     snapshot: Snapshot,
@@ -177,28 +173,12 @@ pub(crate) struct ChildStream {
     range: Option<Range>,
     query: Query,
     sent: usize,
-    limits: Limits,
-    /// When the state is given up.
-    until: Instant,
-}
-
-/// Why lines end before their time.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ChildError {
-    #[error("reading took longer than {reader_age_max:?} (reader_age_max)")]
-    TooOld { reader_age_max: Duration },
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    value_bytes_max: usize,
 }
 
 impl ChildStream {
     /// Writes the next lines; false: there are no further ones.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, ChildError> {
-        if Instant::now() > self.until {
-            return Err(ChildError::TooOld {
-                reader_age_max: self.limits.reader_age_max,
-            });
-        }
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, StoreError> {
         let Some(range) = self.range.take() else {
             return Ok(false);
         };
@@ -214,7 +194,14 @@ impl ChildStream {
                 out.extend_from_slice(b"}\n");
                 return Ok(false);
             }
-            put_child(&self.snapshot, &self.key, &child, &self.query, self.limits, out)?;
+            put_child(
+                &self.snapshot,
+                &self.key,
+                &child,
+                &self.query,
+                self.value_bytes_max,
+                out,
+            )?;
             out.push(b'\n');
             self.sent += 1;
             if out.len() - start >= PIECE_BYTES {

@@ -11,7 +11,7 @@ mod path;
 mod query;
 mod write;
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc};
 
 use forebay_store::{Key, Read};
 
@@ -38,14 +38,7 @@ const BATCH_METHODS: &str = "OPTIONS, POST";
 pub(crate) struct StoreTarget {
     open: Arc<OpenStore>,
     rules: Arc<Rules>,
-    limits: Limits,
-}
-
-/// What bounds an answer.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
     value_bytes_max: usize,
-    reader_age_max: Duration,
 }
 
 impl StoreTarget {
@@ -53,10 +46,7 @@ impl StoreTarget {
         Self {
             open: Arc::clone(open),
             rules: Arc::new(Rules::new(&config.access)),
-            limits: Limits {
-                value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
-                reader_age_max: config.reader_age_max,
-            },
+            value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
         }
     }
 
@@ -79,33 +69,27 @@ impl StoreTarget {
         let lines = children::wants_lines(head);
         let snapshot = self.open.store().snapshot()?;
         if query.is_of_children() || lines {
-            return children::reply(snapshot, key, query, lines, self.limits);
+            return children::reply(snapshot, key, query, lines, self.value_bytes_max);
         }
         if let Some(depth) = query.depth {
             if !snapshot.defined(&key)?.exists() {
                 return Err(Refusal::NoSuchNode);
             }
             let mut text = Vec::new();
-            children::put_document(
-                &snapshot,
-                &key,
-                Some(depth),
-                self.limits.value_bytes_max,
-                &mut text,
-            )?;
+            children::put_document(&snapshot, &key, Some(depth), self.value_bytes_max, &mut text)?;
             return Ok(json(200, text));
         }
         let document = snapshot
-            .document_within(&key, self.limits.value_bytes_max)?
+            .document_within(&key, self.value_bytes_max)?
             .ok_or(Refusal::NoSuchNode)?;
         let tag = Tag::of(&document).text();
         let known = is_known(head, &tag);
-        let mut headers = HeaderLines::with_capacity(FIELDS_BYTES);
-        if !known {
-            headers.push_known("content-type", "application/json");
-        }
+        let mut headers = if known {
+            HeaderLines::of_known(FIELDS_BYTES, "vary: accept\r\n")
+        } else {
+            HeaderLines::of_known(FIELDS_BYTES, "content-type: application/json\r\nvary: accept\r\n")
+        };
         headers.push_known("etag", std::str::from_utf8(&tag).unwrap_or_default());
-        headers.push_known("vary", "accept");
         let body = match document {
             _ if known => Body::Empty,
             Cow::Borrowed(text) => Body::Bytes(bytes::Bytes::copy_from_slice(text)),

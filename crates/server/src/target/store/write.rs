@@ -41,7 +41,7 @@ impl StoreTarget {
         }
         let condition = Condition::of_write(head)?;
         let text = body::read(request, body, wire).await?;
-        let canonical = || body::canonical(&text, self.limits.value_bytes_max);
+        let canonical = || body::canonical(&text, self.value_bytes_max);
         let change = match method {
             "PUT" => Change::Put(canonical()?),
             "PATCH" => Change::Patch(canonical()?),
@@ -83,7 +83,7 @@ impl StoreTarget {
         wire: &mut Wire<S>,
     ) -> Result<Reply<'static>, End> {
         let text = body::read(request, body, wire).await?;
-        let operations = batch::read(&text, self.limits.value_bytes_max)?;
+        let operations = batch::read(&text, self.value_bytes_max)?;
         for (at, operation) in operations.iter().enumerate() {
             self.rules
                 .check_write(operation.key.global_name(), request.head)

@@ -2,16 +2,9 @@
 
 use std::{fs, process::Command};
 
-use forebay_testkit::{Folder, Server, Setup, wait_until};
+use forebay_testkit::Folder;
 
-use super::{OPEN, ask, config, put, setup, start};
-use crate::support::Runtime;
-
-fn reload(server: &Server) -> forebay_testkit::Response {
-    let mut control = server.control();
-    control.request("POST", "/reload");
-    control.response()
-}
+use super::{OPEN, config, put, reload, setup, start};
 
 #[test]
 fn a_second_server_is_refused_with_the_firsts_pid() {
@@ -86,62 +79,4 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
     assert!(server.wait().success());
     let server = setup(&keys, "").start();
     assert_eq!(server.get("/store/Open/1").text(), "1");
-}
-
-#[test]
-fn workers_are_told_where_the_store_is_and_what_they_may() {
-    const SOURCE: &str =
-        "export default () => `${process.env.FOREBAY_STORE}|${process.env.FOREBAY_STORE_MODE}`;";
-    for runtime in Runtime::BOTH {
-        let name = format!("{runtime:?}").to_lowercase();
-        for (section, key, expected) in [
-            ("[store]", "", "data|rw"),
-            ("[store]\npath = \"a/b\"", "store = \"ro\"", "a/b|ro"),
-            ("[store]", "store = \"none\"", "undefined|none"),
-            ("", "", "undefined|none"),
-        ] {
-            let server = Setup::new(&format!(
-                "{section}\n[pool.api]\nhandler = \"api.mjs\"\nruntime = \"{name}\"\n{key}\n[[route]]\npath = \"/*\"\npool = \"api\"\n"
-            ))
-            .file("api.mjs", SOURCE)
-            .start();
-            wait_until("the pool to answer", || server.get("/").status == 200);
-            let answer = server.get("/");
-            let (path, mode) = answer.text().split_once('|').unwrap();
-            let (expected_path, expected_mode) = expected.split_once('|').unwrap();
-            let expected_path = match expected_path {
-                "undefined" => expected_path.to_owned(),
-                below => {
-                    let path = server.folder().path().canonicalize().unwrap().join(below);
-                    path.display().to_string()
-                }
-            };
-            assert_eq!(
-                (path, mode),
-                (expected_path.as_str(), expected_mode),
-                "{section} {key}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_worker_may_not_be_given_another_store() {
-    let server = start();
-    let refused = |pool: &str| {
-        server.reconfigure(&format!(
-            "{}[pool.api]\ncommand = [\"true\"]\n{pool}\n",
-            config("", OPEN, "")
-        ));
-        reload(&server).text().to_owned()
-    };
-    let said = refused("env = { FOREBAY_STORE = \"/elsewhere\" }");
-    assert!(
-        said.contains("the worker protocol sets FOREBAY_STORE itself"),
-        "{said}"
-    );
-    assert_eq!(
-        ask(&mut server.connect(), "PUT", "/store/Open/1", &[], b"1").status,
-        201
-    );
 }

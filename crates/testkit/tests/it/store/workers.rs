@@ -1,0 +1,142 @@
+//! Workers beside the store: what they are told, and that nobody learns of a commit of theirs before it is safe.
+
+use std::time::Duration;
+
+use forebay_store::{Durability, Key, Options, Store};
+use forebay_testkit::{Setup, wait_until};
+
+use super::{OPEN, ask, config, reload, start};
+use crate::support::Runtime;
+
+#[test]
+fn workers_are_told_where_the_store_is_and_what_they_may() {
+    const SOURCE: &str =
+        "export default () => `${process.env.FOREBAY_STORE}|${process.env.FOREBAY_STORE_MODE}`;";
+    for runtime in Runtime::BOTH {
+        let name = format!("{runtime:?}").to_lowercase();
+        for (section, key, expected) in [
+            ("[store]", "", "data|rw"),
+            ("[store]\npath = \"a/b\"", "store = \"ro\"", "a/b|ro"),
+            ("[store]", "store = \"none\"", "undefined|none"),
+            ("", "", "undefined|none"),
+        ] {
+            let server = Setup::new(&format!(
+                "{section}\n[pool.api]\nhandler = \"api.mjs\"\nruntime = \"{name}\"\n{key}\n[[route]]\npath = \"/*\"\npool = \"api\"\n"
+            ))
+            .file("api.mjs", SOURCE)
+            .start();
+            wait_until("the pool to answer", || server.get("/").status == 200);
+            let answer = server.get("/");
+            let (path, mode) = answer.text().split_once('|').unwrap();
+            let (expected_path, expected_mode) = expected.split_once('|').unwrap();
+            let expected_path = match expected_path {
+                "undefined" => expected_path.to_owned(),
+                below => {
+                    let path = server.folder().path().canonicalize().unwrap().join(below);
+                    path.display().to_string()
+                }
+            };
+            assert_eq!(
+                (path, mode),
+                (expected_path.as_str(), expected_mode),
+                "{section} {key}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_worker_may_not_be_given_another_store() {
+    let server = start();
+    let refused = |pool: &str| {
+        server.reconfigure(&format!(
+            "{}[pool.api]\ncommand = [\"true\"]\n{pool}\n",
+            config("", OPEN, "")
+        ));
+        reload(&server).text().to_owned()
+    };
+    let said = refused("env = { FOREBAY_STORE = \"/elsewhere\" }");
+    assert!(
+        said.contains("the worker protocol sets FOREBAY_STORE itself"),
+        "{said}"
+    );
+    assert_eq!(
+        ask(&mut server.connect(), "PUT", "/store/Open/1", &[], b"1").status,
+        201
+    );
+}
+
+/// A handler that says, by the shared page, that it has made the commit that its path names.
+const COMMITTING: &str = "
+import { writeSync } from 'node:fs';
+export default (request) => {
+    const word = Buffer.alloc(8);
+    word.writeBigUInt64LE(BigInt(request.path.slice(1)));
+    writeSync(Number(process.env.FOREBAY_PAGE_FD), word, 0, 8, 256);
+    return 'done';
+};";
+
+#[test]
+fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
+    // The server flushes nothing by itself meanwhile.
+    let server = Setup::new(
+        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
+         [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
+    )
+    .file("api.mjs", COMMITTING)
+    .start();
+    wait_until("the pool to answer", || server.get("/0").status == 200);
+    let options = Options {
+        lead: false,
+        create: false,
+        ..Options::default()
+    };
+    let store = Store::open(&server.folder().path().join("data"), &options).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
+    let commit = transaction.commit(Durability::Relaxed).unwrap();
+    assert!(
+        store.stats().unwrap().unflushed_bytes > 0,
+        "nobody has flushed it"
+    );
+    // A flush waits for the writer, so the answer does.
+    let held = store.begin().unwrap();
+    let mut client = server.connect();
+    client.request("GET", &format!("/{commit}"));
+    assert!(
+        !client.is_readable_within(Duration::from_millis(300)),
+        "the answer came before the disk"
+    );
+    drop(held);
+    let answer = client.response();
+    assert_eq!((answer.status, answer.text()), (200, "done"));
+    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
+    // Who depends on it later has nothing to wait for.
+    let _held = store.begin().unwrap();
+    assert_eq!(server.get(&format!("/{commit}")).status, 200);
+}
+
+#[test]
+fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
+    let server = Setup::new(
+        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
+         [[route]]\npath = \"/ready\"\npool = \"api\"\n[[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"1s\"\n",
+    )
+    .file("api.mjs", &COMMITTING.replace("request.path.slice(1)", "request.path.slice(1).replace('ready', '0')"))
+    .start();
+    wait_until("the pool to answer", || server.get("/ready").status == 200);
+    let options = Options {
+        lead: false,
+        create: false,
+        ..Options::default()
+    };
+    let store = Store::open(&server.folder().path().join("data"), &options).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
+    let commit = transaction.commit(Durability::Relaxed).unwrap();
+    let held = store.begin().unwrap();
+    let answer = server.get(&format!("/{commit}"));
+    assert_eq!(answer.status, 504, "{answer:?}");
+    drop(held);
+    assert_eq!(server.get(&format!("/{commit}")).status, 200);
+}
