@@ -158,6 +158,7 @@ impl From<StoreError> for Refusal {
             | StoreError::Format { .. }
             | StoreError::Absent { .. }
             | StoreError::OpenAlready { .. }
+            | StoreError::Replay { .. }
             | StoreError::File { .. }
             | StoreError::Engine { .. } => Class::Internal,
         };

@@ -6,6 +6,7 @@
 
 use std::{
     fmt, mem,
+    panic::{self, AssertUnwindSafe},
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -67,7 +68,17 @@ impl Disk {
         let (last, end) = (snapshot.id(), self.log_end(&snapshot)?);
         drop(snapshot);
         self.log.flush(end)?;
-        self.environment.sync()?;
+        // What was committed meanwhile becomes durable as well, so its records must be, too.
+        self.environment.sync(|| {
+            let snapshot = self.environment.read()?;
+            let later = self.log_end(&snapshot)?;
+            drop(snapshot);
+            if later == end {
+                Ok(())
+            } else {
+                self.log.flush(later)
+            }
+        })?;
         Ok(last)
     }
 }
@@ -174,10 +185,16 @@ impl Drop for Flusher {
     }
 }
 
+/// Calls one who waits. Its panic is its own: others wait, too.
+fn tell(call: WhenFlushed, outcome: Result<(), StoreError>) {
+    // The panic has been reported by then.
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| call(outcome)));
+}
+
 fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
     let mut state = shared.state.lock();
     loop {
-        let deadline = interval.map(|interval| Instant::now() + interval);
+        let deadline = interval.and_then(|interval| Instant::now().checked_add(interval));
         while !state.end && state.wanted <= state.flushed {
             let Some(deadline) = deadline else {
                 shared.asked.wait(&mut state);
@@ -188,6 +205,16 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
             }
         }
         let Some(disk) = disk.upgrade().filter(|_| !state.end) else {
+            let callers = mem::take(&mut state.callers);
+            drop(state);
+            for (_, call) in callers {
+                tell(
+                    call,
+                    Err(StoreError::NotFlushed {
+                        reason: "the store was closed".into(),
+                    }),
+                );
+            }
             return;
         };
         let known = state.flushed;
@@ -228,7 +255,7 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
                 let failed = || StoreError::NotFlushed {
                     reason: reason.clone(),
                 };
-                call(if commit <= flushed { Ok(()) } else { Err(failed()) });
+                tell(call, if commit <= flushed { Ok(()) } else { Err(failed()) });
             }
             state = shared.state.lock();
         }

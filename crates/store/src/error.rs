@@ -101,9 +101,15 @@ pub enum StoreError {
         /// The limit.
         max: Duration,
     },
+    /// A log that cannot be done again here.
+    #[error("cannot do the changes again: {reason}")]
+    Replay {
+        /// Why not.
+        reason: &'static str,
+    },
     /// Changes that the log does not hold: dropped for their age, lost in a power cut, or yet to come.
     #[error(
-        "the log of changes does not go on from {since}; read everything anew and follow it from {oldest} on"
+        "the log of changes does not go on from {since}; read everything anew and go on from there"
     )]
     ChangesGone {
         /// The last change that was known.
@@ -183,6 +189,7 @@ impl StoreError {
             | Self::TooManyLocks { .. }
             | Self::SnapshotTooOld { .. }
             | Self::ChangesGone { .. }
+            | Self::Replay { .. }
             | Self::Damaged { .. }
             | Self::Format { .. }
             | Self::Absent { .. }

@@ -23,6 +23,8 @@ use crate::{
 const PERIOD: Duration = Duration::from_secs(1);
 /// Most nodes that one transaction removes, so that others get their turn.
 const BATCH: usize = 1000;
+/// An hour.
+const POSTPONED_MS: u64 = 3_600_000;
 
 /// Milliseconds since 1970 UTC.
 pub(crate) fn now_ms() -> u64 {
@@ -86,13 +88,27 @@ pub(crate) fn any(transaction: &Transaction, tables: Tables) -> Result<bool, Sto
         .is_some())
 }
 
-/// The node that is due first, if it is due by then.
-pub(crate) fn due(transaction: &Transaction, tables: Tables, by_ms: u64) -> Result<Option<Key>, StoreError> {
+/// The node that is due first, with its time, if it is due by then.
+pub(crate) fn due(
+    transaction: &Transaction,
+    tables: Tables,
+    by_ms: u64,
+) -> Result<Option<(Key, u64)>, StoreError> {
     let found = transaction.cursor(tables.due)?.seek(Seek::AtLeast, &[])?;
     let due = found.and_then(|(entry, _)| entry.split_first_chunk::<8>());
-    Ok(due
-        .filter(|(at, _)| u64::from_be_bytes(**at) <= by_ms)
-        .map(|(_, key)| Key::from_encoded(key)))
+    let due = due.map(|(at, key)| (Key::from_encoded(key), u64::from_be_bytes(*at)));
+    Ok(due.filter(|(_, at_ms)| *at_ms <= by_ms))
+}
+
+/// Forgets that a node is due at a time.
+pub(crate) fn forget(
+    transaction: &mut Transaction,
+    tables: Tables,
+    key: &Key,
+    at_ms: u64,
+) -> Result<(), StoreError> {
+    let entry = [&at_ms.to_be_bytes(), key.as_bytes()].concat();
+    transaction.delete(tables.due, &entry).map(|_| ())
 }
 
 /// Removes what is due, on a thread of its own.
@@ -138,16 +154,32 @@ impl Drop for Sweeper {
     }
 }
 
-/// Removes every node that is due by then; says how many those were.
+/// Removes every node that is due by then; says how many those were. One that cannot be removed, because an index forbids what
+/// would be left or because it is damaged, is tried again after [`POSTPONED_MS`].
 pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {
     let mut count = 0;
     while store.snapshot()?.is_due(by_ms)? {
         let mut transaction = store.begin()?;
+        let mut stuck = None;
         for _ in 0..BATCH {
-            let Some(key) = transaction.due(by_ms)? else { break };
-            transaction.kill(&key)?;
+            let Some((key, at_ms)) = transaction.due(by_ms)? else {
+                break;
+            };
+            if transaction.kill(&key).is_err() {
+                stuck = Some((key, at_ms));
+                break;
+            }
+            transaction.forget_due(&key, at_ms)?;
             count += 1;
         }
+        let Some((key, at_ms)) = stuck else {
+            transaction.commit(Durability::Relaxed)?;
+            continue;
+        };
+        drop(transaction);
+        let mut transaction = store.begin()?;
+        transaction.forget_due(&key, at_ms)?;
+        transaction.expire(&key, Some(by_ms.saturating_add(POSTPONED_MS)))?;
         transaction.commit(Durability::Relaxed)?;
     }
     Ok(count)

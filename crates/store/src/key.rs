@@ -190,8 +190,8 @@ impl Key {
                 bytes: self.bytes.len(),
             });
         }
-        // A subscript has two bytes or more, so short paths need no counting.
-        if self.bytes.len() > 2 * SUBSCRIPTS_MAX && self.subscripts().count() > SUBSCRIPTS_MAX {
+        // A subscript has a byte or more, so short paths need no counting.
+        if self.bytes.len() > SUBSCRIPTS_MAX && self.subscripts().count() > SUBSCRIPTS_MAX {
             return Err(KeyError::TooDeep);
         }
         Ok(())

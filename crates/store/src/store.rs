@@ -6,7 +6,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock, OnceLock, Weak},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -28,7 +29,7 @@ const FORMAT: u32 = 1;
 /// The tree's file in the store's folder. The engine's lock file lies beside it.
 const FILE: &str = "store.mdbx";
 /// Snapshots that are kept ready.
-const PARKED_MAX: usize = 64;
+const PARKED_MAX: usize = 16;
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,12 +134,12 @@ impl Store {
         let path = path.canonicalize().map_err(file_error("find"))?;
         let mut open = OPEN.lock();
         if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
-            if shared.options.read_only && !options.read_only {
+            if (shared.options.read_only && !options.read_only) || (options.lead && !shared.options.lead) {
                 return Err(StoreError::OpenAlready { path });
             }
             return Ok(Self { shared });
         }
-        let shared = Arc::new(Shared::open(path.clone(), *options)?);
+        let shared = Arc::new(open_when_free(&path, *options)?);
         if options.lead && !options.read_only {
             let sweeper = Sweeper::start(Arc::downgrade(&shared))?;
             shared.sweeper.set(sweeper).expect("it was started once");
@@ -195,8 +196,16 @@ impl Store {
     }
 
     /// Does again what another store's log holds beyond this one's last change, as far as `wanted` says yes: after a backup has been
-    /// restored, up to a point in time. Says how many changes those were.
+    /// restored, up to a point in time. Says how many changes those were. The store must not be one that leads, for that removes
+    /// what is due meanwhile; and what the other log has behind its last whole record is not known.
     pub fn replay(&self, other: &Path, mut wanted: impl FnMut(&Change) -> bool) -> Result<u64, StoreError> {
+        let refused = |reason: &'static str| Err(StoreError::Replay { reason });
+        if self.shared.options.lead {
+            return refused("the store must be opened without leading it");
+        }
+        if other.canonicalize().is_ok_and(|other| other == self.shared.path) {
+            return refused("the log must be another store's");
+        }
         let since = self.snapshot()?.sequence()?;
         let mut count = 0;
         for change in ChangeWalk::new(other, None, since)? {
@@ -294,9 +303,15 @@ impl Shared {
         let disk = Arc::new(Disk {
             environment,
             meta: tables.meta,
-            log: Log::new(&path, options.changes_bytes_max),
+            log: Log::new(&path, options.changes_bytes_max, options.lead),
             read_only: options.read_only,
         });
+        if options.lead && !options.read_only {
+            let snapshot = disk.environment.read()?;
+            let end = disk.log_end(&snapshot)?;
+            drop(snapshot);
+            disk.log.mend(end)?;
+        }
         let flusher = if options.read_only {
             None
         } else {
@@ -348,6 +363,19 @@ impl Shared {
     }
 }
 
+/// The engine opens a file once in a process: while a thread of an earlier opening still ends, this waits for it.
+fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
+    let patience = Instant::now() + Duration::from_secs(5);
+    loop {
+        match Shared::open(path.to_owned(), options) {
+            Err(StoreError::Engine { code: sys::BUSY, .. }) if Instant::now() < patience => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Opens the tables, making them in a new store, and checks the format.
 fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Result<Tables, StoreError> {
     const FORMAT_KEY: &[u8] = b"format";
@@ -391,6 +419,6 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
     let tables = open(&transaction, true)?;
     transaction.put(tables.meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
     transaction.commit()?;
-    environment.sync()?;
+    environment.sync(|| Ok(()))?;
     Ok(tables)
 }

@@ -10,7 +10,7 @@ use std::{
     os::{fd::BorrowedFd, raw::c_int, unix::ffi::OsStrExt},
     path::Path,
     ptr,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -20,6 +20,8 @@ use crate::{error::StoreError, gate::Gate};
 
 /// Most tables in one file.
 const TABLES_MAX: u64 = 8;
+/// What the engine says of a file that this process has open already.
+pub(crate) const BUSY: i32 = ffi::MDBX_BUSY;
 /// Longest value that the engine takes in any case.
 pub(crate) const VALUE_BYTES_LIMIT: usize = 0x7FF0_0000;
 
@@ -43,12 +45,23 @@ pub(crate) struct Environment {
     reader_age_max: Duration,
     /// For write transactions and flushes.
     gate: Gate,
+    /// What the system has not written once it does not try again, so nothing can be made durable after a flush has failed.
+    flush_failed: OnceLock<String>,
 }
 
 // SAFETY: the engine's environment may be used from every thread; its own locks see to it.
 unsafe impl Send for Environment {}
 // SAFETY: as above.
 unsafe impl Sync for Environment {}
+
+/// The right to write or flush, given back when it is dropped.
+struct Inside<'e>(&'e Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
 
 /// A table of the file.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +92,7 @@ impl Environment {
             readers_max: opening.readers_max,
             reader_age_max: opening.reader_age_max,
             gate: Gate::default(),
+            flush_failed: OnceLock::new(),
         };
         environment.option("set the number of tables", ffi::MDBX_opt_max_db, TABLES_MAX)?;
         if opening.leads {
@@ -134,8 +148,21 @@ impl Environment {
         })
     }
 
-    /// Makes every commit durable that was made before the call, of every process.
-    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+    /// Makes every commit durable that was made before the call, of every process. `before` runs when no transaction of this process
+    /// can commit any more until that is done.
+    pub(crate) fn sync(&self, before: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.check_flushes()?;
+        let outcome = self.try_sync(before);
+        if let Err(error) = &outcome
+            && !matches!(error, StoreError::WritesAlready)
+        {
+            // Who came first has said it already.
+            let _ = self.flush_failed.set(error.to_string());
+        }
+        outcome
+    }
+
+    fn try_sync(&self, before: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         // The pages first, while others still write: what is left to do inside the gate is little then.
         let mut file = 0;
         // SAFETY: the environment is open, and so is the place for the answer.
@@ -145,17 +172,31 @@ impl Environment {
         // SAFETY: the engine keeps the file open for as long as the environment is.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         rustix::fs::fdatasync(file).map_err(|error| failure("flush", error.raw_os_error()))?;
-        if !self.gate.enter() {
-            return Err(StoreError::WritesAlready);
-        }
+        let _inside = self.enter()?;
+        before()?;
         // SAFETY: the environment is open, and no write transaction of this process is.
-        let code = unsafe { ffi::mdbx_env_sync_ex(self.raw, true, false) };
-        self.gate.leave();
-        // "Nothing to do" is told as RESULT_TRUE.
-        if code == ffi::MDBX_RESULT_TRUE {
-            Ok(())
+        match unsafe { ffi::mdbx_env_sync_ex(self.raw, true, false) } {
+            // "Nothing to do" is told as RESULT_TRUE.
+            ffi::MDBX_RESULT_TRUE => Ok(()),
+            code => self.check("flush", code),
+        }
+    }
+
+    /// Whether flushes can still be trusted.
+    fn check_flushes(&self) -> Result<(), StoreError> {
+        match self.flush_failed.get() {
+            None => Ok(()),
+            Some(reason) => Err(StoreError::NotFlushed {
+                reason: format!("a flush has failed, and the store must be opened anew: {reason}"),
+            }),
+        }
+    }
+
+    fn enter(&self) -> Result<Inside<'_>, StoreError> {
+        if self.gate.enter() {
+            Ok(Inside(&self.gate))
         } else {
-            self.check("flush", code)
+            Err(StoreError::WritesAlready)
         }
     }
 
@@ -204,6 +245,8 @@ impl Environment {
         } else {
             ffi::MDBX_CP_DEFAULTS
         };
+        // Without compaction the engine takes its write lock for a moment, which a flush would take for a transaction of its own.
+        let _inside = if compact { None } else { Some(self.enter()?) };
         // SAFETY: the environment is open, the name ends with NUL and lives over the call.
         self.check("copy the file", unsafe {
             ffi::mdbx_env_copy(self.raw, name.as_ptr(), flags)
@@ -217,11 +260,12 @@ impl Environment {
 
     /// Begins a write transaction: waits until no other process or thread has one, without a bound.
     pub(crate) fn write(self: &Arc<Self>) -> Result<Transaction, StoreError> {
-        if !self.gate.enter() {
-            return Err(StoreError::WritesAlready);
-        }
-        self.begin(ffi::MDBX_TXN_READWRITE)
-            .inspect_err(|_| self.gate.leave())
+        self.check_flushes()?;
+        let inside = self.enter()?;
+        let transaction = self.begin(ffi::MDBX_TXN_READWRITE)?;
+        // The transaction leaves when it ends.
+        std::mem::forget(inside);
+        Ok(transaction)
     }
 
     /// When a snapshot that begins now is too old to be read.
@@ -301,6 +345,9 @@ impl Transaction {
 
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
         self.check_age()?;
+        if key.len() > self.environment.key_bytes_max {
+            return Ok(None);
+        }
         let mut value = empty();
         // SAFETY: the transaction is open; key and place for the value live over the call.
         match unsafe { ffi::mdbx_get(self.raw, table.0, &lent(key), &raw mut value) } {
@@ -480,6 +527,18 @@ pub(crate) type Record<'t> = (&'t [u8], &'t [u8]);
 
 impl<'t> Cursor<'t> {
     pub(crate) fn seek(&self, seek: Seek, key: &[u8]) -> Result<Option<Record<'t>>, StoreError> {
+        // No key is as long as this one: all that begin like it come before it.
+        if let Some(begin) = key.get(..self.home.environment.key_bytes_max)
+            && begin.len() < key.len()
+        {
+            return match seek {
+                Seek::AtMost | Seek::Below => self.seek(Seek::AtMost, begin),
+                Seek::AtLeast => match self.seek(Seek::AtLeast, begin)? {
+                    Some((found, _)) if found == begin => self.next(),
+                    found => Ok(found),
+                },
+            };
+        }
         let operation = match seek {
             Seek::AtMost => ffi::MDBX_TO_KEY_LESSER_OR_EQUAL,
             Seek::Below => ffi::MDBX_TO_KEY_LESSER_THAN,

@@ -175,6 +175,8 @@ pub struct Transaction {
     journal: Journal,
     /// Read when something is changed for the first time.
     catalogue: Option<Arc<Catalogue>>,
+    /// Whether times were forgotten that no node has, which is no change that anybody else could see.
+    forgot: bool,
     /// Whether any node ends by itself.
     expiring: Option<bool>,
     broken: bool,
@@ -207,6 +209,7 @@ impl Transaction {
             work,
             journal: Journal::new(),
             catalogue: None,
+            forgot: false,
             expiring: None,
             broken: false,
         }
@@ -225,44 +228,58 @@ impl Transaction {
         } else {
             Times::SubtreeGoes
         };
-        self.write(key, times, |writer| writer.set(key, value))?;
+        self.write(key, times, scalar, |writer| writer.set(key, value))?;
         self.journal.add(Kind::Set, key, value);
         Ok(())
     }
 
     /// Replaces the subtree by a document, given as JSON.
     pub fn put(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(key, Times::SubtreeGoes, |writer| writer.put(key, document))?;
+        self.write(key, Times::SubtreeGoes, false, |writer| writer.put(key, document))?;
         self.journal.add(Kind::Put, key, document);
         Ok(())
     }
 
     /// Lays a document over the subtree: its values replace those at the same place, all others stay.
     pub fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(key, Times::Stay, |writer| writer.lay_over(key, document))?;
+        self.write(key, Times::Stay, false, |writer| writer.lay_over(key, document))?;
         self.journal.add(Kind::LayOver, key, document);
         Ok(())
     }
 
     /// Removes the subtree, and with it the nodes above that were there only for it; says whether there was one.
     pub fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
-        let existed = self.write(key, Times::SubtreeGoes, |writer| writer.kill(key))?;
+        let existed = self.write(key, Times::SubtreeGoes, false, |writer| writer.kill(key))?;
         if existed {
+            self.end_times_above(key).inspect_err(|_| self.broken = true)?;
             self.journal.add(Kind::Kill, key, &[]);
         }
         Ok(existed)
     }
 
+    /// Nodes above that have gone with a node take their times along.
+    fn end_times_above(&mut self, key: &Key) -> Result<(), StoreError> {
+        let mut above = key.parent().filter(|_| self.expiring == Some(true));
+        while let Some(key) = above {
+            if self.defined(&key)?.exists() {
+                break;
+            }
+            expiry::clear(&mut self.work, self.shared.tables, &key, false)?;
+            above = key.parent();
+        }
+        Ok(())
+    }
+
     /// Adds a JSON number to the node's value, exactly; a node without a value counts as 0. Says the sum.
     pub fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
-        let sum = self.write(key, Times::Stay, |writer| writer.increment(key, by))?;
+        let sum = self.write(key, Times::Stay, true, |writer| writer.increment(key, by))?;
         self.journal.add(Kind::Set, key, sum.as_bytes());
         Ok(sum)
     }
 
     /// Copies a subtree over another: its values replace those at the same place, all others stay.
     pub fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
-        self.write(to, Times::Stay, |writer| writer.merge(to, from))?;
+        self.write(to, Times::Stay, false, |writer| writer.merge(to, from))?;
         self.journal.add(Kind::Merge, to, from.as_bytes());
         Ok(())
     }
@@ -288,8 +305,13 @@ impl Transaction {
         Ok(true)
     }
 
-    pub(crate) fn due(&self, by_ms: u64) -> Result<Option<Key>, StoreError> {
+    pub(crate) fn due(&self, by_ms: u64) -> Result<Option<(Key, u64)>, StoreError> {
         expiry::due(&self.work, self.shared.tables, by_ms)
+    }
+
+    pub(crate) fn forget_due(&mut self, key: &Key, at_ms: u64) -> Result<(), StoreError> {
+        self.forgot |= true;
+        self.attempt(|work, tables| expiry::forget(work, tables, key, at_ms))
     }
 
     /// Makes an index over records that there are and all that will come. The same one again changes nothing.
@@ -333,6 +355,9 @@ impl Transaction {
         if self.broken {
             return Err(StoreError::Broken);
         }
+        if self.journal.is_empty() && self.forgot {
+            return self.work.commit();
+        }
         if self.journal.is_empty() {
             // The engine makes no commit of nothing: the state is the one before.
             return Ok(self.id() - 1);
@@ -343,7 +368,9 @@ impl Transaction {
         self.work.put(disk.meta, End::KEY, &[&end.to_bytes()])?;
         let id = self.work.commit()?;
         match durability {
-            Durability::Sync => disk.flush().map(|_| ())?,
+            Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {
+                reason: error.to_string(),
+            })?,
             Durability::Group => self.shared.wait_flushed(id)?,
             Durability::Relaxed => {}
         }
@@ -359,11 +386,12 @@ impl Transaction {
         Ok(catalogue)
     }
 
-    /// Changes a subtree, and with it the indexes and times that depend on it.
+    /// Changes a subtree, or only the node's own value, and with it the indexes and times that depend on it.
     fn write<T>(
         &mut self,
         key: &Key,
         times: Times,
+        value_only: bool,
         change: impl FnOnce(&mut Writer<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let catalogue = self.catalogue()?;
@@ -375,6 +403,8 @@ impl Transaction {
                     let before = index::entries(&self.reader(), index, &record)?;
                     touched.push((index, Some((record, before))));
                 }
+                // The value of a node above is no part of any record.
+                Touched::All if value_only => {}
                 Touched::All => touched.push((index, None)),
             }
         }

@@ -108,12 +108,24 @@ impl ChangeWalk {
             }
             if self.current.is_none() {
                 match (self.segments.pop(), self.end) {
-                    (Some(segment), _) => self.current = Some(open(&self.store, segment)?),
+                    (Some(segment), end) => match (open(&self.store, segment), end) {
+                        (Ok(opened), _) => self.current = Some(opened),
+                        // Dropped for its age since this walk began.
+                        (Err(StoreError::File { source, .. }), Some(end))
+                            if source.kind() == io::ErrorKind::NotFound =>
+                        {
+                            return Err(self.gap(end.sequence + 1));
+                        }
+                        (Err(error), _) => return Err(error),
+                    },
                     (None, None) => return Ok(None),
                     // One that was begun after this walk.
                     (None, Some(end)) => match open(&self.store, self.since + 1) {
                         Ok(opened) => self.current = Some(opened),
-                        Err(_) => return Err(self.gap(end.sequence + 1)),
+                        Err(StoreError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                            return Err(self.gap(end.sequence + 1));
+                        }
+                        Err(error) => return Err(error),
                     },
                 }
             }
@@ -125,10 +137,8 @@ impl ChangeWalk {
             let path = segment_path(&self.store, *segment);
             let Some((length, body)) = record(file).map_err(|source| file_error("read", &path, source))?
             else {
-                if ends_here.is_some() {
-                    return Err(StoreError::Damaged {
-                        what: format!("the log of changes, {} at byte {at}", path.display()),
-                    });
+                if let Some(end) = ends_here {
+                    return Err(self.gap(end.sequence + 1));
                 }
                 // The segment's end, or what was written before a crash and never committed.
                 self.current = None;
@@ -186,6 +196,25 @@ fn open(store: &Path, segment: u64) -> Result<(u64, BufReader<File>, u64), Store
     file.seek(SeekFrom::Start(at))
         .map_err(|source| file_error("read", &path, source))?;
     Ok((segment, BufReader::with_capacity(256 << 10, file), at))
+}
+
+/// How far the segment at the log's end is whole, from its beginning.
+pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
+    let file = File::open(path).map_err(|source| file_error("open", path, source))?;
+    let mut file = BufReader::with_capacity(256 << 10, file);
+    let failed = |source| file_error("read", path, source);
+    let mut magic = [0; MAGIC.len()];
+    if !filled(&mut file, &mut magic).map_err(failed)? || magic != *MAGIC {
+        return Ok(0);
+    }
+    let mut whole = MAGIC.len() as u64;
+    while whole < end.offset {
+        let Some((length, _)) = record(&mut file).map_err(failed)? else {
+            break;
+        };
+        whole += length;
+    }
+    Ok(whole)
 }
 
 /// The next whole record: its length in the file, and its body.

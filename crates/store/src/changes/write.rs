@@ -11,8 +11,11 @@ use parking_lot::Mutex;
 
 use crate::{error::StoreError, key::Key};
 
+use super::read::whole_bytes;
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
 
+/// Follows the last record, so that what an earlier, longer one has left there is not taken for the next.
+const TERMINATOR: &[u8] = &[0; HEAD_BYTES];
 /// Most that one transaction may write, in bytes of paths and values; it is in memory until the commit.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 
@@ -20,7 +23,9 @@ const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct Log {
     store: PathBuf,
+    /// What earlier segments may take, where this process drops them.
     bytes_max: u64,
+    drops: bool,
     /// The segment that was used last. Whoever commits uses it, and whoever flushes.
     current: Mutex<Option<(u64, File)>>,
 }
@@ -60,7 +65,7 @@ impl Journal {
     }
 
     /// The whole record, for the commit with that sequence number.
-    fn seal(&mut self, sequence: u64) -> &[u8] {
+    fn seal(&mut self, sequence: u64, terminator: &[u8]) -> &[u8] {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);
@@ -71,15 +76,17 @@ impl Journal {
         let length = u32::try_from(body.len()).expect("a transaction that is full takes no more");
         head[..4].copy_from_slice(&length.to_le_bytes());
         head[4..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+        self.record.extend_from_slice(terminator);
         &self.record
     }
 }
 
 impl Log {
-    pub(crate) fn new(store: &Path, bytes_max: u64) -> Self {
+    pub(crate) fn new(store: &Path, bytes_max: u64, drops: bool) -> Self {
         Self {
             store: store.into(),
             bytes_max,
+            drops,
             current: Mutex::new(None),
         }
     }
@@ -87,14 +94,17 @@ impl Log {
     /// Writes the record of a commit behind the log's end; says where the end will be. Only the one who writes to the tree calls it.
     pub(crate) fn append(&self, end: End, journal: &mut Journal) -> Result<End, StoreError> {
         let sequence = end.sequence + 1;
-        let record = journal.seal(sequence);
+        let record = journal.seal(sequence, TERMINATOR);
         let mut current = self.current.lock();
         let mut end = end;
         if !self.continues(&mut current, end)? {
+            self.drop_beyond(end)?;
+            *current = Some((sequence, self.begin(sequence)?));
             end.segment = sequence;
             end.offset = MAGIC.len() as u64;
-            *current = Some((sequence, self.begin(sequence)?));
-            self.drop_oldest()?;
+            if self.drops {
+                self.drop_oldest()?;
+            }
         }
         let (segment, file) = current.as_ref().expect("a segment has just been opened");
         file.write_all_at(record, end.offset)
@@ -102,7 +112,7 @@ impl Log {
         Ok(End {
             sequence,
             segment: end.segment,
-            offset: end.offset + record.len() as u64,
+            offset: end.offset + (record.len() - TERMINATOR.len()) as u64,
         })
     }
 
@@ -117,7 +127,10 @@ impl Log {
         {
             let path = segment_path(&self.store, end.segment);
             match OpenOptions::new().read(true).write(true).open(&path) {
-                Ok(file) => *current = Some((end.segment, file)),
+                Ok(file) => {
+                    self.drop_beyond(end)?;
+                    *current = Some((end.segment, file));
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
                 Err(source) => return Err(file_error("open", &path, source)),
             }
@@ -144,8 +157,7 @@ impl Log {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .open(&path);
         let file = file.map_err(|source| file_error("make", &path, source))?;
         file.write_all_at(MAGIC, 0)
@@ -157,6 +169,31 @@ impl Log {
         Ok(file)
     }
 
+    /// Removes segments of a history that the tree does not have: begun before a power cut, or left by another tree.
+    fn drop_beyond(&self, end: End) -> Result<(), StoreError> {
+        let mut beyond = segments(&self.store)?
+            .into_iter()
+            .filter(|first| *first > end.segment);
+        beyond.try_for_each(|first| remove(&segment_path(&self.store, first)))
+    }
+
+    /// Cuts the last segment where it stops being whole before its end: commits go on in a new one then, and who asks for what
+    /// is missing is told.
+    pub(crate) fn mend(&self, end: End) -> Result<(), StoreError> {
+        let path = segment_path(&self.store, end.segment);
+        let whole = match whole_bytes(&path, end) {
+            Err(StoreError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+            Ok(whole) if whole >= end.offset => return Ok(()),
+            Ok(whole) => whole,
+        };
+        let file = OpenOptions::new().write(true).open(&path);
+        file.and_then(|file| file.set_len(whole))
+            .map_err(|source| file_error("cut", &path, source))
+    }
+
     fn drop_oldest(&self) -> Result<(), StoreError> {
         let mut segments = segments(&self.store)?;
         segments.pop();
@@ -165,12 +202,7 @@ impl Log {
             let path = segment_path(&self.store, segment);
             kept += fs::metadata(&path).map_or(0, |found| found.len());
             if kept > self.bytes_max {
-                match fs::remove_file(&path) {
-                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(file_error("remove", &path, source));
-                    }
-                    _ => {}
-                }
+                remove(&path)?;
             }
         }
         Ok(())
@@ -191,5 +223,15 @@ impl Log {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(|source| file_error("flush", &path, source)),
         }
+    }
+}
+
+/// Removes a file that may be gone already.
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(file_error("remove", path, source))
+        }
+        _ => Ok(()),
     }
 }

@@ -347,8 +347,7 @@ pub(crate) fn enter(
             let values = &entry[..entry.len() - after.record_bytes];
             let cursor = transaction.cursor(tables.index)?;
             let other = cursor.seek(Seek::AtLeast, values)?;
-            if let Some((other, _)) =
-                other.filter(|(other, _)| other.starts_with(values) && *other != &entry[..])
+            if let Some((other, _)) = other.filter(|(other, _)| within(other, values) && *other != &entry[..])
             {
                 return Err(StoreError::NotUnique {
                     index: index.definition.name.clone(),

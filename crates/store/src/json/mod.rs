@@ -37,7 +37,12 @@ pub(crate) enum Json<'a> {
 impl<'a> Json<'a> {
     /// Reads a text from outside.
     pub(crate) fn read(text: &'a [u8]) -> Result<Self, JsonError> {
-        read::document(text)
+        read::document(text, DEPTH_MAX)
+    }
+
+    /// Reads a text that was kept: what was put into it may have made it deeper than a text from outside can be.
+    pub(crate) fn read_kept(text: &'a [u8]) -> Result<Self, JsonError> {
+        read::document(text, 2 * DEPTH_MAX)
     }
 
     pub(crate) fn string(content: &str) -> Self {
@@ -106,6 +111,30 @@ impl<'a> Json<'a> {
                 }
                 out.push(b'}');
             }
+        }
+    }
+
+    /// Whether the canonical text has no more bytes than that; looks no further than needed.
+    pub(crate) fn fits(&self, bytes_max: usize) -> bool {
+        self.room_left(bytes_max).is_some()
+    }
+
+    /// What is left of some room when the canonical text has been written there.
+    fn room_left(&self, room: usize) -> Option<usize> {
+        match self {
+            Self::Scalar(text) => room.checked_sub(text.len()),
+            // Brackets, and a comma less than children.
+            Self::Array(elements) => elements.iter().try_fold(
+                room.checked_sub(1 + usize::from(elements.is_empty()))?,
+                |room, element| element.room_left(room)?.checked_sub(1),
+            ),
+            Self::Object(members) => members.iter().try_fold(
+                room.checked_sub(1 + usize::from(members.is_empty()))?,
+                |room, (name, member)| {
+                    let room = room.checked_sub(string(name).len() + 1)?;
+                    member.room_left(room)?.checked_sub(1)
+                },
+            ),
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{DEPTH_MAX, Json, JsonError, collate, write_string};
+use super::{Json, JsonError, collate, write_string};
+use crate::key::Subscript;
 
 /// Reads a whole text: one value with nothing after it.
-pub(super) fn document(text: &[u8]) -> Result<Json<'_>, JsonError> {
+pub(super) fn document(text: &[u8], depth_max: usize) -> Result<Json<'_>, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError {
         offset: error.valid_up_to(),
         reason: "invalid UTF-8",
@@ -13,7 +14,7 @@ pub(super) fn document(text: &[u8]) -> Result<Json<'_>, JsonError> {
     let mut reader = Reader {
         text,
         at: 0,
-        depth: 0,
+        depth_left: depth_max,
     };
     let value = reader.value()?;
     reader.space();
@@ -26,7 +27,7 @@ pub(super) fn document(text: &[u8]) -> Result<Json<'_>, JsonError> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    depth: usize,
+    depth_left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -77,13 +78,13 @@ impl<'a> Reader<'a> {
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Json<'a>, JsonError>) -> Result<Json<'a>, JsonError> {
-        if self.depth == DEPTH_MAX {
+        if self.depth_left == 0 {
             return Err(self.wrong("containers nested more than 200 deep"));
         }
-        self.depth += 1;
+        self.depth_left -= 1;
         self.at += 1;
         let value = read(self)?;
-        self.depth -= 1;
+        self.depth_left += 1;
         Ok(value)
     }
 
@@ -138,7 +139,7 @@ impl<'a> Reader<'a> {
         }
         if !sorted {
             // The sort is stable, so of members with one name the last one stands last.
-            members.sort_by(|(left, _), (right, _)| collate(left, right));
+            members.sort_by_cached_key(|(name, _)| Subscript::new(name));
             members.reverse();
             members.dedup_by(|(later, _), (kept, _)| later == kept);
             members.reverse();

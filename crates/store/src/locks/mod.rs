@@ -78,7 +78,8 @@ impl Locks {
         if self.held.len() + wanted.len() > NAMES_MAX {
             return Err(StoreError::TooManyLocks { max: NAMES_MAX });
         }
-        let deadline = patience.map(|patience| Instant::now() + patience);
+        // What is further away than the clock can tell is for ever.
+        let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
         let mut pause = PAUSE_MIN;
         while !self.try_all(&wanted)? {
             let left = deadline.map_or(PAUSE_MAX, |deadline| {
@@ -124,7 +125,12 @@ impl Locks {
                 held.above += 1;
             }
             let after = held.hold();
-            if before == after || self.set(*at, after)? {
+            let taken = if before == after {
+                Ok(true)
+            } else {
+                self.set(*at, after)
+            };
+            if matches!(taken, Ok(true)) {
                 continue;
             }
             // This one is held as it was before; those taken before it are given back.
@@ -140,7 +146,7 @@ impl Locks {
             for at in &wanted[..index] {
                 self.release(*at, false)?;
             }
-            return Ok(false);
+            return taken;
         }
         Ok(true)
     }

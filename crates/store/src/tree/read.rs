@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Bound};
 use crate::{
     error::StoreError,
     json,
-    key::{ABOVE_CHILDREN, Key, Subscript, Subscripts, decode, subscript_length, within},
+    key::{ABOVE_CHILDREN, Key, Subscript, Subscripts, decode, global_length, subscript_length, within},
     sys::{Cursor, Seek, Transaction},
 };
 
@@ -521,10 +521,10 @@ impl Iterator for GlobalWalk<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         match self.cursor.seek(Seek::AtLeast, &self.from) {
             Ok(Some((key, _))) => {
-                let name = Key::from_encoded(key).global_name().to_owned();
-                self.from = name.as_bytes().to_vec();
+                // Whatever the name looks like, the next one comes after all that begins with these bytes.
+                self.from = key[..global_length(key) - 1].to_vec();
                 self.from.push(1);
-                Some(Ok(name))
+                Some(Ok(Key::from_encoded(key).global_name().to_owned()))
             }
             Ok(None) => None,
             Err(error) => Some(Err(error)),

@@ -82,7 +82,7 @@ impl Writer<'_> {
             let cursor = self.reader().cursor()?;
             match place(&cursor, key)? {
                 Place::Inside { pack, at } => {
-                    let mut root = Json::read(pack)?.into_owned();
+                    let mut root = Json::read_kept(pack)?.into_owned();
                     drop(cursor);
                     let mut holder = key.clone();
                     holder.truncate(at);
@@ -98,7 +98,7 @@ impl Writer<'_> {
                     let (array, pack) = (record.is_array(), record.pack());
                     let pack = match pack {
                         Some(text) if children == Children::Stay && !is_value(text) => {
-                            Some(Json::read(text)?.into_owned())
+                            Some(Json::read_kept(text)?.into_owned())
                         }
                         _ => None,
                     };
@@ -135,8 +135,8 @@ impl Writer<'_> {
         if let Json::Scalar(text) = value {
             return record::write(self.transaction, self.tables, key, Some(text.as_bytes()), false);
         }
-        let text = value.to_text();
-        if value.is_leaf() || text.len() <= self.tables.pack_bytes_max {
+        if value.is_leaf() || value.fits(self.tables.pack_bytes_max) {
+            let text = value.to_text();
             return record::write(self.transaction, self.tables, key, Some(&text), false);
         }
         self.spread(key, None, value)
@@ -212,7 +212,7 @@ impl Writer<'_> {
         if inside(pack, key, at).is_none() {
             return Ok(false);
         }
-        let mut root = Json::read(pack)?.into_owned();
+        let mut root = Json::read_kept(pack)?.into_owned();
         let mut holder = key.clone();
         holder.truncate(at);
         let path = Subscripts {
@@ -281,6 +281,7 @@ impl Writer<'_> {
     /// Lays a document over a subtree: its values replace those at the same place, all others stay.
     pub(crate) fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
         let document = self.read(document)?;
+        check_paths(key, &document)?;
         self.merge_json(key, document)
     }
 
@@ -317,7 +318,8 @@ impl Writer<'_> {
             let Some(text) = inside(pack, from, at) else {
                 return Ok(());
             };
-            let value = Json::read(text)?.into_owned();
+            let value = Json::read_kept(text)?.into_owned();
+            check_paths(to, &value)?;
             return self.merge_json(to, value);
         }
         let records = self.copied(from)?;
@@ -325,7 +327,7 @@ impl Writer<'_> {
             let mut key = to.clone();
             key.push_bytes(&record.suffix)?;
             if let Some(text) = &record.text {
-                check_paths(&key, &Json::read(text)?)?;
+                check_paths(&key, &Json::read_kept(text)?)?;
             }
         }
         let mut at = 0;
@@ -337,7 +339,7 @@ impl Writer<'_> {
                 continue;
             }
             if let Some(text) = text {
-                self.merge_json(&key, Json::read(text)?)?;
+                self.merge_json(&key, Json::read_kept(text)?)?;
             }
             at += 1;
         }
@@ -364,7 +366,7 @@ impl Writer<'_> {
     /// Copies the first of the records and all below it to where nothing is; says how many those were.
     fn copy(&mut self, to: &Key, key: &Key, records: &[Copied]) -> Result<usize, StoreError> {
         while let Place::Inside { pack, at } = self.reader().place(key)? {
-            let root = Json::read(pack)?.into_owned();
+            let root = Json::read_kept(pack)?.into_owned();
             let mut holder = key.clone();
             holder.truncate(at);
             self.spread(&holder, None, &root)?;

@@ -95,7 +95,13 @@ fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
     drop(store);
     fs::remove_file(folder.path().join("store.mdbx")).unwrap();
 
-    let restored = Store::open(copy.path(), &Options::default()).unwrap();
+    let options = Options {
+        lead: false,
+        ..Options::default()
+    };
+    let restored = Store::open(copy.path(), &options).unwrap();
+    let own = restored.replay(copy.path(), |_| true);
+    assert!(matches!(own, Err(StoreError::Replay { .. })), "{own:?}");
     assert_eq!(document(&restored), "{\"a\":1}");
     assert_eq!(
         restored
@@ -139,11 +145,14 @@ fn a_log_that_lost_its_end_begins_anew_and_says_what_is_missing() {
         .write(true)
         .open(&segment)
         .unwrap()
-        .set_len(length - 1)
+        .set_len(length - 9)
         .unwrap();
     let found: Vec<_> = store.changes(0).unwrap().collect();
     assert!(
-        matches!(found[..], [Ok(_), Err(StoreError::Damaged { .. })]),
+        matches!(
+            found[..],
+            [Ok(_), Err(StoreError::ChangesGone { since: 1, oldest: 3 })]
+        ),
         "{found:?}"
     );
     write(&store, &["a"], "3");
@@ -156,6 +165,26 @@ fn a_log_that_lost_its_end_begins_anew_and_says_what_is_missing() {
         "{found:?}"
     );
     assert_eq!(changes(&store, 2).len(), 1);
+}
+
+#[test]
+fn segments_of_a_history_that_never_was_are_neither_read_nor_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    write(&store, &["a"], "1");
+    let log = folder.path().join("changes");
+    // As after a power cut that took the commits of a new segment, and not its name.
+    for later in [2, 3, 9] {
+        fs::write(log.join(format!("{later:020}.log")), b"FBCHG001 and more").unwrap();
+    }
+    drop(store);
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    for _ in 0..20 {
+        write(&store, &["a"], &long);
+    }
+    assert_eq!(changes(&store, 0).len(), 21);
+    assert_eq!(changes(&store, 8).len(), 13);
 }
 
 #[test]

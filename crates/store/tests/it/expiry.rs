@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_store::{Key, Options, Read, Store, StoreError};
+use forebay_store::{Key, Options, Read, Store, StoreError, index::Definition};
 
 const PAST: u64 = 1_000;
 const FUTURE: u64 = 99_999_999_999_999;
@@ -116,4 +116,56 @@ fn a_store_that_leads_removes_what_is_due_by_itself() {
         assert!(Instant::now() < patience, "nobody removed the node");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_node_that_goes_with_its_last_child_takes_its_time_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder);
+    store
+        .transact(|transaction| {
+            transaction.set(&key(&["session", "user"]), b"1")?;
+            transaction.expire(&key(&["session"]), Some(PAST))?;
+            transaction.kill(&key(&["session", "user"]))?;
+            transaction.set(&key(&["session", "user"]), b"2")
+        })
+        .unwrap();
+    assert_eq!(store.sweep().unwrap(), 0);
+    assert!(
+        store
+            .snapshot()
+            .unwrap()
+            .defined(&key(&["session", "user"]))
+            .unwrap()
+            .exists()
+    );
+}
+
+#[test]
+fn one_node_that_cannot_go_keeps_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(&folder);
+    let definition = Definition {
+        name: "a".into(),
+        records: key(&[]),
+        fields: vec![vec!["a".into()]],
+        unique: true,
+    };
+    store
+        .transact(|transaction| {
+            transaction.define_index(&definition)?;
+            transaction.set(&key(&["1", "a"]), b"7")?;
+            // Without its child, this would have the same value.
+            transaction.set(&key(&["2", "a", "child"]), b"1")?;
+            transaction.set(&key(&["2", "a"]), b"7")?;
+            transaction.set(&key(&["other"]), b"1")?;
+            transaction.expire(&key(&["2", "a", "child"]), Some(PAST))?;
+            transaction.expire(&key(&["other"]), Some(PAST + 1))
+        })
+        .unwrap();
+    assert_eq!(store.sweep().unwrap(), 1);
+    let snapshot = store.snapshot().unwrap();
+    assert!(!snapshot.defined(&key(&["other"])).unwrap().exists());
+    assert!(snapshot.expires(&key(&["2", "a", "child"])).unwrap().unwrap() > PAST + 1);
+    snapshot.verify_indexes().unwrap();
 }

@@ -146,6 +146,57 @@ fn a_value_that_may_come_once_comes_once() {
 }
 
 #[test]
+fn a_value_that_begins_like_another_is_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    store
+        .transact(|transaction| {
+            transaction.define_index(&definition("x", &[&["x"]], true))?;
+            for (record, value) in [("1", "a\\u0000b"), ("2", "a"), ("3", ""), ("4", "\\u0000")] {
+                transaction.put(
+                    &records().child(record)?,
+                    format!("{{\"x\":\"{value}\"}}").as_bytes(),
+                )?;
+            }
+            Ok::<_, StoreError>(())
+        })
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(found(&snapshot, "x", &equal(&[json!("a")])), ["2"]);
+    assert_eq!(found(&snapshot, "x", &Query::default()), ["3", "4", "2", "1"]);
+}
+
+#[test]
+fn what_is_refused_changes_nothing_and_the_transaction_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let one = records().child("1").unwrap();
+    let name = "n".repeat(1895);
+    store
+        .transact(|transaction| {
+            transaction.define_index(&definition("a", &[&["a"]], false))?;
+            transaction.put(&one, b"{\"a\":1}")?;
+            let refused = transaction.lay_over(&one, format!("{{\"a\":2,\"{name}\":1}}").as_bytes());
+            assert!(matches!(refused, Err(StoreError::Key(_))), "{refused:?}");
+            transaction.put(
+                &Key::global("Q")?.child("x")?,
+                format!("{{\"a\":2,\"{}\":1}}", &name[..1800]).as_bytes(),
+            )?;
+            let deep = records().child(&"d".repeat(300))?;
+            let refused = transaction.merge(&deep, &Key::global("Q")?.child("x")?);
+            assert!(matches!(refused, Err(StoreError::Key(_))), "{refused:?}");
+            transaction.set(&records().child("2")?.child("a")?, b"3")
+        })
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    snapshot.verify_indexes().unwrap();
+    assert_eq!(
+        *snapshot.document(&records()).unwrap().unwrap(),
+        b"{\"1\":{\"a\":1},\"2\":{\"a\":3}}"[..]
+    );
+}
+
+#[test]
 fn definitions_are_read_as_they_are_written() {
     let first = definition("by \"x\"", &[&["a", "*"], &[]], true);
     assert_eq!(Definition::from_json(&first.to_json()).unwrap(), first);

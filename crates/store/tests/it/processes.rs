@@ -223,3 +223,35 @@ fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
     let transaction = store.begin().unwrap();
     assert_eq!(transaction.get(&key(&["a"])).unwrap(), Some(&b"1"[..]));
 }
+
+#[test]
+fn what_could_be_written_can_be_changed_however_deep_it_lies() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    store
+        .transact(|transaction| {
+            transaction.put(&key(&["7"]), b"{\"a\":1}")?;
+            let put = transaction.put(&key(&["7", "x"]), deep.as_bytes());
+            if put.is_ok() {
+                transaction.set(&key(&["7", "a"]), b"2")?;
+                assert!(transaction.kill(&key(&["7", "x"]))?);
+            }
+            transaction.set(&key(&["7", "a"]), b"3")
+        })
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(
+        *snapshot.document(&key(&[])).unwrap().unwrap(),
+        b"{\"7\":{\"a\":3}}"[..]
+    );
+    // Longer than any name can be, and still a question with an answer.
+    let long = forebay_store::Subscript::new(&"8".repeat(5000));
+    assert_eq!(snapshot.next(&key(&[]), Some(&long)).unwrap(), None);
+    assert_eq!(
+        snapshot.previous(&key(&[]), Some(&long)).unwrap().unwrap().text(),
+        "7"
+    );
+    let names: Vec<_> = snapshot.globals(&"H".repeat(5000)).unwrap().collect();
+    assert!(names.is_empty());
+}
