@@ -4,7 +4,7 @@ use std::{borrow::Cow, fs::File, io::Write};
 
 use bytes::Bytes;
 
-use crate::target::{ChildStream, PoolStream};
+use crate::target::{ChangeFeed, ChildStream, PoolStream};
 
 /// An answer.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) enum Body<'a> {
     Stream(Box<PoolStream<'a>>),
     /// Read from the store as it is sent.
     Lines(Box<ChildStream>),
+    /// Changes of the store, for as long as the client stays.
+    Changes(Box<ChangeFeed>),
 }
 
 impl Reply<'_> {

@@ -108,9 +108,7 @@ pub enum StoreError {
         reason: &'static str,
     },
     /// Changes that the log does not hold: dropped for their age, lost in a power cut, or yet to come.
-    #[error(
-        "the log of changes does not go on from {since}; read everything anew and go on from there"
-    )]
+    #[error("the log of changes does not go on from {since}; read everything anew and go on from there")]
     ChangesGone {
         /// The last change that was known.
         since: u64,

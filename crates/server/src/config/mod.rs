@@ -28,6 +28,7 @@ pub use error::{ConfigError, Problem};
 pub use listen::{Listen, ListenError};
 pub use reference::{reference, schema};
 pub use surroundings::Surroundings;
+pub(crate) use types::CHANGES;
 pub use types::{
     Access, Admin, Config, Durability, Files, Log, LogFormat, LogRotation, Permission, Pool, PoolRoute,
     Recycle, Respond, Retry, Route, Runtime, Server, Store, StoreMode, Target, Worker, Workers,

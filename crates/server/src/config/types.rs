@@ -308,17 +308,23 @@ pub struct Route {
     pub target: Target,
 }
 
+/// What a store's route is called beside its nodes: where batches go.
+pub(crate) const BATCH: &str = ":batch";
+/// The same for changes.
+pub(crate) const CHANGES: &str = ":changes";
+
 impl Route {
-    /// The paths that it answers: its own, and for the store that of batches, `/store:batch` beside `/store/*`.
+    /// The paths that it answers: its own, and for the store those of batches and changes, `/store:batch` and `/store:changes` beside
+    /// `/store/*`.
     pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
-        let batch = match &self.target {
-            Target::Store => self
-                .path
-                .rsplit_once('/')
-                .map(|(name, _)| format!("{name}:batch")),
+        let name = match &self.target {
+            Target::Store => self.path.rsplit_once('/').map(|(name, _)| name),
             Target::Respond(_) | Target::Files(_) | Target::Pool(_) => None,
         };
-        std::iter::once(self.path.clone()).chain(batch)
+        let beside = name
+            .into_iter()
+            .flat_map(|name| [BATCH, CHANGES].map(|what| format!("{name}{what}")));
+        std::iter::once(self.path.clone()).chain(beside)
     }
 }
 

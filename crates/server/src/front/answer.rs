@@ -1,6 +1,6 @@
 //! How an answer gets onto its connection: its head, then a body from memory, from a file, or from a worker piece by piece.
 
-use std::{io, os::unix::fs::FileExt, time::Instant};
+use std::{io, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
 use super::{
     connection::{Exchange, Next},
@@ -12,7 +12,7 @@ use crate::{
     app::Route,
     failure::Refusal,
     reply::{self, Body, Delimiting, Reply},
-    target::{ChildStream, PoolStream},
+    target::{ChangeFeed, ChildStream, Fed, PoolStream},
 };
 
 /// Bodies up to this travel in one write with their head.
@@ -63,6 +63,10 @@ impl<S: Stream> Exchange<S> {
                 reply.body = Body::Empty;
                 return self.send_lines(&reply, *lines, head, id, route, body).await;
             }
+            Body::Changes(feed) => {
+                reply.body = Body::Empty;
+                return self.send_changes(&reply, *feed, head, id, route).await;
+            }
             content => content,
         };
         reply.body = Body::Empty;
@@ -71,7 +75,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
-            Body::Empty | Body::Stream(_) | Body::Lines(_) => 0,
+            Body::Empty | Body::Stream(_) | Body::Lines(_) | Body::Changes(_) => 0,
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
@@ -85,7 +89,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => self.write_body(&bytes).await,
             Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
-            Body::Empty | Body::Stream(_) | Body::Lines(_) => Ok(()),
+            Body::Empty | Body::Stream(_) | Body::Lines(_) | Body::Changes(_) => Ok(()),
         };
         match (written, last) {
             (Err(_), _) => Next::Abort,
@@ -225,6 +229,41 @@ impl<S: Stream> Exchange<S> {
 }
 
 impl<S: Stream> Exchange<S> {
+    /// Writes changes as they come, until the client goes or the server drains. The connection ends with them.
+    async fn send_changes(
+        &mut self,
+        reply: &Reply<'_>,
+        mut feed: ChangeFeed,
+        head: &Head,
+        id: &str,
+        route: Option<&Route>,
+    ) -> Next {
+        self.put_head(reply, Delimiting::Close, id, route, Last::Yes, head.is_http10);
+        if head.method() == "HEAD" {
+            return Next::Close;
+        }
+        // The client learns at once that it is heard.
+        if self.flush().await.is_err() {
+            return Next::Abort;
+        }
+        let app = self.thread.app();
+        let mut events = Vec::new();
+        loop {
+            events.clear();
+            let fed = feed.next(&mut events, &mut self.wire).await;
+            self.output.extend_from_slice(&events);
+            self.sent.bytes += events.len() as u64;
+            if fed != Fed::Gone && self.flush().await.is_err() {
+                return Next::Abort;
+            }
+            // With a new configuration, clients come back under its rules, and nothing of the old one is held.
+            if fed != Fed::More || !Arc::ptr_eq(&app, &self.thread.app()) {
+                self.now = Instant::now();
+                return Next::Close;
+            }
+        }
+    }
+
     /// Writes an answer that is read from the store as the client takes it.
     async fn send_lines(
         &mut self,

@@ -119,6 +119,11 @@ impl<S: Stream> Wire<S> {
         .await
     }
 
+    /// Whether the server takes its leave of all clients.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.thread.is_draining()
+    }
+
     /// Polls whether the client is gone. What it sends meanwhile is kept, up to a bound; beyond that nothing is read, and its
     /// going is noticed when the answer is written.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {

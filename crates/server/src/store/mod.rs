@@ -1,6 +1,7 @@
 //! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
 
 mod lock;
+mod news;
 mod operation;
 mod tag;
 mod writer;
@@ -16,7 +17,7 @@ use std::{
 use forebay_store::{Options, Stats, Store, StoreError};
 use tokio::sync::oneshot;
 
-use self::lock::Lock;
+use self::{lock::Lock, news::News};
 pub(crate) use self::{
     operation::{Change, Done, Operation},
     tag::{Condition, Tag, is_known},
@@ -61,6 +62,7 @@ fn by(pid: Option<u32>) -> String {
 pub(crate) struct OpenStore {
     store: Store,
     writer: Writer,
+    news: News,
     /// Every commit up to this one is known to be on the disk.
     on_disk: Arc<AtomicU64>,
     /// Held until the server ends.
@@ -96,9 +98,11 @@ impl OpenStore {
         };
         let store = Store::open(&config.path, &options)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
+        let news = News::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {
             store,
             writer,
+            news,
             on_disk: Arc::default(),
             _lock: lock,
         }))
@@ -110,6 +114,11 @@ impl OpenStore {
 
     pub(crate) fn writer(&self) -> &Writer {
         &self.writer
+    }
+
+    /// Where followers of changes hear of them.
+    pub(crate) fn news(&self) -> &News {
+        &self.news
     }
 
     /// The store's folder, absolute.

@@ -11,7 +11,7 @@ pub(crate) use self::{
     files::FilesTarget,
     pool::{PoolStream, PoolTarget},
     respond::RespondTarget,
-    store::{ChildStream, StoreTarget},
+    store::{ChangeFeed, ChildStream, Fed, StoreTarget},
 };
 use crate::front::Head;
 

@@ -1,6 +1,7 @@
 //! The store over HTTP.
 
 mod access;
+mod changes;
 mod children;
 mod crashes;
 mod documents;

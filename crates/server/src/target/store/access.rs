@@ -1,6 +1,9 @@
 //! Who may reach which global.
 
-use std::{collections::BTreeMap, hint::black_box};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hint::black_box,
+};
 
 use crate::{
     config::{Access, Permission},
@@ -24,6 +27,18 @@ impl Rules {
     pub(super) fn check_read(&self, global: &str, head: &Head) -> Result<(), Refusal> {
         let rule = self.of_globals.get(global).map(|access| &access.read);
         check(rule, "read", head)
+    }
+
+    /// The globals that a client may read; refused as a single one would be when there are none.
+    pub(super) fn readable(&self, head: &Head) -> Result<BTreeSet<String>, Refusal> {
+        let may = |global: &&String| self.check_read(global, head).is_ok();
+        let readable: BTreeSet<String> = self.of_globals.keys().filter(may).cloned().collect();
+        let closed = |access: &&Access| !matches!(access.read, Permission::Nobody);
+        if readable.is_empty() {
+            let any = self.of_globals.values().find(closed).map(|access| &access.read);
+            check(any, "read", head)?;
+        }
+        Ok(readable)
     }
 
     pub(super) fn check_write(&self, global: &str, head: &Head) -> Result<(), Refusal> {

@@ -7,6 +7,7 @@ mod access;
 mod batch;
 mod body;
 mod children;
+mod feed;
 mod path;
 mod query;
 mod write;
@@ -15,8 +16,11 @@ use std::{borrow::Cow, sync::Arc};
 
 use forebay_store::{Key, Read};
 
-pub(crate) use self::children::ChildStream;
 use self::{access::Rules, query::Query};
+pub(crate) use self::{
+    children::ChildStream,
+    feed::{ChangeFeed, Fed},
+};
 use super::Request;
 use crate::{
     config,
@@ -32,6 +36,8 @@ const FIELDS_BYTES: usize = 128;
 const NODE_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
 /// What a route to batches answers.
 const BATCH_METHODS: &str = "OPTIONS, POST";
+/// What a route to changes answers.
+const CHANGES_METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// The store behind one route.
 #[derive(Clone, Debug)]
@@ -57,12 +63,15 @@ impl StoreTarget {
 
     /// Answers a request that only reads.
     pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+        let head = request.head;
         let Some(rest) = request.rest else {
+            if request.pattern.ends_with(config::CHANGES) {
+                return feed::reply(&self.open, head, self.rules.readable(head)?);
+            }
             return Err(Refusal::MethodNotAllowed {
                 allow: BATCH_METHODS.into(),
             });
         };
-        let head = request.head;
         let key = path::key(rest)?;
         self.rules.check_read(key.global_name(), head)?;
         let query = Query::read(head.query())?;
@@ -111,10 +120,10 @@ impl StoreTarget {
         wire: &mut Wire<S>,
     ) -> Result<Reply<'static>, End> {
         let method = request.head.method();
-        let allowed = if request.rest.is_some() {
-            NODE_METHODS
-        } else {
-            BATCH_METHODS
+        let allowed = match request.rest {
+            Some(_) => NODE_METHODS,
+            None if request.pattern.ends_with(config::CHANGES) => CHANGES_METHODS,
+            None => BATCH_METHODS,
         };
         if method == "OPTIONS" {
             let mut reply = Reply::new(204);
@@ -123,7 +132,9 @@ impl StoreTarget {
         }
         match request.rest {
             Some(rest) => self.write_node(request, rest, body, wire).await,
-            None if method == "POST" => self.write_batch(request, body, wire).await,
+            None if method == "POST" && allowed == BATCH_METHODS => {
+                self.write_batch(request, body, wire).await
+            }
             None => Err(Refusal::MethodNotAllowed {
                 allow: allowed.into(),
             }
