@@ -4,7 +4,9 @@ use std::{path::PathBuf, time::Instant};
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, load, logs, new, pool, reload, serve, status, strip, version};
+use crate::commands::{
+    check, completions, load, logs, new, pool, reload, serve, status, store, strip, version,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -12,7 +14,7 @@ Exit codes:
   1  failed while running; `serve`: cut short by a second signal
   2  the command line is wrong
   3  the configuration cannot be read or is not valid; `load`: an assertion did not hold
-  4  the server cannot be reached through its control socket
+  4  the server cannot be reached through its control socket; `store`: there is no such node
   130  `load`: Ctrl-C was pressed twice
 
 Start with:
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     New(new::Arguments),
     Load(Box<load::Arguments>),
     Status(status::Arguments),
+    Store(store::Arguments),
     Pool(pool::Arguments),
     Reload(reload::Arguments),
     Logs(logs::Arguments),
@@ -51,6 +54,7 @@ impl Command {
             Self::New(arguments) => new::run(&arguments),
             Self::Load(arguments) => load::run(*arguments),
             Self::Status(arguments) => status::run(&arguments),
+            Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),
             Self::Logs(arguments) => logs::run(&arguments),

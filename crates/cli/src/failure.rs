@@ -3,9 +3,10 @@
 use std::{io, process::ExitCode};
 
 use forebay_server::{StartError, config::ConfigError};
+use forebay_store::StoreError;
 
 use crate::{
-    commands::load::LoadError,
+    commands::{load::LoadError, store::StoreFailure},
     control::ControlError,
     output::{self, OutputError},
 };
@@ -16,6 +17,8 @@ const CONFIGURATION: u8 = 3;
 /// `load` has run to its end, and its result does not do.
 const ASSERTION: u8 = 3;
 const UNREACHABLE: u8 = 4;
+/// `store`: nothing is at the path.
+const ABSENT: u8 = 4;
 
 /// The command line asks for something that the configuration does not have.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,16 @@ fn code(error: &anyhow::Error) -> u8 {
         CONFIGURATION
     } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
         ASSERTION
+    } else if let Some(error) = error.downcast_ref() {
+        match error {
+            StoreFailure::Absent { .. } | StoreFailure::NoValue { .. } => ABSENT,
+            StoreFailure::Script { source, .. } => code(source),
+            StoreFailure::Damaged { .. }
+            | StoreFailure::Unreadable
+            | StoreFailure::NotEmpty { .. }
+            | StoreFailure::InUse { .. }
+            | StoreFailure::File { .. } => FAILED,
+        }
     } else {
         match error.downcast_ref() {
             Some(ControlError::Refused { .. }) | None => FAILED,
@@ -91,6 +104,22 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             LoadError::Taken { .. } => Some("stop it, or give the command another port"),
             _ => None,
         };
+    }
+    if let Some(error) = error.downcast_ref::<StoreFailure>() {
+        return match error {
+            StoreFailure::InUse { .. } => {
+                Some("stop it first; `store backup DIR --compact` copies while others have it open")
+            }
+            StoreFailure::Damaged { .. } | StoreFailure::Unreadable => Some(
+                "`store restore DIR --data NEW` from a backup; `store export` still writes what is sound up to the first damage",
+            ),
+            StoreFailure::NoValue { .. } => Some("without `--value` for the document of its children"),
+            StoreFailure::Script { source, .. } => next_step(source),
+            StoreFailure::Absent { .. } | StoreFailure::NotEmpty { .. } | StoreFailure::File { .. } => None,
+        };
+    }
+    if let Some(StoreError::Absent { .. }) = error.downcast_ref() {
+        return Some("`--data DIR` for a store elsewhere; `store set` and `store import` make a new one");
     }
     match error.downcast_ref() {
         Some(ControlError::Unreachable { .. }) => {

@@ -1,6 +1,6 @@
 //! Standard output and standard error: the only place that writes to them.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 /// Why standard output takes nothing.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,15 @@ pub(crate) enum OutputError {
     Failed(#[source] io::Error),
 }
 
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
 /// Writes a line to standard output at once.
 pub(crate) fn line(text: &str) -> Result<(), OutputError> {
     whole(&format!("{text}\n"))
@@ -21,12 +30,12 @@ pub(crate) fn line(text: &str) -> Result<(), OutputError> {
 /// Writes a text to standard output as it is, at once.
 pub(crate) fn whole(text: &str) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => OutputError::ReaderGone,
-            _ => OutputError::Failed(error),
-        })
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+}
+
+/// Standard output for what is long: buffered, so that it is flushed at the end.
+pub(crate) fn stream() -> impl Write {
+    BufWriter::new(io::stdout().lock())
 }
 
 /// Writes a line to standard error. When nobody can read it, there is nobody to tell.

@@ -24,7 +24,9 @@ mod store;
 #[allow(unsafe_code, reason = "the engine is C; `sys.rs` is where that stays")]
 mod sys;
 mod transaction;
+pub mod transfer;
 mod tree;
+pub mod verify;
 
 pub use durability::Durability;
 pub use error::StoreError;

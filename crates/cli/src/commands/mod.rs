@@ -9,5 +9,6 @@ pub(crate) mod pool;
 pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod strip;
 pub(crate) mod version;

@@ -1,4 +1,4 @@
-//! `forebay load` on a terminal: `script` gives it one of its own, and this file types on it and reads what appears.
+//! Commands on a terminal: `script` gives them one of its own, and this file types on it and reads what appears.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,7 +17,7 @@ const CTRL_C: &str = "\x03";
 const REDRAW: &str = "\x1b[3A\r\x1b[J";
 
 /// A shell line on a terminal; it is killed when dropped.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keyboard: ChildStdin,
     screen: Arc<Mutex<String>>,
@@ -25,7 +25,7 @@ struct Terminal {
 
 impl Terminal {
     /// `FOREBAY` in the line is the binary.
-    fn run(line: &str, environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn run(line: &str, environment: &[(&str, &str)]) -> Self {
         let line = line.replace("FOREBAY", env!("CARGO_BIN_EXE_forebay"));
         let mut child = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"])
@@ -56,17 +56,17 @@ impl Terminal {
         }
     }
 
-    fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         self.screen.lock().unwrap().clone()
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(crate) fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
 
     /// Waits for the end. The last text must be there; the screen is then complete.
-    fn end(&mut self, last: &str) -> String {
+    pub(crate) fn end(&mut self, last: &str) -> String {
         let status = wait_for("the command to end", || self.child.try_wait().unwrap());
         assert!(status.success(), "{status}: {}", self.screen());
         wait_until(last, || self.screen().contains(last));

@@ -12,3 +12,5 @@ mod model;
 mod patch;
 mod power;
 mod processes;
+mod transfer;
+mod verify;

@@ -1,0 +1,81 @@
+//! Which store is meant, and how a command opens it.
+
+use std::{path::PathBuf, time::Duration};
+
+use forebay_store::{Options, Store, StoreError};
+
+use crate::output;
+
+/// What the engine answers when it may not write and would have to: the last commits did not outlive a power cut.
+const WANTS_RECOVERY: i32 = -30419;
+
+/// What it answers when `compact` has replaced the file just as it was being opened: EBADFD.
+const REPLACED: i32 = 77;
+/// How long one command may read one state of the store: an export of much takes its time.
+const READER_AGE_MAX: Duration = Duration::from_hours(24);
+/// How often a file that was replaced is opened again.
+const TRIES: usize = 5;
+
+/// Which store is meant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Data {
+    /// The folder of the store. Example: forebay store ls --data shop/data
+    #[arg(long = "data", value_name = "DIR", default_value = "data")]
+    pub(super) folder: PathBuf,
+}
+
+impl Data {
+    /// Opens a store that is there, to read.
+    pub(super) fn read(&self) -> Result<Store, StoreError> {
+        let read_only = Options {
+            read_only: true,
+            ..follower()
+        };
+        match self.open(&read_only) {
+            Err(StoreError::Engine {
+                code: WANTS_RECOVERY, ..
+            }) => self.write(),
+            outcome => outcome,
+        }
+    }
+
+    /// Opens a store that is there, to write.
+    pub(super) fn write(&self) -> Result<Store, StoreError> {
+        self.open(&follower())
+    }
+
+    fn open(&self, options: &Options) -> Result<Store, StoreError> {
+        let mut outcome = Store::open(&self.folder, options);
+        for _ in 1..TRIES {
+            match outcome {
+                Err(StoreError::Engine { code: REPLACED, .. }) => {
+                    outcome = Store::open(&self.folder, options);
+                }
+                outcome => return outcome,
+            }
+        }
+        outcome
+    }
+
+    /// Opens a store to write, and makes one where there is none.
+    pub(super) fn write_or_make(&self) -> Result<Store, StoreError> {
+        match self.write() {
+            Err(StoreError::Absent { .. }) => {
+                let store = Store::open(&self.folder, &Options::default())?;
+                output::complaint(&format!("made a new store in {}", self.folder.display()));
+                Ok(store)
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+/// Takes the limits that the server, or whoever made the store, has settled.
+fn follower() -> Options {
+    Options {
+        create: false,
+        lead: false,
+        reader_age_max: READER_AGE_MAX,
+        ..Options::default()
+    }
+}

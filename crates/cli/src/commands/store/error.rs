@@ -1,0 +1,49 @@
+//! What makes a command on a store fail besides the store itself.
+
+use std::{io, path::PathBuf};
+
+/// Why a command on a store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreFailure {
+    /// Nothing is at a path.
+    #[error("there is no node {path}")]
+    Absent { path: String },
+    /// A node has children only.
+    #[error("node {path} has no value of its own, only children")]
+    NoValue { path: String },
+    /// `verify` has found something.
+    #[error("the store is damaged: {count} {}", if *count == 1 { "problem" } else { "problems" })]
+    Damaged { count: u64 },
+    /// Whoever read it for `verify` did not get to the end.
+    #[error("the store is damaged: it cannot be read to its end")]
+    Unreadable,
+    /// A copy would be laid over something.
+    #[error("the folder {} is not empty", folder.display())]
+    NotEmpty { folder: PathBuf },
+    /// `compact` needs the files for itself.
+    #[error("the store in {} is open in another process{}", folder.display(), pids(holders))]
+    InUse { folder: PathBuf, holders: Vec<u32> },
+    /// A file that cannot be opened, written or moved.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// A line of a script that is typed into the shell.
+    #[error("line {line} of the input has failed")]
+    Script {
+        line: u64,
+        #[source]
+        source: anyhow::Error,
+    },
+}
+
+fn pids(holders: &[u32]) -> String {
+    if holders.is_empty() {
+        return String::new();
+    }
+    let pids: Vec<String> = holders.iter().map(ToString::to_string).collect();
+    format!(" (pid {})", pids.join(", "))
+}

@@ -1,0 +1,80 @@
+//! `forebay store`: what can be asked of a store's files and done with them, whether a server has them open or not.
+
+mod copies;
+mod data;
+mod error;
+mod lists;
+mod moment;
+mod nodes;
+mod path;
+mod pretty;
+mod progress;
+mod query;
+mod shell;
+mod stats;
+mod transfer;
+mod verify;
+
+pub(crate) use error::StoreFailure;
+
+/// Read and write the files of a store, whether a server has them open or not
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Open(Open),
+    Restore(copies::Restore),
+    Compact(copies::Compact),
+    Shell(shell::Arguments),
+    #[command(hide = true)]
+    VerifyHere(verify::Arguments),
+}
+
+/// What goes on a store that is open already.
+#[derive(Debug, clap::Subcommand)]
+enum Open {
+    Get(nodes::Get),
+    Set(nodes::Set),
+    Kill(nodes::Kill),
+    Tree(lists::Tree),
+    Ls(lists::Ls),
+    Query(query::Arguments),
+    Export(transfer::Export),
+    Import(transfer::Import),
+    Backup(copies::Backup),
+    Verify(verify::Arguments),
+    Stats(stats::Arguments),
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+    match arguments.command {
+        Command::Open(command) => command.run(),
+        Command::Restore(arguments) => copies::restore(&arguments),
+        Command::Compact(arguments) => copies::compact(&arguments),
+        Command::Shell(arguments) => shell::run(&arguments),
+        Command::VerifyHere(arguments) => verify::here(&arguments),
+    }
+}
+
+impl Open {
+    fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Get(arguments) => nodes::get(&arguments),
+            Self::Set(arguments) => nodes::set(&arguments),
+            Self::Kill(arguments) => nodes::kill(&arguments),
+            Self::Tree(arguments) => lists::tree(&arguments),
+            Self::Ls(arguments) => lists::ls(&arguments),
+            Self::Query(arguments) => query::run(&arguments),
+            Self::Export(arguments) => transfer::export(&arguments),
+            Self::Import(arguments) => transfer::import(&arguments),
+            Self::Backup(arguments) => copies::backup(&arguments),
+            Self::Verify(arguments) => verify::run(&arguments),
+            Self::Stats(arguments) => stats::run(&arguments),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Points in time as a command line says them: RFC 3339.
+
+/// Milliseconds since 1970 UTC of `2026-11-22T01:57:07Z`, `2026-11-22T01:57:07.5+01:00`; `None` for anything else.
+pub(super) fn milliseconds(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once(['T', 't', ' '])?;
+    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let (time, offset_minutes) = match time.strip_suffix(['Z', 'z']) {
+        Some(time) => (time, 0),
+        None => {
+            let at = time.rfind(['+', '-'])?;
+            let [hours, minutes] = numbers(&time[at + 1..], ':', [2, 2])?;
+            let sign = if time[at..].starts_with('-') { -1 } else { 1 };
+            (&time[..at], sign * (hours * 60 + minutes))
+        }
+    };
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
+    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let thousandths: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    let in_range =
+        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    if !in_range {
+        return None;
+    }
+    let minutes = (days(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    u64::try_from((minutes * 60 + second) * 1000 + thousandths).ok()
+}
+
+/// Numbers of fixed lengths with one character between them.
+fn numbers<const N: usize>(text: &str, separator: char, lengths: [usize; N]) -> Option<[i64; N]> {
+    let mut found = [0; N];
+    let mut parts = text.split(separator);
+    for (place, length) in found.iter_mut().zip(lengths) {
+        let part = parts.next().filter(|part| part.len() == length)?;
+        if !part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        *place = part.parse().ok()?;
+    }
+    parts.next().is_none().then_some(found)
+}
+
+/// Days since 1970-01-01 in the Gregorian calendar, with years that begin in March so that leap days come last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
+    era * 146_097 + year * 365 + year / 4 - year / 100 + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_in_any_zone() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2026-11-22T01:57:07Z", 1_795_312_627_000),
+            ("2026-11-22T02:57:07.5+01:00", 1_795_312_627_500),
+            ("2026-11-21 23:57:07.1234-02:00", 1_795_312_627_123),
+            ("2000-02-29T00:00:00Z", 951_782_400_000),
+        ] {
+            assert_eq!(milliseconds(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_moment_is_none() {
+        for text in [
+            "",
+            "2026-11-22",
+            "2026-11-22T01:57:07",
+            "2026-13-22T01:57:07Z",
+            "2026-11-22T25:57:07Z",
+            "2026-11-22T01:57:07.Z",
+            "26-11-22T01:57:07Z",
+            "1969-01-01T00:00:00Z",
+        ] {
+            assert_eq!(milliseconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `query`.
+
+use std::{io::Write as _, ops::Bound};
+
+use forebay_store::{
+    Read as _,
+    index::{Definition, Query},
+    json,
+};
+
+use crate::output::{self, OutputError};
+
+use super::{data::Data, path};
+
+/// Print the records that an index leads to, each with its path and document; without an index, all indexes
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The index. Example: forebay store query by-name
+    #[arg(value_name = "INDEX")]
+    index: Option<String>,
+    /// What its first fields are equal to: JSON, or a text. Example: forebay store query by-name Tweed Rob
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    values: Vec<String>,
+    /// Least value of the next field. Example: forebay store query by-age --from 18
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    from: Option<String>,
+    /// Greatest value of the next field. Example: forebay store query by-age --from 18 --to 65
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    to: Option<String>,
+    /// From the greatest to the least. Example: forebay store query by-age --reverse --limit 1
+    #[arg(long)]
+    reverse: bool,
+    /// Most records. Example: forebay store query by-name Tweed --limit 20
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only the paths. Example: forebay store query by-name Tweed --paths
+    #[arg(long)]
+    paths: bool,
+    #[command(flatten)]
+    data: Data,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let snapshot = arguments.data.read()?.snapshot()?;
+    let indexes = snapshot.indexes()?;
+    let mut out = output::stream();
+    let Some(name) = &arguments.index else {
+        for index in &indexes {
+            writeln!(out, "{}", described(index)).map_err(OutputError::from)?;
+        }
+        return Ok(out.flush().map_err(OutputError::from)?);
+    };
+    let bound = |value: &Option<String>| {
+        value
+            .as_deref()
+            .map_or(Bound::Unbounded, |value| Bound::Included(scalar(value)))
+    };
+    let query = Query {
+        equal: arguments.values.iter().map(|value| scalar(value)).collect(),
+        from: bound(&arguments.from),
+        to: bound(&arguments.to),
+        reverse: arguments.reverse,
+    };
+    let found = snapshot.query(name, &query)?;
+    // It answers only for an index that is there.
+    let records = indexes.iter().find(|index| index.name == *name);
+    for subscript in found.take(arguments.limit.unwrap_or(usize::MAX)) {
+        let subscript = subscript?.text();
+        let Some(index) = records else { break };
+        let record = index.records.child(&subscript)?;
+        let mut line = path::show(&record);
+        if !arguments.paths {
+            let document = snapshot.document(&record)?.unwrap_or_default();
+            line.push('\t');
+            line.push_str(&String::from_utf8_lossy(&document));
+        }
+        writeln!(out, "{line}").map_err(OutputError::from)?;
+    }
+    Ok(out.flush().map_err(OutputError::from)?)
+}
+
+/// What is no JSON is a text.
+fn scalar(value: &str) -> Vec<u8> {
+    json::canonical(value.as_bytes()).unwrap_or_else(|_| json::string(value))
+}
+
+/// Name, node of the records, fields, and whether it is unique, with tabs between them.
+fn described(index: &Definition) -> String {
+    let fields: Vec<String> = index.fields.iter().map(|field| field.join(".")).collect();
+    let unique = if index.unique { "\tunique" } else { "" };
+    format!(
+        "{}\t{}\t{}{unique}",
+        index.name,
+        path::show(&index.records),
+        fields.join(", ")
+    )
+}

@@ -1,0 +1,282 @@
+//! `forebay store backup`, `restore`, `compact` and `verify`.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use forebay_testkit::Folder;
+
+use crate::store_nodes::{done, fed, store};
+
+fn file(folder: &Folder, data: &str) -> PathBuf {
+    folder.path().join(data).join("store.mdbx")
+}
+
+/// Makes the file of the store in `data` much larger than what is in it.
+fn bloat(folder: &Folder) {
+    let long = format!("\"{}\"", "x".repeat(40 << 20));
+    assert_eq!(fed(folder, &["set", "Bloat", "-"], &long).code, 0);
+    done(folder, &["kill", "Bloat", "--yes"]);
+}
+
+#[test]
+fn a_backup_restored_is_the_store_as_it_was() {
+    let folder = Folder::new();
+    done(&folder, &["set", "G", r#"{"a":[1,2],"b":"x"}"#]);
+    bloat(&folder);
+    done(&folder, &["backup", "whole"]);
+    done(&folder, &["backup", "small", "--compact"]);
+    done(&folder, &["set", "G/b", "0"]);
+    let size = |data| fs::metadata(file(&folder, data)).unwrap().len();
+    assert!(size("small") < size("data"), "{} {}", size("small"), size("data"));
+    for backup in ["whole", "small"] {
+        let target = format!("{backup}-again");
+        let told = store(&folder, &["restore", backup, "--data", &target]);
+        assert_eq!(told.code, 0, "{told:?}");
+        assert_eq!(
+            done(&folder, &["get", "G", "--data", &target]),
+            "{\"a\":[1,2],\"b\":\"x\"}\n"
+        );
+        assert!(done(&folder, &["verify", "--data", &target]).starts_with("sound: "));
+        for data in [backup, &target] {
+            let mode = fs::metadata(file(&folder, data)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{data}");
+        }
+        done(&folder, &["set", "G/c", "1", "--data", &target]);
+    }
+    assert_eq!(done(&folder, &["get", "G"]), "{\"a\":[1,2],\"b\":0}\n");
+}
+
+#[test]
+fn a_backup_and_the_log_of_changes_give_any_later_state() {
+    let folder = Folder::new();
+    done(&folder, &["set", "G/count", "1"]);
+    done(&folder, &["backup", "copy"]);
+    for count in 2..=5 {
+        done(&folder, &["set", "G/count", &count.to_string()]);
+    }
+    done(&folder, &["kill", "G", "--yes"]);
+    for (until, expected) in [("3", "3"), ("5", "5"), ("1", "1"), ("0", "1")] {
+        let target = format!("until-{until}");
+        let told = store(
+            &folder,
+            &[
+                "restore",
+                "copy",
+                "--changes",
+                "data",
+                "--until",
+                until,
+                "--data",
+                &target,
+            ],
+        );
+        assert_eq!(told.code, 0, "{told:?}");
+        let found = done(&folder, &["get", "G/count", "--data", &target]);
+        assert_eq!(found.trim_end(), expected, "until {until}");
+    }
+    let all = store(
+        &folder,
+        &["restore", "copy", "--changes", "data", "--data", "all"],
+    );
+    assert_eq!(all.err, "all: 5 changes done again\nall: as of change 6\n");
+    assert_eq!(store(&folder, &["get", "G", "--data", "all"]).code, 4);
+    let early = ["--until", "2020-01-01T00:00:00Z", "--data", "early"];
+    done(
+        &folder,
+        &[&["restore", "copy", "--changes", "data"], &early[..]].concat(),
+    );
+    assert_eq!(done(&folder, &["get", "G/count", "--data", "early"]), "1\n");
+    let late = ["--until", "2100-01-01T00:00:00+01:00", "--data", "late"];
+    done(
+        &folder,
+        &[&["restore", "copy", "--changes", "data"], &late[..]].concat(),
+    );
+    assert_eq!(store(&folder, &["get", "G", "--data", "late"]).code, 4);
+    for words in [&["--until", "3"][..], &["--changes", "data", "--until", "noon"]] {
+        let wrong = store(&folder, &[&["restore", "copy", "--data", "x"], words].concat());
+        assert_eq!(wrong.code, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn nothing_is_laid_over_what_is_there() {
+    let folder = Folder::new();
+    done(&folder, &["set", "G", "1"]);
+    done(&folder, &["backup", "copy"]);
+    done(&folder, &["set", "G", "2"]);
+    for words in [
+        &["backup", "copy"][..],
+        &["restore", "copy"],
+        &["restore", "data", "--data", "copy"],
+    ] {
+        let ended = store(&folder, words);
+        assert_eq!(ended.code, 1, "{words:?}");
+        assert!(
+            ended.err.starts_with("error: the folder ") && ended.err.ends_with(" is not empty\n"),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(done(&folder, &["get", "G", "--data", "copy"]), "1\n");
+    assert_eq!(done(&folder, &["get", "G"]), "2\n");
+    let absent = store(&folder, &["restore", "none", "--data", "new"]);
+    assert_eq!(absent.code, 1);
+    assert!(
+        absent.err.starts_with("error: there is no store in none\n"),
+        "{absent:?}"
+    );
+    assert!(!folder.path().join("new").exists());
+}
+
+#[test]
+fn compacting_gives_space_back_and_changes_nothing_else() {
+    let folder = Folder::new();
+    done(&folder, &["set", "G", r#"{"a":[1,2]}"#]);
+    bloat(&folder);
+    let before = fs::metadata(file(&folder, "data")).unwrap().len();
+    let told = store(&folder, &["compact"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.err.contains(" -> "), "{told:?}");
+    let after = fs::metadata(file(&folder, "data")).unwrap();
+    assert!(after.len() < before / 2, "{before} {}", after.len());
+    assert_eq!(after.permissions().mode() & 0o777, 0o600);
+    assert!(!folder.path().join("data/compact.tmp").exists());
+    assert_eq!(done(&folder, &["get", "G"]), "{\"a\":[1,2]}\n");
+    done(&folder, &["set", "G/b", "1"]);
+    let again = store(&folder, &["compact"]);
+    assert!(again.err.contains("there is nothing to gain"), "{again:?}");
+    assert_eq!(done(&folder, &["get", "G"]), "{\"a\":[1,2],\"b\":1}\n");
+}
+
+#[test]
+fn what_is_written_while_others_compact_is_never_lost() {
+    let folder = Folder::new();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = Vec::new();
+            for number in 0.. {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let path = format!("G/{number}");
+                // A store that was replaced while it was being opened is refused by the engine.
+                if store(&folder, &["set", &path, "1"]).code == 0 {
+                    written.push(number.to_string());
+                }
+            }
+            written
+        });
+        let mut swapped = 0;
+        while swapped < 3 {
+            bloat(&folder);
+            let told = store(&folder, &["compact"]);
+            swapped += u32::from(told.err.contains(" -> "));
+        }
+        over.store(true, Ordering::Relaxed);
+        let written = writer.join().unwrap();
+        assert!(!written.is_empty());
+        let found: Vec<String> = done(&folder, &["ls", "G"]).lines().map(Into::into).collect();
+        let lost: Vec<&String> = written.iter().filter(|number| !found.contains(number)).collect();
+        assert!(lost.is_empty(), "{lost:?} of {}", written.len());
+    });
+    assert!(done(&folder, &["verify"]).starts_with("sound: "));
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_its_node_is_named() {
+    let folder = Folder::new();
+    let mut lines = String::new();
+    for number in 0..2000 {
+        writeln!(lines, "{{\"path\":[\"Person\",\"data\",{number}],\"document\":{{\"name\":\"Robin {number}\",\"tags\":[1,2]}}}}").unwrap();
+    }
+    assert_eq!(fed(&folder, &["import", "-"], &lines).code, 0);
+    let sound = store(&folder, &["verify"]);
+    assert_eq!((sound.code, sound.err.as_str()), (0, ""));
+    assert!(
+        sound.out.starts_with("sound: 2,000 records in 1 globals, "),
+        "{sound:?}"
+    );
+    let bytes = fs::read(file(&folder, "data")).unwrap();
+    for (wanted, offset, named) in [
+        // A value; a byte of the key before it.
+        (
+            &b"{\"name\":\"Robin 1234\""[..],
+            10_isize,
+            Some("^Person(\"data\",1234): what is stored is not what was written"),
+        ),
+        (b"{\"name\":\"Robin 1234\"", -8, None),
+    ] {
+        let mut damaged = bytes.clone();
+        let places: Vec<usize> = bytes
+            .windows(wanted.len())
+            .enumerate()
+            .filter(|(_, found)| *found == wanted)
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!places.is_empty());
+        for at in places {
+            damaged[at.checked_add_signed(offset).unwrap()] ^= 4;
+        }
+        folder.write("damaged/store.mdbx", &damaged);
+        let found = store(&folder, &["verify", "--data", "damaged"]);
+        assert_eq!(found.code, 1, "{found:?}");
+        assert!(
+            found.err.starts_with("error: the store is damaged: "),
+            "{found:?}"
+        );
+        if let Some(named) = named {
+            assert!(found.out.starts_with(named), "{found:?}");
+        }
+        fs::remove_dir_all(folder.path().join("damaged")).unwrap();
+    }
+}
+
+#[test]
+fn a_bit_flipped_anywhere_is_found_or_changes_no_answer() {
+    const SEED: u64 = 20_261_122;
+    let folder = Folder::new();
+    let mut lines = String::new();
+    for number in 0..1500 {
+        writeln!(
+            lines,
+            "{{\"path\":[\"G\",{number}],\"document\":{{\"name\":\"Robin {number}\",\"x\":[1,{number}]}}}}"
+        )
+        .unwrap();
+    }
+    assert_eq!(fed(&folder, &["import", "-"], &lines).code, 0);
+    let export = done(&folder, &["export"]);
+    let bytes = fs::read(file(&folder, "data")).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let mut random = SEED;
+    let mut found = 0;
+    for _ in 0..60 {
+        // Knuth's numbers; the upper bits are the good ones.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let at = usize::try_from(random >> 16).unwrap() % used;
+        let bit = (random >> 11) % 8;
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << bit;
+        folder.write("damaged/store.mdbx", &damaged);
+        let ended = store(&folder, &["verify", "--data", "damaged"]);
+        if ended.code == 0 {
+            assert_eq!(
+                done(&folder, &["export", "--data", "damaged"]),
+                export,
+                "byte {at} bit {bit}"
+            );
+        } else {
+            assert_eq!(ended.code, 1, "byte {at} bit {bit}: {ended:?}");
+            found += 1;
+        }
+        fs::remove_dir_all(folder.path().join("damaged")).unwrap();
+    }
+    assert!(found > 30, "{found} of 60, seed {SEED}");
+}

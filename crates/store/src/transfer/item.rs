@@ -1,0 +1,158 @@
+//! What a subtree consists of, in an order in which it can be written again.
+
+use std::borrow::Cow;
+
+use crate::{
+    error::StoreError,
+    index::Definition,
+    json,
+    key::{ABOVE_CHILDREN, Key, subscript_length, within},
+    sys::Seek,
+    tree::{Reader, Record},
+};
+
+use super::TransferError;
+
+/// What is said about a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content<'a> {
+    /// It has this value: a scalar, `{}` or `[]`.
+    Value(Cow<'a, [u8]>),
+    /// Its whole subtree is this.
+    Document(Cow<'a, [u8]>),
+    /// Its children, which follow, are the elements of an array. It may have a scalar value of its own besides.
+    Array(Option<Cow<'a, [u8]>>),
+    /// It ends at a time, in milliseconds since 1970 UTC.
+    Expires(u64),
+    /// Its children are the records of an index.
+    Index(Box<Definition>),
+}
+
+/// Takes what [`walk`] finds.
+pub(super) type Emit<'e> = dyn FnMut(&Key, Content<'_>) -> Result<(), TransferError> + 'e;
+
+/// Says what a subtree consists of, depth first. A subtree whose document is not longer than `document_bytes_max` is said as a whole,
+/// unless a node in it has a value besides children: documents leave such values out.
+pub(super) fn walk(
+    reader: Reader<'_>,
+    root: &Key,
+    document_bytes_max: usize,
+    emit: &mut Emit<'_>,
+) -> Result<(), TransferError> {
+    let cursor = reader.transaction.cursor(reader.tables.nodes)?;
+    let mut found = cursor.seek(Seek::AtLeast, root.as_bytes())?;
+    if !found.is_some_and(|(key, _)| within(key, root.as_bytes())) {
+        // Nothing is stored there, but it may lie within a pack.
+        return match reader.document_text(root)? {
+            Some(text) => expand(root, &text, document_bytes_max, emit),
+            None => Ok(()),
+        };
+    }
+    // Lengths of the paths of those subtrees that are being said piece by piece, and the path they are lengths of.
+    let mut open: Vec<usize> = Vec::new();
+    let mut path: Vec<u8> = Vec::new();
+    'records: while let Some((key, stored)) = found.filter(|(key, _)| within(key, root.as_bytes())) {
+        while open.last().is_some_and(|length| !within(key, &path[..*length])) {
+            open.pop();
+        }
+        let following = cursor.next()?;
+        let alone = !following.is_some_and(|(next, _)| within(next, key));
+        let mut length = match open.last() {
+            Some(length) => length + subscript_length(&key[*length..]),
+            None => root.as_bytes().len(),
+        };
+        path.clear();
+        path.extend_from_slice(key);
+        loop {
+            if length == key.len() && alone {
+                break;
+            }
+            if let Some(document) = gather(reader, &key[..length], document_bytes_max)? {
+                emit(&Key::from_encoded(&key[..length]), whole(&document))?;
+                let above = [&path[..length], &[ABOVE_CHILDREN]].concat();
+                found = cursor.seek(Seek::AtLeast, &above)?;
+                continue 'records;
+            }
+            open.push(length);
+            if length == key.len() {
+                break;
+            }
+            length += subscript_length(&key[length..]);
+        }
+        let record = Record::read(key, stored)?;
+        let key = Key::from_encoded(key);
+        match (record.is_array(), record.text()) {
+            (true, own) => emit(&key, Content::Array(own.map(Cow::Borrowed)))?,
+            (false, Some(text)) => expand(&key, text, document_bytes_max, emit)?,
+            (false, None) => {}
+        }
+        found = following;
+    }
+    Ok(())
+}
+
+/// Says which nodes of a subtree end at a time.
+pub(super) fn times(reader: Reader<'_>, root: &Key, emit: &mut Emit<'_>) -> Result<(), TransferError> {
+    let cursor = reader.transaction.cursor(reader.tables.expiry)?;
+    let mut found = cursor.seek(Seek::AtLeast, root.as_bytes())?;
+    while let Some((key, at)) = found.filter(|(key, _)| within(key, root.as_bytes())) {
+        if let Ok(at) = at.try_into() {
+            emit(&Key::from_encoded(key), Content::Expires(u64::from_be_bytes(at)))?;
+        }
+        found = cursor.next()?;
+    }
+    Ok(())
+}
+
+/// The document of a stored subtree, if it is short and says all.
+fn gather(reader: Reader<'_>, root: &[u8], bytes_max: usize) -> Result<Option<Vec<u8>>, StoreError> {
+    if bytes_max == 0 {
+        return Ok(None);
+    }
+    let cursor = reader.transaction.cursor(reader.tables.nodes)?;
+    let mut found = cursor.seek(Seek::AtLeast, root)?;
+    let mut bytes = 0;
+    while let Some((key, stored)) = found.filter(|(key, _)| within(key, root)) {
+        // Every record makes the document longer by its text at least, and by a byte if that is empty.
+        let text = Record::read(key, stored)?.text().unwrap_or_default();
+        bytes += text.len().max(1);
+        if bytes > bytes_max {
+            return Ok(None);
+        }
+        found = cursor.next()?;
+        if !text.is_empty() && found.is_some_and(|(next, _)| within(next, key)) {
+            return Ok(None);
+        }
+    }
+    let mut document = Vec::new();
+    reader.document(&Key::from_encoded(root), &mut document)?;
+    Ok((document.len() <= bytes_max).then_some(document))
+}
+
+/// Says what a text consists of.
+fn expand(
+    key: &Key,
+    text: &[u8],
+    document_bytes_max: usize,
+    emit: &mut Emit<'_>,
+) -> Result<(), TransferError> {
+    let array = match json::container(text) {
+        Some(array) if text.len() > document_bytes_max.max(2) => array,
+        _ => return emit(key, whole(text)),
+    };
+    if array {
+        emit(key, Content::Array(None))?;
+    }
+    for child in json::children(text) {
+        expand(&key.child(&child.name)?, child.text, document_bytes_max, emit)?;
+    }
+    Ok(())
+}
+
+fn whole(text: &[u8]) -> Content<'_> {
+    if json::container(text).is_some() && text.len() > 2 {
+        Content::Document(Cow::Borrowed(text))
+    } else {
+        Content::Value(Cow::Borrowed(text))
+    }
+}

@@ -1,0 +1,131 @@
+//! Subtrees as lines of text: NDJSON, and the ZWR extract of `YottaDB` and GT.M.
+//!
+//! Both directions stream. [`export`] reads one snapshot and keeps no more than a document of
+//! [`ExportOptions::document_bytes_max`] in memory; [`import`] reads as many lines as one transaction takes, and then writes them, so
+//! that nobody waits for a transaction that waits for its input.
+//!
+//! What an export says never depends on how the store is laid out: two stores with the same answers give the same bytes.
+
+mod error;
+mod import;
+mod item;
+mod ndjson;
+mod zwr;
+
+use std::io::Write;
+
+pub use error::{LineError, TransferError};
+pub use import::{ImportOptions, import};
+pub use zwr::reference;
+
+use crate::{key::Key, transaction::Read};
+
+use item::Content;
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A JSON object a line: `{"path":["Person","data",1],"document":{"firstName":"Rob"}}`. Exact, with times and indexes.
+    #[default]
+    Ndjson,
+    /// `^Person("data",1,"firstName")="Rob"`, as `MUPIP EXTRACT -FORMAT=ZWR` writes and `MUPIP LOAD` reads. Has no times and no indexes.
+    Zwr,
+}
+
+/// What an export looks like.
+#[derive(Clone, Debug)]
+pub struct ExportOptions {
+    /// How lines are written.
+    pub format: Format,
+    /// NDJSON: a subtree whose document is not longer than this is one line, 0 for a line for each node with a value.
+    pub document_bytes_max: usize,
+    /// ZWR: write what an M program expects where M has no such value, instead of marking it so that an import gives it back.
+    pub lossy: bool,
+    /// ZWR: when it was made, for the second line. `22-NOV-2026  01:57:07` is how GT.M writes that.
+    pub date: String,
+}
+
+impl Default for ExportOptions {
+    fn default() -> Self {
+        Self {
+            format: Format::default(),
+            document_bytes_max: 2048,
+            lossy: false,
+            date: "01-JAN-1970  00:00:00".into(),
+        }
+    }
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Lines written or read.
+    pub lines: u64,
+    /// Bytes written or read.
+    pub bytes: u64,
+    /// Import: lines whose effect is in the store.
+    pub committed_lines: u64,
+}
+
+/// Writes subtrees as lines; when none are named, all globals, and behind them the indexes. `progress` hears of every line.
+pub fn export(
+    read: &impl Read,
+    roots: &[Key],
+    options: &ExportOptions,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Progress, TransferError> {
+    let mut so_far = Progress::default();
+    let mut line = Vec::new();
+    let mut put = |line: &mut Vec<u8>| {
+        if line.is_empty() {
+            return Ok(());
+        }
+        out.write_all(line).map_err(TransferError::Write)?;
+        so_far.lines += 1;
+        so_far.bytes += line.len() as u64;
+        line.clear();
+        progress(&so_far);
+        Ok::<_, TransferError>(())
+    };
+    let document_bytes_max = match options.format {
+        Format::Ndjson => options.document_bytes_max,
+        Format::Zwr => {
+            for head in zwr::head(&options.date) {
+                line.extend_from_slice(head.as_bytes());
+                put(&mut line)?;
+            }
+            0
+        }
+    };
+    let mut subtree = |root: &Key| {
+        let mut emit = |key: &Key, content: Content<'_>| {
+            match options.format {
+                Format::Ndjson => ndjson::write(key, &content, &mut line),
+                Format::Zwr => zwr::write(key, &content, options.lossy, &mut line)?,
+            }
+            put(&mut line)
+        };
+        item::walk(read.reader(), root, document_bytes_max, &mut emit)?;
+        // Behind what they are the times of: to write a node takes its time back.
+        item::times(read.reader(), root, &mut emit)
+    };
+    roots.iter().try_for_each(&mut subtree)?;
+    if roots.is_empty() {
+        for global in read.globals("")? {
+            subtree(&Key::global(&global?)?)?;
+        }
+        for index in read.indexes()? {
+            if options.format == Format::Ndjson {
+                ndjson::write(
+                    &index.records.clone(),
+                    &Content::Index(Box::new(index)),
+                    &mut line,
+                );
+                put(&mut line)?;
+            }
+        }
+    }
+    out.flush().map_err(TransferError::Write)?;
+    Ok(so_far)
+}

@@ -1,0 +1,328 @@
+//! Reads everything that is stored and says what is not as it was written.
+//!
+//! Of every record: that its key is one that paths are written as, that the engine finds it again by that key, that its checksum fits
+//! (it covers key, kind and text), that its text is canonical. Of records together: their order, that nothing is stored below a packed
+//! subtree, and that the children of an array are 0, 1, 2, ... without a gap. And where the tree is sound: that indexes have what its
+//! records ask for and no more, and that each time at which a node ends is known from both sides.
+
+use crate::{
+    error::StoreError,
+    index::{self, Catalogue},
+    json,
+    key::{ABOVE_CHILDREN, DIGITS_MAX, KEY_BYTES_MAX, Key, Subscript, decode, subscript_length, within},
+    sys::{Seek, Transaction},
+    transaction::{Read as _, Snapshot},
+    tree::{Defined, Reader, Record, Tables},
+};
+
+/// Most problems that are told in words; all are counted.
+pub const PROBLEMS_MAX: usize = 100;
+/// Most bytes of a key that is no path which are told.
+const KEY_BYTES_TOLD: usize = 48;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Records that were read.
+    pub records: u64,
+    /// Their bytes, with keys and checksums.
+    pub bytes: u64,
+    /// Globals that they belong to.
+    pub globals: u64,
+    /// Everything that is wrong.
+    pub problem_count: u64,
+    /// The first [`PROBLEMS_MAX`] of it: where, and what.
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    fn problem(&mut self, place: &str, what: &str) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(format!("{place}: {what}"));
+        }
+    }
+}
+
+/// Reads one state of the store. `progress` hears of every record. Damage is in the report; an error is what kept this from reading.
+pub fn verify(snapshot: &Snapshot, progress: &mut dyn FnMut(&Report)) -> Result<Report, StoreError> {
+    let reader = snapshot.reader();
+    let mut walk = Walk {
+        transaction: reader.transaction,
+        tables: reader.tables,
+        report: Report::default(),
+        last: Vec::new(),
+        pack: None,
+        arrays: Vec::new(),
+    };
+    let cursor = reader.transaction.cursor(reader.tables.nodes)?;
+    let mut found = cursor.seek(Seek::AtLeast, &[]);
+    loop {
+        match found {
+            Ok(Some((key, stored))) => {
+                walk.record(key, stored);
+                progress(&walk.report);
+            }
+            Ok(None) => break,
+            // The pages behind this one cannot be reached.
+            Err(StoreError::Damaged { what } | StoreError::Engine { text: what, .. }) => {
+                let place = format!("after {}", place(&walk.last));
+                walk.report.problem(&place, &what);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+        found = cursor.next();
+    }
+    walk.close_arrays(&[]);
+    if walk.report.problem_count == 0 {
+        walk.indexes(&reader)?;
+        walk.times(&reader)?;
+    }
+    Ok(walk.report)
+}
+
+struct Walk<'t> {
+    transaction: &'t Transaction,
+    tables: Tables,
+    report: Report,
+    /// The key before.
+    last: Vec<u8>,
+    /// The last packed subtree.
+    pack: Option<Vec<u8>>,
+    /// Arrays that the last key lies in.
+    arrays: Vec<Array>,
+}
+
+struct Array {
+    key: Vec<u8>,
+    /// The last child, and how many there were.
+    child: Vec<u8>,
+    count: usize,
+}
+
+impl Walk<'_> {
+    fn record(&mut self, key: &[u8], stored: &[u8]) {
+        self.report.records += 1;
+        self.report.bytes += (key.len() + stored.len()) as u64;
+        let place = place(key);
+        if !self.last.is_empty() && key <= self.last.as_slice() {
+            let before = self::place(&self.last);
+            self.report
+                .problem(&place, &format!("it comes after {before}, which is out of order"));
+        }
+        if global_of(key) != global_of(&self.last) {
+            self.report.globals += 1;
+        }
+        self.last = key.to_vec();
+        match self.transaction.get(self.tables.nodes, key) {
+            Ok(Some(again)) if again == stored => {}
+            Ok(_) => self.report.problem(&place, "it cannot be found by its key"),
+            Err(error) => self.report.problem(&place, &error.to_string()),
+        }
+        if path(key).is_none() {
+            self.report.problem(&place, "its key is no path of a node");
+            return;
+        }
+        self.close_arrays(key);
+        self.child(key);
+        if let Some(pack) = self.pack.take_if(|pack| within(key, pack)) {
+            let pack = self::place(&pack);
+            self.report.problem(
+                &place,
+                &format!("it lies below {pack}, which holds its subtree itself"),
+            );
+        }
+        match Record::read(key, stored) {
+            Ok(record) => self.content(key, &place, record),
+            Err(_) => self.report.problem(
+                &place,
+                "what is stored is not what was written: the checksum does not fit",
+            ),
+        }
+    }
+
+    fn content(&mut self, key: &[u8], place: &str, record: Record<'_>) {
+        let array = record.is_array();
+        if array {
+            self.arrays.push(Array {
+                key: key.to_vec(),
+                child: Vec::new(),
+                count: 0,
+            });
+        }
+        let Some(text) = record.text() else {
+            if !array {
+                self.report.problem(place, "its record says nothing");
+            }
+            return;
+        };
+        match json::canonical(text) {
+            Ok(canonical) if canonical == text => {}
+            Ok(_) => self.report.problem(place, "its text is not in canonical form"),
+            Err(error) => self.report.problem(place, &error.to_string()),
+        }
+        if record.pack().is_some() {
+            self.pack = Some(key.to_vec());
+            if array {
+                self.report.problem(
+                    place,
+                    "it holds its subtree itself and is an array of stored elements",
+                );
+            }
+        }
+    }
+
+    fn indexes(&mut self, reader: &Reader<'_>) -> Result<(), StoreError> {
+        let catalogue = match Catalogue::read(self.transaction, self.tables) {
+            Err(StoreError::Damaged { what }) => {
+                self.report.problem("the store", &what);
+                return Ok(());
+            }
+            outcome => outcome?,
+        };
+        for index in &catalogue.indexes {
+            match index::verify(reader, index) {
+                Err(StoreError::Damaged { what } | StoreError::Index { reason: what, .. }) => {
+                    let place = index.definition.records.to_string();
+                    self.report.problem(&place, &what);
+                }
+                outcome => drop(outcome?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every node that ends at a time is there, and is found by that time; nothing else is.
+    fn times(&mut self, reader: &Reader<'_>) -> Result<(), StoreError> {
+        let cursor = self.transaction.cursor(self.tables.expiry)?;
+        let mut count = 0_u64;
+        let mut found = cursor.seek(Seek::AtLeast, &[])?;
+        while let Some((key, at)) = found {
+            count += 1;
+            let place = place(key);
+            let there = path(key).map(|key| reader.defined(&key)).transpose()?;
+            if !there.is_some_and(Defined::exists) {
+                self.report
+                    .problem(&place, "a time is kept for it, but there is no such node");
+            }
+            let due = self.transaction.get(self.tables.due, &[at, key].concat())?;
+            if due.is_none() {
+                self.report
+                    .problem(&place, "it is to end at a time, and is not found by that time");
+            }
+            found = cursor.next()?;
+        }
+        let cursor = self.transaction.cursor(self.tables.due)?;
+        let mut due = 0;
+        found = cursor.seek(Seek::AtLeast, &[])?;
+        while found.is_some() {
+            due += 1;
+            found = cursor.next()?;
+        }
+        if due != count {
+            let what = format!("{count} nodes are to end at a time, and {due} are found by their times");
+            self.report.problem("the store", &what);
+        }
+        Ok(())
+    }
+
+    /// Ends the arrays that a key does not lie in; all of them for an empty key.
+    fn close_arrays(&mut self, key: &[u8]) {
+        while let Some(array) = self.arrays.pop_if(|array| !within(key, &array.key)) {
+            if array.count == 0 {
+                self.report.problem(
+                    &place(&array.key),
+                    "it is an array of stored elements and has none",
+                );
+            }
+        }
+    }
+
+    /// Checks that a key is in each array's last element or begins the next one.
+    fn child(&mut self, key: &[u8]) {
+        for array in &mut self.arrays {
+            let rest = &key[array.key.len()..];
+            let child = &rest[..subscript_length(rest)];
+            if child == array.child {
+                continue;
+            }
+            let expected = array.count.to_string();
+            if decode(child) != expected {
+                let what = format!(
+                    "its child {:?} stands where an array has {expected}",
+                    decode(child)
+                );
+                self.report.problem(&place(&array.key), &what);
+            }
+            array.child = child.to_vec();
+            array.count += 1;
+        }
+    }
+}
+
+/// A key in words that tell where it is, whatever it consists of.
+fn place(key: &[u8]) -> String {
+    match path(key) {
+        Some(key) => key.to_string(),
+        None if key.is_empty() => "the beginning".into(),
+        None => {
+            let told = &key[..key.len().min(KEY_BYTES_TOLD)];
+            let dots = if told.len() < key.len() { "..." } else { "" };
+            format!("the key {}{dots}", told.escape_ascii())
+        }
+    }
+}
+
+fn global_of(key: &[u8]) -> &[u8] {
+    &key[..memchr::memchr(0, key).unwrap_or(key.len())]
+}
+
+/// A key as the path that it is, if it is one.
+fn path(bytes: &[u8]) -> Option<Key> {
+    let name = global_of(bytes);
+    let mut rest = bytes.get(name.len() + 1..)?;
+    let mut key = Key::global(std::str::from_utf8(name).ok()?).ok()?;
+    while !rest.is_empty() {
+        let subscript = whole_subscript(rest)?;
+        let decoded = decode(subscript);
+        if Subscript::new(&decoded).as_bytes() != subscript {
+            return None;
+        }
+        key.push(&decoded).ok()?;
+        rest = &rest[subscript.len()..];
+    }
+    (bytes.len() <= KEY_BYTES_MAX).then_some(key)
+}
+
+/// The first subscript, if it has an end and can be decoded.
+fn whole_subscript(bytes: &[u8]) -> Option<&[u8]> {
+    const STRING: u8 = 0xE0;
+    match bytes[0] {
+        STRING => {
+            let mut content = Vec::new();
+            let mut at = 1;
+            loop {
+                let length = memchr::memchr(0, bytes.get(at..)?)?;
+                content.extend_from_slice(&bytes[at..at + length]);
+                at += length + 1;
+                if bytes.get(at) != Some(&ABOVE_CHILDREN) {
+                    break;
+                }
+                content.push(0);
+                at += 1;
+            }
+            std::str::from_utf8(&content).ok()?;
+            Some(&bytes[..at])
+        }
+        0x80 => Some(&bytes[..1]),
+        first @ 0x25..=0xDA => {
+            let flip = if first < 0x80 { 0xFF } else { 0 };
+            let longest = bytes.len().min(1 + DIGITS_MAX.div_ceil(2));
+            let pairs = bytes[1..longest].iter();
+            let more = pairs.take_while(|byte| (**byte ^ flip) & 1 == 1).count();
+            bytes.get(..more + 2)
+        }
+        _ => None,
+    }
+}
