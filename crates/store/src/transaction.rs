@@ -130,6 +130,19 @@ impl Snapshot {
             .expect("a snapshot lasts until it is dropped")
     }
 
+    /// Lets others reuse the space that the snapshot holds, should they need it. It cannot be read until it is woken.
+    pub(crate) fn rest(&self) -> Result<(), StoreError> {
+        self.transaction().rest()
+    }
+
+    /// Makes a snapshot that rests one of the latest state.
+    pub(crate) fn wake(&mut self) -> Result<(), StoreError> {
+        self.transaction
+            .as_mut()
+            .expect("a snapshot lasts until it is dropped")
+            .wake()
+    }
+
     /// The commit whose state this is.
     pub fn id(&self) -> u64 {
         self.transaction().id()
