@@ -1,0 +1,73 @@
+//! The page of `protocol/PROTOCOL.md`, section 6: mapping it, and ringing its bell.
+
+#![allow(unsafe_code, reason = "mmap and write are C interfaces")]
+
+use std::{io, ptr::null_mut};
+
+use crate::napi::{Call, Failure, Outcome};
+
+/// Size of the shared page in bytes: header, claim words, outbox.
+const PAGE_BYTES: usize = 4_096 + 16_384 + 262_144;
+
+/// `mapPage(fd: number): ArrayBuffer`. The mapping lasts as long as the process.
+pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
+    let fd = descriptor(call)?;
+    // SAFETY: all-zero bytes are a valid `stat`, which `fstat` overwrites.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` is a live out-parameter; a bad descriptor is an error value.
+    if unsafe { libc::fstat(fd, &raw mut status) } != 0 {
+        return Err(system(&format!("mapPage: descriptor {fd}")));
+    }
+    if usize::try_from(status.st_size).is_ok_and(|size| size < PAGE_BYTES) {
+        let size = status.st_size;
+        return Err(Failure::plain(format!(
+            "mapPage: descriptor {fd} has {size} bytes, the page {PAGE_BYTES}"
+        )));
+    }
+    // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
+    let page = unsafe {
+        libc::mmap(
+            null_mut(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return Err(system(&format!("mapPage: mapping descriptor {fd}")));
+    }
+    // SAFETY: the mapping is PAGE_BYTES long and never unmapped, so it outlives the ArrayBuffer.
+    let buffer = unsafe { call.buffer(page, PAGE_BYTES) };
+    match buffer {
+        Ok(buffer) => Ok(Some(buffer)),
+        Err(failure) => Err(Failure::plain(format!(
+            "mapPage: this runtime refuses external memory: {}",
+            failure.message
+        ))),
+    }
+}
+
+/// `ring(fd: number): void`. A full counter (EAGAIN) means that the bell is ringing already.
+pub(crate) fn ring<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
+    let fd = descriptor(call)?;
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: `one` is eight readable bytes.
+    if unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(Failure::plain(format!("ring: descriptor {fd}: {error}")));
+        }
+    }
+    Ok(None)
+}
+
+fn descriptor(call: &Call<'_>) -> Result<i32, Failure> {
+    call.integer(0)
+        .map_err(|_| Failure::plain("the argument must be a file descriptor (a number)"))
+}
+
+fn system(what: &str) -> Failure {
+    Failure::plain(format!("{what}: {}", io::Error::last_os_error()))
+}
