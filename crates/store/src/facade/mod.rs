@@ -104,6 +104,16 @@ impl Session {
         })
     }
 
+    /// The node's own value as canonical JSON: a scalar, `{}` or `[]`.
+    pub fn value(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
+        let key = self.paths.key(path)?;
+        self.answer(|reader, out| {
+            let text = reader.get(&key)?;
+            out.extend_from_slice(text.unwrap_or_default());
+            Ok(text.is_some())
+        })
+    }
+
     /// The subtree as canonical JSON. The value of a node with children is left out.
     pub fn document(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
         let key = self.paths.key(path)?;

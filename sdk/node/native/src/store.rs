@@ -21,6 +21,7 @@ const JSON: u8 = 1;
 
 const OPERATIONS: &[Export<Session>] = &[
     (c"get", 1, get),
+    (c"value", 1, own_value),
     (c"document", 1, document),
     (c"defined", 1, defined),
     (c"isArray", 1, is_array),
@@ -92,6 +93,14 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
 fn get<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     let path = path(call)?;
     match session.get(path).map_err(|error| failure(&error))? {
+        Some(text) => value(call, text),
+        None => Ok(None),
+    }
+}
+
+/// `value(path)`: its own value, without children.
+fn own_value<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    match session.value(path(call)?).map_err(|error| failure(&error))? {
         Some(text) => value(call, text),
         None => Ok(None),
     }

@@ -11,6 +11,8 @@ export interface NativeStore {
   readonly path: string;
   /** A string is JSON text when `area[0]` is {@link JSON_TEXT}. */
   get(path: number): unknown;
+  /** The node's own value, in the same way. */
+  value(path: number): unknown;
   document(path: number): string | undefined;
   defined(path: number): 0 | 1 | 10 | 11;
   isArray(path: number): boolean;

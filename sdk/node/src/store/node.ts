@@ -111,6 +111,13 @@ export class StoreNode {
     else native.set(path, 0, takeLong());
   }
 
+  /** The node's own value, `undefined` where it has only children. */
+  get ownValue(): any {
+    const native = this.store.native;
+    const found = native.value(putPath(this.path));
+    return typeof found === 'string' && area[0] === JSON_TEXT ? JSON.parse(found) : found;
+  }
+
   /** {@link get} and {@link set} as a property. */
   get value(): any {
     return this.get();
