@@ -204,8 +204,8 @@ export class server {
   }
 
   /** The operations on a global, which may be named with a `^`. @internal */
-  node(global: string, ...keys: Key[]): Operations {
-    return new Operations(this, [globalName(global), ...keys.map(keyText)]);
+  node(global: string): Operations {
+    return new Operations(this, [global]);
   }
 
   /** Runs an operation, or has it run later when there is a callback. @internal */
@@ -242,7 +242,7 @@ export class Operations {
   /** The store's node below this one by these keys. */
   at(keys: readonly unknown[]): StoreNode {
     const [global, ...rest] = this.path;
-    return this.#db.store.node(global as string, ...rest, ...keys.map(keyText));
+    return this.#db.store.node(globalName(global), ...rest, ...keys.map(keyText));
   }
 
   set(...args: any[]): string | null {
