@@ -108,6 +108,12 @@ pub trait Read {
     }
 }
 
+impl Read for Reader<'_> {
+    fn reader(&self) -> Reader<'_> {
+        *self
+    }
+}
+
 /// One state of the store.
 #[derive(Debug)]
 pub struct Snapshot {

@@ -108,7 +108,8 @@ for (const runtime of RUNTIMES) {
             new ctx.glsdb.node('Hello').$('c').value = 3;
             const is = [store instanceof Store, open(process.env.FOREBAY_STORE) === store, ctx.glsdb instanceof glsDB];
             try { store.set('Hello'); } catch (error) { is.push(error instanceof StoreError); }
-            return { payload: { hello: is.every(Boolean) ? 'world' : is, stored: store.get('Hello') } };
+            const { lastCommit } = store.stats();
+            return { payload: { hello: is.every(Boolean) ? 'world' : is, stored: store.get('Hello'), lastCommit } };
           });
           export const handler = router.handler();`,
         'make.mjs': `import { open } from ${JSON.stringify(new URL('../dist/store/index.js', import.meta.url).href)};\nopen(process.argv[2]);`,
@@ -116,7 +117,10 @@ for (const runtime of RUNTIMES) {
       const env = { FOREBAY_STORE: join(folder, 'data'), FOREBAY_STORE_MODE: 'rw' };
       execFileSync(process.execPath, [join(folder, 'make.mjs'), env.FOREBAY_STORE]);
       const peer = await Peer.start({ runtime, handler: join(folder, 'store.mjs'), env });
-      assert.deepEqual((await peer.fetch({ path: '/hello' })).json(), { hello: 'world', stored: { a: 1, b: 2, c: 3 } });
+      const { lastCommit, ...answer } = (await peer.fetch({ path: '/hello' })).json();
+      assert.deepEqual(answer, { hello: 'world', stored: { a: 1, b: 2, c: 3 } });
+      // The server, which waits for the disk in this worker's place, is told of the last commit.
+      assert.deepEqual([peer.words[256 / 4], peer.words[260 / 4]], [lastCommit, 0]);
       await peer.stop();
       assert.equal(peer.stderr, '');
     });

@@ -573,6 +573,107 @@ describe('snapshots', () => {
   });
 });
 
+describe('indexes', () => {
+  const store = freshStore();
+  const people = store.node('Person', 'data');
+  const keys = (query, index = 'by_city') => [...store.query(index, query)].map(({ key }) => key);
+  people.document = {
+    1: { name: 'Ada', city: 'London', born: 1815, tags: ['x', 'y'], address: { zip: 'W1' } },
+    2: { name: 'Grace', city: 'New York', born: 1906, tags: ['y'] },
+    3: { name: 'Alan', city: 'London', born: 1912, tags: [] },
+    4: { name: 'Nobody', city: null, born: 0 },
+    5: { name: 'No city' },
+  };
+
+  it('find records by values and ranges', () => {
+    store.defineIndex({ name: 'by_city', records: people, fields: ['city', 'born'] });
+    store.defineIndex({ name: 'by_city', records: people, fields: ['city', 'born'] });
+    assert.deepEqual(keys(), ['4', '1', '3', '2']);
+    assert.deepEqual(keys({ equal: 'London' }), ['1', '3']);
+    assert.deepEqual(keys({ equal: ['London'], reverse: true }), ['3', '1']);
+    assert.deepEqual(keys({ equal: ['London', 1912] }), ['3']);
+    assert.deepEqual(keys({ equal: 'London', from: 1815, to: 1912 }), ['1', '3']);
+    assert.deepEqual(keys({ equal: 'London', after: 1815 }), ['3']);
+    assert.deepEqual(keys({ equal: 'London', before: 1912n }), ['1']);
+    assert.deepEqual(keys({ equal: null }), ['4']);
+    assert.deepEqual(keys({ from: null, to: null }), ['4']);
+    assert.deepEqual(keys({ after: null, limit: 2 }), ['1', '3']);
+    assert.deepEqual(keys({ equal: 'Paris' }), []);
+    assert.deepEqual([...store.query('by_city', { equal: 'London' })].map((person) => person.get('name')), ['Ada', 'Alan']);
+  });
+
+  it('follow every write, and keep values unique that should be', () => {
+    people.set(2, 'city', 'London');
+    assert.deepEqual(keys({ equal: 'London' }), ['1', '2', '3']);
+    assert.throws(() => store.transaction(() => {
+      people.at(1).kill();
+      assert.deepEqual(keys({ equal: 'London' }), ['2', '3']);
+      throw new Error('no');
+    }));
+    assert.deepEqual(keys({ equal: 'London' }), ['1', '2', '3']);
+    store.defineIndex({ name: 'names', records: people, fields: ['name'], unique: true });
+    refuses('not_unique', () => people.set(9, { name: 'Ada' }));
+    assert.equal(people.at(9).exists, false);
+    store.defineIndex({ name: 'tags', records: people, fields: [['tags', '*']] });
+    assert.deepEqual([keys({ equal: 'y' }, 'tags'), keys({}, 'tags')], [['1', '2'], ['1', '2']]);
+    store.defineIndex({ name: 'zips', records: people, fields: [['address', 'zip']] });
+    assert.deepEqual(keys({}, 'zips'), ['1']);
+    assert.deepEqual(store.indexes().map(({ name, unique, fields, records }) => [name, unique, fields, String(records)])[1], ['names', true, [['name']], '^Person("data")']);
+    assert.deepEqual([store.dropIndex('names'), store.dropIndex('names')], [true, false]);
+  });
+
+  it('give many records, page by page', () => {
+    const many = store.node('Many');
+    store.defineIndex({ name: 'many', records: many, fields: ['n'] });
+    store.transaction(() => {
+      for (let id = 0; id < 3000; id++) many.set(id, { n: id % 7 });
+    });
+    const found = keys({}, 'many');
+    assert.deepEqual([found.length, new Set(found).size], [3000, 3000]);
+    for (const limit of [255, 256, 257, 1280]) assert.deepEqual(keys({ limit }, 'many'), found.slice(0, limit));
+  });
+
+  it('refuse what they cannot answer', () => {
+    refuses('index', () => keys({}, 'nothing'), /no such index/);
+    refuses('index', () => keys({ equal: ['a', 1, 2] }), /2 fields/);
+    refuses('index', () => keys({ equal: [{}] }), /scalars/);
+    refuses('index', () => keys({ equal: NaN }), /NaN/);
+    refuses('index', () => keys({ from: 1, after: 2 }), /not both/);
+    refuses('index', () => keys({ to: 1, before: 2 }), /not both/);
+    refuses('index', () => store.defineIndex({ name: '', records: people, fields: ['x'] }));
+    refuses('index', () => store.defineIndex({ name: 'x', records: people, fields: [] }));
+  });
+});
+
+describe('nodes that end by themselves', () => {
+  it('are told when, and are gone then', async () => {
+    const store = freshStore();
+    const node = store.node('Session', 'x');
+    assert.equal(node.expire(new Date()), false);
+    node.set({ user: 1 });
+    assert.equal(node.expires, undefined);
+    const at = new Date(Date.now() + 3_600_000);
+    assert.equal(node.expire(at), true);
+    assert.deepEqual(node.expires, at);
+    assert.equal(node.expire(undefined), true);
+    assert.equal(node.expires, undefined);
+    refuses('unsupported', () => node.expire(new Date('never')));
+    node.expire(Date.now() - 1);
+    while (node.exists) await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.equal(node.get(), undefined);
+  });
+});
+
+describe('merge patches', () => {
+  it('remove what is null and go into objects', () => {
+    const node = freshStore().node('Patched');
+    node.set({ a: 1, b: { c: 2, d: 3 }, e: [1, 2] });
+    node.patch({ a: null, b: { c: null, f: 4 }, e: [3], g: { h: null } });
+    assert.deepEqual(node.document, { b: { d: 3, f: 4 }, e: [3], g: {} });
+    refuses('not_json', () => node.patch({ a: NaN }));
+  });
+});
+
 describe('locks', () => {
   it('keep others waiting, and end with their owner', async () => {
     const folder = freshFolder();

@@ -5,6 +5,7 @@
 //! its next call. Nodes are named by [paths](path) as one run of bytes.
 
 mod error;
+mod index;
 mod pages;
 mod path;
 mod value;
@@ -12,6 +13,7 @@ mod value;
 use std::{path::Path, time::Duration};
 
 pub use error::SessionError;
+pub use index::Question;
 pub use pages::Children;
 pub use value::Value;
 
@@ -32,6 +34,8 @@ pub struct Session {
     paths: Paths,
     out: Vec<u8>,
     last_commit: u64,
+    /// Told of commits that another process waits for, so that this one need not.
+    announce: Option<fn(u64)>,
 }
 
 /// What reads and writes are part of.
@@ -60,6 +64,7 @@ impl Session {
             paths: Paths::default(),
             out: Vec::new(),
             last_commit: 0,
+            announce: None,
         })
     }
 
@@ -90,6 +95,12 @@ impl Session {
     /// The last commit of this session; 0 before the first.
     pub fn last_commit(&self) -> u64 {
         self.last_commit
+    }
+
+    /// From now on commits with [`Durability::Group`] do not wait for the disk: whoever is told of them does so before the outcome
+    /// is shown to anybody.
+    pub fn announce(&mut self, tell: fn(u64)) {
+        self.announce = Some(tell);
     }
 
     /// What was set at the node: its own value where it has one, else its subtree; both as canonical JSON.
@@ -241,9 +252,7 @@ impl Session {
                     return Err(SessionError::Aborted);
                 }
                 let durability = durability.unwrap_or(self.store()?.options().durability);
-                self.last_commit = transaction.id();
-                transaction.commit(durability)?;
-                Ok(())
+                self.finish(*transaction, durability)
             }
             State::Apart | State::Looking { .. } => Err(SessionError::NoTransaction),
         }
@@ -367,14 +376,25 @@ impl Session {
             State::Apart => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
                 let mut transaction = store.begin()?;
+                let durability = store.options().durability;
                 let outcome = change(&mut transaction)?;
-                self.last_commit = transaction.id();
-                transaction.commit(store.options().durability)?;
+                self.finish(transaction, durability)?;
                 Ok(outcome)
             }
             State::Writing { transaction, .. } => Ok(change(transaction)?),
             State::Looking { .. } => Err(SessionError::InSnapshot),
         }
+    }
+
+    fn finish(&mut self, transaction: Transaction, durability: Durability) -> Result<(), SessionError> {
+        match self.announce.filter(|_| durability == Durability::Group) {
+            Some(tell) => {
+                self.last_commit = transaction.commit(Durability::Relaxed)?;
+                tell(self.last_commit);
+            }
+            None => self.last_commit = transaction.commit(durability)?,
+        }
+        Ok(())
     }
 
     fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {

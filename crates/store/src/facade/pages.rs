@@ -152,7 +152,7 @@ fn leaves(
     Ok(())
 }
 
-fn item(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn item(bytes: &[u8], out: &mut Vec<u8>) {
     let length = u32::try_from(bytes.len()).expect("lengths are bounded by value_bytes_max");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);

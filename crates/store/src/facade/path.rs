@@ -66,11 +66,16 @@ pub(super) fn subscript(bytes: &[u8]) -> Result<Option<Subscript>, SessionError>
     }))
 }
 
-/// The text of a single subscript that is one.
+/// The text of a single part that is one.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, SessionError> {
-    match part(bytes)?.0 {
-        Part::Text(text) => utf8(text),
-        Part::Integer(_) | Part::Double(_) => Err(SessionError::Malformed),
+    Ok(first_text(bytes)?.0)
+}
+
+/// The text of the first part, and what follows it.
+pub(super) fn first_text(bytes: &[u8]) -> Result<(&str, &[u8]), SessionError> {
+    match part(bytes)? {
+        (Part::Text(text), rest) => Ok((utf8(text)?, rest)),
+        (Part::Integer(_) | Part::Double(_), _) => Err(SessionError::Malformed),
     }
 }
 

@@ -7,10 +7,13 @@ use std::{cell::RefCell, path::Path, rc::Rc, time::Duration};
 
 use forebay_store::{
     Durability, Options,
-    facade::{Children, Session, SessionError, Value as Found},
+    facade::{Children, Question, Session, SessionError, Value as Found},
 };
 
-use crate::napi::{Call, Export, Failure, Outcome, Value};
+use crate::{
+    napi::{Call, Export, Failure, Outcome, Value},
+    page,
+};
 
 /// Where arguments begin in the area.
 const START: i32 = 8;
@@ -33,6 +36,7 @@ const OPERATIONS: &[Export<Session>] = &[
     (c"set", 3, set),
     (c"put", 3, put),
     (c"layOver", 3, lay_over),
+    (c"patch", 3, patch),
     (c"kill", 1, kill),
     (c"increment", 2, increment),
     (c"merge", 2, merge),
@@ -44,6 +48,12 @@ const OPERATIONS: &[Export<Session>] = &[
     (c"endSnapshot", 0, end_snapshot),
     (c"flush", 0, flush),
     (c"lastCommit", 0, last_commit),
+    (c"expire", 2, expire),
+    (c"expires", 1, expires),
+    (c"defineIndex", 1, define_index),
+    (c"dropIndex", 1, drop_index),
+    (c"indexes", 0, indexes),
+    (c"query", 7, query),
     (c"lock", 2, lock),
     (c"unlock", 1, unlock),
     (c"unlockAll", 0, unlock_all),
@@ -52,7 +62,8 @@ const OPERATIONS: &[Export<Session>] = &[
 ];
 
 /// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval)`:
-/// flags are 0 or 1, the interval is in milliseconds; 0 stands for the default where it makes no sense itself.
+/// flags are 0 or 1, the interval is in milliseconds; 0 stands for the default where it makes no sense itself. Where `lead` is 0 the store
+/// is the server's, which waits for the disk in place of a worker that has a page to tell it of commits.
 pub(crate) fn open<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
     let errors = call.class(0)?;
     let path = call.text(1)?.unwrap_or_default();
@@ -74,10 +85,13 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
         }),
         ..usual
     };
-    let session = Session::open(Path::new(&path), &options).map_err(|error| Failure {
+    let mut session = Session::open(Path::new(&path), &options).map_err(|error| Failure {
         class: Some(errors),
         ..failure(&error)
     })?;
+    if !options.lead && page::is_mapped() {
+        session.announce(page::tell_commit);
+    }
     let folder = session.store().map_err(|error| failure(&error))?.path();
     let folder = call.string(&folder.to_string_lossy())?;
     let session = Rc::new(RefCell::new(session));
@@ -185,14 +199,10 @@ fn values<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
 
 /// `globals(from, after, limit)`: the name lies at the start, if there is one; `after` is 1 to leave it out.
 fn globals<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
-    let mut page = session
+    let page = session
         .globals(path(call)?, call.integer(1)? != 0, limit(call, 2)?)
         .map_err(|error| failure(&error))?;
-    let mut found = Vec::new();
-    while !page.is_empty() {
-        found.push(call.string(utf8(item(&mut page)?)?)?);
-    }
-    call.array(&found).map(Some)
+    texts(call, page)
 }
 
 /// `set(path, end)` and those below: the JSON text that is written lies between both, or is the third argument when it is
@@ -207,6 +217,10 @@ fn put<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
 
 fn lay_over<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     write(call, |path, text| session.lay_over(path, text))
+}
+
+fn patch<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    write(call, |path, text| session.patch(path, text))
 }
 
 fn write<'c>(
@@ -285,6 +299,65 @@ fn last_commit<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     call.double(session.last_commit() as f64).map(Some)
 }
 
+/// `expire(path, at)`: milliseconds since 1970, or less than 0 for never.
+fn expire<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    let at = call.number(1)?;
+    let at = (at >= 0.0).then_some(at as u64);
+    let existed = session.expire(path(call)?, at).map_err(|error| failure(&error))?;
+    call.boolean(existed).map(Some)
+}
+
+fn expires<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    let at = session.expires(path(call)?).map_err(|error| failure(&error))?;
+    at.map(|at| call.double(at as f64)).transpose()
+}
+
+/// `defineIndex(definition)`: JSON text.
+fn define_index<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    session
+        .define_index(&call.text(0)?.unwrap_or_default())
+        .map_err(|error| failure(&error))?;
+    Ok(None)
+}
+
+fn drop_index<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    let existed = session.drop_index(path(call)?).map_err(|error| failure(&error))?;
+    call.boolean(existed).map(Some)
+}
+
+/// `indexes()`: JSON texts.
+fn indexes<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    texts(call, session.indexes().map_err(|error| failure(&error))?)
+}
+
+/// `query(name, equal, from, to, flags, skip, limit)`: each ends where its number says; flags are 1 for reverse, 2 to leave `from` out
+/// and 4 to leave `to` out. Gives the path of the records' parent, then subscripts.
+fn query<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    let flags = call.integer(4)?;
+    let question = Question {
+        equal: call.span(0, 1)?,
+        from: call.span(1, 2)?,
+        after: flags & 2 != 0,
+        to: call.span(2, 3)?,
+        before: flags & 4 != 0,
+        reverse: flags & 1 != 0,
+    };
+    let mut page = session
+        .query(path(call)?, question, limit(call, 5)?, limit(call, 6)?)
+        .map_err(|error| failure(&error))?;
+    let mut parts = Vec::new();
+    if !page.is_empty() {
+        for _ in 0..number(&mut page)? {
+            parts.push(call.string(utf8(item(&mut page)?)?)?);
+        }
+    }
+    let mut found = vec![call.array(&parts)?];
+    while !page.is_empty() {
+        found.push(call.string(utf8(item(&mut page)?)?)?);
+    }
+    call.array(&found).map(Some)
+}
+
 /// `lock(path, patience)`: milliseconds, or less than 0 to wait for ever.
 fn lock<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     let patience = Duration::try_from_secs_f64(call.number(1)? / 1000.0).ok();
@@ -328,6 +401,15 @@ fn stats<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
 fn close<'c>(_: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     session.close().map_err(|error| failure(&error))?;
     Ok(None)
+}
+
+/// An array of the texts of a page.
+fn texts<'c>(call: &'c Call<'c>, mut page: &[u8]) -> Outcome<'c> {
+    let mut found = Vec::new();
+    while !page.is_empty() {
+        found.push(call.string(utf8(item(&mut page)?)?)?);
+    }
+    call.array(&found).map(Some)
 }
 
 fn path<'c>(call: &'c Call<'c>) -> Result<&'c [u8], Failure> {

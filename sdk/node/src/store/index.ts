@@ -5,6 +5,7 @@
  */
 export { StoreError, type StoreErrorCode } from './error.js';
 export { StoreNode, type JsonValue, type Range } from './node.js';
+export type { IndexDefinition, Query, Scalar } from './query.js';
 export type { Subscript } from './path.js';
 export {
   Store,

@@ -36,6 +36,7 @@ export interface NativeStore {
   set(path: number, end: number, text?: string): void;
   put(path: number, end: number, text?: string): void;
   layOver(path: number, end: number, text?: string): void;
+  patch(path: number, end: number, text?: string): void;
   kill(path: number): boolean;
   increment(path: number, by: number): string;
   merge(to: number, from: number): void;
@@ -47,6 +48,14 @@ export interface NativeStore {
   endSnapshot(): void;
   flush(): void;
   lastCommit(): number;
+  /** Milliseconds since 1970; less than 0 is never. */
+  expire(path: number, at: number): boolean;
+  expires(path: number): number | undefined;
+  defineIndex(definition: string): void;
+  dropIndex(name: number): boolean;
+  indexes(): string[];
+  /** The path of the records' parent, then their subscripts. */
+  query(name: number, equal: number, from: number, to: number, flags: number, skip: number, limit: number): [string[], ...string[]];
   /** Milliseconds; less than 0 waits for ever. */
   lock(path: number, patience: number): boolean;
   unlock(path: number): boolean;

@@ -171,6 +171,33 @@ export class StoreNode {
     else native.layOver(path, 0, takeLong());
   }
 
+  /** Applies a JSON Merge Patch (RFC 7396): members that are `null` are removed, objects are gone into, all else replaces. */
+  patch(patch: unknown): void {
+    const native = this.store.native;
+    const path = putPath(this.path);
+    const end = putJson(path, patch);
+    if (end > 0) native.patch(path, end);
+    else native.patch(path, 0, takeLong());
+  }
+
+  /**
+   * Has the node end by itself at a time, with all below it; `undefined` takes that back, as writing the whole node does. It is gone
+   * within about a second of the time, while the server or a program without one has the store open.
+   *
+   * @returns whether the node exists.
+   */
+  expire(at: Date | number | undefined): boolean {
+    const time = at === undefined ? -1 : Number(at);
+    if (Number.isNaN(time)) throw new StoreError('unsupported', `${String(at)} is no time`);
+    return this.store.native.expire(putPath(this.path), at === undefined ? -1 : Math.max(0, time));
+  }
+
+  /** When the node ends by itself. */
+  get expires(): Date | undefined {
+    const at = this.store.native.expires(putPath(this.path));
+    return at === undefined ? undefined : new Date(at);
+  }
+
   /** 0 when there is nothing, 1 for a value, 10 for children, 11 for both: M's `$DATA`. */
   defined(): 0 | 1 | 10 | 11 {
     return this.store.native.defined(putPath(this.path));

@@ -1,6 +1,7 @@
 import { StoreError } from './error.js';
 import { START, native, type NativeStore } from './native.js';
 import { StoreNode } from './node.js';
+import { definitionText, queryRecords, readDefinition, type IndexDefinition, type Query } from './query.js';
 import { putAlone, type Subscript } from './path.js';
 
 /**
@@ -166,6 +167,34 @@ export class Store {
       if (names.length < GLOBALS_PAGE) return;
       from = names[names.length - 1]!;
     }
+  }
+
+  /**
+   * Makes an index over the records that there are and all that will come, kept in the transactions that change them. The same one again
+   * changes nothing.
+   *
+   * ```js
+   * store.defineIndex({ name: 'by_city', records: store.node('Person'), fields: ['city', 'born'] });
+   * for (const person of store.query('by_city', { equal: 'London', from: 1800, to: 1899 })) console.log(person.key);
+   * ```
+   */
+  defineIndex(definition: IndexDefinition): void {
+    this.native.defineIndex(definitionText(definition));
+  }
+
+  /** Drops an index; says whether there was one. */
+  dropIndex(name: string): boolean {
+    return this.native.dropIndex(putAlone(name));
+  }
+
+  /** All indexes. */
+  indexes(): IndexDefinition[] {
+    return this.native.indexes().map((text) => readDefinition(this, text));
+  }
+
+  /** The records of an index that a question is about, each once, in the order of the index. Inside `snapshot` all are of one state. */
+  query(index: string, query: Query = {}): Generator<StoreNode, void, void> {
+    return queryRecords(this, index, query);
   }
 
   /** Takes back every lock of this thread. */

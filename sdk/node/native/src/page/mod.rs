@@ -2,4 +2,4 @@
 
 mod sys;
 
-pub(crate) use sys::{map, ring};
+pub(crate) use sys::{is_mapped, map, ring, tell_commit};

@@ -2,12 +2,22 @@
 
 #![allow(unsafe_code, reason = "mmap and write are C interfaces")]
 
-use std::{io, ptr::null_mut};
+use std::{
+    io,
+    ptr::null_mut,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
 
 use crate::napi::{Call, Failure, Outcome};
 
 /// Size of the shared page in bytes: header, claim words, outbox.
 const PAGE_BYTES: usize = 4_096 + 16_384 + 262_144;
+
+/// Where the number of the last commit lies in the page.
+const COMMIT_OFFSET: usize = 256;
+
+/// The number of the last commit, in the page; null before there is a page. A process has one.
+static COMMIT: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
 /// `mapPage(fd: number): ArrayBuffer`. The mapping lasts as long as the process.
 pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
@@ -38,6 +48,8 @@ pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
     if page == libc::MAP_FAILED {
         return Err(system(&format!("mapPage: mapping descriptor {fd}")));
     }
+    let commit = page.cast::<u8>().wrapping_add(COMMIT_OFFSET);
+    COMMIT.store(commit.cast(), Ordering::Release);
     // SAFETY: the mapping is PAGE_BYTES long and never unmapped, so it outlives the ArrayBuffer.
     let buffer = unsafe { call.buffer(page, PAGE_BYTES) };
     match buffer {
@@ -46,6 +58,20 @@ pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
             "mapPage: this runtime refuses external memory: {}",
             failure.message
         ))),
+    }
+}
+
+/// Whether there is a page in which to tell the server of commits.
+pub(crate) fn is_mapped() -> bool {
+    !COMMIT.load(Ordering::Acquire).is_null()
+}
+
+/// Has the server wait for a commit before it shows what follows from it. Threads of this process may tell of theirs in any order.
+pub(crate) fn tell_commit(commit: u64) {
+    let place = COMMIT.load(Ordering::Acquire);
+    if !place.is_null() {
+        // SAFETY: the place lies in the page, which is never unmapped, at a multiple of eight bytes, and all who use it use atomics.
+        unsafe { &*place }.fetch_max(commit, Ordering::AcqRel);
     }
 }
 
