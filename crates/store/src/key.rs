@@ -101,7 +101,7 @@ impl Key {
 
     /// Goes down to the child whose name is a text; a canonical number is the number.
     pub fn push(&mut self, subscript: &str) -> Result<(), KeyError> {
-        encode_text(subscript, &mut self.bytes);
+        encode_text(subscript.as_bytes(), &mut self.bytes);
         self.check()
     }
 
@@ -179,12 +179,17 @@ impl Key {
         self.bytes.len()
     }
 
+    /// [`Key::push`] of text that is known to be UTF-8; the length is left for [`Key::check`].
+    pub(crate) fn push_utf8(&mut self, subscript: &[u8]) {
+        encode_text(subscript, &mut self.bytes);
+    }
+
     pub(crate) fn push_bytes(&mut self, subscript: &[u8]) -> Result<(), KeyError> {
         self.bytes.extend_from_slice(subscript);
         self.check()
     }
 
-    fn check(&self) -> Result<(), KeyError> {
+    pub(crate) fn check(&self) -> Result<(), KeyError> {
         if self.bytes.len() > KEY_BYTES_MAX {
             return Err(KeyError::TooLong {
                 bytes: self.bytes.len(),
@@ -234,6 +239,11 @@ pub struct Subscript {
 impl Subscript {
     /// The subscript of a text.
     pub fn new(text: &str) -> Self {
+        Self::from_utf8(text.as_bytes())
+    }
+
+    /// The same of text that is known to be UTF-8.
+    pub(crate) fn from_utf8(text: &[u8]) -> Self {
         let mut bytes = SmallVec::new();
         encode_text(text, &mut bytes);
         Self { bytes }
@@ -247,7 +257,7 @@ impl Subscript {
     /// What sorts as a string even where the text is a number.
     pub(crate) fn string(text: &str) -> Self {
         let mut bytes = SmallVec::new();
-        encode_string(text, &mut bytes);
+        encode_string(text.as_bytes(), &mut bytes);
         Self { bytes }
     }
 
@@ -270,6 +280,17 @@ impl Subscript {
     /// Whether it sorts as a number.
     pub fn is_number(&self) -> bool {
         self.bytes[0] != STRING
+    }
+
+    /// Below every string that begins with the prefix, and above every one that sorts after these: numbers are none of them.
+    pub(crate) fn around_prefix(prefix: &str) -> (Self, Self) {
+        let mut least = SmallVec::new();
+        encode_string(prefix.as_bytes(), &mut least);
+        // Without its end it is where longer texts begin.
+        least.pop();
+        let mut greatest = least.clone();
+        greatest.push(ABOVE_CHILDREN);
+        (Self { bytes: least }, Self { bytes: greatest })
     }
 
     pub(crate) fn from_encoded(bytes: &[u8]) -> Self {
@@ -354,20 +375,20 @@ pub(crate) fn subscript_length(bytes: &[u8]) -> usize {
     }
 }
 
-fn encode_text<const N: usize>(text: &str, out: &mut SmallVec<[u8; N]>) {
-    let bytes = text.as_bytes();
+fn encode_text<const N: usize>(bytes: &[u8], out: &mut SmallVec<[u8; N]>) {
     if matches!(bytes.first(), Some(b'0'..=b'9' | b'-' | b'.'))
         && let Some(number) = Canonical::read(bytes)
     {
         number.encode(out);
         return;
     }
-    encode_string(text, out);
+    encode_string(bytes, out);
 }
 
-fn encode_string<const N: usize>(text: &str, out: &mut SmallVec<[u8; N]>) {
+fn encode_string<const N: usize>(bytes: &[u8], out: &mut SmallVec<[u8; N]>) {
+    out.reserve(bytes.len() + 2);
     out.push(STRING);
-    let mut rest = text.as_bytes();
+    let mut rest = bytes;
     while let Some(at) = memchr::memchr(0, rest) {
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(&[0, ABOVE_CHILDREN]);

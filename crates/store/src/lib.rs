@@ -10,6 +10,7 @@ mod decimal;
 pub mod durability;
 mod error;
 mod expiry;
+pub mod facade;
 mod gate;
 pub mod index;
 pub mod json;

@@ -462,6 +462,51 @@ impl Transaction {
         Ok(Parked(self))
     }
 
+    /// Lets others reuse the space that this snapshot holds, should they need it, until [`Transaction::wake`].
+    pub(crate) fn rest(&self) -> Result<(), StoreError> {
+        // SAFETY: the handle is a valid snapshot; nothing borrowed from it outlives the caller's use of it.
+        check("let a snapshot rest", unsafe {
+            ffi::mdbx_txn_park(self.raw, false)
+        })
+    }
+
+    /// Makes a snapshot that rests one of the latest state. That costs little while nobody has written.
+    pub(crate) fn wake(&mut self) -> Result<(), StoreError> {
+        // SAFETY: the handle is a valid snapshot that rests.
+        match unsafe { ffi::mdbx_txn_unpark(self.raw, false) } {
+            ffi::MDBX_SUCCESS => {
+                // SAFETY: the structure is plain numbers, for which zeros are valid.
+                let mut info: ffi::MDBX_txn_info = unsafe { std::mem::zeroed() };
+                // SAFETY: the transaction is open, and so is the place for the answer.
+                check("tell about a snapshot", unsafe {
+                    ffi::mdbx_txn_info(self.raw, &raw mut info, false)
+                })?;
+                if info.txn_reader_lag == 0 {
+                    self.until = self.environment.snapshot_end();
+                    return Ok(());
+                }
+                // SAFETY: the handle is a valid snapshot.
+                check("end a snapshot", unsafe { ffi::mdbx_txn_reset(self.raw) })?;
+            }
+            ffi::MDBX_OUSTED => {}
+            code => check("wake a snapshot", code)?,
+        }
+        self.begin_again()
+    }
+
+    fn begin_again(&mut self) -> Result<(), StoreError> {
+        self.until = self.environment.snapshot_end();
+        // SAFETY: the handle was reset and not used since.
+        check("begin a snapshot", unsafe { ffi::mdbx_txn_renew(self.raw) })?;
+        for (table, cursor) in self.idle.get_mut() {
+            // SAFETY: the cursor belongs to this transaction's earlier life, and nobody uses it.
+            check("move a cursor", unsafe {
+                ffi::mdbx_cursor_bind(self.raw, *cursor, *table)
+            })?;
+        }
+        Ok(())
+    }
+
     fn close_cursors(&mut self) {
         for (_, cursor) in self.idle.get_mut().drain(..) {
             // SAFETY: idle cursors are valid, and nobody else has them.
@@ -490,17 +535,7 @@ pub(crate) struct Parked(Transaction);
 impl Parked {
     pub(crate) fn renew(self) -> Result<Transaction, StoreError> {
         let mut transaction = self.0;
-        transaction.until = transaction.environment.snapshot_end();
-        // SAFETY: the handle was reset and not used since.
-        check("begin a snapshot", unsafe {
-            ffi::mdbx_txn_renew(transaction.raw)
-        })?;
-        for (table, cursor) in transaction.idle.borrow().iter() {
-            // SAFETY: the cursor belongs to this transaction's earlier life, and nobody uses it.
-            check("move a cursor", unsafe {
-                ffi::mdbx_cursor_bind(transaction.raw, *cursor, *table)
-            })?;
-        }
+        transaction.begin_again()?;
         Ok(transaction)
     }
 }

@@ -108,6 +108,12 @@ pub trait Read {
     }
 }
 
+impl Read for Reader<'_> {
+    fn reader(&self) -> Reader<'_> {
+        *self
+    }
+}
+
 /// One state of the store.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -128,6 +134,19 @@ impl Snapshot {
         self.transaction
             .as_ref()
             .expect("a snapshot lasts until it is dropped")
+    }
+
+    /// Lets others reuse the space that the snapshot holds, should they need it. It cannot be read until it is woken.
+    pub(crate) fn rest(&self) -> Result<(), StoreError> {
+        self.transaction().rest()
+    }
+
+    /// Makes a snapshot that rests one of the latest state.
+    pub(crate) fn wake(&mut self) -> Result<(), StoreError> {
+        self.transaction
+            .as_mut()
+            .expect("a snapshot lasts until it is dropped")
+            .wake()
     }
 
     /// The commit whose state this is.

@@ -41,7 +41,12 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
       loaded.stop.unshift(...candidate.stopHooks);
       return { ...loaded, handle: candidate.compile() };
     }
-    if (typeof candidate === 'function') return { ...loaded, handle: candidate as Handler };
+    if (typeof candidate === 'function') {
+      // A function may bring its own hook, as that of a router with another contract does.
+      const { onStop } = candidate as { onStop?: unknown };
+      if (typeof onStop === 'function' && loaded.stop.length === 0) loaded.stop.push(onStop as Hook);
+      return { ...loaded, handle: candidate as Handler };
+    }
     if (isObject(candidate) && typeof candidate['fetch'] === 'function') {
       const { bridgeFetch } = await import('./fetch.js');
       return { ...loaded, handle: bridgeFetch(candidate as unknown as FetchHandler) };

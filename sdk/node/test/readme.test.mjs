@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Peer } from './peer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [handler, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
+const [handler, store, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
 
 it('the README shows a handler that works, and a test of it that passes', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'forebay-readme-'));
@@ -26,4 +26,14 @@ it('the README shows a handler that works, and a test of it that passes', async 
   symlinkSync(root, join(folder, 'node_modules', 'forebay'));
   const { NODE_TEST_CONTEXT, ...env } = process.env;
   execFileSync(process.execPath, ['--test', 'api.test.mjs'], { cwd: folder, env, stdio: 'pipe' });
+});
+
+it('the README shows what a program does with a store', (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'forebay-readme-'));
+  context.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'people.mjs'), store);
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(root, join(folder, 'node_modules', 'forebay'));
+  const printed = execFileSync(process.execPath, ['people.mjs'], { cwd: folder, encoding: 'utf8' });
+  assert.equal(printed, "7 Ada\n7 [ 'x', 'y', 'z' ]\n1 7\nnot_json cannot store NaN at .born\n");
 });

@@ -1,5 +1,6 @@
 // Handlers in a folder that holds nothing else: what they can import, under Node and Bun.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -88,6 +89,41 @@ for (const runtime of RUNTIMES) {
         await answers({ handler: join(folder, name), cwd: folder });
       });
     }
+
+    it('uses the store that the server names, by all its interfaces', async (test) => {
+      const folder = folderWith(test, {
+        'store.mjs': `
+          import { store, StoreError } from 'forebay';
+          import { Store, open } from 'forebay/store';
+          import { glsDB } from 'forebay/glsdb';
+          import { mglobal, server } from 'forebay/mg-dbx';
+          import { Router } from 'forebay/mgweb';
+          const router = new Router();
+          router.register('mgw-router/glsdb');
+          router.get('/hello', (Request, ctx) => {
+            const db = new server();
+            db.open();
+            store.set('Hello', 'a', 1);
+            new mglobal(db, 'Hello').set('b', 2);
+            new ctx.glsdb.node('Hello').$('c').value = 3;
+            const is = [store instanceof Store, open(process.env.FOREBAY_STORE) === store, ctx.glsdb instanceof glsDB];
+            try { store.set('Hello'); } catch (error) { is.push(error instanceof StoreError); }
+            const { lastCommit } = store.stats();
+            return { payload: { hello: is.every(Boolean) ? 'world' : is, stored: store.get('Hello'), lastCommit } };
+          });
+          export const handler = router.handler();`,
+        'make.mjs': `import { open } from ${JSON.stringify(new URL('../dist/store/index.js', import.meta.url).href)};\nopen(process.argv[2]);`,
+      });
+      const env = { FOREBAY_STORE: join(folder, 'data'), FOREBAY_STORE_MODE: 'rw' };
+      execFileSync(process.execPath, [join(folder, 'make.mjs'), env.FOREBAY_STORE]);
+      const peer = await Peer.start({ runtime, handler: join(folder, 'store.mjs'), env });
+      const { lastCommit, ...answer } = (await peer.fetch({ path: '/hello' })).json();
+      assert.deepEqual(answer, { hello: 'world', stored: { a: 1, b: 2, c: 3 } });
+      // The server, which waits for the disk in this worker's place, is told of the last commit.
+      assert.deepEqual([peer.words[256 / 4], peer.words[260 / 4]], [lastCommit, 0]);
+      await peer.stop();
+      assert.equal(peer.stderr, '');
+    });
 
     it('is found by paths with spaces and signs', async (test) => {
       const folder = folderWith(test, { 'a b#c%20/äpi.mjs': ES });

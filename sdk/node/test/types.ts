@@ -1,5 +1,9 @@
 // Compiled, never run: what an editor knows about handlers. Each @ts-expect-error is a mistake that must be one.
-import { HttpError, json, reply, router, text, type Context, type Handler, type HttpRequest } from 'forebay';
+import { HttpError, StoreError, json, reply, router, store, text, type Context, type Handler, type HttpRequest } from 'forebay';
+import { glsDB } from 'forebay/glsdb';
+import { mcursor, mglobal, server } from 'forebay/mg-dbx';
+import { Router as MgRouter } from 'forebay/mgweb';
+import { open, type JsonValue, type Store, type StoreErrorCode, type StoreNode } from 'forebay/store';
 import { testing } from 'forebay/testing';
 
 declare module 'forebay' {
@@ -55,3 +59,59 @@ export default handler;
 
 const response: Response = await testing(app).post('/users', { json: { name: 'a' }, deadlineMs: 100 });
 response.status satisfies number;
+
+declare module 'forebay' {
+  interface WorkerState {
+    people: StoreNode;
+  }
+}
+
+const own: Store = open('data', { durability: 'group', readOnly: false });
+const person = own.node('Person', 'data', 7n, 0.5);
+const name: string | undefined = person.get<string>('firstName');
+person.set('tags', 0, { any: [name, null, 1n] });
+person.value = { firstName: 'Ada' };
+const sum: number = person.increment();
+const large: bigint = person.increment(1n);
+const next: string | undefined = person.next(sum);
+for (const child of person) child.kill() satisfies boolean;
+for (const [key, value] of person.entries<{ firstName: string }>({ from: 1, prefix: 'a', reverse: true })) key + value.firstName;
+for (const [path, leaf] of person.leaves()) path.join() + JSON.stringify(leaf satisfies JsonValue);
+const made: { id: bigint } = store.transaction(() => ({ id: large }), { durability: 'sync' });
+const state: 0 | 1 | 10 | 11 = store.node('Person').defined();
+// @ts-expect-error a subscript is no object
+store.get('Person', {});
+// @ts-expect-error there is no such durability
+store.transaction(() => made, { durability: 'never' });
+// @ts-expect-error there is no such bound
+person.keys({ start: next });
+// @ts-expect-error paths do not change
+person.path.push('x');
+try {
+  store.flush();
+} catch (error) {
+  if (error instanceof StoreError && error.code === 'not_flushed') error.code satisfies StoreErrorCode;
+  // @ts-expect-error no error has this code
+  if (error instanceof StoreError && error.code === 'nothing') state;
+}
+
+const mgweb = new MgRouter({ logging: true });
+mgweb.register('mgw-router/glsdb');
+// @ts-expect-error there is no such plugin
+mgweb.register('mgw-router/redis');
+mgweb.get('/user/:id', async (Request, ctx) => {
+  const user = new ctx.glsdb.node('Person.data').$(Request.params['id']!);
+  return { payload: { data: user.document, text: ctx.mgdbx.use('Person').get('data', 1) }, status: 200 };
+});
+// @ts-expect-error a handler returns an object
+mgweb.get('/user', () => 'text');
+export const mgHandler: Handler = mgweb.handler();
+
+const db = new server();
+db.open({ type: 'Forebay', path: 'data' });
+const found: string | null = new mglobal(db, 'Person', 1).get('firstName');
+const cursor = new mcursor(db, { global: 'Person', key: [''] }, { multilevel: true, getdata: true });
+cursor.next() satisfies unknown;
+const gls = new glsDB({ maxArrayDigits: 8 });
+gls.open();
+new gls.node('Person.1').forEachChildNode({ from: 1, to: found ?? '' }, (node) => node.key !== 'x');

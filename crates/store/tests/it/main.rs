@@ -5,6 +5,7 @@
 mod changes;
 mod crashes;
 mod expiry;
+mod facade;
 mod full;
 mod indexes;
 mod locks;

@@ -1,12 +1,24 @@
-//! The addon of the npm package `forebay`, loaded by Node and Bun workers as `dist/forebay.node`.
+//! The addon of the npm package `forebay`, loaded by Node and Bun as `dist/forebay.node`.
 //!
-//! It gives JavaScript the two things it cannot do itself with the shared page of `protocol/PROTOCOL.md`, section 6:
+//! It gives JavaScript what it cannot do itself:
 //!
-//! - `mapPage(fd)` maps the page and returns it as an `ArrayBuffer`, so that `Atomics` on an `Int32Array`
-//!   over it reach the server's memory;
-//! - `ring(fd)` writes the eight bytes of the number 1 to the doorbell, without the event loop.
+//! - `mapPage(fd)` maps the page of `protocol/PROTOCOL.md`, section 6, and returns it as an `ArrayBuffer`, so that `Atomics`
+//!   on an `Int32Array` over it reach the server's memory; `ring(fd)` writes the eight bytes of the number 1 to the doorbell,
+//!   without the event loop;
+//! - `openStore(...)` opens a store and returns its operations, each of them one call.
 //!
-//! The few Node-API functions it needs are declared by hand in [`sys`]: their binary interface is stable
-//! (<https://nodejs.org/api/n-api.html>), version 1 of it suffices.
+//! Arguments of the store's operations lie in `area`, memory of this addon that JavaScript sees as an `ArrayBuffer`: JavaScript
+//! writes a path there and passes where it ends, which costs less than passing its subscripts one by one.
 
-mod sys;
+mod napi;
+mod page;
+mod store;
+
+use napi::Export;
+
+/// What the module exports, beside `area`.
+const FUNCTIONS: &[Export<()>] = &[
+    (c"mapPage", 1, page::map),
+    (c"ring", 1, page::ring),
+    (c"openStore", 10, store::open),
+];

@@ -1,5 +1,5 @@
 /**
- * Lets handler files import `forebay` and `forebay/testing` without installing anything, and load `.ts` and `.mts`. The
+ * Lets handler files import `forebay` and its parts without installing anything, and load `.ts` and `.mts`. The
  * modules they get are the very ones this worker runs, so that `instanceof HttpError` holds.
  */
 import { fileURLToPath } from 'node:url';
@@ -8,6 +8,10 @@ import { fileURLToPath } from 'node:url';
 const PROVIDED: Readonly<Record<string, string>> = {
   forebay: '../index.js',
   'forebay/testing': '../testing.js',
+  'forebay/store': '../store/index.js',
+  'forebay/mgweb': '../mgweb/index.js',
+  'forebay/glsdb': '../glsdb/index.js',
+  'forebay/mg-dbx': '../mgdbx/index.js',
 };
 
 /** The part of Bun's plugin interface used here. */
@@ -51,17 +55,15 @@ async function installNode(): Promise<void> {
 }
 
 async function installBun(): Promise<void> {
-  const [index, testing, { isTypeScript, strip }] = await Promise.all([
-    import('../index.js'),
-    import('../testing.js'),
-    import('./strip.js'),
-  ]);
-  const modules: Record<string, object> = { forebay: index, 'forebay/testing': testing };
+  const { createRequire } = await import('node:module');
+  const { isTypeScript, strip } = await import('./strip.js');
+  const require = createRequire(import.meta.url);
   Bun.plugin({
     name: 'forebay',
     setup(build) {
-      for (const [specifier, exports] of Object.entries(modules)) {
-        build.module(specifier, () => ({ exports, loader: 'object' }));
+      for (const [specifier, file] of Object.entries(PROVIDED)) {
+        // A plugin's module must be there at once; in Bun, `require` takes any module, and gives the one that `import` gives.
+        build.module(specifier, () => ({ exports: require(file) as object, loader: 'object' }));
       }
       build.onLoad({ filter: /^(?!.*\/node_modules\/).*\.m?ts$/ }, ({ path }) => ({
         contents: isTypeScript(path) ? strip(path) : '',

@@ -122,7 +122,7 @@ fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
         "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
          [[route]]\npath = \"/ready\"\npool = \"api\"\n[[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"1s\"\n",
     )
-    .file("api.mjs", &COMMITTING.replace("request.path.slice(1)", "request.path.slice(1).replace('ready', '0')"))
+    .file("api.mjs", COMMITTING.replace("request.path.slice(1)", "request.path.slice(1).replace('ready', '0')"))
     .start();
     wait_until("the pool to answer", || server.get("/ready").status == 200);
     let options = Options {

@@ -1,0 +1,77 @@
+//! What a session can fail with, and the one word for each that programs compare.
+
+use crate::StoreError;
+
+/// Why a session did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// What the store says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A session that was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A session that cannot be closed now.
+    #[error("the store cannot be closed inside a transaction or a snapshot")]
+    Busy,
+    /// A commit or a rollback without a beginning.
+    #[error("no transaction is open")]
+    NoTransaction,
+    /// The end of a snapshot without a beginning.
+    #[error("no snapshot is open")]
+    NoSnapshot,
+    /// A transaction, an inner part of which was rolled back.
+    #[error("a nested transaction has failed, so the outer one cannot be committed")]
+    Aborted,
+    /// A write where only one state is looked at.
+    #[error("nothing can be written inside a snapshot")]
+    InSnapshot,
+    /// Text that is not UTF-8.
+    #[error("the text is not well-formed Unicode (a lone surrogate, or bytes that are not UTF-8)")]
+    NotText,
+    /// Bytes that no program of ours hands over.
+    #[error("the arguments of this call cannot be read")]
+    Malformed,
+}
+
+impl SessionError {
+    /// The word by which programs tell errors apart. It stays the same when texts change.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Store(error) => match error {
+                StoreError::Key(_) => "key",
+                StoreError::Json(_) => "json",
+                StoreError::ValueTooLong { .. } => "value_too_long",
+                StoreError::NotANumber { .. } => "not_a_number",
+                StoreError::NumberTooLong { .. } => "number_too_long",
+                StoreError::Overlap { .. } => "overlap",
+                StoreError::ReadOnly => "read_only",
+                StoreError::Broken => "broken",
+                StoreError::NotFlushed { .. } => "not_flushed",
+                StoreError::Full { .. } => "full",
+                StoreError::TooManyReaders { .. } => "too_many_readers",
+                StoreError::Index { .. } => "index",
+                StoreError::NotUnique { .. } => "not_unique",
+                StoreError::WritesAlready => "writes_already",
+                StoreError::TooManyLocks { .. } => "too_many_locks",
+                StoreError::Replay { .. } => "replay",
+                StoreError::ChangesGone { .. } => "changes_gone",
+                StoreError::SnapshotTooOld { .. } => "snapshot_too_old",
+                StoreError::Damaged { .. } => "damaged",
+                StoreError::Format { .. } => "format",
+                StoreError::Absent { .. } => "absent",
+                StoreError::OpenAlready { .. } => "open_already",
+                StoreError::File { .. } => "file",
+                StoreError::Engine { .. } => "engine",
+            },
+            Self::Closed => "closed",
+            Self::Busy => "busy",
+            Self::NoTransaction => "no_transaction",
+            Self::NoSnapshot => "no_snapshot",
+            Self::Aborted => "aborted",
+            Self::InSnapshot => "in_snapshot",
+            Self::NotText => "not_text",
+            Self::Malformed => "malformed",
+        }
+    }
+}

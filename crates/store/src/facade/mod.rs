@@ -1,0 +1,403 @@
+//! The store for programs in other languages: bytes in, bytes out, and one object to hold.
+//!
+//! A [`Session`] belongs to one thread. Outside a transaction each read is of the latest commit and each write a transaction
+//! of its own; between [`Session::begin`] and [`Session::commit`] both are of that transaction. Answers lie in the session until
+//! its next call. Nodes are named by [paths](path) as one run of bytes.
+
+mod error;
+mod index;
+mod pages;
+mod path;
+mod value;
+
+use std::{path::Path, time::Duration};
+
+pub use error::SessionError;
+pub use index::Question;
+pub use pages::Children;
+pub use value::Value;
+
+use crate::{
+    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader,
+};
+use path::Paths;
+
+/// A store as one thread of a program uses it.
+#[derive(Debug)]
+pub struct Session {
+    /// Of the latest commit when it was last read, at rest between reads: beginning a new one would cost as much as a read.
+    latest: Option<Snapshot>,
+    store: Option<Store>,
+    state: State,
+    /// There from the first lock on.
+    locks: Option<Locks>,
+    paths: Paths,
+    out: Vec<u8>,
+    last_commit: u64,
+    /// Told of commits that another process waits for, so that this one need not.
+    announce: Option<fn(u64)>,
+}
+
+/// What reads and writes are part of.
+#[derive(Debug)]
+enum State {
+    /// Each of itself.
+    Apart,
+    /// `depth` begins without their ends; `aborted` when an inner one was rolled back.
+    Writing {
+        transaction: Box<Transaction>,
+        depth: u32,
+        aborted: bool,
+    },
+    /// The same for reads.
+    Looking { snapshot: Box<Snapshot>, depth: u32 },
+}
+
+impl Session {
+    /// Opens the store in a folder.
+    pub fn open(folder: &Path, options: &Options) -> Result<Self, SessionError> {
+        Ok(Self {
+            latest: None,
+            store: Some(Store::open(folder, options)?),
+            state: State::Apart,
+            locks: None,
+            paths: Paths::default(),
+            out: Vec::new(),
+            last_commit: 0,
+            announce: None,
+        })
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> Result<&Store, SessionError> {
+        self.store.as_ref().ok_or(SessionError::Closed)
+    }
+
+    /// Ends the session. Refused inside a transaction or snapshot.
+    pub fn close(&mut self) -> Result<(), SessionError> {
+        if !matches!(self.state, State::Apart) {
+            return Err(SessionError::Busy);
+        }
+        self.latest = None;
+        self.locks = None;
+        self.store = None;
+        Ok(())
+    }
+
+    /// Ends the session, and rolls back what is open: for a thread that ends.
+    pub fn abandon(&mut self) {
+        self.state = State::Apart;
+        self.latest = None;
+        self.locks = None;
+        self.store = None;
+    }
+
+    /// The last commit of this session; 0 before the first.
+    pub fn last_commit(&self) -> u64 {
+        self.last_commit
+    }
+
+    /// From now on commits with [`Durability::Group`] do not wait for the disk: whoever is told of them does so before the outcome
+    /// is shown to anybody.
+    pub fn announce(&mut self, tell: fn(u64)) {
+        self.announce = Some(tell);
+    }
+
+    /// What was set at the node: its own value where it has one, else its subtree; both as canonical JSON.
+    pub fn get(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
+        let key = self.paths.key(path)?;
+        self.answer(|reader, out| {
+            if let Some(text) = reader.get(&key)? {
+                out.extend_from_slice(text);
+                return Ok(true);
+            }
+            reader.document(&key, out)
+        })
+    }
+
+    /// The node's own value as canonical JSON: a scalar, `{}` or `[]`.
+    pub fn value(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
+        let key = self.paths.key(path)?;
+        self.answer(|reader, out| {
+            let text = reader.get(&key)?;
+            out.extend_from_slice(text.unwrap_or_default());
+            Ok(text.is_some())
+        })
+    }
+
+    /// The subtree as canonical JSON. The value of a node with children is left out.
+    pub fn document(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
+        let key = self.paths.key(path)?;
+        self.answer(|reader, out| reader.document(&key, out))
+    }
+
+    /// 0, 1, 10 or 11: 1 for a value, 10 for children.
+    pub fn defined(&mut self, path: &[u8]) -> Result<u8, SessionError> {
+        let key = self.paths.key(path)?;
+        let defined = self.read(|reader, _| reader.defined(&key))?;
+        Ok(u8::from(defined.value) + 10 * u8::from(defined.children))
+    }
+
+    /// Whether the node is an array: its children are elements, or it is `[]`.
+    pub fn is_array(&mut self, path: &[u8]) -> Result<bool, SessionError> {
+        let key = self.paths.key(path)?;
+        self.read(|reader, _| reader.is_array(&key))
+    }
+
+    /// The first child after `seed` (the last before it, in reverse), which need not exist; of all, when it is empty.
+    pub fn neighbour(
+        &mut self,
+        path: &[u8],
+        seed: &[u8],
+        reverse: bool,
+    ) -> Result<Option<&[u8]>, SessionError> {
+        let key = self.paths.key(path)?;
+        let seed = path::subscript(seed)?;
+        self.answer(|reader, out| {
+            let found = if reverse {
+                reader.previous(&key, seed.as_ref())?
+            } else {
+                reader.next(&key, seed.as_ref())?
+            };
+            if let Some(found) = &found {
+                out.extend_from_slice(found.text().as_bytes());
+            }
+            Ok(found.is_some())
+        })
+    }
+
+    /// Gives a node a value, given as JSON. A scalar leaves its children as they are; an object or array replaces the subtree.
+    pub fn set(&mut self, path: &[u8], value: &[u8]) -> Result<(), SessionError> {
+        let key = self.paths.key(path)?;
+        self.write(|transaction| transaction.set(&key, value))
+    }
+
+    /// Replaces the subtree by a document, given as JSON.
+    pub fn put(&mut self, path: &[u8], document: &[u8]) -> Result<(), SessionError> {
+        let key = self.paths.key(path)?;
+        self.write(|transaction| transaction.put(&key, document))
+    }
+
+    /// Lays a document over the subtree: its values replace those at the same place, all others stay.
+    pub fn lay_over(&mut self, path: &[u8], document: &[u8]) -> Result<(), SessionError> {
+        let key = self.paths.key(path)?;
+        self.write(|transaction| transaction.lay_over(&key, document))
+    }
+
+    /// Removes the subtree; says whether there was one.
+    pub fn kill(&mut self, path: &[u8]) -> Result<bool, SessionError> {
+        let key = self.paths.key(path)?;
+        self.write(|transaction| transaction.kill(&key))
+    }
+
+    /// Adds a JSON number to the node's value, exactly; says the sum.
+    pub fn increment(&mut self, path: &[u8], by: &[u8]) -> Result<&[u8], SessionError> {
+        let key = self.paths.key(path)?;
+        let by = std::str::from_utf8(by).map_err(|_| SessionError::NotText)?;
+        let sum = self.write(|transaction| transaction.increment(&key, by))?;
+        self.out.clear();
+        self.out.extend_from_slice(sum.as_bytes());
+        Ok(&self.out)
+    }
+
+    /// Copies a subtree over another: its values replace those at the same place, all others stay.
+    pub fn merge(&mut self, to: &[u8], from: &[u8]) -> Result<(), SessionError> {
+        let (to, from) = (self.paths.key(to)?, self.paths.key(from)?);
+        self.write(|transaction| transaction.merge(&to, &from))
+    }
+
+    /// Begins a transaction; inside another one it becomes a part of that.
+    pub fn begin(&mut self) -> Result<u32, SessionError> {
+        match &mut self.state {
+            State::Apart => {
+                let transaction = Box::new(self.store()?.begin()?);
+                self.state = State::Writing {
+                    transaction,
+                    depth: 1,
+                    aborted: false,
+                };
+                Ok(1)
+            }
+            State::Writing { depth, .. } => {
+                *depth += 1;
+                Ok(*depth)
+            }
+            State::Looking { .. } => Err(SessionError::InSnapshot),
+        }
+    }
+
+    /// How many transactions within each other are open.
+    pub fn level(&self) -> u32 {
+        match &self.state {
+            State::Writing { depth, .. } => *depth,
+            State::Apart | State::Looking { .. } => 0,
+        }
+    }
+
+    /// Ends a transaction. The outermost is committed as the durability says, which is the store's own without one; an inner
+    /// one becomes what the outer one becomes.
+    pub fn commit(&mut self, durability: Option<Durability>) -> Result<(), SessionError> {
+        match &mut self.state {
+            State::Writing { depth, .. } if *depth > 1 => {
+                *depth -= 1;
+                Ok(())
+            }
+            State::Writing { aborted, .. } => {
+                let aborted = *aborted;
+                let State::Writing { transaction, .. } = std::mem::replace(&mut self.state, State::Apart)
+                else {
+                    unreachable!("the state has just been looked at")
+                };
+                if aborted {
+                    return Err(SessionError::Aborted);
+                }
+                let durability = durability.unwrap_or(self.store()?.options().durability);
+                self.finish(*transaction, durability)
+            }
+            State::Apart | State::Looking { .. } => Err(SessionError::NoTransaction),
+        }
+    }
+
+    /// Rolls a transaction back. After an inner one the outer one can only be rolled back as well.
+    pub fn roll_back(&mut self) -> Result<(), SessionError> {
+        match &mut self.state {
+            State::Writing { depth, aborted, .. } if *depth > 1 => {
+                *depth -= 1;
+                *aborted = true;
+                Ok(())
+            }
+            State::Writing { .. } => {
+                self.state = State::Apart;
+                Ok(())
+            }
+            State::Apart | State::Looking { .. } => Err(SessionError::NoTransaction),
+        }
+    }
+
+    /// From here to [`Session::end_snapshot`] all reads are of one state; inside a transaction they are of that anyway.
+    pub fn begin_snapshot(&mut self) -> Result<(), SessionError> {
+        match &mut self.state {
+            State::Apart => {
+                let snapshot = Box::new(self.store()?.snapshot()?);
+                self.state = State::Looking { snapshot, depth: 1 };
+            }
+            State::Looking { depth, .. } => *depth += 1,
+            State::Writing { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Ends what [`Session::begin_snapshot`] began.
+    pub fn end_snapshot(&mut self) -> Result<(), SessionError> {
+        match &mut self.state {
+            State::Looking { depth, .. } if *depth > 1 => *depth -= 1,
+            State::Looking { .. } => self.state = State::Apart,
+            State::Writing { .. } => {}
+            State::Apart => return Err(SessionError::NoSnapshot),
+        }
+        Ok(())
+    }
+
+    /// Locks a node for this session; `false` when others still had it after `patience`, `None` waits for ever.
+    pub fn lock(&mut self, path: &[u8], patience: Option<Duration>) -> Result<bool, SessionError> {
+        let key = self.paths.key(path)?;
+        let locks = match &mut self.locks {
+            Some(locks) => locks,
+            None => {
+                let locks = self.store()?.locks()?;
+                self.locks.insert(locks)
+            }
+        };
+        Ok(locks.lock(&key, patience)?)
+    }
+
+    /// Takes back one [`Session::lock`]; `false` when there was none.
+    pub fn unlock(&mut self, path: &[u8]) -> Result<bool, SessionError> {
+        let key = self.paths.key(path)?;
+        match &mut self.locks {
+            Some(locks) => Ok(locks.unlock(&key)?),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes back every lock.
+    pub fn unlock_all(&mut self) -> Result<(), SessionError> {
+        if let Some(locks) = &mut self.locks {
+            locks.unlock_all()?;
+        }
+        Ok(())
+    }
+
+    /// Makes every commit durable that was made before the call.
+    pub fn flush(&mut self) -> Result<(), SessionError> {
+        Ok(self.store()?.flush()?)
+    }
+
+    /// Asks a question whose answer, when there is one, is what it leaves in the buffer.
+    fn answer(
+        &mut self,
+        question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<bool, StoreError>,
+    ) -> Result<Option<&[u8]>, SessionError> {
+        let found = self.read(question)?;
+        Ok(found.then_some(self.out.as_slice()))
+    }
+
+    fn read<T>(
+        &mut self,
+        question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<T, StoreError>,
+    ) -> Result<T, SessionError> {
+        let out = &mut self.out;
+        out.clear();
+        Ok(match &self.state {
+            State::Apart => {
+                let store = self.store.as_ref().ok_or(SessionError::Closed)?;
+                let snapshot = match self.latest.take() {
+                    Some(mut snapshot) => {
+                        snapshot.wake()?;
+                        snapshot
+                    }
+                    None => store.snapshot()?,
+                };
+                let answer = question(&snapshot.reader(), out)?;
+                snapshot.rest()?;
+                self.latest = Some(snapshot);
+                answer
+            }
+            State::Writing { transaction, .. } => question(&transaction.reader(), out)?,
+            State::Looking { snapshot, .. } => question(&snapshot.reader(), out)?,
+        })
+    }
+
+    fn write<T>(
+        &mut self,
+        change: impl FnOnce(&mut Transaction) -> Result<T, StoreError>,
+    ) -> Result<T, SessionError> {
+        match &mut self.state {
+            State::Apart => {
+                let store = self.store.as_ref().ok_or(SessionError::Closed)?;
+                let mut transaction = store.begin()?;
+                let durability = store.options().durability;
+                let outcome = change(&mut transaction)?;
+                self.finish(transaction, durability)?;
+                Ok(outcome)
+            }
+            State::Writing { transaction, .. } => Ok(change(transaction)?),
+            State::Looking { .. } => Err(SessionError::InSnapshot),
+        }
+    }
+
+    fn finish(&mut self, transaction: Transaction, durability: Durability) -> Result<(), SessionError> {
+        match self.announce.filter(|_| durability == Durability::Group) {
+            Some(tell) => {
+                self.last_commit = transaction.commit(Durability::Relaxed)?;
+                tell(self.last_commit);
+            }
+            None => self.last_commit = transaction.commit(durability)?,
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {
+        self.paths.key(path)
+    }
+}

@@ -1,0 +1,218 @@
+//! Walks in pages: a program asks for the next few, so no walk that it forgets holds back anything.
+
+use std::ops::Bound;
+
+use crate::{Key, Range, StoreError, Subscript, tree::read::Reader};
+
+use super::{Session, SessionError, path};
+
+/// Which children, as parts of [paths](super::path); no bytes for what is not asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Children<'a> {
+    /// The first, or the nearest after it.
+    pub from: &'a [u8],
+    /// Only what comes after this one.
+    pub after: &'a [u8],
+    /// The last, or the nearest before it.
+    pub to: &'a [u8],
+    /// Only what comes before this one.
+    pub before: &'a [u8],
+    /// Only texts that begin like this one; numbers are no texts.
+    pub prefix: &'a [u8],
+    /// From the end to the beginning.
+    pub reverse: bool,
+    /// With what was set at each.
+    pub with_values: bool,
+}
+
+impl Session {
+    /// At most `limit` children: for each a length in four bytes, little-endian, and the subscript's text; with values,
+    /// length and JSON text of what was set there as well.
+    pub fn children(
+        &mut self,
+        path: &[u8],
+        children: Children<'_>,
+        limit: usize,
+    ) -> Result<&[u8], SessionError> {
+        let key = self.key(path)?;
+        let range = range(children)?;
+        self.read(|reader, out| {
+            let mut scratch = Vec::new();
+            for found in reader.children(&key, range)?.take(limit) {
+                let found = found?;
+                item(found.text().as_bytes(), out);
+                if children.with_values {
+                    let mut child = key.clone();
+                    child.push_encoded(&found)?;
+                    scratch.clear();
+                    match reader.get(&child)? {
+                        Some(text) => item(text, out),
+                        None => {
+                            reader.document(&child, &mut scratch)?;
+                            item(&scratch, out);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(&self.out)
+    }
+
+    /// At most `limit` nodes with values of the subtree, depth first, after the node `after` of it (empty for the first):
+    /// for each the number of its subscripts below the root, these, and its value, all in the form of [`Session::children`].
+    pub fn values(&mut self, path: &[u8], after: &[u8], limit: usize) -> Result<&[u8], SessionError> {
+        let root = self.key(path)?;
+        let after = if after.is_empty() {
+            None
+        } else {
+            Some(self.key(after)?)
+        };
+        self.read(|reader, out| {
+            let mut left = limit;
+            let Some(after) = after else {
+                return leaves(reader, &root, &root, None, &mut left, out);
+            };
+            // What comes after a node: what is below it, then below its younger siblings, then below its parent's.
+            leaves(reader, &root, &after, Some(&after), &mut left, out)?;
+            let mut place = after;
+            while place.len() > root.len() && left > 0 {
+                let Some(parent) = place.parent() else { break };
+                let last = Subscript::from_encoded(&place.as_bytes()[parent.len()..]);
+                let younger = Range {
+                    from: Bound::Excluded(last),
+                    ..Range::default()
+                };
+                for sibling in reader.children(&parent, younger)? {
+                    if left == 0 {
+                        break;
+                    }
+                    let mut sibling_key = parent.clone();
+                    sibling_key.push_encoded(&sibling?)?;
+                    leaves(reader, &root, &sibling_key, None, &mut left, out)?;
+                }
+                place = parent;
+            }
+            Ok(())
+        })?;
+        Ok(&self.out)
+    }
+
+    /// At most `limit` names of globals, from one on or after it, in the form of [`Session::children`].
+    pub fn globals(&mut self, from: &[u8], after: bool, limit: usize) -> Result<&[u8], SessionError> {
+        let from = if from.is_empty() { "" } else { path::text(from)? };
+        self.read(|reader, out| {
+            let mut taken = 0;
+            for name in reader.globals(from)? {
+                let name = name?;
+                if after && name == from {
+                    continue;
+                }
+                if taken == limit {
+                    break;
+                }
+                taken += 1;
+                item(name.as_bytes(), out);
+            }
+            Ok(())
+        })?;
+        Ok(&self.out)
+    }
+}
+
+/// The values of a subtree but for one node's own.
+fn leaves(
+    reader: &Reader<'_>,
+    root: &Key,
+    subtree: &Key,
+    except: Option<&Key>,
+    left: &mut usize,
+    out: &mut Vec<u8>,
+) -> Result<(), StoreError> {
+    if *left == 0 {
+        return Ok(());
+    }
+    for found in reader.values(subtree)? {
+        let (key, text) = found?;
+        if except == Some(&key) {
+            continue;
+        }
+        let skip = root.subscripts().count();
+        let count = key.subscripts().count() - skip;
+        out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        for subscript in key.texts().skip(skip) {
+            item(subscript.as_bytes(), out);
+        }
+        item(text, out);
+        *left -= 1;
+        if *left == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn item(bytes: &[u8], out: &mut Vec<u8>) {
+    let length = u32::try_from(bytes.len()).expect("lengths are bounded by value_bytes_max");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn range(children: Children<'_>) -> Result<Range, SessionError> {
+    let mut lower = Bound::Unbounded;
+    let mut upper = Bound::Unbounded;
+    if !children.prefix.is_empty() {
+        let (least, greatest) = Subscript::around_prefix(path::text(children.prefix)?);
+        lower = Bound::Included(least);
+        upper = Bound::Excluded(greatest);
+    }
+    let included = |bytes| Ok::<_, SessionError>(path::subscript(bytes)?.map(Bound::Included));
+    let excluded = |bytes| Ok::<_, SessionError>(path::subscript(bytes)?.map(Bound::Excluded));
+    for bound in [included(children.from)?, excluded(children.after)?]
+        .into_iter()
+        .flatten()
+    {
+        lower = narrower(lower, bound, Subscript::gt);
+    }
+    for bound in [included(children.to)?, excluded(children.before)?]
+        .into_iter()
+        .flatten()
+    {
+        upper = narrower(upper, bound, Subscript::lt);
+    }
+    Ok(Range {
+        from: lower,
+        to: upper,
+        reverse: children.reverse,
+    })
+}
+
+/// The bound that admits less; `beyond` says whether a subscript lies farther inside than another.
+fn narrower(
+    one: Bound<Subscript>,
+    other: Bound<Subscript>,
+    beyond: fn(&Subscript, &Subscript) -> bool,
+) -> Bound<Subscript> {
+    let place = |bound: &Bound<Subscript>| match bound {
+        Bound::Included(at) | Bound::Excluded(at) => Some(at.clone()),
+        Bound::Unbounded => None,
+    };
+    match (place(&one), place(&other)) {
+        (None, _) => other,
+        (_, None) => one,
+        (Some(left), Some(right)) if left == right => {
+            if matches!(one, Bound::Excluded(_)) {
+                one
+            } else {
+                other
+            }
+        }
+        (Some(left), Some(right)) => {
+            if beyond(&left, &right) {
+                one
+            } else {
+                other
+            }
+        }
+    }
+}

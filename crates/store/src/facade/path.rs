@@ -1,0 +1,138 @@
+//! Paths as other languages hand them over: parts one after another, the first of them the global's name.
+//!
+//! ```text
+//! part = length 2 | UTF-8 bytes          a text, of at most FFFD bytes
+//!      | FFFE     | integer 4, signed    a number
+//!      | FFFF     | double 8             a number
+//! ```
+//!
+//! All in little-endian order.
+
+use crate::key::{Key, KeyError, Subscript};
+
+use super::SessionError;
+
+const INTEGER: u16 = 0xFFFE;
+const DOUBLE: u16 = 0xFFFF;
+
+/// One step of a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part<'a> {
+    /// UTF-8, checked.
+    Text(&'a [u8]),
+    Integer(i32),
+    Double(f64),
+}
+
+/// Takes paths apart, and remembers the last global's name: most paths of a session begin alike.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    global: Option<Key>,
+}
+
+impl Paths {
+    /// The node's key.
+    pub(super) fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {
+        let (Part::Text(name), mut rest) = part(path)? else {
+            return Err(SessionError::Malformed);
+        };
+        let mut key = match &self.global {
+            Some(global) if global.as_bytes().split_last() == Some((&0, name)) => global.clone(),
+            _ => self.global.insert(Key::global(utf8(name)?)?).clone(),
+        };
+        while !rest.is_empty() {
+            let (found, after) = part(rest)?;
+            rest = after;
+            match found {
+                Part::Text(text) => key.push_utf8(text),
+                Part::Integer(number) => with_digits(number, |digits| key.push_utf8(digits)),
+                Part::Double(number) => key.push_number(number)?,
+            }
+        }
+        key.check()?;
+        Ok(key)
+    }
+}
+
+/// A single subscript; `None` for no bytes.
+pub(super) fn subscript(bytes: &[u8]) -> Result<Option<Subscript>, SessionError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(match part(bytes)?.0 {
+        Part::Text(text) => Subscript::from_utf8(text),
+        Part::Integer(number) => with_digits(number, Subscript::from_utf8),
+        Part::Double(number) => Subscript::number(number).map_err(crate::StoreError::from)?,
+    }))
+}
+
+/// The text of a single part that is one.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, SessionError> {
+    Ok(first_text(bytes)?.0)
+}
+
+/// The text of the first part, and what follows it.
+pub(super) fn first_text(bytes: &[u8]) -> Result<(&str, &[u8]), SessionError> {
+    match part(bytes)? {
+        (Part::Text(text), rest) => Ok((utf8(text)?, rest)),
+        (Part::Integer(_) | Part::Double(_), _) => Err(SessionError::Malformed),
+    }
+}
+
+/// The first part and what follows it.
+fn part(bytes: &[u8]) -> Result<(Part<'_>, &[u8]), SessionError> {
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else {
+        return Err(SessionError::Malformed);
+    };
+    let length = u16::from_le_bytes(*length);
+    if length < INTEGER {
+        let Some((text, rest)) = rest.split_at_checked(length.into()) else {
+            return Err(SessionError::Malformed);
+        };
+        if !text.is_ascii() {
+            utf8(text)?;
+        }
+        return Ok((Part::Text(text), rest));
+    }
+    if length == INTEGER
+        && let Some((number, rest)) = rest.split_first_chunk::<4>()
+    {
+        return Ok((Part::Integer(i32::from_le_bytes(*number)), rest));
+    }
+    if length == DOUBLE
+        && let Some((number, rest)) = rest.split_first_chunk::<8>()
+    {
+        return Ok((Part::Double(f64::from_le_bytes(*number)), rest));
+    }
+    Err(SessionError::Malformed)
+}
+
+fn utf8(text: &[u8]) -> Result<&str, SessionError> {
+    std::str::from_utf8(text).map_err(|_| SessionError::NotText)
+}
+
+/// The number's decimal digits, made without memory of their own.
+fn with_digits<T>(number: i32, take: impl FnOnce(&[u8]) -> T) -> T {
+    let mut digits = [0; 11];
+    let mut at = digits.len();
+    let mut left = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    take(&digits[at..])
+}
+
+impl From<KeyError> for SessionError {
+    fn from(error: KeyError) -> Self {
+        Self::Store(error.into())
+    }
+}

@@ -1,0 +1,5 @@
+//! Calls from JavaScript.
+
+mod sys;
+
+pub(crate) use sys::{Call, Export, Failure, Outcome, Value};

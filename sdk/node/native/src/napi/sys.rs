@@ -1,0 +1,480 @@
+//! Node-API (<https://nodejs.org/api/n-api.html>), declared by hand, behind a safe face.
+//!
+//! Its binary interface is stable; version 3 of it suffices. A [`Call`] lives as long as the JavaScript call it stands for,
+//! and so do the values made by it.
+
+#![allow(unsafe_code, reason = "Node-API is a C interface")]
+
+use std::{
+    cell::RefCell,
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::{null, null_mut},
+    rc::Rc,
+};
+
+type Env = *mut c_void;
+type RawValue = *mut c_void;
+type RawReference = *mut c_void;
+type CallbackInfo = *mut c_void;
+type Callback = unsafe extern "C" fn(Env, CallbackInfo) -> RawValue;
+/// `napi_status`; 0 is `napi_ok`.
+type Status = c_int;
+/// `napi_valuetype` of `undefined`.
+const UNDEFINED: c_int = 0;
+
+unsafe extern "C" {
+    fn napi_create_function(
+        env: Env,
+        name: *const c_char,
+        name_bytes: usize,
+        callback: Callback,
+        data: *mut c_void,
+        result: *mut RawValue,
+    ) -> Status;
+    fn napi_set_named_property(env: Env, object: RawValue, name: *const c_char, value: RawValue) -> Status;
+    fn napi_get_cb_info(
+        env: Env,
+        info: CallbackInfo,
+        count: *mut usize,
+        arguments: *mut RawValue,
+        this: *mut RawValue,
+        data: *mut *mut c_void,
+    ) -> Status;
+    fn napi_get_value_int32(env: Env, value: RawValue, result: *mut i32) -> Status;
+    fn napi_get_value_double(env: Env, value: RawValue, result: *mut f64) -> Status;
+    fn napi_get_value_string_utf8(
+        env: Env,
+        value: RawValue,
+        place: *mut c_char,
+        place_bytes: usize,
+        result: *mut usize,
+    ) -> Status;
+    fn napi_typeof(env: Env, value: RawValue, result: *mut c_int) -> Status;
+    fn napi_create_external_arraybuffer(
+        env: Env,
+        data: *mut c_void,
+        bytes: usize,
+        finalize: Option<unsafe extern "C" fn(Env, *mut c_void, *mut c_void)>,
+        hint: *mut c_void,
+        result: *mut RawValue,
+    ) -> Status;
+    fn napi_create_object(env: Env, result: *mut RawValue) -> Status;
+    fn napi_create_array_with_length(env: Env, length: usize, result: *mut RawValue) -> Status;
+    fn napi_set_element(env: Env, array: RawValue, index: u32, value: RawValue) -> Status;
+    fn napi_create_string_utf8(env: Env, text: *const c_char, bytes: usize, result: *mut RawValue) -> Status;
+    fn napi_create_string_latin1(
+        env: Env,
+        text: *const c_char,
+        bytes: usize,
+        result: *mut RawValue,
+    ) -> Status;
+    fn napi_create_int32(env: Env, value: i32, result: *mut RawValue) -> Status;
+    fn napi_create_double(env: Env, value: f64, result: *mut RawValue) -> Status;
+    fn napi_get_boolean(env: Env, value: bool, result: *mut RawValue) -> Status;
+    fn napi_get_null(env: Env, result: *mut RawValue) -> Status;
+    fn napi_create_reference(
+        env: Env,
+        value: RawValue,
+        initial_count: u32,
+        result: *mut RawReference,
+    ) -> Status;
+    fn napi_get_reference_value(env: Env, reference: RawReference, result: *mut RawValue) -> Status;
+    fn napi_new_instance(
+        env: Env,
+        class: RawValue,
+        count: usize,
+        arguments: *const RawValue,
+        result: *mut RawValue,
+    ) -> Status;
+    fn napi_throw(env: Env, error: RawValue) -> Status;
+    fn napi_throw_error(env: Env, code: *const c_char, message: *const c_char) -> Status;
+    fn napi_add_env_cleanup_hook(
+        env: Env,
+        hook: unsafe extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    ) -> Status;
+}
+
+/// Most arguments of a call.
+const ARGUMENTS_MAX: usize = 10;
+/// Most arguments of nearly all calls: each that is asked for costs time.
+const ARGUMENTS_FEW: usize = 3;
+/// Size of the memory through which JavaScript hands over paths and values, in bytes.
+const AREA_BYTES: usize = 65_536;
+
+/// Memory that JavaScript sees as an `ArrayBuffer`. It lasts as long as the process, so no thread's end can pull it away.
+#[derive(Clone, Copy, Debug)]
+struct Area(*mut u8);
+
+/// A value of JavaScript, for as long as the call lasts in which it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value<'c> {
+    raw: RawValue,
+    call: PhantomData<&'c ()>,
+}
+
+/// What a call throws: an error of a class when it has a code, or a plain one.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Option<&'static str>,
+    pub(crate) message: String,
+    /// The class, where it is not that of the function.
+    pub(crate) class: Option<Class>,
+}
+
+impl Failure {
+    pub(crate) fn plain(message: impl Into<String>) -> Self {
+        Self {
+            code: None,
+            message: message.into(),
+            class: None,
+        }
+    }
+}
+
+/// What a call gives: a value, or `None` for `undefined`.
+pub(crate) type Outcome<'c> = Result<Option<Value<'c>>, Failure>;
+
+/// A function of the addon, its name, and how many arguments it takes.
+pub(crate) type Export<T> = (&'static CStr, usize, Function<T>);
+
+/// What a function does; `T` is what it belongs to.
+pub(crate) type Function<T> = for<'c> fn(&'c Call<'c>, &mut T) -> Outcome<'c>;
+
+/// A class of JavaScript that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Class(RawReference);
+
+/// A function with what it belongs to. One for each function that was made; they last as long as the process.
+struct Bound<T> {
+    function: Function<T>,
+    state: Rc<RefCell<T>>,
+    area: Area,
+    errors: Option<Class>,
+}
+
+/// A running call of a function of the addon.
+#[derive(Debug)]
+pub(crate) struct Call<'c> {
+    env: Env,
+    arguments: &'c [RawValue],
+    area: Area,
+}
+
+/// Called once by the runtime in each of its threads that loads the addon.
+///
+/// # Safety
+/// The runtime passes a live environment and the module's exports object.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn napi_register_module_v1(env: Env, exports: RawValue) -> RawValue {
+    let memory: &'static mut [u8] = Box::leak(vec![0; AREA_BYTES].into_boxed_slice());
+    let call = Call {
+        env,
+        arguments: &[],
+        area: Area(memory.as_mut_ptr()),
+    };
+    let registered = call.area_buffer().and_then(|area| {
+        let exports = Value::of(exports);
+        call.set(exports, c"area", area)?;
+        call.functions(exports, crate::FUNCTIONS, &Rc::new(RefCell::new(())), None)
+    });
+    if let Err(failure) = registered {
+        call.throw(None, &failure);
+    }
+    exports
+}
+
+/// Runs a function of the addon. Nothing it does may unwind into the runtime.
+///
+/// # Safety
+/// The runtime passes a live environment and the call's data, and `data` is the `Bound<T>` that the function was made with.
+unsafe extern "C" fn run<T, const ARGUMENTS: usize>(env: Env, info: CallbackInfo) -> RawValue {
+    let mut arguments = [null_mut(); ARGUMENTS];
+    let mut count = ARGUMENTS;
+    let mut data = null_mut();
+    // SAFETY: `env` and `info` are live, the places are as large as said; missing arguments are filled in as `undefined`.
+    let status = unsafe {
+        napi_get_cb_info(
+            env,
+            info,
+            &raw mut count,
+            arguments.as_mut_ptr(),
+            null_mut(),
+            &raw mut data,
+        )
+    };
+    if status != 0 {
+        return null_mut();
+    }
+    // SAFETY: functions are made with a leaked `Bound<T>` as their data, see `functions`.
+    let bound = unsafe { &*data.cast::<Bound<T>>() };
+    let call = Call {
+        env,
+        arguments: &arguments,
+        area: bound.area,
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        (bound.function)(&call, &mut bound.state.borrow_mut())
+    }));
+    let failure = match outcome {
+        Ok(Ok(value)) => return value.map_or(null_mut(), |value| value.raw),
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::plain("a defect in the forebay addon: the operation was given up"),
+    };
+    call.throw(bound.errors, &failure);
+    null_mut()
+}
+
+/// Lets go of what a thread of the runtime leaves behind.
+///
+/// # Safety
+/// `argument` is the `Box` that `at_end` made.
+unsafe extern "C" fn end(argument: *mut c_void) {
+    // SAFETY: `at_end` made the box and gave it away; the runtime calls this once.
+    let action = unsafe { Box::from_raw(argument.cast::<Box<dyn FnOnce()>>()) };
+    action();
+}
+
+impl Value<'_> {
+    fn of(raw: RawValue) -> Self {
+        Self {
+            raw,
+            call: PhantomData,
+        }
+    }
+}
+
+impl<'c> Call<'c> {
+    /// Makes functions that belong to a state, as members of an object.
+    pub(crate) fn functions<T>(
+        &self,
+        object: Value<'_>,
+        functions: &[Export<T>],
+        state: &Rc<RefCell<T>>,
+        errors: Option<Class>,
+    ) -> Result<(), Failure> {
+        for (name, arity, function) in functions {
+            let callback: Callback = if *arity <= ARGUMENTS_FEW {
+                run::<T, ARGUMENTS_FEW>
+            } else {
+                run::<T, ARGUMENTS_MAX>
+            };
+            let bound = Box::leak(Box::new(Bound {
+                function: *function,
+                state: Rc::clone(state),
+                area: self.area,
+                errors,
+            }));
+            let made = made(|result| {
+                // SAFETY: the environment is live, the name is a C string, and the data is never freed.
+                unsafe {
+                    napi_create_function(
+                        self.env,
+                        name.as_ptr(),
+                        name.to_bytes().len(),
+                        callback,
+                        std::ptr::from_mut(bound).cast(),
+                        result,
+                    )
+                }
+            })?;
+            self.set(object, name, made)?;
+        }
+        Ok(())
+    }
+
+    /// Does something when this thread of the runtime ends.
+    pub(crate) fn at_end(&self, action: impl FnOnce() + 'static) -> Result<(), Failure> {
+        let action: Box<dyn FnOnce()> = Box::new(action);
+        let argument = Box::into_raw(Box::new(action)).cast();
+        // SAFETY: the environment is live, and `end` knows what the argument is.
+        check(unsafe { napi_add_env_cleanup_hook(self.env, end, argument) })
+    }
+
+    /// An argument that is an integer.
+    pub(crate) fn integer(&self, index: usize) -> Result<i32, Failure> {
+        let mut number = 0;
+        // SAFETY: environment and argument are live, and so is the place for the answer.
+        check(unsafe { napi_get_value_int32(self.env, self.arguments[index], &raw mut number) })?;
+        Ok(number)
+    }
+
+    /// An argument that is a number.
+    pub(crate) fn number(&self, index: usize) -> Result<f64, Failure> {
+        let mut number = 0.0;
+        // SAFETY: as in `integer`.
+        check(unsafe { napi_get_value_double(self.env, self.arguments[index], &raw mut number) })?;
+        Ok(number)
+    }
+
+    /// An argument that is text; `None` when it is left out.
+    pub(crate) fn text(&self, index: usize) -> Result<Option<Vec<u8>>, Failure> {
+        let mut kind = 0;
+        let argument = self.arguments[index];
+        // SAFETY: as in `integer`.
+        check(unsafe { napi_typeof(self.env, argument, &raw mut kind) })?;
+        if kind == UNDEFINED {
+            return Ok(None);
+        }
+        let mut bytes = 0;
+        // SAFETY: as in `integer`; without a place the length is told.
+        check(unsafe { napi_get_value_string_utf8(self.env, argument, null_mut(), 0, &raw mut bytes) })?;
+        // The function writes a NUL at the end.
+        let mut text = vec![0; bytes + 1];
+        // SAFETY: the place is as large as said.
+        check(unsafe {
+            napi_get_value_string_utf8(
+                self.env,
+                argument,
+                text.as_mut_ptr().cast(),
+                text.len(),
+                &raw mut bytes,
+            )
+        })?;
+        text.truncate(bytes);
+        Ok(Some(text))
+    }
+
+    /// The bytes of the area between two arguments that are integers.
+    pub(crate) fn span(&self, from: usize, to: usize) -> Result<&[u8], Failure> {
+        self.bytes(self.integer(from)?, self.integer(to)?)
+    }
+
+    /// The bytes of the area from one place to another.
+    pub(crate) fn bytes(&self, from: i32, to: i32) -> Result<&[u8], Failure> {
+        // SAFETY: the area is that large and lasts; JavaScript, which alone writes to it, waits for this call.
+        let area = unsafe { std::slice::from_raw_parts(self.area.0, AREA_BYTES) };
+        let place = |at: i32| usize::try_from(at).ok();
+        place(from)
+            .zip(place(to))
+            .and_then(|(from, to)| area.get(from..to))
+            .ok_or_else(|| Failure::plain("the arguments lie outside of the shared memory"))
+    }
+
+    /// Writes the first byte of the area, where JavaScript looks for what kind of answer it got.
+    pub(crate) fn mark(&self, kind: u8) {
+        // SAFETY: the area is there, and no slice of it that is still in use covers its first byte.
+        unsafe { self.area.0.write(kind) };
+    }
+
+    /// A class given as an argument, to be kept.
+    pub(crate) fn class(&self, index: usize) -> Result<Class, Failure> {
+        let mut reference = null_mut();
+        // SAFETY: as in `integer`.
+        check(unsafe { napi_create_reference(self.env, self.arguments[index], 1, &raw mut reference) })?;
+        Ok(Class(reference))
+    }
+
+    pub(crate) fn object(&self) -> Result<Value<'c>, Failure> {
+        // SAFETY: the environment is live, and so is the place for the answer.
+        made(|result| unsafe { napi_create_object(self.env, result) })
+    }
+
+    pub(crate) fn set(&self, object: Value<'_>, name: &CStr, value: Value<'_>) -> Result<(), Failure> {
+        // SAFETY: the environment and both values are live, the name is a C string.
+        check(unsafe { napi_set_named_property(self.env, object.raw, name.as_ptr(), value.raw) })
+    }
+
+    pub(crate) fn array(&self, values: &[Value<'c>]) -> Result<Value<'c>, Failure> {
+        // SAFETY: the environment is live, and so is the place for the answer.
+        let array = made(|result| unsafe { napi_create_array_with_length(self.env, values.len(), result) })?;
+        for (index, value) in (0..).zip(values) {
+            // SAFETY: the environment and both values are live.
+            check(unsafe { napi_set_element(self.env, array.raw, index, value.raw) })?;
+        }
+        Ok(array)
+    }
+
+    pub(crate) fn string(&self, text: &str) -> Result<Value<'c>, Failure> {
+        let (start, bytes) = (text.as_ptr().cast(), text.len());
+        // SAFETY: the environment is live, and the text is as long as said; ASCII is Latin-1 as well, and quicker to take.
+        made(|result| unsafe {
+            if text.is_ascii() {
+                napi_create_string_latin1(self.env, start, bytes, result)
+            } else {
+                napi_create_string_utf8(self.env, start, bytes, result)
+            }
+        })
+    }
+
+    pub(crate) fn int(&self, number: i32) -> Result<Value<'c>, Failure> {
+        // SAFETY: the environment is live, and so is the place for the answer.
+        made(|result| unsafe { napi_create_int32(self.env, number, result) })
+    }
+
+    pub(crate) fn double(&self, number: f64) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `int`.
+        made(|result| unsafe { napi_create_double(self.env, number, result) })
+    }
+
+    pub(crate) fn boolean(&self, value: bool) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `int`.
+        made(|result| unsafe { napi_get_boolean(self.env, value, result) })
+    }
+
+    pub(crate) fn null(&self) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `int`.
+        made(|result| unsafe { napi_get_null(self.env, result) })
+    }
+
+    /// Memory as an `ArrayBuffer`.
+    ///
+    /// # Safety
+    /// The memory stays where it is as long as the process.
+    pub(crate) unsafe fn buffer(&self, memory: *mut c_void, bytes: usize) -> Result<Value<'c>, Failure> {
+        made(|result| {
+            // SAFETY: the environment is live; the caller vouches for the memory.
+            unsafe { napi_create_external_arraybuffer(self.env, memory, bytes, None, null_mut(), result) }
+        })
+    }
+
+    fn area_buffer(&self) -> Result<Value<'c>, Failure> {
+        // SAFETY: the area lasts as long as the process.
+        unsafe { self.buffer(self.area.0.cast(), AREA_BYTES) }
+    }
+
+    /// Raises an error in JavaScript once the running function returns.
+    fn throw(&self, class: Option<Class>, failure: &Failure) {
+        if let (Some(class), Some(code)) = (failure.class.or(class), failure.code)
+            && let Ok(error) = self.instance(class, &[code, &failure.message])
+        {
+            // SAFETY: environment and error are live.
+            unsafe { napi_throw(self.env, error.raw) };
+            return;
+        }
+        let message = CString::new(failure.message.as_str()).unwrap_or_default();
+        // SAFETY: the environment is live and the message a C string.
+        unsafe { napi_throw_error(self.env, null(), message.as_ptr()) };
+    }
+
+    fn instance(&self, class: Class, texts: &[&str]) -> Result<Value<'c>, Failure> {
+        let texts: Vec<Value<'_>> = texts
+            .iter()
+            .map(|text| self.string(text))
+            .collect::<Result<_, _>>()?;
+        let arguments: Vec<RawValue> = texts.iter().map(|text| text.raw).collect();
+        // SAFETY: environment and reference are live, and so is the place for the answer.
+        let class = made(|result| unsafe { napi_get_reference_value(self.env, class.0, result) })?;
+        // SAFETY: environment, class and arguments are live.
+        made(|result| unsafe {
+            napi_new_instance(self.env, class.raw, arguments.len(), arguments.as_ptr(), result)
+        })
+    }
+}
+
+fn made<'c>(make: impl FnOnce(*mut RawValue) -> Status) -> Result<Value<'c>, Failure> {
+    let mut value = null_mut();
+    check(make(&raw mut value))?;
+    Ok(Value::of(value))
+}
+
+fn check(status: Status) -> Result<(), Failure> {
+    if status == 0 {
+        return Ok(());
+    }
+    Err(Failure::plain(format!(
+        "the forebay addon was called wrongly (Node-API status {status})"
+    )))
+}

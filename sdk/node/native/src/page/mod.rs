@@ -1,0 +1,5 @@
+//! The page of memory that a worker shares with the server.
+
+mod sys;
+
+pub(crate) use sys::{is_mapped, map, ring, tell_commit};

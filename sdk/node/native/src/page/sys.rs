@@ -1,0 +1,99 @@
+//! The page of `protocol/PROTOCOL.md`, section 6: mapping it, and ringing its bell.
+
+#![allow(unsafe_code, reason = "mmap and write are C interfaces")]
+
+use std::{
+    io,
+    ptr::null_mut,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
+
+use crate::napi::{Call, Failure, Outcome};
+
+/// Size of the shared page in bytes: header, claim words, outbox.
+const PAGE_BYTES: usize = 4_096 + 16_384 + 262_144;
+
+/// Where the number of the last commit lies in the page.
+const COMMIT_OFFSET: usize = 256;
+
+/// The number of the last commit, in the page; null before there is a page. A process has one.
+static COMMIT: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
+
+/// `mapPage(fd: number): ArrayBuffer`. The mapping lasts as long as the process.
+pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
+    let fd = descriptor(call)?;
+    // SAFETY: all-zero bytes are a valid `stat`, which `fstat` overwrites.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` is a live out-parameter; a bad descriptor is an error value.
+    if unsafe { libc::fstat(fd, &raw mut status) } != 0 {
+        return Err(system(&format!("mapPage: descriptor {fd}")));
+    }
+    if usize::try_from(status.st_size).is_ok_and(|size| size < PAGE_BYTES) {
+        let size = status.st_size;
+        return Err(Failure::plain(format!(
+            "mapPage: descriptor {fd} has {size} bytes, the page {PAGE_BYTES}"
+        )));
+    }
+    // SAFETY: a new shared mapping at an address of the kernel's choice touches no memory of ours.
+    let page = unsafe {
+        libc::mmap(
+            null_mut(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return Err(system(&format!("mapPage: mapping descriptor {fd}")));
+    }
+    let commit = page.cast::<u8>().wrapping_add(COMMIT_OFFSET);
+    COMMIT.store(commit.cast(), Ordering::Release);
+    // SAFETY: the mapping is PAGE_BYTES long and never unmapped, so it outlives the ArrayBuffer.
+    let buffer = unsafe { call.buffer(page, PAGE_BYTES) };
+    match buffer {
+        Ok(buffer) => Ok(Some(buffer)),
+        Err(failure) => Err(Failure::plain(format!(
+            "mapPage: this runtime refuses external memory: {}",
+            failure.message
+        ))),
+    }
+}
+
+/// Whether there is a page in which to tell the server of commits.
+pub(crate) fn is_mapped() -> bool {
+    !COMMIT.load(Ordering::Acquire).is_null()
+}
+
+/// Has the server wait for a commit before it shows what follows from it. Threads of this process may tell of theirs in any order.
+pub(crate) fn tell_commit(commit: u64) {
+    let place = COMMIT.load(Ordering::Acquire);
+    if !place.is_null() {
+        // SAFETY: the place lies in the page, which is never unmapped, at a multiple of eight bytes, and all who use it use atomics.
+        unsafe { &*place }.fetch_max(commit, Ordering::AcqRel);
+    }
+}
+
+/// `ring(fd: number): void`. A full counter (EAGAIN) means that the bell is ringing already.
+pub(crate) fn ring<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
+    let fd = descriptor(call)?;
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: `one` is eight readable bytes.
+    if unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(Failure::plain(format!("ring: descriptor {fd}: {error}")));
+        }
+    }
+    Ok(None)
+}
+
+fn descriptor(call: &Call<'_>) -> Result<i32, Failure> {
+    call.integer(0)
+        .map_err(|_| Failure::plain("the argument must be a file descriptor (a number)"))
+}
+
+fn system(what: &str) -> Failure {
+    Failure::plain(format!("{what}: {}", io::Error::last_os_error()))
+}

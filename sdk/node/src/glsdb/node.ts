@@ -1,0 +1,449 @@
+import { incremented } from '../mgdbx/server.js';
+import type { StoreNode } from '../store/node.js';
+import type { glsDB } from './index.js';
+import { elementKey, indexOf, joinPath, keyText, splitPath, stepOf } from './keys.js';
+import { proxyOf } from './proxy.js';
+
+/** Which children are visited, and how. */
+export interface EachOptions {
+  /** `reverse` or `backwards` goes from the last to the first. */
+  direction?: string | undefined;
+  /** The first key, itself included. */
+  from?: string | number | undefined;
+  /** The last key, itself included. */
+  to?: string | number | undefined;
+  /** Only keys that are texts and begin so. */
+  startsWith?: string | undefined;
+}
+
+/** How leaves are visited. */
+export interface LeafOptions {
+  direction?: string | undefined;
+  /** Call with keys and value instead of a node. */
+  getdata?: boolean | undefined;
+}
+
+/** A key, or several of them. */
+export type NodeKey = string | number | readonly (string | number)[];
+
+/** A node of glsdb: a place in the store that need not exist. */
+export class GlsNode {
+  readonly #db: glsDB;
+  /** The keys as they were given: a member of an object may be called `[0]`. */
+  readonly #given: readonly string[];
+  /** The name of the global and all keys, elements of arrays as `[000000]`. */
+  readonly keys: string[];
+
+  constructor(db: glsDB, path: NodeKey) {
+    this.#db = db;
+    this.#given = Array.isArray(path) ? path.map(String) : splitPath(String(path));
+    this.keys = this.#given.map((key, index) => {
+      const element = index === 0 ? undefined : indexOf(key);
+      return element === undefined ? key : elementKey(element, db.style);
+    });
+  }
+
+  /** Where this is in the store. */
+  get stored(): StoreNode {
+    const [name, ...keys] = this.#given;
+    let node = this.#db.store.node(name ?? '');
+    if (!keys.some((key) => key.startsWith('['))) return node.at(...keys);
+    for (const key of keys) node = node.at(stepOf(node, key));
+    return node;
+  }
+
+  get name(): string {
+    return this.keys[0] ?? '';
+  }
+
+  get subscripts(): string[] {
+    return this.keys.slice(1);
+  }
+
+  get path(): string {
+    return joinPath(this.keys);
+  }
+
+  get key(): string {
+    return this.keys.length > 1 ? this.keys.at(-1)! : '';
+  }
+
+  /** `'0'` nothing, `'1'` a value, `'10'` children, `'11'` both. */
+  get defined(): string {
+    this.#emit('defined', { method: 'defined' });
+    return String(this.stored.defined());
+  }
+
+  get exists(): boolean {
+    this.#emit('defined', { method: 'exists' });
+    return this.stored.exists;
+  }
+
+  get hasChildren(): boolean {
+    this.#emit('defined', { method: 'hasChildren' });
+    return this.stored.hasChildren;
+  }
+
+  /** Whether the node has a value and no children. */
+  get isLeafNode(): boolean {
+    this.#emit('defined', { method: 'isLeafNode' });
+    return this.stored.defined() === 1;
+  }
+
+  /** The same as `isLeafNode`. */
+  get hasValue(): boolean {
+    this.#emit('defined', { method: 'hasValue' });
+    return this.stored.defined() === 1;
+  }
+
+  get isArray(): boolean {
+    return this.stored.isArray;
+  }
+
+  get isArrayMember(): boolean {
+    return indexOf(this.key) !== undefined;
+  }
+
+  get parent(): GlsNode | undefined {
+    return this.keys.length > 1 ? new GlsNode(this.#db, this.#given.slice(0, -1)) : undefined;
+  }
+
+  get firstChild(): GlsNode | undefined {
+    this.#emit('next');
+    return this.#child(this.stored.next());
+  }
+
+  get lastChild(): GlsNode | undefined {
+    this.#emit('previous');
+    return this.#child(this.stored.previous());
+  }
+
+  get nextSibling(): GlsNode | undefined {
+    this.#emit('next');
+    return this.#beside('next');
+  }
+
+  get previousSibling(): GlsNode | undefined {
+    this.#emit('previous');
+    return this.#beside('previous');
+  }
+
+  get childNodes(): GlsNode[] {
+    const nodes: GlsNode[] = [];
+    this.forEachChildNode((node) => void nodes.push(node));
+    return nodes;
+  }
+
+  get children(): GlsNode[] {
+    return this.childNodes;
+  }
+
+  /** The keys of the children; of an array, its content. */
+  get properties(): any[] {
+    return this.isArray ? (this.document as unknown[]) : this.childNodes.map(({ key }) => key);
+  }
+
+  get leafNodes(): GlsNode[] {
+    const nodes: GlsNode[] = [];
+    this.forEachLeafNode((node: GlsNode) => void nodes.push(node));
+    return nodes;
+  }
+
+  get length(): number {
+    let length = 0;
+    for (const _ of this.stored.keys()) length++;
+    return length;
+  }
+
+  /** The value with the type it was given; of a node with children, the document; `''` where there is nothing. */
+  get value(): any {
+    this.#emit('get');
+    return this.#document();
+  }
+
+  set value(value: unknown) {
+    if (typeof value === 'object' && value !== null) this.document = value;
+    else this.rawSet(value);
+  }
+
+  /** The value of a node without children. */
+  getValue(): any {
+    this.#emit('get');
+    const value: unknown = this.stored.get();
+    return value === undefined ? '' : value;
+  }
+
+  /** The subtree as an object or array; the value of a node without children; `''` where there is nothing. */
+  get document(): any {
+    this.#emit('get');
+    return this.#document();
+  }
+
+  /** The same. */
+  get document_q(): any {
+    return this.document;
+  }
+
+  /**
+   * Lays the document over what is there: members that it does not have stay. An array takes the place of what was there, since a
+   * longer one would show through behind it.
+   */
+  set document(document: unknown) {
+    if (typeof document !== 'object' || document === null) {
+      this.rawSet(document);
+      return;
+    }
+    const plain = JSON.parse(JSON.stringify(document)) as unknown;
+    this.#write((node) => layOver(node, plain));
+  }
+
+  /** Gives the node a value, and leaves its children as they are. */
+  rawSet(value: unknown): void {
+    this.#write((node) => node.set(value === undefined ? '' : value));
+    this.#emit('set', { value });
+  }
+
+  /** A node below, by a key or several. */
+  $(key: NodeKey): GlsNode {
+    return this.getChild(key);
+  }
+
+  getChild(key: NodeKey): GlsNode {
+    const keys = Array.isArray(key) ? key : [key];
+    return new GlsNode(this.#db, [...this.#given, ...keys.map(keyText)]);
+  }
+
+  /** An element of the array that this is. */
+  _(index: number | string): GlsNode {
+    return new GlsNode(this.#db, [...this.#given, `[${index}]`]);
+  }
+
+  delete(): void {
+    this.stored.kill();
+    this.#emit('delete');
+  }
+
+  /** Adds, as one step, and gives the sum as text. */
+  increment(amount?: number): string {
+    const by = amount || 1;
+    this.#emit('increment', { by });
+    return incremented(this.stored, by);
+  }
+
+  /** Copies another node's subtree over this one's. */
+  import(node: GlsNode): string {
+    this.stored.merge(node.stored);
+    return '0';
+  }
+
+  /** Waits for at most so many seconds, for ever without; says whether the lock was got. */
+  lock(timeout?: number): boolean {
+    this.#emit('lock');
+    return this.stored.lock(timeout && timeout > 0 ? timeout * 1000 : Infinity);
+  }
+
+  unlock(): boolean {
+    this.#emit('unlock');
+    return this.stored.unlock();
+  }
+
+  /** Calls with each child until it returns `false`. */
+  forEachChildNode(callback: (node: GlsNode) => unknown): void;
+  forEachChildNode(options: EachOptions, callback?: (node: GlsNode) => unknown): void;
+  forEachChildNode(options: EachOptions | ((node: GlsNode) => unknown), callback?: (node: GlsNode) => unknown): void {
+    const [settings, call] = typeof options === 'function' ? [{}, options] : [options, callback];
+    const { stored } = this;
+    const reverse = isReverse(settings.direction);
+    const bound = (key: string | number | undefined) => (key === undefined || key === '' ? undefined : stepOf(stored, keyText(key)));
+    const [first, last] = [bound(settings.from), bound(settings.to)];
+    const range = { from: reverse ? last : first, to: reverse ? first : last, prefix: settings.startsWith, reverse };
+    const isArray = stored.isArray;
+    for (const key of stored.keys(range)) {
+      this.#emit(reverse ? 'previous' : 'next');
+      if (call?.(this.#childOf(key, isArray)) === false) return;
+    }
+  }
+
+  /** Calls with each node with a value below this one, depth first, until it returns `false`. */
+  forEachLeafNode(callback: (node: any, value?: any) => unknown): void;
+  forEachLeafNode(options: LeafOptions, callback?: (node: any, value?: any) => unknown): void;
+  forEachLeafNode(
+    options: LeafOptions | ((node: any, value?: any) => unknown),
+    callback?: (node: any, value?: any) => unknown,
+  ): void {
+    const [settings, call] = typeof options === 'function' ? [{}, options] : [options, callback];
+    const reverse = isReverse(settings.direction);
+    for (const node of this.#leaves(reverse)) {
+      this.#emit(reverse ? 'cursor_previous' : 'cursor_next');
+      const answer = settings.getdata === true ? call?.([...node.keys], node.stored.ownValue) : call?.(node);
+      if (answer === false) return;
+    }
+  }
+
+  /** The nearest child at or after a key; after it when it is there. `false` when there is none. */
+  getChildAfter(seed: string | number): GlsNode | false {
+    return this.#sibling('next', keyText(seed)) ?? false;
+  }
+
+  childAfter(seed: string | number): GlsNode | false {
+    return this.getChildAfter(seed);
+  }
+
+  getChildBefore(seed: string | number): GlsNode | false {
+    return this.#sibling('previous', keyText(seed)) ?? false;
+  }
+
+  childBefore(seed: string | number): GlsNode | false {
+    return this.getChildBefore(seed);
+  }
+
+  /** An object whose properties are the nodes below. */
+  get proxy(): any {
+    return proxyOf(this);
+  }
+
+  // What arrays can do. On what is not an array, each does nothing.
+
+  at(index: number): any {
+    if (!this.isArray) return undefined;
+    return (this.document as unknown[]).at(index);
+  }
+
+  concat(...others: unknown[]): any {
+    return this.#changed((list) => {
+      const all = list.concat(...others);
+      list.splice(0, list.length, ...all);
+      return all;
+    });
+  }
+
+  includes(value: unknown): boolean {
+    return this.isArray && (this.document as unknown[]).includes(value);
+  }
+
+  indexOf(value: unknown, from?: number): number {
+    return this.isArray ? (this.document as unknown[]).indexOf(value, from) : -1;
+  }
+
+  pop(): any {
+    return this.#changed((list) => list.pop());
+  }
+
+  push(...values: unknown[]): number | undefined {
+    return this.#changed((list) => list.push(...values)) as number | undefined;
+  }
+
+  shift(): any {
+    return this.#changed((list) => list.shift());
+  }
+
+  slice(start?: number, end?: number): any {
+    return this.isArray ? (this.document as unknown[]).slice(start, end) : undefined;
+  }
+
+  splice(start: number, ...rest: any[]): any {
+    return this.#changed((list) => (list.splice as (...args: unknown[]) => unknown[])(start, ...rest));
+  }
+
+  unshift(...values: unknown[]): number | undefined {
+    return this.#changed((list) => list.unshift(...values)) as number | undefined;
+  }
+
+  /** Reads an array, changes it and writes it back, as one step; what is not an array is left alone. @internal */
+  changeArray<T>(change: (list: unknown[]) => T): T | undefined {
+    return this.#changed(change);
+  }
+
+  #changed<T>(change: (list: unknown[]) => T): T | undefined {
+    return this.#db.store.transaction(() => {
+      const { stored } = this;
+      if (!stored.isArray) return undefined;
+      const list = stored.document as unknown[];
+      const outcome = change(list);
+      stored.document = list;
+      return outcome;
+    });
+  }
+
+  /** Writes; an element is written into an array, which is made when there is none. */
+  #write(write: (node: StoreNode) => void): void {
+    if (!this.keys.some((key, index) => index > 0 && indexOf(key) !== undefined)) {
+      write(this.stored);
+      return;
+    }
+    this.#db.store.transaction((store) => {
+      const [name, ...keys] = this.#given;
+      let node = store.node(name ?? '');
+      for (const key of keys) {
+        const step = stepOf(node, key);
+        if (typeof step === 'number') makeRoom(node, step);
+        node = node.at(step);
+      }
+      write(node);
+    });
+  }
+
+  #document(): unknown {
+    const { stored } = this;
+    const document: unknown = stored.document;
+    return document === undefined ? '' : document;
+  }
+
+  #child(key: string | undefined): GlsNode | undefined {
+    return key === undefined ? undefined : this.#childOf(key, this.isArray);
+  }
+
+  #childOf(key: string, isArray: boolean): GlsNode {
+    return new GlsNode(this.#db, [...this.#given, isArray ? `[${key}]` : key]);
+  }
+
+  #sibling(direction: 'next' | 'previous', key: string): GlsNode | undefined {
+    const { stored } = this;
+    return this.#child(stored[direction](stepOf(stored, key)));
+  }
+
+  #beside(direction: 'next' | 'previous'): GlsNode | undefined {
+    const { parent } = this;
+    return parent === undefined ? undefined : parent.#sibling(direction, this.#given.at(-1)!);
+  }
+
+  *#leaves(reverse: boolean): Generator<GlsNode> {
+    const { stored } = this;
+    const isArray = stored.isArray;
+    for (const key of stored.keys({ reverse })) {
+      const child = this.#childOf(key, isArray);
+      const defined = stored.at(key).defined();
+      if (!reverse && defined % 10 === 1) yield child;
+      if (defined >= 10) yield* child.#leaves(reverse);
+      if (reverse && defined % 10 === 1) yield child;
+    }
+  }
+
+  #emit(type: string, more: object = {}): void {
+    if (this.#db.listens) this.#db.emit(type, { node: this, subscripts: this.subscripts, ...more });
+  }
+}
+
+function isReverse(direction: string | undefined): boolean {
+  return direction === 'reverse' || direction === 'backwards';
+}
+
+function layOver(node: StoreNode, value: unknown): void {
+  if (typeof value !== 'object' || value === null) {
+    node.set(value);
+    return;
+  }
+  if (Array.isArray(value) || !node.exists) {
+    node.document = value;
+    return;
+  }
+  for (const [key, member] of Object.entries(value)) layOver(node.at(key), member);
+}
+
+/** Makes a node an array that has or can have an element of that index. */
+function makeRoom(node: StoreNode, index: number): void {
+  if (!node.exists) node.set([]);
+  if (!node.isArray) return;
+  const last = node.previous();
+  for (let next = last === undefined ? 0 : Number(last) + 1; next < index; next++) node.set(next, null);
+}

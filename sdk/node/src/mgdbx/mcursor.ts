@@ -1,0 +1,179 @@
+import { StoreError } from '../store/error.js';
+import type { StoreNode } from '../store/node.js';
+import { globalName, keyText, textOf, type Key, type server } from './server.js';
+
+/** What a cursor goes over. */
+export interface CursorQuery {
+  /** The global; in a directory of globals the name to begin after. */
+  global?: string | undefined;
+  /** Keys of the node to begin after; the last one may be `''`. */
+  key?: Key[] | undefined;
+  [name: string]: unknown;
+}
+
+/** How a cursor goes, and what it gives. */
+export interface CursorOptions {
+  /** Over all nodes with data, not only over the children of one. */
+  multilevel?: boolean | undefined;
+  /** With the data. */
+  getdata?: boolean | undefined;
+  /** `url` gives `key1=..&key2=..&data=..`. */
+  format?: string | undefined;
+  /** Over the names of globals. */
+  globaldirectory?: boolean | undefined;
+}
+
+/** One step of a cursor, before it is brought into form. */
+interface Found {
+  keys: string[];
+  data: string | undefined;
+}
+
+/** Goes over children, over all nodes with data, or over globals; `null` is the end. */
+export class mcursor {
+  readonly #db: server;
+  #global = '';
+  #keys: string[] = [];
+  #options: CursorOptions = {};
+
+  constructor(db: server, query: CursorQuery, options: CursorOptions = {}) {
+    this.#db = db;
+    this.reset(query, options);
+  }
+
+  /** Begins anew, with another question. */
+  reset(query: CursorQuery, options: CursorOptions = this.#options): void {
+    if (query['sql'] !== undefined) throw new StoreError('unsupported', 'this store knows no SQL');
+    this.#options = options;
+    this.#global = globalName(query.global ?? '');
+    this.#keys = (query.key ?? []).map(keyText);
+    if (options.multilevel !== true && options.globaldirectory !== true && this.#keys.length === 0) this.#keys = [''];
+  }
+
+  next(): any {
+    return this.#step(false);
+  }
+
+  previous(): any {
+    return this.#step(true);
+  }
+
+  execute(): never {
+    throw new StoreError('unsupported', 'this store knows no SQL');
+  }
+
+  cleanup(): string {
+    return '';
+  }
+
+  #step(reverse: boolean): unknown {
+    const found = this.#db.attempt<unknown>(undefined, () => {
+      if (this.#options.globaldirectory === true) return this.#nextGlobal(reverse);
+      const step = this.#options.multilevel === true ? this.#nextNode(reverse) : this.#nextChild(reverse);
+      if (step === null) return null;
+      this.#keys = step.keys;
+      return this.#formed(step);
+    });
+    return found === '' ? null : found;
+  }
+
+  #formed({ keys, data }: Found): unknown {
+    const { multilevel, getdata, format } = this.#options;
+    if (format === 'url' && (multilevel === true || getdata === true)) {
+      const parts = keys.map((key, index) => `key${index + 1}=${encodeURIComponent(key)}`);
+      return [...parts, ...(getdata === true ? [`data=${encodeURIComponent(data ?? '')}`] : [])].join('&');
+    }
+    if (multilevel === true) return getdata === true ? { key: keys, data: data ?? '' } : { key: keys };
+    const key = keys.at(-1)!;
+    return getdata === true ? { key, data: data ?? '' } : key;
+  }
+
+  #nextGlobal(reverse: boolean): string | null {
+    const { store } = this.#db;
+    let found: string | undefined;
+    if (reverse) {
+      for (const name of store.globals()) {
+        if (this.#global !== '' && name >= this.#global) break;
+        found = name;
+      }
+    } else {
+      for (const name of store.globals(this.#global)) {
+        if (name === this.#global) continue;
+        found = name;
+        break;
+      }
+    }
+    if (found === undefined) return null;
+    this.#global = found;
+    return `^${found}`;
+  }
+
+  #nextChild(reverse: boolean): Found | null {
+    const keys = this.#keys.slice(0, -1);
+    const seed = this.#keys.at(-1)!;
+    const node = this.#node(keys);
+    const key = reverse ? node.previous(seed === '' ? undefined : seed) : node.next(seed === '' ? undefined : seed);
+    if (key === undefined) return null;
+    return { keys: [...keys, key], data: this.#options.getdata === true ? textOf(node.at(key)) : undefined };
+  }
+
+  /** The node with data that follows in the tree: M's `$QUERY`. */
+  #nextNode(reverse: boolean): Found | null {
+    const keys = this.#keys.at(-1) === '' ? this.#keys.slice(0, -1) : this.#keys;
+    const beginning = keys.length < this.#keys.length || (reverse && keys.length === 0);
+    let found: string[] | null;
+    if (reverse) found = beginning ? this.#last(keys) : this.#before(keys);
+    else found = this.#after(keys);
+    if (found === null || found.length === 0) return null;
+    return { keys: found, data: textOf(this.#node(found)) };
+  }
+
+  /** The first node with data after a node: below it, then below its younger siblings, then its parent's. */
+  #after(keys: string[]): string[] | null {
+    const below = this.#first(keys);
+    if (below !== null) return below;
+    for (let depth = keys.length; depth > 0; depth--) {
+      const parent = keys.slice(0, depth - 1);
+      const sibling = this.#node(parent).next(keys[depth - 1]!);
+      if (sibling === undefined) continue;
+      const place = [...parent, sibling];
+      return this.#node(place).hasValue ? place : this.#first(place);
+    }
+    return null;
+  }
+
+  /** The last node with data before a node: below its elder sibling, the sibling itself, or the parent. */
+  #before(keys: string[]): string[] | null {
+    for (let depth = keys.length; depth > 0; depth--) {
+      const parent = keys.slice(0, depth - 1);
+      const sibling = this.#node(parent).previous(keys[depth - 1]!);
+      if (sibling !== undefined) return this.#last([...parent, sibling]) ?? [...parent, sibling];
+      if (parent.length > 0 && this.#node(parent).hasValue) return parent;
+    }
+    return null;
+  }
+
+  /** The first node with data below a node. */
+  #first(keys: string[]): string[] | null {
+    for (;;) {
+      const child = this.#node(keys).next();
+      if (child === undefined) return null;
+      keys = [...keys, child];
+      if (this.#node(keys).hasValue) return keys;
+    }
+  }
+
+  /** The last node with data below a node. */
+  #last(keys: string[]): string[] | null {
+    let found: string[] | null = null;
+    for (;;) {
+      const child = this.#node(found ?? keys).previous();
+      if (child === undefined) return found;
+      found = [...(found ?? keys), child];
+    }
+  }
+
+  #node(keys: readonly string[]): StoreNode {
+    return this.#db.store.node(this.#global, ...keys);
+  }
+}

@@ -1,0 +1,165 @@
+import { StoreError } from '../store/error.js';
+import { Operations, globalName, keyText, textOf, type Callback, type Key, type server } from './server.js';
+
+/** How child nodes are written and read. */
+export interface ChildNodesOptions {
+  /** Hold a lock on the node meanwhile. */
+  lock?: boolean | undefined;
+  /** Seconds to wait for it; for ever when left out. */
+  locktimeout?: number | undefined;
+  /** The children are the elements of an array: keys are their indexes. */
+  numerickeys?: boolean | undefined;
+  /** With the data. */
+  getdata?: boolean | undefined;
+  /** At most so many; 100 when left out. */
+  max?: number | undefined;
+  /** From this key on. */
+  start?: Key | undefined;
+  /** Up to this key. */
+  end?: Key | undefined;
+}
+
+const CHILDREN_MAX = 100;
+
+/** A global, or a node of one: `new mglobal(db, 'Person', 'data')`. */
+export class mglobal {
+  readonly #db: server;
+  #node: Operations;
+
+  constructor(db: server, global: string, ...keys: Key[]) {
+    this.#db = db;
+    this.#node = new Operations(db, [globalName(global), ...keys.map(keyText)]);
+  }
+
+  set(...args: any[]): string | null {
+    return this.#node.set(...args);
+  }
+
+  get(...args: any[]): string | null {
+    return this.#node.get(...args);
+  }
+
+  delete(...args: any[]): string | null {
+    return this.#node.delete(...args);
+  }
+
+  defined(...args: any[]): string | null {
+    return this.#node.defined(...args);
+  }
+
+  next(...args: any[]): string | null {
+    return this.#node.next(...args);
+  }
+
+  previous(...args: any[]): string | null {
+    return this.#node.previous(...args);
+  }
+
+  increment(...args: any[]): string | null {
+    return this.#node.increment(...args);
+  }
+
+  lock(...args: any[]): string | null {
+    return this.#node.lock(...args);
+  }
+
+  unlock(...args: any[]): string | null {
+    return this.#node.unlock(...args);
+  }
+
+  /** `one.merge([keys,] other [, keys])` copies the other's subtree over this one's. */
+  merge(...args: any[]): string | null {
+    const callback = typeof args.at(-1) === 'function' ? (args.pop() as Callback) : undefined;
+    return this.#db.attempt(callback, () => {
+      const at = args.findIndex((arg) => arg instanceof mglobal);
+      if (at < 0) throw new StoreError('key', 'merge needs a global to merge from');
+      const from = args[at] as mglobal;
+      this.#node.at(args.slice(0, at)).merge(from.#node.at(args.slice(at + 1)));
+      return '0';
+    });
+  }
+
+  /** `setchildnodes([keys,] nodes, options)`; nodes are `{ key, data }` with a key or an array of keys, or the data alone. */
+  setchildnodes(...args: any[]): string | null {
+    const { keys, options, callback } = this.#childArguments(args);
+    const nodes = keys.pop() as unknown;
+    return this.#db.attempt(callback, () => {
+      if (!Array.isArray(nodes)) throw new StoreError('key', 'setchildnodes needs an array of nodes');
+      return this.#locked(keys, options, () =>
+        this.#db.store.transaction(() => {
+          for (const [index, node] of nodes.entries()) {
+            if (options.numerickeys === true) {
+              if (node !== undefined) this.#written(...keys, index, node);
+            } else {
+              this.#written(...keys, ...(Array.isArray(node.key) ? node.key : [node.key]), node.data);
+            }
+          }
+          return '0';
+        }),
+      );
+    });
+  }
+
+  /** `getchildnodes([keys,] options)`: keys, or `{ key, data }`, or with `numerickeys` the data by its index. */
+  getchildnodes(...args: any[]): any {
+    const { keys, options, callback } = this.#childArguments(args);
+    return this.#db.attempt<unknown>(callback, () =>
+      this.#locked(keys, options, () =>
+        this.#db.store.snapshot(() => {
+          const node = this.#node.at(keys);
+          const limit = Number(options.max ?? CHILDREN_MAX);
+          if (options.numerickeys === true) {
+            const data: (string | undefined)[] = [];
+            const end = Number(options.end ?? Infinity);
+            for (let index = Number(options.start ?? 0); index <= end && data.length < limit; index++) {
+              const child = node.at(index);
+              const defined = child.defined();
+              if (defined === 0) break;
+              data.push(defined === 10 ? undefined : textOf(child));
+            }
+            return data;
+          }
+          const found = [...node.children({ from: bound(options.start), to: bound(options.end), limit })];
+          if (options.getdata !== true) return found.map(({ key }) => key);
+          return found.map((child) => (child.hasValue ? { key: child.key, data: textOf(child) } : { key: child.key }));
+        }),
+      ),
+    );
+  }
+
+  /** Makes this another global. */
+  reset(global: string, ...keys: Key[]): void {
+    this.#node = new Operations(this.#db, [globalName(global), ...keys.map(keyText)]);
+  }
+
+  /** Sets a node; fails as a whole when that does. */
+  #written(...args: unknown[]): void {
+    if (this.#node.set(...args) === '') throw new StoreError('key', this.#db.geterrormessage());
+  }
+
+  #childArguments(args: any[]): { keys: any[]; options: ChildNodesOptions; callback: Callback | undefined } {
+    const keys = [...args];
+    const callback = typeof keys.at(-1) === 'function' ? (keys.pop() as Callback) : undefined;
+    const last = keys.at(-1) as unknown;
+    const options = typeof last === 'object' && last !== null && !Array.isArray(last) ? (keys.pop() as ChildNodesOptions) : {};
+    return { keys, options, callback };
+  }
+
+  #locked<T>(keys: readonly unknown[], options: ChildNodesOptions, work: () => T): T {
+    if (options.lock !== true) return work();
+    const node = this.#node.at(keys);
+    const seconds = Number(options.locktimeout ?? -1);
+    if (!node.lock(seconds < 0 ? Infinity : seconds * 1000)) {
+      throw new StoreError('busy', `the lock on ${String(node)} is held by another process`);
+    }
+    try {
+      return work();
+    } finally {
+      node.unlock();
+    }
+  }
+}
+
+function bound(key: Key | undefined): string | undefined {
+  return key === undefined || key === '' ? undefined : keyText(key);
+}

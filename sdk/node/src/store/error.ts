@@ -1,0 +1,95 @@
+/** What {@link StoreError.code} may be. */
+export type StoreErrorCode =
+  /** A global's name or a subscript that cannot be, or a path that is too long. */
+  | 'key'
+  /** A value that JSON has no form for: `undefined`, a function, `NaN`, a `Map`, more than 200 levels, ... */
+  | 'not_json'
+  /** Text that is not JSON. */
+  | 'json'
+  /** A string with half a surrogate pair, which UTF-8 has no form for. */
+  | 'not_text'
+  /** A value longer than the store takes. */
+  | 'value_too_long'
+  /** An increment of what is no number. */
+  | 'not_a_number'
+  /** A sum of more digits than are kept exactly. */
+  | 'number_too_long'
+  /** A merge of a subtree with a part of itself. */
+  | 'overlap'
+  /** A write to a store opened for reading. */
+  | 'read_only'
+  /** A write inside a snapshot. */
+  | 'in_snapshot'
+  /** A transaction whose function returned a promise; it was rolled back. */
+  | 'async_transaction'
+  /** A transaction that cannot be committed, because one nested in it has failed. */
+  | 'aborted'
+  /** A transaction in which an operation failed half way; it was rolled back. */
+  | 'broken'
+  /** A commit or a rollback without a transaction. */
+  | 'no_transaction'
+  /** The end of a snapshot that did not begin. */
+  | 'no_snapshot'
+  /** Closing inside a transaction or a snapshot. */
+  | 'busy'
+  /** The store has been closed. */
+  | 'closed'
+  /** This worker was given no store. */
+  | 'no_store'
+  /** There is no store in the folder. */
+  | 'absent'
+  /** This process has the store open with other options. */
+  | 'open_already'
+  /** The store is of another version of this program. */
+  | 'format'
+  /** No space is left: on the disk, or up to the store's limit. */
+  | 'full'
+  /** Too many snapshots over all processes. */
+  | 'too_many_readers'
+  /** A snapshot that lasted longer than the store allows. */
+  | 'snapshot_too_old'
+  /** An index that cannot be, is not there, or is there already; a question it cannot answer. */
+  | 'index'
+  /** A record with the same values as another one, in an index that wants them unique. */
+  | 'not_unique'
+  /** A transaction that this thread has begun already in another way. */
+  | 'writes_already'
+  /** More locks than one thread may hold. */
+  | 'too_many_locks'
+  /** A log of changes that cannot be done again in this store. */
+  | 'replay'
+  /** The log of changes does not go back so far. */
+  | 'changes_gone'
+  /** Committed, but nobody knows whether it is on the disk. */
+  | 'not_flushed'
+  /** Bytes of the store are not what was written. */
+  | 'damaged'
+  /** A file that cannot be read or written. */
+  | 'file'
+  /** What has been asked for is not part of this store. */
+  | 'unsupported'
+  /** Anything else that the engine says. */
+  | 'engine'
+  /** Bytes that no part of this package hands over. */
+  | 'malformed';
+
+/**
+ * What operations of a store throw. Its `code` stays the same when texts change:
+ *
+ * ```js
+ * try {
+ *   store.set('Person', id, person);
+ * } catch (error) {
+ *   if (error instanceof StoreError && error.code === 'full') …
+ * }
+ * ```
+ */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  readonly code: StoreErrorCode;
+
+  constructor(code: StoreErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

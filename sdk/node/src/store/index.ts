@@ -1,0 +1,18 @@
+/**
+ * The store: a tree of JSON values in a folder, read and written in this process.
+ *
+ * @module
+ */
+export { StoreError, type StoreErrorCode } from './error.js';
+export { StoreNode, type JsonValue, type Range } from './node.js';
+export type { IndexDefinition, Query, Scalar } from './query.js';
+export type { Subscript } from './path.js';
+export {
+  Store,
+  open,
+  store,
+  type Durability,
+  type OpenOptions,
+  type StoreStats,
+  type TransactionOptions,
+} from './store.js';

@@ -1,0 +1,167 @@
+/**
+ * Writes values as JSON into the memory that is shared with the addon: like `JSON.stringify`, but what that would drop or
+ * change without a word is refused.
+ */
+import type { Bytes } from '../wire.js';
+import { StoreError } from './error.js';
+import { area } from './native.js';
+import { checkText } from './path.js';
+
+/** Longest string that is written character by character. */
+const SHORT = 64;
+/** Most containers within each other: what the store takes. It ends cycles too. */
+const DEPTH_MAX = 200;
+
+/** Where the text goes: the area, or something larger once that is full. */
+let bytes: Bytes = area;
+/** Keys and indexes that lead to where the writer is. */
+const trail: (string | number)[] = [];
+
+/**
+ * Writes a value behind what lies in the area; gives its end, or 0 when it did not fit: {@link takeLong} has it then.
+ *
+ * @throws StoreError `not_json` with the place in the value.
+ */
+export function putJson(at: number, value: unknown): number {
+  bytes = area;
+  const end = write(at, value, 0);
+  if (bytes === area) return end;
+  long = bytes.utf8Slice(at, end);
+  bytes = area;
+  return 0;
+}
+
+let long = '';
+
+/** The text that did not fit. */
+export function takeLong(): string {
+  const text = long;
+  long = '';
+  return text;
+}
+
+function write(at: number, value: unknown, depth: number): number {
+  switch (typeof value) {
+    case 'string':
+      return writeString(at, value);
+    case 'number':
+      return writeNumber(at, value, depth);
+    case 'boolean':
+      return writeAscii(at, value ? 'true' : 'false');
+    case 'bigint':
+      return writeAscii(at, value.toString());
+    case 'object':
+      return value === null ? writeAscii(at, 'null') : writeObject(at, value, depth);
+    default:
+      return refuse(typeof value, depth);
+  }
+}
+
+function writeObject(at: number, value: object, depth: number): number {
+  if (depth >= DEPTH_MAX) refuse(`more than ${DEPTH_MAX} levels`, depth);
+  if (Array.isArray(value)) return writeArray(at, value, depth);
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  if (prototype !== Object.prototype && prototype !== null) {
+    const { toJSON } = value as { toJSON?: unknown };
+    if (typeof toJSON === 'function') return write(at, toJSON.call(value, ''), depth);
+    if (isOpaque(value)) refuse(`a ${value.constructor.name}`, depth);
+  }
+  const keys = Object.keys(value);
+  let to = room(at, 2);
+  bytes[to++] = 0x7b;
+  for (let index = 0; index < keys.length; index++) {
+    const key = keys[index]!;
+    const member = (value as Record<string, unknown>)[key];
+    if (member === undefined) continue;
+    trail[depth] = key;
+    to = writeString(to, key);
+    bytes[to++] = 0x3a;
+    to = room(write(to, member, depth + 1), 2);
+    bytes[to++] = 0x2c;
+  }
+  if (bytes[to - 1] === 0x2c) to--;
+  bytes[to] = 0x7d;
+  return to + 1;
+}
+
+function writeArray(at: number, value: readonly unknown[], depth: number): number {
+  let to = room(at, 2);
+  bytes[to++] = 0x5b;
+  for (let index = 0; index < value.length; index++) {
+    trail[depth] = index;
+    to = room(write(to, value[index], depth + 1), 2);
+    bytes[to++] = 0x2c;
+  }
+  if (value.length > 0) to--;
+  bytes[to] = 0x5d;
+  return to + 1;
+}
+
+function writeString(at: number, text: string): number {
+  const length = text.length;
+  if (length > SHORT) return writeLongString(at, text);
+  // Two quotes, and one character for the colon that may follow.
+  let to = room(at, length + 3);
+  const target = bytes;
+  target[to++] = 0x22;
+  for (let index = 0; index < length; index++) {
+    const code = text.charCodeAt(index);
+    if (code > 127 || code < 0x20 || code === 0x22 || code === 0x5c) return writeLongString(at, text);
+    target[to++] = code;
+  }
+  target[to] = 0x22;
+  return to + 1;
+}
+
+function writeLongString(at: number, text: string): number {
+  checkText(text);
+  const quoted = JSON.stringify(text);
+  const to = room(at, quoted.length * 3 + 1);
+  return to + bytes.utf8Write(quoted, to, bytes.length - to);
+}
+
+function writeNumber(at: number, value: number, depth: number): number {
+  if (!Number.isFinite(value)) refuse(String(value), depth);
+  // As JSON.stringify does, -0 is written as 0.
+  return writeAscii(at, String(value));
+}
+
+function writeAscii(at: number, text: string): number {
+  let to = room(at, text.length);
+  const target = bytes;
+  for (let index = 0; index < text.length; index++) target[to++] = text.charCodeAt(index);
+  return to;
+}
+
+/** Makes sure that so many bytes can be written at a place; gives the place. */
+function room(at: number, need: number): number {
+  if (at + need + 8 > bytes.length) {
+    const larger = Buffer.allocUnsafeSlow(Math.max(bytes.length * 2, at + need + 8)) as Bytes;
+    bytes.copy(larger, 0, 0, at);
+    bytes = larger;
+  }
+  return at;
+}
+
+/** Objects whose content JSON.stringify would lose. */
+function isOpaque(value: object): boolean {
+  return (
+    value instanceof Map ||
+    value instanceof Set ||
+    value instanceof WeakMap ||
+    value instanceof WeakSet ||
+    value instanceof Promise ||
+    value instanceof RegExp ||
+    value instanceof Error ||
+    value instanceof ArrayBuffer ||
+    ArrayBuffer.isView(value) ||
+    value instanceof String ||
+    value instanceof Number ||
+    value instanceof Boolean
+  );
+}
+
+function refuse(what: string, depth: number): never {
+  const place = trail.slice(0, depth).map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`));
+  throw new StoreError('not_json', `cannot store ${what}${place.length > 0 ? ` at ${place.slice(0, 20).join('')}` : ''}`);
+}

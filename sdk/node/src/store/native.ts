@@ -1,0 +1,101 @@
+/** The addon's operations, and the memory through which they are given paths and values. */
+import { createRequire } from 'node:module';
+import type { Bytes } from '../wire.js';
+import { StoreError } from './error.js';
+
+/**
+ * One open store. Each operation is one call: `path` is where the path ends that begins at {@link START}; further numbers
+ * say where further arguments end, each of which begins where the one before it ends.
+ */
+export interface NativeStore {
+  readonly path: string;
+  /** A string is JSON text when `area[0]` is {@link JSON_TEXT}. */
+  get(path: number): unknown;
+  /** The node's own value, in the same way. */
+  value(path: number): unknown;
+  document(path: number): string | undefined;
+  defined(path: number): 0 | 1 | 10 | 11;
+  isArray(path: number): boolean;
+  next(path: number, seed: number): string | undefined;
+  previous(path: number, seed: number): string | undefined;
+  /** Keys, or keys and values by turns; an object or array as value is its text in an array of one. */
+  children(
+    path: number,
+    from: number,
+    after: number,
+    to: number,
+    before: number,
+    prefix: number,
+    flags: number,
+    limit: number,
+  ): unknown[];
+  /** Subscripts below the path and values by turns. */
+  values(path: number, after: number, limit: number): unknown[];
+  globals(from: number, after: 0 | 1, limit: number): string[];
+  /** The JSON text ends at `end`; when that is 0, it is `text`. */
+  set(path: number, end: number, text?: string): void;
+  put(path: number, end: number, text?: string): void;
+  layOver(path: number, end: number, text?: string): void;
+  patch(path: number, end: number, text?: string): void;
+  kill(path: number): boolean;
+  increment(path: number, by: number): string;
+  merge(to: number, from: number): void;
+  begin(): number;
+  commit(durability: number): void;
+  rollBack(): void;
+  level(): number;
+  beginSnapshot(): void;
+  endSnapshot(): void;
+  flush(): void;
+  lastCommit(): number;
+  /** Milliseconds since 1970; less than 0 is never. */
+  expire(path: number, at: number): boolean;
+  expires(path: number): number | undefined;
+  defineIndex(definition: string): void;
+  dropIndex(name: number): boolean;
+  indexes(): string[];
+  /** The path of the records' parent, then their subscripts. */
+  query(name: number, equal: number, from: number, to: number, flags: number, skip: number, limit: number): [string[], ...string[]];
+  /** Milliseconds; less than 0 waits for ever. */
+  lock(path: number, patience: number): boolean;
+  unlock(path: number): boolean;
+  unlockAll(): void;
+  stats(): number[];
+  close(): void;
+}
+
+interface Addon {
+  readonly area: ArrayBuffer;
+  openStore(
+    error: typeof StoreError,
+    path: string,
+    create: 0 | 1,
+    readOnly: 0 | 1,
+    lead: 0 | 1,
+    mapMax: number,
+    readersMax: number,
+    valueBytesMax: number,
+    durability: number,
+    flushInterval: number,
+  ): NativeStore;
+}
+
+/** Where arguments begin in the area. */
+export const START = 8;
+/** What `area[0]` is after an answer that is the text of an object or array. */
+export const JSON_TEXT = 1;
+
+/** The memory that is shared with the addon; empty until a store is opened. */
+export let area = Buffer.alloc(0) as Bytes;
+
+let addon: Addon | undefined;
+
+/** Loads the addon with the first store: handlers without one do not pay for it. */
+export function native(): Addon {
+  if (addon === undefined) {
+    const loaded = createRequire(import.meta.url)('../forebay.node') as Addon;
+    area = Buffer.from(loaded.area) as Bytes;
+    addon = loaded;
+  }
+  return addon;
+}

@@ -1,0 +1,104 @@
+/** Writes paths and other arguments into the memory that is shared with the addon. */
+import { StoreError } from './error.js';
+import { START, area } from './native.js';
+
+/**
+ * One step of a path. `1`, `1n` and `'1'` are the same subscript; `'01'` is another. Numbers come first, by value; then all
+ * other texts, by their UTF-8 bytes.
+ */
+export type Subscript = string | number | bigint;
+
+/** Longest text that is written character by character: the runtime's own function is quicker for more. */
+const SHORT = 64;
+/** Longest text of a subscript; the path as a whole is bounded by the store. */
+const TEXT_MAX = 4096;
+/** Room that is left behind every path. */
+const PATHS_END = 49_152;
+const INTEGER = 0xfffe;
+const DOUBLE = 0xffff;
+
+const numbers = new DataView(new ArrayBuffer(8));
+const numberBytes = new Uint8Array(numbers.buffer);
+
+/** Whose path lies at the beginning of the area, and where it ends. */
+let owner: readonly Subscript[] | undefined;
+let ownerEnd = START;
+
+/** Writes a path, unless it is there from the call before; gives its end. */
+export function putPath(path: readonly Subscript[]): number {
+  if (owner === path) return ownerEnd;
+  owner = undefined;
+  let at = START;
+  for (let index = 0; index < path.length; index++) at = putSubscript(at, path[index]!);
+  owner = path;
+  ownerEnd = at;
+  return at;
+}
+
+/** Writes a single text where paths begin. */
+export function putAlone(text: string): number {
+  owner = undefined;
+  return putSubscript(START, text);
+}
+
+/** Writes a whole path behind what lies there. */
+export function appendPath(at: number, path: readonly Subscript[]): number {
+  for (let index = 0; index < path.length; index++) at = putSubscript(at, path[index]!);
+  return at;
+}
+
+/** Writes one step of a path; gives its end. */
+export function putSubscript(at: number, subscript: Subscript): number {
+  if (at > PATHS_END) throw new StoreError('key', `the path has more than ${PATHS_END} bytes`);
+  if (typeof subscript === 'string') return putText(at, subscript);
+  if (typeof subscript === 'number') {
+    const bytes = area;
+    if ((subscript | 0) === subscript) {
+      bytes[at] = INTEGER & 0xff;
+      bytes[at + 1] = INTEGER >> 8;
+      bytes[at + 2] = subscript;
+      bytes[at + 3] = subscript >> 8;
+      bytes[at + 4] = subscript >> 16;
+      bytes[at + 5] = subscript >> 24;
+      return at + 6;
+    }
+    bytes[at] = DOUBLE & 0xff;
+    bytes[at + 1] = DOUBLE >> 8;
+    numbers.setFloat64(0, subscript, true);
+    bytes.set(numberBytes, at + 2);
+    return at + 10;
+  }
+  if (typeof subscript === 'bigint') return putText(at, subscript.toString());
+  const found = subscript === null ? 'null' : typeof subscript;
+  throw new StoreError('key', `a subscript is a string, a number or a bigint, not ${found}`);
+}
+
+function putText(at: number, text: string): number {
+  const length = text.length;
+  if (length > SHORT) return putLongText(at, text);
+  const bytes = area;
+  let to = at + 2;
+  for (let index = 0; index < length; index++) {
+    const code = text.charCodeAt(index);
+    if (code > 127) return putLongText(at, text);
+    bytes[to++] = code;
+  }
+  bytes[at] = length;
+  bytes[at + 1] = 0;
+  return to;
+}
+
+function putLongText(at: number, text: string): number {
+  if (text.length > TEXT_MAX) throw new StoreError('key', `a subscript has ${text.length} characters (at most ${TEXT_MAX})`);
+  checkText(text);
+  const length = area.utf8Write(text, at + 2, area.length - at - 2);
+  area[at] = length;
+  area[at + 1] = length >> 8;
+  return at + 2 + length;
+}
+
+/** Refuses text that UTF-8 has no form for. */
+export function checkText(text: string): void {
+  if (text.isWellFormed()) return;
+  throw new StoreError('not_text', `the text ${JSON.stringify(text.slice(0, 40))} has half a surrogate pair`);
+}

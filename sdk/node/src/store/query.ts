@@ -1,0 +1,100 @@
+import { StoreError } from './error.js';
+import { putAlone, putSubscript } from './path.js';
+import type { StoreNode } from './node.js';
+import type { Store } from './store.js';
+
+/** A value that an index can have: no objects and arrays. */
+export type Scalar = null | boolean | number | bigint | string;
+
+/** What an index is to be. */
+export interface IndexDefinition {
+  /** Its name, unique in the store. */
+  name: string;
+  /** The node whose children are the records. */
+  records: StoreNode;
+  /**
+   * Paths inside a record, up to eight: `'city'`, or `['address', 'city']`. One `*` in them stands for every element of an array.
+   * A record is in the index when it has a scalar in every field.
+   */
+  fields: readonly (string | readonly string[])[];
+  /** Whether two records may not have the same values; they may when left out. */
+  unique?: boolean | undefined;
+}
+
+/** Which records of an index are wanted. Values sort as null, false, true, numbers by value, texts by their bytes. */
+export interface Query {
+  /** Values of the first fields. */
+  equal?: readonly Scalar[] | Scalar | undefined;
+  /** The least value of the field after these. */
+  from?: Scalar | undefined;
+  /** Only what is greater. */
+  after?: Scalar | undefined;
+  /** The greatest value. */
+  to?: Scalar | undefined;
+  /** Only what is less. */
+  before?: Scalar | undefined;
+  /** From the greatest to the least. */
+  reverse?: boolean | undefined;
+  /** At most so many. */
+  limit?: number | undefined;
+}
+
+const REVERSE = 1;
+const WITHOUT_FROM = 2;
+const WITHOUT_TO = 4;
+/** How many records are asked for first. Each further page goes over what came before it, so pages grow without a bound. */
+const PAGE_FIRST = 256;
+
+/** The definition as the store reads it. */
+export function definitionText({ name, records, fields, unique = false }: IndexDefinition): string {
+  const steps = fields.map((field) => (typeof field === 'string' ? [field] : field));
+  return JSON.stringify({ name, records: records.path.map(String), fields: steps, unique });
+}
+
+/** A definition that the store wrote. */
+export function readDefinition(store: Store, text: string): IndexDefinition {
+  const { name, records, fields, unique } = JSON.parse(text) as {
+    name: string;
+    records: [string, ...string[]];
+    fields: string[][];
+    unique: boolean;
+  };
+  return { name, records: store.node(...records), fields, unique };
+}
+
+/** The records of an index that a question is about, in its order. */
+export function* queryRecords(store: Store, index: string, query: Query): Generator<StoreNode, void, void> {
+  if (query.from !== undefined && query.after !== undefined) throw new StoreError('index', 'a query has `from` or `after`, not both');
+  if (query.to !== undefined && query.before !== undefined) throw new StoreError('index', 'a query has `to` or `before`, not both');
+  const equal = query.equal === undefined ? [] : Array.isArray(query.equal) ? query.equal : [query.equal];
+  const flags =
+    (query.reverse === true ? REVERSE : 0) |
+    (query.after !== undefined ? WITHOUT_FROM : 0) |
+    (query.before !== undefined ? WITHOUT_TO : 0);
+  let skip = 0;
+  for (let size = PAGE_FIRST, left = query.limit ?? Infinity; left > 0; size *= 4) {
+    const limit = Math.min(size, left);
+    const { native } = store;
+    const name = putAlone(index);
+    let end = name;
+    for (const value of equal as readonly Scalar[]) end = putScalar(end, value);
+    const equalEnd = end;
+    const from = putScalar(equalEnd, query.from ?? query.after, query.from === null || query.after === null);
+    const to = putScalar(from, query.to ?? query.before, query.to === null || query.before === null);
+    const [records, ...found] = native.query(name, equalEnd, from, to, flags, skip, limit);
+    const parent = store.node(...(records as [string, ...string[]]));
+    for (const key of found) yield parent.at(key);
+    if (found.length < limit) return;
+    skip += found.length;
+    left -= found.length;
+  }
+}
+
+/** Writes a value as JSON text; nothing for none. */
+function putScalar(at: number, value: Scalar | undefined, isNull = value === null): number {
+  if (value === undefined && !isNull) return at;
+  if (typeof value === 'bigint') return putSubscript(at, value.toString());
+  if (typeof value === 'object' && value !== null) throw new StoreError('index', 'only scalars are in an index');
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new StoreError('index', `${value} is in no index`);
+  return putSubscript(at, JSON.stringify(value ?? null));
+}

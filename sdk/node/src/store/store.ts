@@ -1,0 +1,320 @@
+import { StoreError } from './error.js';
+import { START, native, type NativeStore } from './native.js';
+import { StoreNode } from './node.js';
+import { definitionText, queryRecords, readDefinition, type IndexDefinition, type Query } from './query.js';
+import { putAlone, type Subscript } from './path.js';
+
+/**
+ * What a commit waits for: `sync` for a flush of its own, `group` for the next flush, which it shares with others, `relaxed` for
+ * nothing. A crash of the process loses nothing in any mode; a power cut loses with `relaxed` at most the last flush interval.
+ */
+export type Durability = 'sync' | 'group' | 'relaxed';
+
+/** How a store is opened. */
+export interface OpenOptions {
+  /** Make a new store where there is none: true unless it is said otherwise. */
+  create?: boolean | undefined;
+  /** Refuse every write. */
+  readOnly?: boolean | undefined;
+  /** What a commit waits for that does not say; `group` when left out. */
+  durability?: Durability | undefined;
+  /** How far the file may grow, in bytes; 64 GiB when left out. */
+  mapMax?: number | undefined;
+  /** Most snapshots at the same time, over all processes; 1024 when left out. */
+  readersMax?: number | undefined;
+  /** Longest value or document, in bytes of JSON; 64 MiB when left out. */
+  valueBytesMax?: number | undefined;
+  /** Longest time in milliseconds that a relaxed commit is not on the disk; 20 when left out. */
+  flushInterval?: number | undefined;
+}
+
+/** How a transaction is committed. */
+export interface TransactionOptions {
+  /** What the commit waits for; the store's own durability when left out. In a nested transaction the outermost one's counts. */
+  durability?: Durability | undefined;
+}
+
+/** Figures about a store as a whole. */
+export interface StoreStats {
+  /** Size of the file, in bytes. */
+  fileBytes: number;
+  /** How far it may grow. */
+  mapMax: number;
+  pageBytes: number;
+  /** The number of the last commit of any process. */
+  lastCommit: number;
+  /** Places for snapshots that are taken, over all processes. */
+  readers: number;
+  /** Committed but not on the disk yet. */
+  unflushedBytes: number;
+}
+
+const DURABILITIES = { sync: 0, group: 1, relaxed: 2 } as const;
+/** The store's own. */
+const USUAL = -1;
+const GLOBALS_PAGE = 256;
+
+/**
+ * A tree of JSON values in a folder, open in many processes at the same time. Everything is synchronous: a read takes well under a
+ * microsecond, and no socket is between.
+ *
+ * ```js
+ * import { open } from 'forebay/store';
+ *
+ * const store = open('data');
+ * store.set('Person', 7, { firstName: 'Ada' });
+ * store.get('Person', 7, 'firstName');                 // 'Ada'
+ * const id = store.transaction(() => {
+ *   const id = store.node('Person', 'nextId').increment();
+ *   store.set('Person', id, { firstName: 'Grace' });
+ *   return id;
+ * });
+ * ```
+ */
+export class Store {
+  #native: NativeStore | undefined;
+  readonly #open: () => NativeStore;
+  /** How often `open` has given this store. */
+  #openings = 1;
+
+  /** @internal */
+  constructor(open: () => NativeStore) {
+    this.#open = open;
+  }
+
+  /** The operations of the addon. @internal */
+  get native(): NativeStore {
+    return this.#native ?? (this.#native = this.#open());
+  }
+
+  /** The folder. */
+  get path(): string {
+    return this.native.path;
+  }
+
+  /** A place in the tree; it need not exist. Names of globals are letters, digits and any of `%._-`. */
+  node(global: string, ...subscripts: Subscript[]): StoreNode {
+    return new StoreNode(this, [checkGlobal(global), ...subscripts]);
+  }
+
+  /** What was set at a node: see {@link StoreNode.get}. */
+  get<T = any>(global: string, ...subscripts: Subscript[]): T | undefined {
+    return this.#root.get<T>(checkGlobal(global), ...subscripts);
+  }
+
+  /** Gives a node a value: see {@link StoreNode.set}. */
+  set(global: string, ...subscriptsAndValue: [...subscripts: Subscript[], value: unknown]): void {
+    this.#root.set(checkGlobal(global), ...subscriptsAndValue);
+  }
+
+  /** Removes a node and all below it; says whether there was one. */
+  kill(global: string, ...subscripts: Subscript[]): boolean {
+    return this.node(global, ...subscripts).kill();
+  }
+
+  /**
+   * Runs a function as one transaction: other processes see all of its writes or none, and nobody else writes meanwhile. The function
+   * is synchronous; when it throws or returns a promise, everything is rolled back and that is thrown. Waits until nobody else
+   * writes. A transaction inside another one is a part of it: when it fails, the outer one cannot be committed any more.
+   *
+   * @returns what the function returned.
+   */
+  transaction<T>(work: (store: this) => T, options: TransactionOptions = {}): T {
+    const native = this.native;
+    const durability = durabilityNumber(options.durability);
+    const level = native.begin();
+    let outcome: T;
+    try {
+      outcome = work(this);
+      if (isThenable(outcome)) {
+        // What becomes of it does not matter any more.
+        outcome.then(undefined, () => {});
+        throw new StoreError('async_transaction', 'the function of a transaction returned a promise: it must be synchronous');
+      }
+      if (native.level() !== level) {
+        throw new StoreError('aborted', 'a transaction that began inside this one was not ended');
+      }
+    } catch (error) {
+      while (native.level() >= level) native.rollBack();
+      throw error;
+    }
+    native.commit(durability);
+    return outcome;
+  }
+
+  /** Runs a function all of whose reads are of one state, whatever others write meanwhile. It is synchronous and cannot write. */
+  snapshot<T>(work: (store: this) => T): T {
+    const native = this.native;
+    native.beginSnapshot();
+    let outcome: T;
+    try {
+      outcome = work(this);
+    } finally {
+      native.endSnapshot();
+    }
+    if (isThenable(outcome)) {
+      outcome.then(undefined, () => {});
+      throw new StoreError('async_transaction', 'the function of a snapshot returned a promise: it must be synchronous');
+    }
+    return outcome;
+  }
+
+  /** The names of the globals that hold something, in the order of their bytes, from one on. */
+  *globals(from = ''): Generator<string, void, void> {
+    for (let after: 0 | 1 = 0; ; after = 1) {
+      const names: string[] = this.native.globals(from === '' ? START : putAlone(from), after, GLOBALS_PAGE);
+      yield* names;
+      if (names.length < GLOBALS_PAGE) return;
+      from = names[names.length - 1]!;
+    }
+  }
+
+  /**
+   * Makes an index over the records that there are and all that will come, kept in the transactions that change them. The same one again
+   * changes nothing.
+   *
+   * ```js
+   * store.defineIndex({ name: 'by_city', records: store.node('Person'), fields: ['city', 'born'] });
+   * for (const person of store.query('by_city', { equal: 'London', from: 1800, to: 1899 })) console.log(person.key);
+   * ```
+   */
+  defineIndex(definition: IndexDefinition): void {
+    this.native.defineIndex(definitionText(definition));
+  }
+
+  /** Drops an index; says whether there was one. */
+  dropIndex(name: string): boolean {
+    return this.native.dropIndex(putAlone(name));
+  }
+
+  /** All indexes. */
+  indexes(): IndexDefinition[] {
+    return this.native.indexes().map((text) => readDefinition(this, text));
+  }
+
+  /** The records of an index that a question is about, each once, in the order of the index. Inside `snapshot` all are of one state. */
+  query(index: string, query: Query = {}): Generator<StoreNode, void, void> {
+    return queryRecords(this, index, query);
+  }
+
+  /** Takes back every lock of this thread. */
+  unlockAll(): void {
+    this.native.unlockAll();
+  }
+
+  /** Makes every commit durable that was made before the call, by any process. */
+  flush(): void {
+    this.native.flush();
+  }
+
+  /** Figures about the store as a whole. */
+  stats(): StoreStats {
+    const [fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes] = this.native.stats() as [
+      number, number, number, number, number, number,
+    ];
+    return { fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes };
+  }
+
+  /** Closes the store, once for each time that it was opened. Refused inside a transaction. */
+  close(): void {
+    if (this.#openings > 1) {
+      this.#openings--;
+      return;
+    }
+    this.native.close();
+    opened.delete(this.native.path);
+  }
+
+  /** The same store for one opener more. @internal */
+  share(): this {
+    this.#openings++;
+    return this;
+  }
+
+  get #root(): StoreNode {
+    return (this.#rootNode ??= new StoreNode(this, []));
+  }
+  #rootNode: StoreNode | undefined;
+}
+
+/** The stores that this thread has open, by folder: two would wait for each other's transactions forever. */
+const opened = new Map<string, { store: Store; readOnly: boolean }>();
+
+/**
+ * Opens the store in a folder, which is made when there is none. The same folder again gives the same store.
+ *
+ * Handlers need not open anything: `import { store } from 'forebay'` is the store of the server.
+ */
+export function open(path: string, options: OpenOptions = {}): Store {
+  const readOnly = options.readOnly === true;
+  const create = options.create ?? !readOnly;
+  const lead = !readOnly && process.env['FOREBAY_STORE'] !== path;
+  const opening = openNative(path, { ...options, create }, lead);
+  const found = opened.get(opening.path);
+  if (found === undefined) {
+    const store = new Store(() => opening);
+    opened.set(opening.path, { store, readOnly });
+    return store;
+  }
+  opening.close();
+  if (found.readOnly !== readOnly) {
+    throw new StoreError('open_already', `the store in ${opening.path} is open in this process already, with other options`);
+  }
+  return found.store.share();
+}
+
+/**
+ * The store that the server names, opened when it is first used. The server says so with `FOREBAY_STORE`, a folder, and
+ * `FOREBAY_STORE_MODE`: `rw`, `ro` or `none`.
+ */
+export const store: Store = new Store(() => {
+  const path = process.env['FOREBAY_STORE'];
+  const mode = process.env['FOREBAY_STORE_MODE'] ?? 'rw';
+  if (path === undefined || path === '' || mode === 'none') {
+    throw new StoreError('no_store', 'this process was given no store: `open(path)` of forebay/store opens one without the server');
+  }
+  const readOnly = mode !== 'rw';
+  const opening = openNative(path, { readOnly, create: false }, false);
+  const found = opened.get(opening.path);
+  if (found === undefined) {
+    opened.set(opening.path, { store, readOnly });
+    return opening;
+  }
+  opening.close();
+  return found.store.share().native;
+});
+
+function openNative(path: string, options: OpenOptions, lead: boolean): NativeStore {
+  if (typeof path !== 'string' || path === '') throw new StoreError('file', 'the path of a store is a string that is not empty');
+  const bit = (value: boolean | undefined) => (value === true ? 1 : 0);
+  return native().openStore(
+    StoreError,
+    path,
+    bit(options.create),
+    bit(options.readOnly),
+    bit(lead),
+    options.mapMax ?? 0,
+    options.readersMax ?? 0,
+    options.valueBytesMax ?? 0,
+    durabilityNumber(options.durability),
+    options.flushInterval ?? 0,
+  );
+}
+
+function durabilityNumber(durability: Durability | undefined): number {
+  if (durability === undefined) return USUAL;
+  const number: number | undefined = Object.hasOwn(DURABILITIES, durability) ? DURABILITIES[durability] : undefined;
+  if (number === undefined) {
+    throw new StoreError('unsupported', `the durability is sync, group or relaxed, not ${JSON.stringify(durability)}`);
+  }
+  return number;
+}
+
+function checkGlobal(name: string): string {
+  if (typeof name === 'string') return name;
+  throw new StoreError('key', `the name of a global is a string, not ${name === null ? 'null' : typeof name}`);
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}

@@ -1,0 +1,51 @@
+// What the tests of the store share.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { open } from '../dist/store/index.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'forebay-store-'));
+after(() => rmSync(folder, { recursive: true }));
+let count = 0;
+
+/** A folder of its own for each use, gone after the tests of the file. */
+export function freshFolder() {
+  return join(folder, String(++count));
+}
+
+/** A store that nobody else has. */
+export function freshStore(options = { durability: 'relaxed' }) {
+  return open(freshFolder(), options);
+}
+
+function program(source) {
+  const file = join(folder, `program-${++count}.mjs`);
+  const modules = new URL('../dist/', import.meta.url);
+  writeFileSync(file, source.replace(/from '\.\/(.*?)'/g, (_, name) => `from '${new URL(name, modules).href}'`));
+  return file;
+}
+
+/** Runs a program in a process of its own and gives what it prints; `./` is the package's `dist`. */
+export function run(source, env = {}) {
+  const { NODE_TEST_CONTEXT, ...rest } = process.env;
+  return execFileSync(process.execPath, [program(source)], { encoding: 'utf8', env: { ...rest, ...env }, stdio: ['pipe', 'pipe', 'inherit'] });
+}
+
+/** Starts a program; `line()` waits for what it prints next. */
+export function start(source) {
+  const child = spawn(process.execPath, [program(source)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdout.setEncoding('utf8');
+  const lines = [];
+  const waiting = [];
+  let rest = '';
+  child.stdout.on('data', (text) => {
+    const parts = (rest + text).split('\n');
+    rest = parts.pop();
+    for (const line of parts) (waiting.shift() ?? ((line) => lines.push(line)))(line);
+  });
+  child.line = () => (lines.length > 0 ? Promise.resolve(lines.shift()) : new Promise((resolve) => waiting.push(resolve)));
+  child.exited = new Promise((resolve) => child.on('exit', resolve));
+  return child;
+}
