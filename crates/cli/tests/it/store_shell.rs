@@ -8,7 +8,7 @@ use std::{
 use forebay_testkit::{Folder, wait_until};
 
 use crate::{
-    run::forebay,
+    run::{Serving, forebay},
     store_nodes::{done, fed, store},
     terminal::Terminal,
 };
@@ -119,6 +119,42 @@ fn others_read_and_write_while_a_shell_has_the_store_open() {
     assert_eq!(shell.end(), 0);
     done(&folder, &["compact"]);
     assert_eq!(done(&folder, &["get", "G"]), "{\"a\":1,\"b\":2}\n");
+}
+
+#[test]
+fn commands_and_a_running_server_see_what_the_other_writes() {
+    let folder = Folder::new();
+    folder.write(
+        "forebay.toml",
+        "[store]\n[store.access]\nG = { read = \"public\", write = \"public\" }\n[[route]]\npath = \"/store/*\"\nstore = {}\n",
+    );
+    let serving = Serving::start(folder.path(), &[]);
+    done(&folder, &["set", "G/a", "[1]"]);
+    assert_eq!(serving.get("/store/G/a").text(), "[1]");
+    let mut client = serving.connect();
+    client.post("/store/G/list", b"{\"by\":\"server\"}");
+    assert_eq!(client.response().status, 201);
+    assert_eq!(done(&folder, &["get", "G/list/1/by"]), "\"server\"\n");
+    let export = done(&folder, &["export"]);
+    done(&folder, &["backup", "copy"]);
+    assert_eq!(done(&folder, &["export", "--data", "copy"]), export);
+    assert!(done(&folder, &["verify"]).starts_with("sound: "));
+    let refused = store(&folder, &["compact"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("is open in another process (pid "),
+        "{refused:?}"
+    );
+    assert_eq!(
+        fed(
+            &folder,
+            &["import", "-"],
+            "{\"path\":[\"G\",\"a\",1],\"value\":2}\n"
+        )
+        .code,
+        0
+    );
+    assert_eq!(serving.get("/store/G/a").text(), "[1,2]");
 }
 
 #[test]
