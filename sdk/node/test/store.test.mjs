@@ -158,6 +158,38 @@ describe('values', () => {
     assert.equal(store.node('Half').exists, false);
   });
 
+  it('whose own code uses the store are written where they belong', () => {
+    store.set('Source', { a: 1, list: [2] });
+    const user = {
+      toJSON: undefined,
+      get a() {
+        store.set('Side', 'effect', { n: store.node('Side', 'n').increment(), long: 'x'.repeat(100_000) });
+        return store.get('Source', 'a');
+      },
+      date: new (class {
+        toJSON() {
+          return store.node('Source').at('list').document;
+        }
+      })(),
+    };
+    for (const [write, read] of [
+      [() => store.set('Own', 'x', user), () => store.get('Own', 'x')],
+      [() => store.node('Own').set('y', user), () => store.get('Own', 'y')],
+      [() => (store.node('Own', 'z').document = user), () => store.get('Own', 'z')],
+      [() => store.node('Own', 'l').layOver(user), () => store.get('Own', 'l')],
+      [() => store.node('Own', 'p').patch(user), () => store.get('Own', 'p')],
+    ]) {
+      write();
+      assert.deepEqual(read(), { a: 1, date: [2] });
+    }
+    assert.deepEqual(store.get('Source'), { a: 1, list: [2] });
+    assert.deepEqual([...store.node('Own').keys()], ['l', 'p', 'x', 'y', 'z']);
+    assert.deepEqual([...store.node('Side').keys()], ['effect', 'n']);
+    refuses('not_json', () => store.set('Own', 'x', { get a() { return store.get('Source') && NaN; } }));
+    refuses('key', () => store.set('Own', 'x', { get a() { return store.get('a b'); } }));
+    assert.deepEqual(store.get('Own', 'x'), { a: 1, date: [2] });
+  });
+
   it('over the limit are refused before anything is written', () => {
     const small = freshStore({ valueBytesMax: 1000, durability: 'relaxed' });
     refuses('value_too_long', () => small.set('A', 'x'.repeat(1000)), /1002 bytes.*value_bytes_max 1000/);
