@@ -1,10 +1,11 @@
 // What the tests of the store share.
+import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { open } from '../dist/store/index.js';
+import { StoreError, open } from '../dist/store/index.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'forebay-store-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -48,4 +49,14 @@ export function start(source) {
   child.line = () => (lines.length > 0 ? Promise.resolve(lines.shift()) : new Promise((resolve) => waiting.push(resolve)));
   child.exited = new Promise((resolve) => child.on('exit', resolve));
   return child;
+}
+
+/** Asserts that something throws a StoreError of that code. */
+export function refuses(code, action, message) {
+  assert.throws(action, (error) => {
+    assert.ok(error instanceof StoreError, String(error.stack));
+    assert.equal(error.code, code, error.message);
+    if (message !== undefined) assert.match(error.message, message);
+    return true;
+  });
 }

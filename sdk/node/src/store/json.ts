@@ -5,7 +5,7 @@
 import type { Bytes } from '../wire.js';
 import { StoreError } from './error.js';
 import { area } from './native.js';
-import { checkText } from './path.js';
+import { checkText, uses } from './path.js';
 
 /** Longest string that is written character by character. */
 const SHORT = 64;
@@ -17,18 +17,35 @@ let bytes: Bytes = area;
 /** Keys and indexes that lead to where the writer is. */
 const trail: (string | number)[] = [];
 
+/** The value's text is taken by {@link takeLong}, and the path has to be written again. */
+export const CLOBBERED = -1;
+const ISOLATED_BYTES = 4096;
+
 /**
- * Writes a value behind what lies in the area; gives its end, or 0 when it did not fit: {@link takeLong} has it then.
+ * Writes a value behind the path in the area; gives its end. It is 0 when the text did not fit, and {@link CLOBBERED} when code of the
+ * value (a `toJSON`, a getter, a proxy) has itself used a store and so the area: {@link takeLong} has the text then.
  *
  * @throws StoreError `not_json` with the place in the value.
  */
 export function putJson(at: number, value: unknown): number {
+  // This call may itself come from code of a value that is being written.
+  const outer = bytes;
+  const before = uses;
   bytes = area;
-  const end = write(at, value, 0);
-  if (bytes === area) return end;
-  long = bytes.utf8Slice(at, end);
-  bytes = area;
-  return 0;
+  try {
+    const end = write(at, value, 0);
+    if (uses !== before) {
+      bytes = Buffer.allocUnsafeSlow(ISOLATED_BYTES) as Bytes;
+      const length = write(0, value, 0);
+      long = bytes.utf8Slice(0, length);
+      return CLOBBERED;
+    }
+    if (bytes === area) return end;
+    long = bytes.utf8Slice(at, end);
+    return 0;
+  } finally {
+    bytes = outer;
+  }
 }
 
 let long = '';

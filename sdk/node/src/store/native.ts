@@ -9,7 +9,7 @@ import { StoreError } from './error.js';
  */
 export interface NativeStore {
   readonly path: string;
-  /** A string is JSON text when `area[0]` is {@link JSON_TEXT}. */
+  /** A string is JSON text when `area[0]` says so: see {@link answer}. */
   get(path: number): unknown;
   /** The node's own value, in the same way. */
   value(path: number): unknown;
@@ -83,7 +83,12 @@ interface Addon {
 /** Where arguments begin in the area. */
 export const START = 8;
 /** What `area[0]` is after an answer that is the text of an object or array. */
-export const JSON_TEXT = 1;
+const JSON_TEXT = 1;
+
+/** What an answer of `get` or `value` means. */
+export function answer(found: unknown): unknown {
+  return typeof found === 'string' && area[0] === JSON_TEXT ? (JSON.parse(found) as unknown) : found;
+}
 
 /** The memory that is shared with the addon; empty until a store is opened. */
 export let area = Buffer.alloc(0) as Bytes;

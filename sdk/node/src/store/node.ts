@@ -1,6 +1,6 @@
 import { StoreError } from './error.js';
-import { JSON_TEXT, area, type NativeStore } from './native.js';
-import { putJson, takeLong } from './json.js';
+import { answer, area, type NativeStore } from './native.js';
+import { CLOBBERED, putJson, takeLong } from './json.js';
 import { appendPath, checkText, putPath, putSubscript, type Subscript } from './path.js';
 import type { Store } from './store.js';
 
@@ -89,8 +89,7 @@ export class StoreNode {
     const native = this.store.native;
     let path = putPath(this.path);
     for (let index = 0; index < subscripts.length; index++) path = putSubscript(path, subscripts[index]!);
-    const found = native.get(path);
-    return (typeof found === 'string' && area[0] === JSON_TEXT ? JSON.parse(found) : found) as T | undefined;
+    return answer(native.get(path)) as T | undefined;
   }
 
   /**
@@ -104,18 +103,20 @@ export class StoreNode {
     const native = this.store.native;
     const last = subscriptsAndValue.length - 1;
     if (last < 0) throw new StoreError('not_json', 'cannot store undefined');
-    let path = putPath(this.path);
-    for (let index = 0; index < last; index++) path = putSubscript(path, subscriptsAndValue[index] as Subscript);
+    let path = this.#putBelow(subscriptsAndValue, last);
     const end = putJson(path, subscriptsAndValue[last]);
-    if (end > 0) native.set(path, end);
-    else native.set(path, 0, takeLong());
+    if (end > 0) {
+      native.set(path, end);
+      return;
+    }
+    if (end === CLOBBERED) path = this.#putBelow(subscriptsAndValue, last);
+    native.set(path, 0, takeLong());
   }
 
   /** The node's own value, `undefined` where it has only children. */
   get ownValue(): any {
     const native = this.store.native;
-    const found = native.value(putPath(this.path));
-    return typeof found === 'string' && area[0] === JSON_TEXT ? JSON.parse(found) : found;
+    return answer(native.value(putPath(this.path)));
   }
 
   /** {@link get} and {@link set} as a property. */
@@ -138,11 +139,7 @@ export class StoreNode {
   }
 
   set document(document: unknown) {
-    const native = this.store.native;
-    const path = putPath(this.path);
-    const end = putJson(path, document);
-    if (end > 0) native.put(path, end);
-    else native.put(path, 0, takeLong());
+    this.#write('put', document);
   }
 
   /**
@@ -164,20 +161,12 @@ export class StoreNode {
 
   /** Lays a document over the subtree: its values replace those at the same place, all others stay. */
   layOver(document: unknown): void {
-    const native = this.store.native;
-    const path = putPath(this.path);
-    const end = putJson(path, document);
-    if (end > 0) native.layOver(path, end);
-    else native.layOver(path, 0, takeLong());
+    this.#write('layOver', document);
   }
 
   /** Applies a JSON Merge Patch (RFC 7396): members that are `null` are removed, objects are gone into, all else replaces. */
   patch(patch: unknown): void {
-    const native = this.store.native;
-    const path = putPath(this.path);
-    const end = putJson(path, patch);
-    if (end > 0) native.patch(path, end);
-    else native.patch(path, 0, takeLong());
+    this.#write('patch', patch);
   }
 
   /**
@@ -343,6 +332,21 @@ export class StoreNode {
   /** What `console.log(node)` shows. */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     return `StoreNode ${this.toString()}`;
+  }
+
+  /** Writes the path of this node and the first of further steps. */
+  #putBelow(steps: readonly unknown[], count: number): number {
+    let path = putPath(this.path);
+    for (let index = 0; index < count; index++) path = putSubscript(path, steps[index] as Subscript);
+    return path;
+  }
+
+  #write(operation: 'put' | 'layOver' | 'patch', value: unknown): void {
+    const native = this.store.native;
+    const path = putPath(this.path);
+    const end = putJson(path, value);
+    if (end > 0) native[operation](path, end);
+    else native[operation](end === CLOBBERED ? putPath(this.path) : path, 0, takeLong());
   }
 
   *#pages(range: Range, flags: number): Generator<unknown[], void, void> {

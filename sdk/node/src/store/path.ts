@@ -24,8 +24,12 @@ const numberBytes = new Uint8Array(numbers.buffer);
 let owner: readonly Subscript[] | undefined;
 let ownerEnd = START;
 
+/** How often paths have been written: who runs code of others meanwhile sees here whether that has used the area. */
+export let uses = 0;
+
 /** Writes a path, unless it is there from the call before; gives its end. */
 export function putPath(path: readonly Subscript[]): number {
+  uses++;
   if (owner === path) return ownerEnd;
   owner = undefined;
   let at = START;
@@ -37,6 +41,7 @@ export function putPath(path: readonly Subscript[]): number {
 
 /** Writes a single text where paths begin. */
 export function putAlone(text: string): number {
+  uses++;
   owner = undefined;
   return putSubscript(START, text);
 }

@@ -1,8 +1,9 @@
 import { StoreError } from './error.js';
-import { START, native, type NativeStore } from './native.js';
+import { CLOBBERED, putJson, takeLong } from './json.js';
+import { START, answer, native, type NativeStore } from './native.js';
 import { StoreNode } from './node.js';
 import { definitionText, queryRecords, readDefinition, type IndexDefinition, type Query } from './query.js';
-import { putAlone, type Subscript } from './path.js';
+import { putAlone, putSubscript, type Subscript } from './path.js';
 
 /**
  * What a commit waits for: `sync` for a flush of its own, `group` for the next flush, which it shares with others, `relaxed` for
@@ -99,12 +100,24 @@ export class Store {
 
   /** What was set at a node: see {@link StoreNode.get}. */
   get<T = any>(global: string, ...subscripts: Subscript[]): T | undefined {
-    return this.#root.get<T>(checkGlobal(global), ...subscripts);
+    // The same as a node does, without making one.
+    const native = this.native;
+    return answer(native.get(putBelow(global, subscripts, subscripts.length))) as T | undefined;
   }
 
   /** Gives a node a value: see {@link StoreNode.set}. */
   set(global: string, ...subscriptsAndValue: [...subscripts: Subscript[], value: unknown]): void {
-    this.#root.set(checkGlobal(global), ...subscriptsAndValue);
+    const native = this.native;
+    const last = subscriptsAndValue.length - 1;
+    if (last < 0) throw new StoreError('not_json', 'cannot store undefined');
+    let path = putBelow(global, subscriptsAndValue, last);
+    const end = putJson(path, subscriptsAndValue[last]);
+    if (end > 0) {
+      native.set(path, end);
+      return;
+    }
+    if (end === CLOBBERED) path = putBelow(global, subscriptsAndValue, last);
+    native.set(path, 0, takeLong());
   }
 
   /** Removes a node and all below it; says whether there was one. */
@@ -230,11 +243,6 @@ export class Store {
     this.#openings++;
     return this;
   }
-
-  get #root(): StoreNode {
-    return (this.#rootNode ??= new StoreNode(this, []));
-  }
-  #rootNode: StoreNode | undefined;
 }
 
 /** The stores that this thread has open, by folder: two would wait for each other's transactions forever. */
@@ -308,6 +316,13 @@ function durabilityNumber(durability: Durability | undefined): number {
     throw new StoreError('unsupported', `the durability is sync, group or relaxed, not ${JSON.stringify(durability)}`);
   }
   return number;
+}
+
+/** Writes the path of a global and the first of further steps. */
+function putBelow(global: string, steps: readonly unknown[], count: number): number {
+  let path = putAlone(checkGlobal(global));
+  for (let index = 0; index < count; index++) path = putSubscript(path, steps[index] as Subscript);
+  return path;
 }
 
 function checkGlobal(name: string): string {

@@ -1,0 +1,335 @@
+// The store among several: transactions, snapshots, indexes, locks, other threads and processes; runs under Node and Bun.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { HttpError, store as provided } from '../dist/index.js';
+import { open } from '../dist/store/index.js';
+import { freshFolder, freshStore, refuses, run, start } from './stores.mjs';
+
+describe('transactions', () => {
+  it('are all or nothing, and see their own writes', () => {
+    const store = freshStore();
+    const outcome = store.transaction((same) => {
+      assert.equal(same, store);
+      store.set('A', 1);
+      assert.equal(store.get('A'), 1);
+      return { done: true };
+    });
+    assert.deepEqual(outcome, { done: true });
+    const mistake = new HttpError(409);
+    assert.throws(() => store.transaction(() => {
+      store.set('A', 2);
+      store.node('B').increment();
+      throw mistake;
+    }), (error) => error === mistake);
+    assert.deepEqual([store.get('A'), store.get('B')], [1, undefined]);
+  });
+
+  it('go on after what was only bad input', () => {
+    const store = freshStore();
+    store.transaction(() => {
+      store.set('A', 1);
+      refuses('key', () => store.set('A', 'x'.repeat(2000), 1));
+      refuses('json', () => (store.node('A').json = '{'));
+      store.set('A', 'b', 2);
+    });
+    assert.deepEqual([store.get('A'), store.get('A', 'b')], [1, 2]);
+  });
+
+  it('refuse promises, and roll back', async () => {
+    const store = freshStore();
+    refuses('async_transaction', () => store.transaction(async () => {
+      store.set('A', 1);
+      throw new Error('nobody sees this');
+    }));
+    refuses('async_transaction', () => store.transaction(() => ({ then() {} })));
+    refuses('async_transaction', () => store.snapshot(async () => 1));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(store.get('A'), undefined);
+  });
+
+  it('within each other are one', () => {
+    const store = freshStore();
+    store.transaction(() => {
+      store.set('A', 1);
+      store.transaction(() => store.set('B', store.get('A') + 1));
+    });
+    assert.equal(store.get('B'), 2);
+    refuses('aborted', () => store.transaction(() => {
+      store.set('A', 'lost');
+      try {
+        store.transaction(() => { throw new Error('inner'); });
+      } catch {
+        // The outer one goes on as if nothing had happened, but is not committed.
+      }
+    }));
+    assert.equal(store.get('A'), 1);
+  });
+
+  it('commit as durable as they are told to', () => {
+    const store = freshStore({ durability: 'relaxed', flushInterval: 3_600_000 });
+    for (const durability of ['relaxed', 'group', 'sync', undefined]) {
+      store.transaction(() => store.set('A', String(durability)), { durability });
+      assert.equal(store.get('A'), String(durability));
+      if (durability === 'group' || durability === 'sync') assert.equal(store.stats().unflushedBytes, 0);
+    }
+    assert.ok(store.stats().unflushedBytes > 0);
+    store.flush();
+    assert.equal(store.stats().unflushedBytes, 0);
+    refuses('unsupported', () => store.transaction(() => 1, { durability: 'never' }), /sync, group or relaxed, not "never"/);
+    refuses('unsupported', () => open(freshFolder(), { durability: 'toString' }));
+  });
+
+  it('keep increments of many processes apart', async () => {
+    const folder = freshFolder();
+    const store = open(folder, { durability: 'relaxed' });
+    const source = `
+      import { open } from './store/index.js';
+      const store = open(${JSON.stringify(folder)}, { durability: 'relaxed' });
+      for (let round = 0; round < 300; round++) {
+        store.transaction(() => store.set('C', 'copy', store.node('C', 'n').increment()));
+      }
+      store.close();`;
+    const children = [start(source), start(source)];
+    for (let round = 0; round < 300; round++) store.node('C', 'n').increment();
+    assert.deepEqual(await Promise.all(children.map((child) => child.exited)), [0, 0]);
+    assert.equal(store.get('C', 'n'), 900);
+    assert.ok(store.get('C', 'copy') <= 900);
+  });
+});
+
+describe('snapshots', () => {
+  it('show one state while others write, and reads outside of them the latest', () => {
+    const folder = freshFolder();
+    const store = open(folder, { durability: 'relaxed' });
+    store.set('A', 1);
+    const write = (value) => run(`import { open } from './store/index.js';\nopen(${JSON.stringify(folder)}).set('A', ${value});`);
+    const seen = store.snapshot(() => {
+      const before = store.get('A');
+      write(2);
+      return store.snapshot(() => [before, store.get('A'), ...store.node('A').values()]);
+    });
+    assert.deepEqual(seen, [1, 1]);
+    assert.equal(store.get('A'), 2);
+    write(3);
+    assert.equal(store.get('A'), 3);
+  });
+
+  it('cannot be written in', () => {
+    const store = freshStore();
+    store.snapshot(() => {
+      refuses('in_snapshot', () => store.set('A', 1));
+      refuses('in_snapshot', () => store.transaction(() => 1));
+      refuses('busy', () => store.close());
+    });
+    assert.throws(() => store.snapshot(() => { throw new Error('x'); }), /^Error: x$/);
+    store.set('A', 1);
+    assert.equal(store.transaction(() => store.snapshot(() => store.get('A'))), 1);
+  });
+
+  it('hold the space of their state while they last, and none when nobody reads', () => {
+    const fileBytes = (reads) => {
+      const store = freshStore({ durability: 'relaxed' });
+      store.set('Big', 'x'.repeat(100_000));
+      const write = () => run(`import { open } from './store/index.js';
+        const store = open(${JSON.stringify(store.path)}, { durability: 'relaxed' });
+        for (let round = 0; round < 700; round++) store.set('Big', String(round % 10).repeat(100_000));`);
+      reads(store, write);
+      assert.equal(store.get('Big'), '9'.repeat(100_000));
+      return store.stats().fileBytes;
+    };
+    const held = fileBytes((store, write) => store.snapshot(() => (store.get('Big'), write())));
+    const resting = fileBytes((store, write) => (store.get('Big'), write()));
+    assert.ok(held > 64 << 20, `${held} bytes`);
+    assert.ok(resting < 48 << 20, `${resting} bytes`);
+  });
+});
+
+describe('indexes', () => {
+  const store = freshStore();
+  const people = store.node('Person', 'data');
+  const keys = (query, index = 'by_city') => [...store.query(index, query)].map(({ key }) => key);
+  people.document = {
+    1: { name: 'Ada', city: 'London', born: 1815, tags: ['x', 'y'], address: { zip: 'W1' } },
+    2: { name: 'Grace', city: 'New York', born: 1906, tags: ['y'] },
+    3: { name: 'Alan', city: 'London', born: 1912, tags: [] },
+    4: { name: 'Nobody', city: null, born: 0 },
+    5: { name: 'No city' },
+  };
+
+  it('find records by values and ranges', () => {
+    store.defineIndex({ name: 'by_city', records: people, fields: ['city', 'born'] });
+    store.defineIndex({ name: 'by_city', records: people, fields: ['city', 'born'] });
+    assert.deepEqual(keys(), ['4', '1', '3', '2']);
+    assert.deepEqual(keys({ equal: 'London' }), ['1', '3']);
+    assert.deepEqual(keys({ equal: ['London'], reverse: true }), ['3', '1']);
+    assert.deepEqual(keys({ equal: ['London', 1912] }), ['3']);
+    assert.deepEqual(keys({ equal: 'London', from: 1815, to: 1912 }), ['1', '3']);
+    assert.deepEqual(keys({ equal: 'London', after: 1815 }), ['3']);
+    assert.deepEqual(keys({ equal: 'London', before: 1912n }), ['1']);
+    assert.deepEqual(keys({ equal: null }), ['4']);
+    assert.deepEqual(keys({ from: null, to: null }), ['4']);
+    assert.deepEqual(keys({ after: null, limit: 2 }), ['1', '3']);
+    assert.deepEqual(keys({ equal: 'Paris' }), []);
+    assert.deepEqual([...store.query('by_city', { equal: 'London' })].map((person) => person.get('name')), ['Ada', 'Alan']);
+  });
+
+  it('follow every write, and keep values unique that should be', () => {
+    people.set(2, 'city', 'London');
+    assert.deepEqual(keys({ equal: 'London' }), ['1', '2', '3']);
+    assert.throws(() => store.transaction(() => {
+      people.at(1).kill();
+      assert.deepEqual(keys({ equal: 'London' }), ['2', '3']);
+      throw new Error('no');
+    }));
+    assert.deepEqual(keys({ equal: 'London' }), ['1', '2', '3']);
+    store.defineIndex({ name: 'names', records: people, fields: ['name'], unique: true });
+    refuses('not_unique', () => people.set(9, { name: 'Ada' }));
+    assert.equal(people.at(9).exists, false);
+    store.defineIndex({ name: 'tags', records: people, fields: [['tags', '*']] });
+    assert.deepEqual([keys({ equal: 'y' }, 'tags'), keys({}, 'tags')], [['1', '2'], ['1', '2']]);
+    store.defineIndex({ name: 'zips', records: people, fields: [['address', 'zip']] });
+    assert.deepEqual(keys({}, 'zips'), ['1']);
+    assert.deepEqual(store.indexes().map(({ name, unique, fields, records }) => [name, unique, fields, String(records)])[1], ['names', true, [['name']], '^Person("data")']);
+    assert.deepEqual([store.dropIndex('names'), store.dropIndex('names')], [true, false]);
+  });
+
+  it('give many records, page by page', () => {
+    const many = store.node('Many');
+    store.defineIndex({ name: 'many', records: many, fields: ['n'] });
+    store.transaction(() => {
+      for (let id = 0; id < 3000; id++) many.set(id, { n: id % 7 });
+    });
+    const found = keys({}, 'many');
+    assert.deepEqual([found.length, new Set(found).size], [3000, 3000]);
+    for (const limit of [255, 256, 257, 1280]) assert.deepEqual(keys({ limit }, 'many'), found.slice(0, limit));
+  });
+
+  it('refuse what they cannot answer', () => {
+    refuses('index', () => keys({}, 'nothing'), /no such index/);
+    refuses('index', () => keys({ equal: ['a', 1, 2] }), /2 fields/);
+    refuses('index', () => keys({ equal: [{}] }), /scalars/);
+    refuses('index', () => keys({ equal: NaN }), /NaN/);
+    refuses('index', () => keys({ from: 1, after: 2 }), /not both/);
+    refuses('index', () => keys({ to: 1, before: 2 }), /not both/);
+    refuses('index', () => store.defineIndex({ name: '', records: people, fields: ['x'] }));
+    refuses('index', () => store.defineIndex({ name: 'x', records: people, fields: [] }));
+  });
+});
+
+describe('nodes that end by themselves', () => {
+  it('are told when, and are gone then', async () => {
+    const store = freshStore();
+    const node = store.node('Session', 'x');
+    assert.equal(node.expire(new Date()), false);
+    node.set({ user: 1 });
+    assert.equal(node.expires, undefined);
+    const at = new Date(Date.now() + 3_600_000);
+    assert.equal(node.expire(at), true);
+    assert.deepEqual(node.expires, at);
+    assert.equal(node.expire(undefined), true);
+    assert.equal(node.expires, undefined);
+    refuses('unsupported', () => node.expire(new Date('never')));
+    node.expire(Date.now() - 1);
+    while (node.exists) await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.equal(node.get(), undefined);
+  });
+});
+
+describe('merge patches', () => {
+  it('remove what is null and go into objects', () => {
+    const node = freshStore().node('Patched');
+    node.set({ a: 1, b: { c: 2, d: 3 }, e: [1, 2] });
+    node.patch({ a: null, b: { c: null, f: 4 }, e: [3], g: { h: null } });
+    assert.deepEqual(node.document, { b: { d: 3, f: 4 }, e: [3], g: {} });
+    refuses('not_json', () => node.patch({ a: NaN }));
+  });
+});
+
+describe('locks', () => {
+  it('keep others waiting, and end with their owner', async () => {
+    const folder = freshFolder();
+    const store = open(folder);
+    const holder = start(`
+      import { open } from './store/index.js';
+      const store = open(${JSON.stringify(folder)});
+      console.log(store.node('L', 1).lock());
+      process.stdin.on('data', () => {});`);
+    assert.equal(await holder.line(), 'true');
+    assert.equal(store.node('L', 1).lock(0), false);
+    assert.equal(store.node('L', 1, 'below').lock(20), false);
+    assert.equal(store.node('L', 2).lock(0), true);
+    assert.equal(store.node('L', 1).unlock(), false);
+    holder.kill('SIGKILL');
+    assert.equal(store.node('L', 1).lock(), true);
+    assert.equal(store.node('L', 1).lock(0), true);
+    assert.equal(store.node('L', 1).unlock(), true);
+    store.unlockAll();
+    assert.equal(store.node('L', 1).unlock(), false);
+    refuses('unsupported', () => store.node('L').lock('x'));
+    await holder.exited;
+  });
+});
+
+describe('a store', () => {
+  it('opened twice is the same one', () => {
+    const folder = freshFolder();
+    const store = open(folder);
+    assert.equal(open(`${folder}/../${folder.split('/').at(-1)}`), store);
+    store.close();
+    store.set('A', 1);
+    store.close();
+    refuses('closed', () => store.get('A'));
+    refuses('closed', () => store.set('A', 2));
+    refuses('closed', () => [...store.node('A')]);
+    assert.equal(open(folder).get('A'), 1);
+    refuses('file', () => open(''));
+    refuses('file', () => open('/proc/nothing'), /cannot make the folder \/proc\/nothing: /);
+  });
+
+  it('is provided by the server, to be used without being opened', () => {
+    const folder = freshFolder();
+    open(folder).set('A', 'b', 1);
+    const source = `
+      import { store, StoreError } from './index.js';
+      import { open } from './store/index.js';
+      const outcome = (action) => { try { return action(); } catch (error) { return error instanceof StoreError ? error.code : String(error); } };
+      console.log(JSON.stringify([outcome(() => store.get('A', 'b')), outcome(() => store.set('A', 'c', 2)), outcome(() => open(process.env.FOREBAY_STORE) === store)]));`;
+    const under = (env) => JSON.parse(run(source, env));
+    assert.deepEqual(under({ FOREBAY_STORE: folder }), [1, null, true]);
+    assert.deepEqual(under({ FOREBAY_STORE: folder, FOREBAY_STORE_MODE: 'rw' }), [1, null, true]);
+    assert.deepEqual(under({ FOREBAY_STORE: folder, FOREBAY_STORE_MODE: 'ro' }), [1, 'read_only', 'open_already']);
+    assert.deepEqual(under({ FOREBAY_STORE: folder, FOREBAY_STORE_MODE: 'none' }).slice(0, 2), ['no_store', 'no_store']);
+    assert.deepEqual(under({ FOREBAY_STORE: `${folder}-nowhere` }).slice(0, 2), ['absent', 'absent']);
+    refuses('no_store', () => provided.get('A'), /given no store/);
+  });
+
+  it('frees what a thread leaves behind that ends in a transaction', async () => {
+    const folder = freshFolder();
+    const store = open(folder);
+    const source = `
+      const { open } = await import(${JSON.stringify(new URL('../dist/store/index.js', import.meta.url).href)});
+      const store = open(${JSON.stringify(folder)});
+      store.transaction(() => { store.set('A', 'half'); require('node:worker_threads').parentPort.postMessage(1); for (;;); });`;
+    const worker = new Worker(`(async () => { ${source} })()`, { eval: true });
+    await new Promise((resolve) => worker.once('message', resolve));
+    await worker.terminate();
+    store.set('B', 1);
+    assert.deepEqual([store.get('A'), store.get('B')], [undefined, 1]);
+  });
+
+  it('survives a process that is killed in the middle of a transaction', async () => {
+    const folder = freshFolder();
+    const store = open(folder);
+    const child = start(`
+      import { open } from './store/index.js';
+      const store = open(${JSON.stringify(folder)});
+      store.set('A', 'whole');
+      store.transaction(() => { store.set('A', 'half'); process.stdout.write('now\\n'); for (;;); });`);
+    assert.equal(await child.line(), 'now');
+    child.kill('SIGKILL');
+    await child.exited;
+    store.set('B', 1);
+    assert.deepEqual([store.get('A'), store.get('B')], ['whole', 1]);
+  });
+});
