@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use forebay_store::{Key, Range, Read, Snapshot, StoreError, Subscript, json as text};
+use forebay_store::{Key, Range, Read, Snapshot, Subscript, json as text};
 
 use super::{json, query::Query};
 use crate::{
@@ -13,6 +13,8 @@ use crate::{
 
 /// Bytes of a page after which it ends, whatever its limit is.
 const PAGE_BYTES: usize = 1 << 20;
+/// Longest document that is put together node by node, which takes an I/O thread much longer than a whole one.
+const PRUNED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of lines that are put together before they are sent.
 const PIECE_BYTES: usize = 32 * 1024;
 const LINES: &str = "application/x-ndjson";
@@ -89,7 +91,7 @@ fn put_child(
     query: &Query,
     value_bytes_max: usize,
     out: &mut Vec<u8>,
-) -> Result<(), StoreError> {
+) -> Result<(), Refusal> {
     let name = text::string(&child.text());
     if query.keys {
         out.extend_from_slice(&name);
@@ -105,20 +107,20 @@ fn put_child(
     Ok(())
 }
 
-/// Writes a node's document, which is there; containers deeper than `depth` are written empty.
+/// Writes a node's document, which is there; containers deeper than `depth` are written empty. `bytes_max` is for whole ones.
 pub(super) fn put_document(
     snapshot: &Snapshot,
     key: &Key,
     depth: Option<usize>,
     bytes_max: usize,
     out: &mut Vec<u8>,
-) -> Result<(), StoreError> {
+) -> Result<(), Refusal> {
     let Some(depth) = depth else {
         let document = snapshot.document_within(key, bytes_max)?;
         out.extend_from_slice(document.as_deref().unwrap_or(b"null"));
         return Ok(());
     };
-    let end = out.len().saturating_add(bytes_max);
+    let end = out.len() + PRUNED_BYTES_MAX;
     put_pruned(snapshot, key, depth, end, out)
 }
 
@@ -129,7 +131,7 @@ fn put_pruned(
     depth: usize,
     end: usize,
     out: &mut Vec<u8>,
-) -> Result<(), StoreError> {
+) -> Result<(), Refusal> {
     if !snapshot.defined(key)?.children {
         out.extend_from_slice(snapshot.get(key)?.unwrap_or(b"null"));
         return Ok(());
@@ -143,9 +145,9 @@ fn put_pruned(
     for child in children.into_iter().flatten() {
         let child = child?;
         if out.len() > end {
-            return Err(StoreError::ValueTooLong {
-                bytes: out.len(),
-                max: end,
+            return Err(Refusal::Query {
+                name: "depth".to_owned(),
+                what: "the answer would have more than a mebibyte; `limit` gives it in pages",
             });
         }
         if !first {
@@ -178,7 +180,7 @@ pub(crate) struct ChildStream {
 
 impl ChildStream {
     /// Writes the next lines; false: there are no further ones.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
         let Some(range) = self.range.take() else {
             return Ok(false);
         };

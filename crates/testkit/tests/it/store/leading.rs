@@ -1,6 +1,10 @@
 //! The store as the server has it open: alone, for its life, and for its workers.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
 
 use forebay_testkit::Folder;
 
@@ -20,13 +24,23 @@ fn a_second_server_is_refused_with_the_firsts_pid() {
             config(&keys, OPEN, "")
         ),
     );
-    let refused = Command::new(fs::read_link(format!("/proc/{}/exe", first.process().pid)).unwrap())
+    let mut refused = Command::new(fs::read_link(format!("/proc/{}/exe", first.process().pid)).unwrap())
         .args(["serve", "-c"])
         .arg(second.path().join("forebay.toml"))
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
-    assert!(!refused.status.success());
-    let said = String::from_utf8(refused.stderr).unwrap();
+    // One that is refused ends without a ready line; one that is not ends here.
+    let mut ready = String::new();
+    BufReader::new(refused.stdout.take().unwrap())
+        .read_line(&mut ready)
+        .unwrap();
+    // It may have ended by itself.
+    let _ = refused.kill();
+    let output = refused.wait_with_output().unwrap();
+    assert_eq!(ready, "", "a second server has started");
+    let said = String::from_utf8(output.stderr).unwrap();
     let expected = format!("is led by another server (process {})", first.process().pid);
     assert!(said.contains(&expected), "{said}");
     // The lock ends with its holder, however that ends.
