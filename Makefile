@@ -32,8 +32,11 @@ run: build
 	@echo '  curl http://127.0.0.1:8080/spin                    never returns: 504 after a second'
 	@echo '  curl http://127.0.0.1:8080/crash                   its process exits: 502'
 	@echo '  curl http://127.0.0.1:8080/static/style.css        a file'
+	@echo '  curl http://127.0.0.1:8080/store/Person/data/1     a document, straight from the store'
+	@echo '  curl http://127.0.0.1:8080/mgweb/user/1            the same, read by a handler written for mg_web'
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
+	@test -e examples/showcase/data || target/release/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
 test: deps sdk

@@ -28,7 +28,7 @@ fn showcase(options: &[&str]) -> (Folder, Serving) {
 #[test]
 fn every_route_answers_as_it_says() {
     let (folder, serving) = showcase(&[]);
-    serving.workers(4);
+    serving.workers(6);
     for (target, body) in [
         ("/local", "{\"status\":\"success\",\"result\":\"local\"}"),
         ("/helloworld", "{\"hello\":\"world\"}"),
@@ -78,6 +78,40 @@ fn the_store_answers_without_a_handler() {
     assert_eq!(serving.get("/store/Person?keys&reverse").text(), "[\"2\",\"1\"]");
     assert_eq!(serving.get("/store/Secret").status, 403);
     assert!(folder.path().join("data/store.mdbx").is_file());
+}
+
+#[test]
+fn handlers_of_mg_web_run_on_the_store() {
+    let (_folder, serving) = showcase(&[]);
+    let save = |body: &str| {
+        let mut client = serving.connect();
+        client.send(format!(
+            "POST /mgweb/save HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let response = client.response();
+        (response.status, response.text().to_owned())
+    };
+    let rob = "{\"firstName\":\"Rob\",\"lastName\":\"Tweed\"}";
+    assert_eq!(
+        serving.get("/mgweb/helloworld").text(),
+        "{\"hello\":\"world 123\"}"
+    );
+    assert_eq!(save(rob), (200, "{\"saved\":true,\"id\":1}".into()));
+    assert_eq!(
+        save("{\"firstName\":\"Ada\",\"lastName\":\"L\"}").1,
+        "{\"saved\":true,\"id\":2}"
+    );
+    assert_eq!(save("{}").0, 422);
+    for target in ["/mgweb/userx/1", "/mgweb/user/1"] {
+        assert_eq!(
+            serving.get(target).text(),
+            format!("{{\"key\":\"1\",\"data\":{rob}}}"),
+            "{target}"
+        );
+    }
+    assert_eq!(serving.get("/store/Person/data/1").text(), rob);
+    assert_eq!(serving.get("/store/Person/nextId").text(), "2");
 }
 
 #[test]
