@@ -83,3 +83,32 @@ fn the_first_minute_goes_as_the_readme_tells_it() {
     };
     assert_eq!(headings(&status.1), headings(&serving.run(&["status"]).out));
 }
+
+#[test]
+fn the_handler_that_uses_the_store_does_what_the_readme_says() {
+    let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
+    let block = |kind: &str, begin: &str| {
+        let blocks = readme
+            .split(&format!("```{kind}\n"))
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        let block = blocks.iter().find(|block| block.starts_with(begin)).unwrap();
+        block.split("```").next().unwrap().to_owned()
+    };
+    let folder = Folder::new();
+    let config = block("toml", "[store]");
+    folder.write(
+        "forebay.toml",
+        &format!(
+            "[server]\nlisten = [\"127.0.0.1:8080\"]\n[admin]\nlisten = \"127.0.0.1:8081\"\n{config}[pool.api]\nhandler = \"api.mjs\"\n\
+             [[route]]\npath = \"/*\"\npool = \"api\"\n"
+        ),
+    );
+    folder.write("api.mjs", &block("js", "import { router, store }"));
+    let serving = Serving::start(folder.path(), &[]);
+    let mut client = serving.connect();
+    client.post("/people", b"{\"name\":\"Ada\"}");
+    assert_eq!(client.response().text(), "{\"saved\":true,\"id\":1}");
+    assert_eq!(serving.get("/people/1").text(), "{\"name\":\"Ada\"}");
+}
