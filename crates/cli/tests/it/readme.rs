@@ -100,12 +100,12 @@ fn the_handler_that_uses_the_store_does_what_the_readme_says() {
     let config = block("toml", "[store]");
     folder.write(
         "forebay.toml",
-        &format!(
+        format!(
             "[server]\nlisten = [\"127.0.0.1:8080\"]\n[admin]\nlisten = \"127.0.0.1:8081\"\n{config}[pool.api]\nhandler = \"api.mjs\"\n\
              [[route]]\npath = \"/*\"\npool = \"api\"\n"
         ),
     );
-    folder.write("api.mjs", &block("js", "import { router, store }"));
+    folder.write("api.mjs", block("js", "import { router, store }"));
     let serving = Serving::start(folder.path(), &[]);
     let mut client = serving.connect();
     client.post("/people", b"{\"name\":\"Ada\"}");
