@@ -329,7 +329,7 @@ impl Transaction {
     }
 
     pub(crate) fn forget_due(&mut self, key: &Key, at_ms: u64) -> Result<(), StoreError> {
-        self.forgot |= true;
+        self.forgot = true;
         self.attempt(|work, tables| expiry::forget(work, tables, key, at_ms))
     }
 

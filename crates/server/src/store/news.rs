@@ -3,18 +3,16 @@
 //! Any process may commit, so the only way to know is to look. One thread looks, and only while somebody listens; a change is news
 //! once it is on the disk, so that no follower ever knows more than the store after a power cut.
 
-use std::{
-    io,
-    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
-    thread,
-    time::Duration,
-};
+use std::{io, sync::Arc, thread, time::Duration};
 
 use forebay_store::{Store, StoreError};
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 /// How often the store is looked at while somebody listens.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long after it could not be looked at.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
 /// Where the log of changes is known to end.
 #[derive(Debug)]
@@ -26,9 +24,10 @@ pub(crate) struct News {
 struct Shared {
     /// Sequence number of the last change on the disk.
     last: watch::Sender<u64>,
-    /// Somebody has begun to listen, or nobody will any more.
+    /// Whether nobody will listen any more.
+    ended: Mutex<bool>,
+    /// Somebody has begun to listen, or `ended` has changed.
     begun: Condvar,
-    state: Mutex<()>,
 }
 
 impl News {
@@ -36,37 +35,45 @@ impl News {
     pub(crate) fn start(store: &Store) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             last: watch::Sender::new(0),
+            ended: Mutex::new(false),
             begun: Condvar::new(),
-            state: Mutex::new(()),
         });
-        let (weak, store) = (Arc::downgrade(&shared), store.clone());
+        let (looking, store) = (Arc::clone(&shared), store.clone());
         thread::Builder::new()
             .name("store-news".into())
-            .spawn(move || look(&weak, &store))?;
+            .spawn(move || look(&looking, &store))?;
         Ok(Self { shared })
     }
 
     /// The last change on the disk, from now on.
     pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+        let ended = self.shared.ended.lock();
         let listener = self.shared.last.subscribe();
-        let _state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.begun.notify_all();
+        drop(ended);
+        self.shared.begun.notify_one();
         listener
     }
 }
 
-fn look(shared: &Weak<Shared>, store: &Store) {
+impl Drop for News {
+    fn drop(&mut self) {
+        *self.shared.ended.lock() = true;
+        self.shared.begun.notify_one();
+    }
+}
+
+fn look(shared: &Shared, store: &Store) {
     let mut seen = 0;
     loop {
-        let Some(shared) = shared.upgrade() else { return };
-        if shared.last.receiver_count() == 0 {
-            let state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if shared.last.receiver_count() == 0 {
-                // Awake now and then, to see whether the server has ended.
-                let _ = shared.begun.wait_timeout(state, Duration::from_millis(200));
-            }
-            continue;
+        let mut ended = shared.ended.lock();
+        while !*ended && shared.last.receiver_count() == 0 {
+            shared.begun.wait(&mut ended);
         }
+        if *ended {
+            return;
+        }
+        drop(ended);
+        let mut pause = LOOK_EVERY;
         match last_on_disk(store, seen) {
             Ok(last) if last != seen => {
                 seen = last;
@@ -75,11 +82,10 @@ fn look(shared: &Weak<Shared>, store: &Store) {
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(target: "forebay::store", cause = %error, "followers of changes have to wait");
-                thread::sleep(Duration::from_millis(500));
+                pause = AFTER_FAILURE;
             }
         }
-        drop(shared);
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(pause);
     }
 }
 
