@@ -154,6 +154,7 @@ impl From<StoreError> for Refusal {
             StoreError::WritesAlready
             | StoreError::Broken
             | StoreError::NotFlushed { .. }
+            | StoreError::FlushesFail { .. }
             | StoreError::Damaged { .. }
             | StoreError::Format { .. }
             | StoreError::Absent { .. }
@@ -165,7 +166,11 @@ impl From<StoreError> for Refusal {
         if class == Class::Internal {
             tracing::error!(target: "forebay::store", cause = %error, "the store fails");
         }
-        let is_told = class != Class::Internal || matches!(error, StoreError::NotFlushed { .. });
+        let is_told = class != Class::Internal
+            || matches!(
+                error,
+                StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. }
+            );
         let text = if is_told {
             error.to_string()
         } else {

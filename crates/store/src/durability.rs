@@ -15,10 +15,13 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
-    changes::{End, Log},
+    changes::{End, Log, Segment},
     error::StoreError,
-    sys::{Environment, Table, Transaction},
+    sys::Environment,
 };
+
+/// From this on it pays to write most of it while others still commit: what is left is done while they wait.
+const MUCH_BYTES: u64 = 256 << 10;
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +39,6 @@ pub enum Durability {
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) environment: Arc<Environment>,
-    /// The table that says what is known about the tree.
-    pub(crate) meta: Table,
     pub(crate) log: Log,
     pub(crate) read_only: bool,
 }
@@ -52,34 +53,24 @@ impl Drop for Disk {
 }
 
 impl Disk {
-    /// Where the log ends, in one state of the tree.
-    pub(crate) fn log_end(&self, transaction: &Transaction) -> Result<End, StoreError> {
-        let Some(bytes) = transaction.get(self.meta, End::KEY)? else {
-            return Ok(End::default());
-        };
-        End::from_bytes(bytes).ok_or_else(|| StoreError::Damaged {
-            what: "what the tree says of its log of changes".into(),
-        })
-    }
-
     /// Makes every commit durable that was made before the call, and says which was the last of them.
     pub(crate) fn flush(&self) -> Result<u64, StoreError> {
-        let snapshot = self.environment.read()?;
-        let (last, end) = (snapshot.id(), self.log_end(&snapshot)?);
-        drop(snapshot);
-        self.log.flush(end)?;
-        // What was committed meanwhile becomes durable as well, so its records must be, too.
-        self.environment.sync(|| {
-            let snapshot = self.environment.read()?;
-            let later = self.log_end(&snapshot)?;
-            drop(snapshot);
-            if later == end {
-                Ok(())
-            } else {
-                self.log.flush(later)
-            }
+        if self.environment.info()?.unsynced_bytes > MUCH_BYTES {
+            let end = End::of(&self.environment.read()?)?;
+            let segment = self.log.segment(end)?;
+            self.environment.flushing(|| {
+                segment.as_ref().map_or(Ok(()), Segment::flush)?;
+                self.environment.write_pages()
+            })?;
+        }
+        // A commit meanwhile would become durable without its record in the log.
+        let still = self.environment.write()?;
+        let segment = self.log.segment(End::of(&still)?)?;
+        self.environment.flushing(|| {
+            segment.as_ref().map_or(Ok(()), Segment::flush)?;
+            still.flush_before()
         })?;
-        Ok(last)
+        Ok(still.id() - 1)
     }
 }
 
@@ -98,8 +89,8 @@ struct Shared {
     flushed: Condvar,
 }
 
-/// Called once with whether a commit is on the disk.
-type WhenFlushed = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+/// Called once with the last commit that is known to be on the disk, or why that cannot be said.
+type WhenFlushed = Box<dyn FnOnce(Result<u64, StoreError>) + Send>;
 
 #[derive(Default)]
 struct State {
@@ -148,9 +139,10 @@ impl Flusher {
     /// Has a function called when a commit is on the disk, at once if it is already. It must not block.
     pub(crate) fn when_flushed(&self, commit: u64, call: WhenFlushed) {
         let mut state = self.shared.state.lock();
-        if state.flushed >= commit {
+        let flushed = state.flushed;
+        if flushed >= commit {
             drop(state);
-            return call(Ok(()));
+            return call(Ok(flushed));
         }
         state.wanted = state.wanted.max(commit);
         state.callers.push((commit, call));
@@ -186,7 +178,7 @@ impl Drop for Flusher {
 }
 
 /// Calls one who waits. Its panic is its own: others wait, too.
-fn tell(call: WhenFlushed, outcome: Result<(), StoreError>) {
+fn tell(call: WhenFlushed, outcome: Result<u64, StoreError>) {
     // The panic has been reported by then.
     let _ = panic::catch_unwind(AssertUnwindSafe(|| call(outcome)));
 }
@@ -255,7 +247,14 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
                 let failed = || StoreError::NotFlushed {
                     reason: reason.clone(),
                 };
-                tell(call, if commit <= flushed { Ok(()) } else { Err(failed()) });
+                tell(
+                    call,
+                    if commit <= flushed {
+                        Ok(flushed)
+                    } else {
+                        Err(failed())
+                    },
+                );
             }
             state = shared.state.lock();
         }

@@ -77,6 +77,14 @@ pub enum StoreError {
         /// What the flush said.
         reason: String,
     },
+    /// A write, or a flush, after a flush has failed: the system does not write again what it could not write once.
+    #[error(
+        "nothing can be written until the store is opened anew, since a flush to the disk has failed: {reason}"
+    )]
+    FlushesFail {
+        /// What the flush said.
+        reason: String,
+    },
     /// No room: on the disk, or up to `map_max`.
     #[error("the store is full: {reason}")]
     Full {
@@ -182,6 +190,7 @@ impl StoreError {
             | Self::WritesAlready
             | Self::Broken
             | Self::NotFlushed { .. }
+            | Self::FlushesFail { .. }
             | Self::Full { .. }
             | Self::TooManyReaders { .. }
             | Self::TooManyLocks { .. }

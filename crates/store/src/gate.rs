@@ -1,7 +1,8 @@
 //! One at a time within this process, in the order of asking.
 //!
-//! The engine has a lock of its own between processes. Within one process it takes a flush for a part of whatever write transaction
-//! is open, also of another thread's, and then works on the same memory without a lock. So both come through this gate.
+//! The engine has a lock of its own for all processes, which is given to whoever happens to come first. Among the threads of one
+//! process this gate sees to it that who commits again and again does not keep who flushes from ever getting it, and that a thread
+//! does not wait for itself.
 
 use std::thread::{self, ThreadId};
 

@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    changes::{Change, ChangeWalk, Log},
+    changes::{Change, ChangeWalk, End, Log},
     durability::{Disk, Durability, Flusher},
     error::StoreError,
     expiry::{self, Sweeper},
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Version of the layout of keys and records.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The tree's file in the store's folder. The engine's lock file lies beside it.
 const FILE: &str = "store.mdbx";
 /// Snapshots that are kept ready.
@@ -184,6 +184,11 @@ impl Store {
         self.shared.disk.flush().map(|_| ())
     }
 
+    /// What the flush has said after which nothing can be written any more, in this process at least; `None` while all is well.
+    pub fn flush_failure(&self) -> Option<&str> {
+        self.shared.disk.environment.flush_failure()
+    }
+
     /// What the commits after `since` did, oldest first, as of now. The first commit that changes something is number 1.
     pub fn changes(&self, since: u64) -> Result<ChangeWalk, StoreError> {
         let snapshot = self.snapshot()?;
@@ -229,11 +234,12 @@ impl Store {
         self.shared.wait_flushed(commit)
     }
 
-    /// Has a function called when a commit is on the disk, from another thread, or at once if it is there already. It must not block.
-    pub fn when_flushed(&self, commit: u64, call: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
+    /// Has a function called when a commit is on the disk, from another thread, or at once if it is there already, with the last
+    /// commit that is known to be. A commit that is yet to come is taken for the last one there is. The function must not block.
+    pub fn when_flushed(&self, commit: u64, call: impl FnOnce(Result<u64, StoreError>) + Send + 'static) {
         match (&self.shared.flusher, self.shared.last_commit()) {
             (Some(flusher), Ok(last)) => flusher.when_flushed(commit.min(last), Box::new(call)),
-            (None, Ok(_)) => call(self.flush()),
+            (None, Ok(_)) => call(self.shared.disk.flush()),
             (_, Err(error)) => call(Err(error)),
         }
     }
@@ -302,13 +308,12 @@ impl Shared {
         let tables = prepare(&environment, &path, &options)?;
         let disk = Arc::new(Disk {
             environment,
-            meta: tables.meta,
             log: Log::new(&path, options.changes_bytes_max, options.lead),
             read_only: options.read_only,
         });
         if options.lead && !options.read_only {
             let snapshot = disk.environment.read()?;
-            let end = disk.log_end(&snapshot)?;
+            let end = End::of(&snapshot)?;
             drop(snapshot);
             disk.log.mend(end)?;
         }
@@ -419,6 +424,6 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
     let tables = open(&transaction, true)?;
     transaction.put(tables.meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
     transaction.commit()?;
-    environment.sync(|| Ok(()))?;
+    environment.flushing(|| environment.write()?.flush_before())?;
     Ok(tables)
 }

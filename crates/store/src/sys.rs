@@ -43,9 +43,9 @@ pub(crate) struct Environment {
     key_bytes_max: usize,
     readers_max: u32,
     reader_age_max: Duration,
-    /// For write transactions and flushes.
+    /// For write transactions.
     gate: Gate,
-    /// What the system has not written once it does not try again, so nothing can be made durable after a flush has failed.
+    /// What the first flush that failed has said.
     flush_failed: OnceLock<String>,
 }
 
@@ -54,7 +54,7 @@ unsafe impl Send for Environment {}
 // SAFETY: as above.
 unsafe impl Sync for Environment {}
 
-/// The right to write or flush, given back when it is dropped.
+/// The right to write, given back when it is dropped.
 struct Inside<'e>(&'e Gate);
 
 impl Drop for Inside<'_> {
@@ -148,22 +148,8 @@ impl Environment {
         })
     }
 
-    /// Makes every commit durable that was made before the call, of every process. `before` runs when no transaction of this process
-    /// can commit any more until that is done.
-    pub(crate) fn sync(&self, before: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
-        self.check_flushes()?;
-        let outcome = self.try_sync(before);
-        if let Err(error) = &outcome
-            && !matches!(error, StoreError::WritesAlready)
-        {
-            // Who came first has said it already.
-            let _ = self.flush_failed.set(error.to_string());
-        }
-        outcome
-    }
-
-    fn try_sync(&self, before: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
-        // The pages first, while others still write: what is left to do inside the gate is little then.
+    /// Writes the pages to the disk that no flush has written yet, while others go on writing.
+    pub(crate) fn write_pages(&self) -> Result<(), StoreError> {
         let mut file = 0;
         // SAFETY: the environment is open, and so is the place for the answer.
         self.check("tell its file", unsafe {
@@ -171,23 +157,29 @@ impl Environment {
         })?;
         // SAFETY: the engine keeps the file open for as long as the environment is.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
-        rustix::fs::fdatasync(file).map_err(|error| failure("flush", error.raw_os_error()))?;
-        let _inside = self.enter()?;
-        before()?;
-        // SAFETY: the environment is open, and no write transaction of this process is.
-        match unsafe { ffi::mdbx_env_sync_ex(self.raw, true, false) } {
-            // "Nothing to do" is told as RESULT_TRUE.
-            ffi::MDBX_RESULT_TRUE => Ok(()),
-            code => self.check("flush", code),
-        }
+        rustix::fs::fdatasync(file).map_err(|error| failure("flush", error.raw_os_error()))
+    }
+
+    /// Does what makes commits durable, unless that has failed before: the system does not write again what it could not write once.
+    pub(crate) fn flushing<T>(&self, flush: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.check_flushes()?;
+        flush().inspect_err(|error| {
+            // Who came first has said it already.
+            let _ = self.flush_failed.set(error.to_string());
+        })
+    }
+
+    /// What the first flush that failed has said.
+    pub(crate) fn flush_failure(&self) -> Option<&str> {
+        self.flush_failed.get().map(String::as_str)
     }
 
     /// Whether flushes can still be trusted.
     fn check_flushes(&self) -> Result<(), StoreError> {
         match self.flush_failed.get() {
             None => Ok(()),
-            Some(reason) => Err(StoreError::NotFlushed {
-                reason: format!("a flush has failed, and the store must be opened anew: {reason}"),
+            Some(reason) => Err(StoreError::FlushesFail {
+                reason: reason.clone(),
             }),
         }
     }
@@ -245,8 +237,6 @@ impl Environment {
         } else {
             ffi::MDBX_CP_DEFAULTS
         };
-        // Without compaction the engine takes its write lock for a moment, which a flush would take for a transaction of its own.
-        let _inside = if compact { None } else { Some(self.enter()?) };
         // SAFETY: the environment is open, the name ends with NUL and lives over the call.
         self.check("copy the file", unsafe {
             ffi::mdbx_env_copy(self.raw, name.as_ptr(), flags)
@@ -316,6 +306,40 @@ impl Transaction {
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: the handle is valid while `self` is.
         unsafe { ffi::mdbx_txn_id(self.raw) }
+    }
+
+    /// Makes every commit before this write transaction durable. Nobody commits meanwhile.
+    pub(crate) fn flush_before(&self) -> Result<(), StoreError> {
+        assert!(self.writes, "a snapshot keeps nobody from committing");
+        // SAFETY: the environment is open, and its write transaction is this thread's.
+        match unsafe { ffi::mdbx_env_sync_ex(self.environment.raw, true, false) } {
+            // "Nothing to do" is told as RESULT_TRUE.
+            ffi::MDBX_RESULT_TRUE => Ok(()),
+            code => check("flush", code),
+        }
+    }
+
+    /// Three numbers that the engine keeps with every state, beside its tables; zeros at first.
+    pub(crate) fn marks(&self) -> Result<[u64; 3], StoreError> {
+        let mut marks = ffi::MDBX_canary {
+            x: 0,
+            y: 0,
+            z: 0,
+            v: 0,
+        };
+        // SAFETY: the transaction is open, and so is the place for the answer.
+        check("read its marks", unsafe {
+            ffi::mdbx_canary_get(self.raw, &raw mut marks)
+        })?;
+        Ok([marks.x, marks.y, marks.z])
+    }
+
+    pub(crate) fn set_marks(&mut self, [x, y, z]: [u64; 3]) -> Result<(), StoreError> {
+        let marks = ffi::MDBX_canary { x, y, z, v: 0 };
+        // SAFETY: the transaction is open for writing; the marks live over the call.
+        check("write its marks", unsafe {
+            ffi::mdbx_canary_put(self.raw, &raw const marks)
+        })
     }
 
     /// Opens a table; `None` when there is none and it is not to be created.

@@ -164,7 +164,7 @@ impl Snapshot {
     }
 
     pub(crate) fn log_end(&self) -> Result<End, StoreError> {
-        self.shared.disk.log_end(self.transaction())
+        End::of(self.transaction())
     }
 }
 
@@ -382,9 +382,10 @@ impl Transaction {
             return Ok(self.id() - 1);
         }
         let disk = &self.shared.disk;
-        let end = disk.log_end(&self.work)?;
-        let end = disk.log.append(end, &mut self.journal)?;
-        self.work.put(disk.meta, End::KEY, &[&end.to_bytes()])?;
+        let end = disk
+            .log
+            .append(End::of(&self.work)?, &mut self.journal, &disk.environment)?;
+        end.put(&mut self.work)?;
         let id = self.work.commit()?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {

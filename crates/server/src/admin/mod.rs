@@ -44,7 +44,7 @@ impl Service for Admin {
     }
 }
 
-/// 200 when every pool can do its work, else 503 with what each that cannot says.
+/// 200 when every pool and the store can do their work, else 503 with what each that cannot says.
 fn ready(shared: &Shared) -> Response {
     let app = shared.front.app();
     let mut pools = Map::new();
@@ -57,11 +57,21 @@ fn ready(shared: &Shared) -> Response {
             serde_json::to_value(readiness).unwrap_or(Value::Null),
         );
     }
+    let mut answer = Map::new();
+    if let Some(open) = &shared.ground.store {
+        let failure = open.store().flush_failure();
+        ready &= failure.is_none();
+        let state = match failure {
+            None => json!({ "state": "ready" }),
+            Some(reason) => json!({ "state": "failing", "reason": reason }),
+        };
+        answer.insert("store".to_owned(), state);
+    }
     let stopping = *shared.stopping.borrow();
     ready &= !stopping;
     let status = if ready { 200 } else { 503 };
-    Response::json(
-        status,
-        &json!({ "ready": ready, "stopping": stopping, "pools": pools }),
-    )
+    answer.insert("ready".to_owned(), ready.into());
+    answer.insert("stopping".to_owned(), stopping.into());
+    answer.insert("pools".to_owned(), pools.into());
+    Response::json(status, &Value::Object(answer))
 }

@@ -3,6 +3,7 @@
 
 mod accept;
 mod answer;
+mod bell;
 mod body;
 mod connection;
 mod head;

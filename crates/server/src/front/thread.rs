@@ -12,7 +12,7 @@ use forebay_pool::LocalMailbox;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use super::{Limits, Shared};
+use super::{Limits, Shared, bell::Bell};
 use crate::app::App;
 
 /// Bytes that one read of a socket may bring.
@@ -23,6 +23,8 @@ pub(crate) struct Thread {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Rc<LocalMailbox>,
+    /// How other threads wake this one's connections.
+    pub(super) bell: Bell,
     /// The buffer of every read, so that idle connections hold none.
     pub(crate) scratch: RefCell<Box<[u8]>>,
     /// Counted by this thread alone: the counter of the shared one would travel between the cores with every request.
@@ -63,6 +65,7 @@ impl Thread {
         Rc::new(Self {
             index,
             mailbox,
+            bell: Bell::hang(),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             app: RefCell::new(Rc::new(app)),
             app_version: Cell::new(version),

@@ -5,7 +5,7 @@ use std::{
     io,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -53,6 +53,11 @@ impl<S: Stream> Wire<S> {
             ended: false,
             timer: Timer::new(now),
         }
+    }
+
+    /// Wakes this connection's task from another thread.
+    pub(crate) fn waker_for_others(&self, cx: &Context<'_>) -> Waker {
+        self.thread.bell.waker(cx.waker())
     }
 
     /// What was received and not yet taken.

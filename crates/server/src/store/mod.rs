@@ -143,11 +143,11 @@ impl OpenStore {
         let (sender, receiver) = oneshot::channel();
         let on_disk = Arc::clone(&self.on_disk);
         self.store.when_flushed(commit, move |flushed| {
-            if flushed.is_ok() {
-                on_disk.fetch_max(commit, Ordering::Relaxed);
+            if let Ok(last) = flushed {
+                on_disk.fetch_max(last, Ordering::Relaxed);
             }
             // A client that is gone waits for nothing.
-            let _ = sender.send(flushed);
+            let _ = sender.send(flushed.map(|_| ()));
         });
         receiver
     }

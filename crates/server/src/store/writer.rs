@@ -28,6 +28,9 @@ const GROUP_JOBS_MAX: usize = 1024;
 /// Bytes of writes after which no further one joins a transaction.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
+/// Most jobs that break their transaction one after the other before each job gets one of its own.
+const BROKEN_MAX: usize = 8;
+
 type Outcome = Result<Vec<Done>, Refusal>;
 
 /// A handle on the thread. It ends with its handle, once the queue is empty.
@@ -287,37 +290,73 @@ impl Thread {
         jobs
     }
 
-    /// Does the jobs in one transaction. When one of them breaks it, each gets a transaction of its own.
+    /// Does the jobs in one transaction, and brings it to the disk.
     fn write(&self, transaction: Transaction, jobs: &[Job]) -> Vec<Outcome> {
-        let mut outcomes = match (self.commit_together(transaction, jobs), jobs) {
-            (Ok(outcomes), _) => outcomes,
-            (Err(refusal), [_]) => vec![Err(refusal)],
-            (Err(_), _) => jobs.iter().map(|job| self.commit_alone(job)).collect(),
-        };
+        let mut outcomes = self.commit(transaction, jobs);
         if self.durable && outcomes.iter().any(Result::is_ok) {
-            self.shared.counters.flushes.fetch_add(1, Relaxed);
             if let Err(error) = self.store.flush() {
                 let reason = error.to_string();
                 spoil(&mut outcomes, &StoreError::NotFlushed { reason }.into());
             }
+            self.shared.counters.flushes.fetch_add(1, Relaxed);
         }
         outcomes
     }
 
-    fn commit_alone(&self, job: &Job) -> Outcome {
-        let transaction = self.store.begin()?;
-        let mut outcomes = self.commit_together(transaction, std::slice::from_ref(job))?;
-        outcomes.pop().expect("one job has one outcome")
+    /// A job that leaves something half done breaks the transaction: the others are done again without it.
+    fn commit(&self, transaction: Transaction, jobs: &[Job]) -> Vec<Outcome> {
+        let mut broken: Vec<(usize, Refusal)> = Vec::new();
+        let mut transaction = Ok(transaction);
+        while broken.len() < BROKEN_MAX
+            && let Ok(begun) = transaction
+        {
+            match self.commit_without(begun, jobs, &broken) {
+                Ok(outcomes) => return outcomes,
+                Err(culprit) => broken.push(culprit),
+            }
+            transaction = self.store.begin();
+        }
+        match transaction {
+            Err(error) => {
+                let mut outcomes = vec![Err(Refusal::from(error)); jobs.len()];
+                for (at, refusal) in broken {
+                    outcomes[at] = Err(refusal);
+                }
+                outcomes
+            }
+            // So many that it is quicker to do each by itself.
+            Ok(begun) => {
+                drop(begun);
+                jobs.iter().map(|job| self.commit_alone(job)).collect()
+            }
+        }
     }
 
-    /// `Err`: a job has left something half done, which the others would commit with theirs. Nothing is committed then.
-    fn commit_together(&self, mut transaction: Transaction, jobs: &[Job]) -> Result<Vec<Outcome>, Refusal> {
+    fn commit_alone(&self, job: &Job) -> Outcome {
+        let outcomes = self.commit_without(self.store.begin()?, std::slice::from_ref(job), &[]);
+        outcomes.map_or_else(
+            |(_, refusal)| Err(refusal),
+            |mut outcomes| outcomes.pop().expect("one job has one outcome"),
+        )
+    }
+
+    /// Commits the jobs but for those that are known to break the transaction. `Err`: another one does, and nothing is committed.
+    fn commit_without(
+        &self,
+        mut transaction: Transaction,
+        jobs: &[Job],
+        broken: &[(usize, Refusal)],
+    ) -> Result<Vec<Outcome>, (usize, Refusal)> {
         let mut outcomes = Vec::with_capacity(jobs.len());
-        for job in jobs {
+        for (at, job) in jobs.iter().enumerate() {
+            if let Some((_, refusal)) = broken.iter().find(|(other, _)| *other == at) {
+                outcomes.push(Err(refusal.clone()));
+                continue;
+            }
             outcomes.push(match perform(&job.operations, &mut transaction) {
                 Ok(done) => Ok(done),
                 Err(Undone::Refused(refusal)) => Err(refusal),
-                Err(Undone::Broken(refusal)) => return Err(refusal),
+                Err(Undone::Broken(refusal)) => return Err((at, refusal)),
             });
         }
         if outcomes.iter().any(Result::is_ok) {

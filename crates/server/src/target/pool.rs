@@ -118,7 +118,8 @@ impl PoolTarget {
         };
         let mut flushed = store.bring_to_disk(commit);
         poll_fn(|cx| {
-            if let Poll::Ready(flushed) = Pin::new(&mut flushed).poll(cx) {
+            let waker = wire.waker_for_others(cx);
+            if let Poll::Ready(flushed) = Pin::new(&mut flushed).poll(&mut Context::from_waker(&waker)) {
                 return Poll::Ready(match flushed {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(error)) => Err(Refusal::from(error).into()),

@@ -21,9 +21,9 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use read::{Change, ChangeWalk, Operation};
-pub(crate) use write::{Journal, Log};
+pub(crate) use write::{Journal, Log, Segment};
 
-use crate::error::StoreError;
+use crate::{error::StoreError, sys};
 
 const FOLDER: &str = "changes";
 const MAGIC: &[u8; 8] = b"FBCHG001";
@@ -44,31 +44,19 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) const KEY: &[u8] = b"changes";
-
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (numbers, []) = bytes.as_chunks::<8>() else {
-            return None;
-        };
-        let [sequence, segment, offset] = numbers else {
-            return None;
-        };
-        Some(Self {
-            sequence: u64::from_le_bytes(*sequence),
-            segment: u64::from_le_bytes(*segment),
-            offset: u64::from_le_bytes(*offset),
+    /// Where it ends in one state of the tree.
+    pub(crate) fn of(state: &sys::Transaction) -> Result<Self, StoreError> {
+        let [sequence, segment, offset] = state.marks()?;
+        Ok(Self {
+            sequence,
+            segment,
+            offset,
         })
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        for (place, number) in bytes
-            .chunks_exact_mut(8)
-            .zip([self.sequence, self.segment, self.offset])
-        {
-            place.copy_from_slice(&number.to_le_bytes());
-        }
-        bytes
+    /// Has it end here in the state that the transaction makes.
+    pub(crate) fn put(self, work: &mut sys::Transaction) -> Result<(), StoreError> {
+        work.set_marks([self.sequence, self.segment, self.offset])
     }
 }
 

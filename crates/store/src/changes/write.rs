@@ -2,20 +2,24 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    io::ErrorKind,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use parking_lot::Mutex;
 
-use crate::{error::StoreError, key::Key};
+use crate::{error::StoreError, key::Key, sys::Environment};
 
 use super::read::whole_bytes;
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
 
 /// Follows the last record, so that what an earlier, longer one has left there is not taken for the next.
 const TERMINATOR: &[u8] = &[0; HEAD_BYTES];
+/// Bytes of zeros that are written behind a record when the file ends there.
+const AHEAD_BYTES: usize = 64 << 10;
 /// Most that one transaction may write, in bytes of paths and values; it is in memory until the commit.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 
@@ -27,7 +31,16 @@ pub(crate) struct Log {
     bytes_max: u64,
     drops: bool,
     /// The segment that was used last. Whoever commits uses it, and whoever flushes.
-    current: Mutex<Option<(u64, File)>>,
+    current: Mutex<Option<Segment>>,
+}
+
+/// An open file of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    /// The first commit in it.
+    first: u64,
+    path: PathBuf,
+    file: Arc<File>,
 }
 
 /// What a transaction has done so far, in the form of a record's body.
@@ -81,6 +94,40 @@ impl Journal {
     }
 }
 
+impl Segment {
+    fn new(first: u64, path: PathBuf, file: File) -> Self {
+        Self {
+            first,
+            path,
+            file: Arc::new(file),
+        }
+    }
+
+    /// Whether the file is as long as the log is in it.
+    fn holds(&self, offset: u64) -> bool {
+        self.file.metadata().is_ok_and(|found| found.len() >= offset)
+    }
+
+    /// Writes a record, and zeros after it when the file ends there: to flush a file that does not grow takes the system less.
+    fn write(&self, offset: u64, record: &[u8]) -> Result<(), StoreError> {
+        let failed = |source| file_error("write", &self.path, source);
+        let length = self.file.metadata().map_err(failed)?.len();
+        let end = offset + record.len() as u64;
+        if end > length {
+            const ZEROS: &[u8; AHEAD_BYTES] = &[0; AHEAD_BYTES];
+            self.file.write_all_at(ZEROS, end).map_err(failed)?;
+        }
+        self.file.write_all_at(record, offset).map_err(failed)
+    }
+
+    /// Brings what was written to the disk.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.file
+            .sync_data()
+            .map_err(|source| file_error("flush", &self.path, source))
+    }
+}
+
 impl Log {
     pub(crate) fn new(store: &Path, bytes_max: u64, drops: bool) -> Self {
         Self {
@@ -92,23 +139,45 @@ impl Log {
     }
 
     /// Writes the record of a commit behind the log's end; says where the end will be. Only the one who writes to the tree calls it.
-    pub(crate) fn append(&self, end: End, journal: &mut Journal) -> Result<End, StoreError> {
+    pub(crate) fn append(
+        &self,
+        end: End,
+        journal: &mut Journal,
+        environment: &Environment,
+    ) -> Result<End, StoreError> {
         let sequence = end.sequence + 1;
         let record = journal.seal(sequence, TERMINATOR);
         let mut current = self.current.lock();
-        let mut end = end;
-        if !self.continues(&mut current, end)? {
+        if current
+            .as_ref()
+            .is_none_or(|segment| segment.first != end.segment)
+        {
+            // Nobody else commits now, so what lies beyond belongs to no tree.
             self.drop_beyond(end)?;
-            *current = Some((sequence, self.begin(sequence)?));
-            end.segment = sequence;
-            end.offset = MAGIC.len() as u64;
-            if self.drops {
-                self.drop_oldest()?;
-            }
+            *current = self.open(end)?;
         }
-        let (segment, file) = current.as_ref().expect("a segment has just been opened");
-        file.write_all_at(record, end.offset)
-            .map_err(|source| file_error("write", &segment_path(&self.store, *segment), source))?;
+        let mut end = end;
+        if let Some(segment) = &*current
+            && end.offset > SEGMENT_BYTES
+        {
+            // What is flushed from now on is another file.
+            environment.flushing(|| segment.flush())?;
+            *current = None;
+        }
+        let segment = match &mut *current {
+            Some(segment) if segment.holds(end.offset) => segment,
+            other => {
+                self.drop_beyond(end)?;
+                end.segment = sequence;
+                end.offset = MAGIC.len() as u64;
+                let begun = other.insert(self.begin(sequence)?);
+                if self.drops {
+                    self.drop_oldest()?;
+                }
+                begun
+            }
+        };
+        segment.write(end.offset, record)?;
         Ok(End {
             sequence,
             segment: end.segment,
@@ -116,41 +185,7 @@ impl Log {
         })
     }
 
-    /// Opens the segment at the log's end; `false` when a new one is to be begun.
-    fn continues(&self, current: &mut Option<(u64, File)>, end: End) -> Result<bool, StoreError> {
-        if end.segment == 0 {
-            return Ok(false);
-        }
-        if current
-            .as_ref()
-            .is_none_or(|(segment, _)| *segment != end.segment)
-        {
-            let path = segment_path(&self.store, end.segment);
-            match OpenOptions::new().read(true).write(true).open(&path) {
-                Ok(file) => {
-                    self.drop_beyond(end)?;
-                    *current = Some((end.segment, file));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-                Err(source) => return Err(file_error("open", &path, source)),
-            }
-        }
-        let (_, file) = current.as_ref().expect("it has just been opened");
-        let path = || segment_path(&self.store, end.segment);
-        let length = file
-            .metadata()
-            .map_err(|source| file_error("look at", &path(), source))?
-            .len();
-        if end.offset > SEGMENT_BYTES {
-            // What is flushed from now on is another file.
-            file.sync_data()
-                .map_err(|source| file_error("flush", &path(), source))?;
-            return Ok(false);
-        }
-        Ok(length >= end.offset)
-    }
-
-    fn begin(&self, sequence: u64) -> Result<File, StoreError> {
+    fn begin(&self, sequence: u64) -> Result<Segment, StoreError> {
         let folder = self.store.join(FOLDER);
         fs::create_dir_all(&folder).map_err(|source| file_error("make", &folder, source))?;
         let path = segment_path(&self.store, sequence);
@@ -166,7 +201,7 @@ impl Log {
         File::open(&folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|source| file_error("flush", &folder, source))?;
-        Ok(file)
+        Ok(Segment::new(sequence, path, file))
     }
 
     /// Removes segments of a history that the tree does not have: begun before a power cut, or left by another tree.
@@ -182,7 +217,7 @@ impl Log {
     pub(crate) fn mend(&self, end: End) -> Result<(), StoreError> {
         let path = segment_path(&self.store, end.segment);
         let whole = match whole_bytes(&path, end) {
-            Err(StoreError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(StoreError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -208,20 +243,25 @@ impl Log {
         Ok(())
     }
 
-    /// Brings the segment at the log's end to the disk.
-    pub(crate) fn flush(&self, end: End) -> Result<(), StoreError> {
+    /// The segment at the log's end; `None` when it was dropped already, or never there, as in a store that came from a backup.
+    pub(crate) fn segment(&self, end: End) -> Result<Option<Segment>, StoreError> {
+        if let Some(segment) = &*self.current.lock()
+            && segment.first == end.segment
+        {
+            return Ok(Some(segment.clone()));
+        }
+        self.open(end)
+    }
+
+    fn open(&self, end: End) -> Result<Option<Segment>, StoreError> {
         if end.segment == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let path = segment_path(&self.store, end.segment);
-        let file = match &*self.current.lock() {
-            Some((segment, file)) if *segment == end.segment => file.try_clone(),
-            _ => File::open(&path),
-        };
-        match file.and_then(|file| file.sync_data()) {
-            // Dropped already, or never there, as in a store that came from a backup.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            result => result.map_err(|source| file_error("flush", &path, source)),
+        match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) => Ok(Some(Segment::new(end.segment, path, file))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(file_error("open", &path, source)),
         }
     }
 }
@@ -229,9 +269,7 @@ impl Log {
 /// Removes a file that may be gone already.
 fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(file_error("remove", path, source))
-        }
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(file_error("remove", path, source)),
         _ => Ok(()),
     }
 }

@@ -48,6 +48,7 @@ impl SessionError {
                 StoreError::ReadOnly => "read_only",
                 StoreError::Broken => "broken",
                 StoreError::NotFlushed { .. } => "not_flushed",
+                StoreError::FlushesFail { .. } => "flushes_fail",
                 StoreError::Full { .. } => "full",
                 StoreError::TooManyReaders { .. } => "too_many_readers",
                 StoreError::Index { .. } => "index",

@@ -5,6 +5,7 @@ mod changes;
 mod children;
 mod crashes;
 mod documents;
+mod flushes;
 mod garbage;
 mod guide;
 mod leading;

@@ -62,6 +62,8 @@ export type StoreErrorCode =
   | 'changes_gone'
   /** Committed, but nobody knows whether it is on the disk. */
   | 'not_flushed'
+  /** Nothing can be written any more, since a flush has failed: the store must be opened anew. */
+  | 'flushes_fail'
   /** Bytes of the store are not what was written. */
   | 'damaged'
   /** A file that cannot be read or written. */

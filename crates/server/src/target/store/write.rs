@@ -1,6 +1,10 @@
 //! Requests that write: from HTTP to operations, to the writer, and what it says to HTTP.
 
-use std::{future::poll_fn, task::Poll, time::Instant};
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Instant,
+};
 
 use super::{StoreTarget, batch, body, json, path};
 use crate::{
@@ -125,7 +129,7 @@ async fn outcome<S: Stream>(
 ) -> Result<Vec<Done>, End> {
     let mut deadline = Some(deadline);
     poll_fn(|cx| {
-        if let Poll::Ready(outcome) = pending.poll(cx) {
+        if let Poll::Ready(outcome) = pending.poll(&mut Context::from_waker(&wire.waker_for_others(cx))) {
             return Poll::Ready(outcome.map_err(End::from));
         }
         if wire.poll_gone(cx).is_ready() {
