@@ -57,6 +57,7 @@ lint: deps sdk
 	cd sdk/node && npx tsc --noEmit
 
 bench: build $(PEER_MODULES)
+	cargo build --release --package forebay-store --example rates
 	node bench/run.mjs $(ARGS)
 
 soak: deps sdk

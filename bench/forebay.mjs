@@ -1,10 +1,10 @@
 // The subject: the built `forebay` binary, started on configurations that the bench writes.
 
 import { mkdtempSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { freePort, getWhenReady } from './http.mjs';
 import { commands } from './peers/installed.mjs';
-import { launch } from './processes.mjs';
+import { launch, runToEnd } from './processes.mjs';
 
 const START_TIMEOUT_MS = 15_000;
 
@@ -26,11 +26,12 @@ export default app;
 `;
 
 /**
- * The text of a forebay.toml: /local from memory and, when `pool` is given, everything else from a pool of
- * `{runtime, workers, queue_max}` with exactly that many workers. Limits that the load itself would meet are set out of its way;
+ * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store` the store, whose
+ * global Person anybody may read and write below /store/; and, when `pool` is given, everything else from a pool of
+ * `{runtime, workers, queue_max, handler}` with exactly that many workers. Limits that the load itself would meet are set out of its way;
  * everything else keeps its default.
  */
-function configuration({ port, adminPort, pool, connections_max = 2000 }) {
+function configuration({ port, adminPort, pool, canned, store, connections_max = 2000 }) {
   const sections = [
     `[server]
 listen = ["127.0.0.1:${port}"]
@@ -43,9 +44,10 @@ socket = "forebay.sock"
 [log]
 level = "warn"`,
   ];
+  if (store) sections.push(`[store]\npath = "data"\n\n[store.access]\nPerson = { read = "public", write = "public" }`);
   if (pool) {
     sections.push(`[pool.bench]
-handler = "handler.mjs"
+handler = "${pool.handler ?? 'handler.mjs'}"
 runtime = "${pool.runtime}"
 workers = { min = ${pool.workers}, max = ${pool.workers} }
 queue_max = ${pool.queue_max ?? 1024}`);
@@ -53,6 +55,8 @@ queue_max = ${pool.queue_max ?? 1024}`);
   sections.push(`[[route]]
 path = "/local"
 respond = { json = { status = "success", result = "local" } }`);
+  if (canned) sections.push(`[[route]]\npath = "${canned.path}"\nrespond = { text = '${canned.body}', content_type = "application/json" }`);
+  if (store) sections.push(`[[route]]\npath = "/store/*"\nstore = {}`);
   if (pool) sections.push(`[[route]]\npath = "/*"\npool = "bench"`);
   return `${sections.join('\n\n')}\n`;
 }
@@ -67,18 +71,30 @@ export async function prepare(folder, options) {
   return { file, port, adminPort };
 }
 
+/** Puts lines of `forebay store export` into the store of a prepared configuration, before its server starts. */
+async function seed(binary, { file }, lines) {
+  const seedFile = join(dirname(file), 'seed.ndjson');
+  writeFileSync(seedFile, lines);
+  await runToEnd('forebay store import', binary, ['store', 'import', seedFile, '--data', join(dirname(file), 'data')]);
+}
+
 /** Starts the binary on a prepared configuration, without waiting for anything. */
 export function launchForebay(binary, { file }) {
   const env = { PATH: `${commands}:${process.env.PATH}`, HOME: process.env.HOME ?? '/' };
   return launch('forebay', binary, ['serve', '-c', file], { env });
 }
 
-/** A side of a comparison: Forebay with the given options (see `configuration`), ready when its pools are up. */
-export function forebay(binary, name, options = {}) {
+/**
+ * A side of a comparison: Forebay with the given options (see `configuration`), ready when its pools are up. With `seed`, lines of
+ * NDJSON, they are in its store; with `load` the side has a load of its own (see pairs.mjs).
+ */
+export function forebay(binary, name, { load, ...options } = {}) {
   return {
     name,
+    load,
     async start(folder) {
       const prepared = await prepare(folder, options);
+      if (options.seed) await seed(binary, prepared, options.seed);
       const process_ = launchForebay(binary, prepared);
       const [, url] = await process_.waitForOutput(/started in .*listening on (http:[^\s,]+)/, START_TIMEOUT_MS);
       await getWhenReady(`http://127.0.0.1:${prepared.adminPort}/health/ready`, process_);

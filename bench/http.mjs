@@ -5,11 +5,18 @@ import net from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const RETRY_MS = 1;
+const ANSWER_TIMEOUT_MS = 5000;
 
 /** One GET on a connection of its own: `{status, headers, body}` with the body as text. */
-export function get(url, { timeout_ms = 5000 } = {}) {
+export function get(url) {
+  return send('GET', url);
+}
+
+/** One request on a connection of its own, with a JSON text as body or none; the answer as `get` has it. */
+export function send(method, url, json) {
   return new Promise((resolve, reject) => {
-    const request = http.get(url, { agent: false, timeout: timeout_ms }, (response) => {
+    const headers = json === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) };
+    const request = http.request(url, { method, headers, agent: false, timeout: ANSWER_TIMEOUT_MS }, (response) => {
       let body = '';
       response.setEncoding('utf8');
       response.on('data', (part) => {
@@ -18,8 +25,9 @@ export function get(url, { timeout_ms = 5000 } = {}) {
       response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body }));
       response.on('error', reject);
     });
-    request.on('timeout', () => request.destroy(new Error(`${url} gave no answer within ${timeout_ms} ms`)));
+    request.on('timeout', () => request.destroy(new Error(`${url} gave no answer within ${ANSWER_TIMEOUT_MS} ms`)));
     request.on('error', reject);
+    request.end(json);
   });
 }
 

@@ -4,7 +4,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { SetupError } from './options.mjs';
+import { gtmVersion } from './peers/gtm.mjs';
 import { versions } from './peers/installed.mjs';
+import { postgresVersion } from './peers/postgres.mjs';
+import { redisVersion } from './peers/redis.mjs';
 
 /** The machine and the versions of everything that takes part. `binary` is Forebay's, or null. */
 export function describe(binary, repository) {
@@ -14,10 +17,14 @@ export function describe(binary, repository) {
     memory_bytes: os.totalmem(),
     kernel: `${os.type()} ${os.release()} ${os.machine()}`,
     system: /^PRETTY_NAME="(.*)"$/m.exec(readFileSync('/etc/os-release', 'utf8'))?.[1] ?? null,
+    temporary_files_on: execFileSync('stat', ['-f', '-c', '%T', os.tmpdir()], { encoding: 'utf8' }).trim(),
     load_at_start: os.loadavg()[0],
     versions: {
       forebay: binary && forebayVersion(binary),
       ...versions(),
+      postgres: postgresVersion(),
+      redis: redisVersion(),
+      'GT.M': gtmVersion(),
     },
     commit: commit(repository),
   };

@@ -1,9 +1,19 @@
 // One timed run: load on one server, and what it cost.
 
 import { availableParallelism } from 'node:os';
-import { get } from './http.mjs';
+import { get, send } from './http.mjs';
 import { machineBusy_us, processTree, treeCpu_us, treeRss_bytes } from './proc.mjs';
 import { runWrk } from './wrk.mjs';
+
+/** Begins to look at the machine; the function that comes back says which share of it others have used since. */
+export function watchOthers() {
+  const [busyBefore_us, ownBefore_us, began] = [machineBusy_us(), treeCpu_us(process.pid), performance.now()];
+  return () => {
+    const wall_us = (performance.now() - began) * 1e3;
+    const others_us = machineBusy_us() - busyBefore_us - (treeCpu_us(process.pid) - ownBefore_us);
+    return Math.max(0, others_us) / (wall_us * availableParallelism());
+  };
+}
 
 /**
  * Fails unless `server` answers `path` with status 200 and exactly `body`. Both sides of a comparison pass through here with the
@@ -16,7 +26,17 @@ export async function checkAnswer(server, path, body) {
   }
 }
 
+/** Fails unless `server` answers a POST of JSON with the status and a body that the pattern matches. */
+export async function checkPost(server, path, json, { status, pattern }) {
+  const answer = await send('POST', server.url + path, json);
+  if (answer.status !== status || !pattern.test(answer.body)) {
+    throw server.process.failure(`answered POST ${path} with ${answer.status} ${answer.body}, not with ${status} ${pattern}`);
+  }
+}
+
+/** Who belongs to a server; a change during a run sets the run aside, unless the server has a process for each connection. */
 function processIds(server) {
+  if (server.processPerConnection) return '';
   return processTree(server.process.pid).map(({ pid }) => pid).sort().join(' ');
 }
 
@@ -29,25 +49,28 @@ function flagsOf({ requests, errors }, membersBefore, membersAfter) {
   return flags;
 }
 
+/** wrk on one path; with `post`, POST of this JSON instead of GET. */
+const wrkOn = (path, post) => (server, amounts) => runWrk(server.url + path, { ...amounts, post });
+
 /**
- * Loads `server` at `path` for `seconds` after a warm-up that is not counted. CPU is that of the server's whole process tree,
- * divided by the requests that wrk saw answered. `client_cores` is what wrk and this program used: near 1, wrk's one thread was
+ * Loads `server` at `path` for `seconds` after a warm-up that is not counted: with wrk, or as `drive(server, {connections, seconds})` does,
+ * for servers that wrk cannot speak to; it resolves with what `runWrk` does. CPU is that of the server's whole process tree,
+ * divided by the requests that the generator saw answered. `client_cores` is what it and this program used: near 1, wrk's one thread was
  * the limit. `elsewhere_share` is the share of the machine that others used. `flags` names every reason not to use the run; it is
  * empty for a clean one.
  */
-export async function timedRun(server, { path, connections, warmup_s, seconds }) {
-  const url = server.url + path;
-  await runWrk(url, { connections, seconds: warmup_s });
+export async function timedRun(server, { path, post, connections, warmup_s, seconds, drive = wrkOn(path, post) }) {
+  await drive(server, { connections, seconds: warmup_s });
 
   const members = processIds(server);
   const cpuBefore_us = treeCpu_us(server.process.pid);
   const ownBefore_us = treeCpu_us(process.pid);
   const busyBefore_us = machineBusy_us();
   const began = performance.now();
-  const load = await runWrk(url, { connections, seconds });
+  const load = await drive(server, { connections, seconds });
   const wall_us = (performance.now() - began) * 1e3;
   const busy_us = machineBusy_us() - busyBefore_us;
-  const own_us = treeCpu_us(process.pid) - ownBefore_us; // server, wrk, and this program
+  const own_us = treeCpu_us(process.pid) - ownBefore_us; // server, generator, and this program
   const cpu_us = treeCpu_us(server.process.pid) - cpuBefore_us;
 
   return {

@@ -5,15 +5,19 @@ import { parseArgs } from 'node:util';
 /** What the reader has to put right before anything can be measured: an option, something not installed. */
 export class SetupError extends Error {}
 
-/** How much is measured. `pairs` of comparisons, `repeats` of everything else; times in seconds; what is null is left out. */
-const FULL = { pairs: 10, warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000 };
-const QUICK = { pairs: 3, warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null };
+/**
+ * How much is measured. `pairs` of comparisons, `repeats` of everything else; times in seconds; what is null is left out. `records` and
+ * `nodes` are what stores hold in one Node process and in Rust.
+ */
+const FULL = { pairs: 10, warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000, records: 100_000, nodes: 1_000_000 };
+const QUICK = { pairs: 3, warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null, records: 20_000, nodes: 200_000 };
 
 export const HELP = `Measures Forebay beside its peers and says which bars of the project hold.
 
-  node bench/run.mjs [--quick] [--suite NAME]... [--json FILE] [--forebay PATH]
+  node bench/run.mjs [--quick] [--pairs N] [--suite NAME]... [--json FILE] [--forebay PATH]
 
   --quick          ${QUICK.pairs} pairs instead of ${FULL.pairs}, shorter runs: to see that it works, not to quote
+  --pairs N        so many pairs: fewer take less time, more make intervals narrower
   --suite NAME     only this suite; may be repeated. Example: --suite local --suite noise
   --json FILE      where the result goes; default bench/results/TIME.json
   --forebay PATH   the binary to measure; default target/release/forebay
@@ -27,7 +31,14 @@ export function parseOptions(args, suiteNames) {
   const values = parse(args);
   const unknown = values.suite.find((name) => !suiteNames.includes(name));
   if (unknown !== undefined) throw new SetupError(`no suite "${unknown}"; there are: ${suiteNames.join(', ')}`);
-  return { ...values, amounts: values.quick ? QUICK : FULL, suites: values.suite.length > 0 ? values.suite : suiteNames };
+  const amounts = { ...(values.quick ? QUICK : FULL) };
+  if (values.pairs !== undefined) amounts.pairs = countOf('--pairs', values.pairs);
+  return { ...values, amounts, suites: values.suite.length > 0 ? values.suite : suiteNames };
+}
+
+function countOf(option, text) {
+  if (/^[1-9]\d*$/.test(text)) return Number(text);
+  throw new SetupError(`${option} is a whole number from 1 on, not "${text}"`);
 }
 
 function parse(args) {
@@ -36,6 +47,7 @@ function parse(args) {
       args,
       options: {
         quick: { type: 'boolean', default: false },
+        pairs: { type: 'string' },
         suite: { type: 'string', multiple: true, default: [] },
         json: { type: 'string' },
         forebay: { type: 'string' },

@@ -6,7 +6,8 @@ import { stop } from './processes.mjs';
 /**
  * Times `a` and `b` in `pairs` pairs, ordered a b, b a, a b ... (ABBA), so that a machine that drifts drifts for both. For every
  * run the server starts afresh and alone: start-to-start differences are part of the spread, and the other side takes no memory or
- * cache. `load` is `{path, body, connections}`. Resolves with every run; nothing is left out here.
+ * cache. `load` is `{path, body, connections}`, more in measure.mjs; a side that has a `load` of its own gets that. Resolves with every run;
+ * nothing is left out here.
  */
 export async function comparePairs(context, a, b, load) {
   const pairs = [];
@@ -16,18 +17,19 @@ export async function comparePairs(context, a, b, load) {
     for (const side of order) {
       const subject = side === 'a' ? a : b;
       context.progress(`${a.name} : ${b.name}, pair ${number + 1} of ${context.pairs}, ${subject.name}`);
-      pair[side] = await runOnce(context, subject, load);
+      pair[side] = await runOnce(context, subject, subject.load ?? load);
     }
     pairs.push(pair);
   }
-  return { a: a.name, b: b.name, path: load.path, connections: load.connections, pairs };
+  const [aLoad, bLoad] = [a.load ?? load, b.load ?? load];
+  return { a: a.name, b: b.name, paths: { a: aLoad.path, b: bLoad.path }, connections: aLoad.connections, pairs };
 }
 
 /** Starts a server, checks its answer, times it, stops it. */
 async function runOnce(context, side, load) {
   const server = await side.start(context.folder);
   try {
-    await checkAnswer(server, load.path, load.body);
+    await (load.check ? load.check(server) : checkAnswer(server, load.path, load.body));
     return await timedRun(server, { ...load, warmup_s: context.warmup_s, seconds: context.seconds });
   } finally {
     await stop(server.process);

@@ -83,10 +83,10 @@ function describeEnd({ code, signal, error }) {
   return signal ? `ended by ${signal}` : `exit code ${code}`;
 }
 
-/** Starts `command` in a process group of its own, so that Ctrl-C in the terminal reaches only the bench. */
-export function launch(name, command, args, { env, cwd, stdin = 'ignore' } = {}) {
+/** Starts `command` in a process group of its own, so that Ctrl-C in the terminal reaches only the bench; as another user with `uid` and `gid`. */
+export function launch(name, command, args, { env, cwd, stdin = 'ignore', uid, gid } = {}) {
   if (closing) throw new Error('the bench is ending');
-  const child = spawn(command, args, { env, cwd, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
+  const child = spawn(command, args, { env, cwd, uid, gid, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
   const process_ = new Running(name, child);
   running.add(process_);
   return process_;

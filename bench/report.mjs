@@ -11,9 +11,9 @@ function table(header, lines, right) {
   return [header, widths.map((width) => '-'.repeat(width)), ...lines].map((cells) => `  ${render(cells)}`).join('\n');
 }
 
-/** A figure with three significant digits, or whole from 100 on. */
+/** A figure with three significant digits, or whole from 100 on; `-` for none, also where a clock was too coarse for one. */
 function figure(value) {
-  if (value === null) return '-';
+  if (!Number.isFinite(value)) return '-';
   if (value === 0) return '0';
   return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3);
 }
@@ -34,8 +34,9 @@ export function renderRows(rows) {
 /** The absolute figures behind comparisons: medians over each side's clean runs. */
 export function renderSides(comparisons) {
   const sides = new Map();
-  for (const { a, b, path, pairs } of comparisons) {
+  for (const { a, b, paths, pairs } of comparisons) {
     for (const [name, side] of [[a, 'a'], [b, 'b']]) {
+      const path = paths[side];
       const key = `${name}\n${path}`;
       if (!sides.has(key)) sides.set(key, { name, path, runs: [] });
       sides.get(key).runs.push(...pairs.map((pair) => pair[side]));
@@ -60,11 +61,25 @@ export function renderSides(comparisons) {
   return table(header, lines, [false, false, true, true, true, true, true, true, true]);
 }
 
-/** What a reader must know before believing the figures: flagged runs and a machine that others used. */
-export function renderWarnings({ comparisons = [], openLoop = [] }) {
+/** The absolute figures behind laps (see laps.mjs): operations per second by the wall clock, their spread, and per second of CPU time. */
+export function renderLaps(rounds) {
+  const lines = Object.entries(rounds[0]).flatMap(([name, { operations }]) =>
+    Object.keys(operations).map((operation) => {
+      const of = (metric) => rounds.map((round) => round[name].operations[operation][metric]);
+      const per_s = of('per_s');
+      const spread = `${figure(Math.min(...per_s))} .. ${figure(Math.max(...per_s))}`;
+      return [name, operation, figure(median(per_s)), spread, figure(median(of('per_cpu_s')))];
+    }),
+  );
+  return table(['', 'operation', '/s', 'from .. to', 'per CPU second'], lines, [false, false, true, true, true]);
+}
+
+/** What a reader must know before believing the figures: peers left out, flagged runs and a machine that others used. */
+export function renderWarnings({ comparisons = [], openLoop = [], skipped = [] }) {
   const timed = comparisons.flatMap(({ a, b, pairs }) => pairs.flatMap((pair) => [{ name: a, ...pair.a }, { name: b, ...pair.b }]));
   const runs = [...timed, ...openLoop.map((run) => ({ name: run.side, ...run }))];
-  const lines = runs.filter(({ flags }) => flags.length > 0).map(({ name, flags }) => `  set aside: ${name}: ${flags.join('; ')}`);
+  const lines = skipped.map((sentence) => `  ${sentence}`);
+  lines.push(...runs.filter(({ flags }) => flags.length > 0).map(({ name, flags }) => `  set aside: ${name}: ${flags.join('; ')}`));
   const busy = timed.filter(({ elsewhere_share }) => elsewhere_share > ELSEWHERE_SHARE_MAX);
   if (busy.length > 0) {
     const most = Math.max(...busy.map(({ elsewhere_share }) => elsewhere_share));

@@ -8,7 +8,7 @@ import { describe } from './machine.mjs';
 import { HELP, parseOptions, SetupError } from './options.mjs';
 import { missing } from './peers/installed.mjs';
 import { stopAll } from './processes.mjs';
-import { renderRows, renderSides, renderWarnings } from './report.mjs';
+import { renderLaps, renderRows, renderSides, renderWarnings } from './report.mjs';
 import { suites } from './suites/index.mjs';
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
@@ -51,8 +51,8 @@ async function runSuite(suite, context) {
   } finally {
     progress('');
   }
-  const { rows, comparisons } = outcome;
-  const parts = [comparisons && renderSides(comparisons), renderRows(rows), renderWarnings(outcome)];
+  const { rows, comparisons, rounds } = outcome;
+  const parts = [comparisons && renderSides(comparisons), rounds && renderLaps(rounds), renderRows(rows), renderWarnings(outcome)];
   console.log(parts.filter(Boolean).join('\n\n'));
   return { name: suite.name, title: suite.title, ...outcome };
 }
@@ -69,7 +69,7 @@ async function main() {
   if (problems.length > 0) throw new SetupError(problems.join('\n'));
   const date = new Date().toISOString();
   const machine = describe(chosen.some(({ needsForebay }) => needsForebay) ? binary : null, repository);
-  console.log(`${machine.cpu}, ${machine.cores} cores, ${machine.kernel}`);
+  console.log(`${machine.cpu}, ${machine.cores} cores, ${machine.kernel}, temporary files on ${machine.temporary_files_on}`);
   console.log(Object.entries(machine.versions).map(([name, version]) => `${name} ${version ?? '-'}`).join(', '));
 
   const context = { binary, folder, progress, ...options.amounts };

@@ -1,6 +1,9 @@
 // wrk, the closed-loop load generator (Debian package `wrk`): running it and reading what it prints.
 
+import { fileURLToPath } from 'node:url';
 import { runToEnd } from './processes.mjs';
+
+const postScript = fileURLToPath(new URL('post.lua', import.meta.url));
 
 const MICROSECONDS = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6 };
 
@@ -35,8 +38,9 @@ export function parseWrk(output) {
   };
 }
 
-/** Loads `url` for `seconds` over keep-alive connections from one thread of wrk. */
-export async function runWrk(url, { connections, seconds }) {
-  const args = ['--latency', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, url];
+/** Loads `url` for `seconds` over keep-alive connections from one thread of wrk: with GET, or with POST of the JSON `post`. */
+export async function runWrk(url, { connections, seconds, post }) {
+  const script = post === undefined ? [url] : ['-s', postScript, url, '--', post];
+  const args = ['--latency', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, ...script];
   return parseWrk(await runToEnd('wrk', 'wrk', args));
 }

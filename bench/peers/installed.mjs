@@ -21,12 +21,13 @@ export function program(name) {
 }
 
 /** First line of what a command prints about its version. wrk ends with status 1 after printing it. */
-function printedVersion(command, option) {
+export function printedVersion(command, option) {
   const { stdout, stderr } = spawnSync(command, [option], { encoding: 'utf8', env: { PATH: searchPath } });
   return `${stdout}${stderr}`.split('\n', 1)[0];
 }
 
 function installedVersion(name) {
+  if (lackingPackage(name)) return null;
   return JSON.parse(readFileSync(`${folder}${name}/package.json`, 'utf8')).version;
 }
 
@@ -40,13 +41,19 @@ export function missing() {
   return found;
 }
 
-/** Versions of everything that takes part, by name. */
+/** How to install a pinned package that a comparison can do without; null when it is there. */
+export function lackingPackage(name) {
+  return existsSync(`${folder}${name}/package.json`) ? null : 'npm ci --prefix bench/peers';
+}
+
+/** Versions of everything that comes with most suites, by name; null for a package that is not installed. */
 export function versions() {
   return {
     node: process.versions.node,
     bun: installedVersion('bun'),
     fastify: installedVersion('fastify'),
     'qoper8-cp': installedVersion('qoper8-cp'),
+    lmdb: installedVersion('lmdb'),
     nginx: printedVersion('nginx', '-v').replace('nginx version: ', ''),
     wrk: printedVersion('wrk', '-v').replace(/ Copyright.*/, ''),
   };

@@ -32,7 +32,7 @@ async function compareGenerators(context, server, a, b, options) {
     }
     pairs.push(pair);
   }
-  return { a: a.name, b: b.name, path: options.path ?? LOCAL.path, connections: LOCAL.connections, pairs };
+  return { a: a.name, b: b.name, paths: { a: LOCAL.path, b: LOCAL.path }, connections: LOCAL.connections, pairs };
 }
 
 /** `forebay load` beside other generators: what a request costs the one that makes it. */

@@ -7,11 +7,20 @@ import { overload } from './overload.mjs';
 import { peers } from './peers.mjs';
 import { poolBun } from './pool-bun.mjs';
 import { poolNode } from './pool-node.mjs';
+import { storeGet } from './store-get.mjs';
+import { storeMgweb } from './store-mgweb.mjs';
+import { storeNode } from './store-node.mjs';
+import { storePost } from './store-post.mjs';
+import { storeReaders } from './store-readers.mjs';
+import { storeRust } from './store-rust.mjs';
 import { workers } from './workers.mjs';
+
+const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storePost];
 
 /**
  * All suites in the order they run. A suite has `name`, `title`, `needsForebay` and `run(context)`, which resolves with `rows` (see
- * ../rows.mjs) and its raw material: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs).
+ * ../rows.mjs) and its raw material: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs), `rounds`
+ * (../laps.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, workers, mixed, overload, idle, loadGenerators];
+export const suites = [noise, peers, local, poolNode, poolBun, workers, mixed, overload, idle, loadGenerators, ...stores];

@@ -22,7 +22,7 @@ export const peers = {
     return {
       comparisons,
       rows: comparisons.flatMap((comparison) => {
-        const what = `${comparison.a} : ${comparison.b}, ${comparison.path}`;
+        const what = `${comparison.a} : ${comparison.b}, ${comparison.paths.a}`;
         return [
           ratioRow(comparison, 'requests_per_s', { what: `requests/s, ${what}` }),
           ratioRow(comparison, 'cpu_us_per_request', { what: `CPU per request, ${what}` }),

@@ -1,0 +1,99 @@
+// Redis with its own load generator (Debian package `redis-server`), over TCP on the loopback.
+
+import { existsSync, mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePort } from '../http.mjs';
+import { treeCpu_us } from '../proc.mjs';
+import { launch, runToEnd, stop } from '../processes.mjs';
+import { printedVersion, searchPath } from './installed.mjs';
+
+const START_TIMEOUT_MS = 15_000;
+const KEYS = 1_000_000; // of which SET takes one at random
+const FIRST_RATE = 20_000; // of the warm-up: redis-benchmark is told how many requests to make, not for how long
+const PIPELINED = 100;
+
+function lacking() {
+  const there = ['redis-server', 'redis-benchmark'].every((name) => searchPath.split(':').some((folder) => existsSync(`${folder}/${name}`)));
+  return there ? null : 'apt-get install redis-server';
+}
+
+/** Its version; null when it is not installed. */
+export const redisVersion = () => (lacking() === null ? (/v=(\S+)/.exec(printedVersion('redis-server', '--version'))?.[1] ?? null) : null);
+
+/** Starts a server with its files in a new folder below `folder`; `options` are those of its command line. */
+async function start(folder, options) {
+  const own = mkdtempSync(join(folder, 'redis-'));
+  const port = await freePort();
+  const args = ['--bind', '127.0.0.1', '--port', port, '--dir', own, '--save', '', ...options];
+  const process_ = launch('redis-server', 'redis-server', args.map(String), { env: { PATH: searchPath } });
+  await process_.waitForOutput(/Ready to accept connections/, START_TIMEOUT_MS);
+  return { process: process_, port };
+}
+
+/** The last line that `redis-benchmark --csv` prints. Throws when it is no result: a half-read run must not become one. */
+export function parseRedisBenchmark(output) {
+  const lines = output.trim().split('\n');
+  const cells = (line) => [...line.matchAll(/"([^"]*)"/g)].map(([, cell]) => cell);
+  const header = cells(lines[0]);
+  const result = cells(lines.at(-1));
+  const figure = (name) => {
+    const value = Number(result[header.indexOf(name)]);
+    if (lines.length < 2 || !Number.isFinite(value)) throw new Error(`redis-benchmark printed no ${name}:\n${output}`);
+    return value;
+  };
+  return { requests_per_s: figure('rps'), p50_us: figure('p50_latency_ms') * 1e3, p99_us: figure('p99_latency_ms') * 1e3 };
+}
+
+async function benchmark(port, requests, args) {
+  const all = ['-h', '127.0.0.1', '-p', port, '-n', requests, '--csv', ...args];
+  return parseRedisBenchmark(await runToEnd('redis-benchmark', 'redis-benchmark', all.map(String), { env: { PATH: searchPath } }));
+}
+
+/**
+ * A side of a comparison: Redis with an append-only file that is flushed as `appendfsync` says (`always`: before each answer), and
+ * redis-benchmark that sets values of `bytes` bytes under random keys.
+ */
+export function redisSet(appendfsync, bytes) {
+  const options = ['--appendonly', 'yes', '--appendfsync', appendfsync, '--auto-aof-rewrite-percentage', 0];
+  return {
+    name: `Redis SET, appendfsync ${appendfsync}`,
+    lacking,
+    start: (folder) => start(folder, options),
+    load: {
+      path: `${bytes} bytes`,
+      connections: 64,
+      check: () => {},
+      async drive(server, { connections, seconds }) {
+        const requests = Math.round((server.rate ?? FIRST_RATE) * seconds);
+        const measured = await benchmark(server.port, requests, ['-t', 'set', '-c', connections, '-d', bytes, '-r', KEYS]);
+        server.rate = measured.requests_per_s;
+        return { ...measured, requests, seconds: requests / measured.requests_per_s, errors: {} };
+      },
+    },
+  };
+}
+
+/** Redis without any file as a contender of a lap: sets in pipelines of a hundred, gets one by one. CPU is that of server and client. */
+export const redisInLap = {
+  name: 'Redis, one connection',
+  lacking,
+  async lap({ folder, records, passes }) {
+    const server = await start(folder, ['--appendonly', 'no']);
+    const commands = {
+      set: [records * passes, ['-P', PIPELINED, '-r', records, '-c', 1, 'SET', 'Person:data:__rand_int__:firstName', 'Ada__rand_int__']],
+      get: [records, ['-r', records, '-c', 1, 'GET', 'Person:data:__rand_int__:firstName']],
+    };
+    try {
+      const results = {};
+      for (const [operation, [operations, args]] of Object.entries(commands)) {
+        const cpuBefore_us = treeCpu_us(process.pid);
+        const { requests_per_s } = await benchmark(server.port, operations, args);
+        const cpu_seconds = (treeCpu_us(process.pid) - cpuBefore_us) / 1e6;
+        results[operation] = { operations, seconds: operations / requests_per_s, cpu_seconds };
+      }
+      return results;
+    } finally {
+      await stop(server.process);
+    }
+  },
+};
