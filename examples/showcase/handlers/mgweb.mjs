@@ -1,4 +1,5 @@
 // Handlers as mg_web has them, unchanged but for the names of the imports: the store is Forebay's own, in this process.
+import { store } from 'forebay';
 import { Router } from 'forebay/mgweb';
 
 const router = new Router();
@@ -27,8 +28,12 @@ router.post('/mgweb/save', (request, ctx) => {
   if (typeof firstName !== 'string' || typeof lastName !== 'string') {
     return { payload: { error: 'firstName and lastName are needed' }, status: 422 };
   }
-  const id = Number(new ctx.glsdb.node('Person.nextId').increment());
-  new ctx.glsdb.node('Person.data').$(id).document = { firstName, lastName };
+  // All of it or nothing: no number is used up without its person.
+  const id = store.transaction(() => {
+    const next = Number(new ctx.glsdb.node('Person.nextId').increment());
+    new ctx.glsdb.node('Person.data').$(next).document = { firstName, lastName };
+    return next;
+  });
   return { payload: { saved: true, id } };
 });
 
