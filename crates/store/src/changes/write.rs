@@ -103,18 +103,20 @@ impl Segment {
         }
     }
 
-    /// Whether the file is as long as the log is in it.
-    fn holds(&self, offset: u64) -> bool {
-        self.file.metadata().is_ok_and(|found| found.len() >= offset)
+    fn bytes(&self) -> Result<u64, StoreError> {
+        let found = self.file.metadata();
+        found
+            .map(|found| found.len())
+            .map_err(|source| file_error("look at", &self.path, source))
     }
 
-    /// Writes a record, and zeros after it when the file ends there: to flush a file that does not grow takes the system less.
-    fn write(&self, offset: u64, record: &[u8]) -> Result<(), StoreError> {
+    /// Writes a record into the file of so many bytes, and zeros after it when the file ends there: to flush a file that does not
+    /// grow takes the system less.
+    fn write(&self, offset: u64, record: &[u8], bytes: u64) -> Result<(), StoreError> {
+        const ZEROS: &[u8; AHEAD_BYTES] = &[0; AHEAD_BYTES];
         let failed = |source| file_error("write", &self.path, source);
-        let length = self.file.metadata().map_err(failed)?.len();
         let end = offset + record.len() as u64;
-        if end > length {
-            const ZEROS: &[u8; AHEAD_BYTES] = &[0; AHEAD_BYTES];
+        if end > bytes {
             self.file.write_all_at(ZEROS, end).map_err(failed)?;
         }
         self.file.write_all_at(record, offset).map_err(failed)
@@ -164,20 +166,19 @@ impl Log {
             environment.flushing(|| segment.flush())?;
             *current = None;
         }
-        let segment = match &mut *current {
-            Some(segment) if segment.holds(end.offset) => segment,
-            other => {
-                self.drop_beyond(end)?;
-                end.segment = sequence;
-                end.offset = MAGIC.len() as u64;
-                let begun = other.insert(self.begin(sequence)?);
-                if self.drops {
-                    self.drop_oldest()?;
-                }
-                begun
+        let mut bytes = current.as_ref().map_or(Ok(0), Segment::bytes)?;
+        if bytes < end.offset || current.is_none() {
+            self.drop_beyond(end)?;
+            *current = Some(self.begin(sequence)?);
+            bytes = MAGIC.len() as u64;
+            end.segment = sequence;
+            end.offset = bytes;
+            if self.drops {
+                self.drop_oldest()?;
             }
-        };
-        segment.write(end.offset, record)?;
+        }
+        let segment = current.as_ref().expect("a segment has just been opened");
+        segment.write(end.offset, record, bytes)?;
         Ok(End {
             sequence,
             segment: end.segment,
