@@ -138,3 +138,27 @@ fn a_document_is_not_put_together_beyond_its_bound() {
             .is_none()
     );
 }
+
+#[test]
+fn names_count_for_the_bound_of_a_document() {
+    let (_folder, store) = store();
+    let key = Key::global("G").unwrap();
+    let mut transaction = store.begin().unwrap();
+    // Names with much in common, and characters that take six bytes each in JSON.
+    for index in 0..100 {
+        let name = format!("{}{index:03}", "\u{1}".repeat(900));
+        transaction.put(&key.child(&name).unwrap(), b"1").unwrap();
+    }
+    let refused = transaction.document_within(&key, 100_000);
+    let Err(StoreError::ValueTooLong { bytes, max: 100_000 }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(bytes < 110_000, "{bytes} bytes were put together");
+    let whole = transaction.document(&key).unwrap().unwrap();
+    assert!(whole.len() > 500_000);
+    assert_eq!(
+        transaction.document_within(&key, whole.len()).unwrap().unwrap(),
+        whole
+    );
+    assert!(transaction.document_within(&key, whole.len() - 1).is_err());
+}
