@@ -43,7 +43,7 @@ pub(crate) enum Refusal {
     Query { name: String, what: &'static str },
     #[error("{field} is not a list of entity tags")]
     BadTags { field: &'static str },
-    #[error("the node is not as If-Match or If-None-Match demands")]
+    #[error("what is there is not as If-Match or If-None-Match demands")]
     Precondition,
     #[error("only {accepted} is understood here")]
     MediaType { accepted: &'static str },

@@ -69,7 +69,8 @@ pub(crate) struct Condition {
 impl Condition {
     /// The conditions of a request that writes.
     pub(crate) fn of_write(head: &Head) -> Result<Self, Refusal> {
-        Self::of(head.field("if-match"), head.field("if-none-match"))
+        let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
+        Self::of(matches.as_deref(), matches_not.as_deref())
     }
 
     /// The same from texts, as a batch has them.
@@ -103,16 +104,6 @@ impl Condition {
         };
         (self.matches == Named::Nothing || names(&self.matches)) && !names(&self.matches_not)
     }
-}
-
-/// Whether a request that reads has this document already: `If-None-Match`.
-pub(crate) fn is_known(head: &Head, tag: &[u8; TAG_BYTES]) -> bool {
-    let Some(list) = head.field("if-none-match") else {
-        return false;
-    };
-    list.split(|&byte| byte == b',')
-        .map(<[u8]>::trim_ascii)
-        .any(|named| named == b"*" || named.strip_prefix(b"W/").unwrap_or(named) == tag)
 }
 
 /// Reads a list of tags. Our own hold no comma; those of others name no document here.

@@ -264,6 +264,35 @@ fn conditions_guard_a_write() {
 }
 
 #[test]
+fn every_line_of_a_list_counts() {
+    let server = start();
+    let mut client = server.connect();
+    put(&mut client, "/store/Open/c", "1");
+    let tag = client.get("/store/Open/c").header("etag").unwrap().to_owned();
+    let (other, known) = ("\"a\"", format!("\"b\", {tag}"));
+    let mut ask = |method: &str, name: &str, lines: [&str; 2], body: &[u8]| {
+        let fields = lines.map(|line| (name, line));
+        ask(&mut client, method, "/store/Open/c", &fields, body).status
+    };
+    assert_eq!(ask("GET", "if-none-match", [other, &known], b""), 304);
+    assert_eq!(ask("GET", "if-none-match", [other, other], b""), 200);
+    for method in ["GET", "HEAD"] {
+        assert_eq!(ask(method, "if-match", [other, &known], b""), 200);
+        assert_eq!(ask(method, "if-match", [other, other], b""), 412);
+    }
+    assert_eq!(ask("PUT", "if-none-match", [other, &known], b"2"), 412);
+    assert_eq!(ask("PUT", "if-match", [other, &known], b"2"), 204);
+    let lines = super::ask(
+        &mut client,
+        "GET",
+        "/store/Open",
+        &[("accept", "text/html"), ("accept", "application/x-ndjson")],
+        b"",
+    );
+    assert_eq!(lines.text(), "{\"key\":\"c\",\"value\":2}\n");
+}
+
+#[test]
 fn compare_and_set_loses_no_increment() {
     const THREADS: usize = 8;
     const EACH: usize = 25;

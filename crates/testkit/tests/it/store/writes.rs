@@ -255,7 +255,7 @@ fn a_batch_is_done_as_a_whole_or_not_at_all() {
         (
             r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Open/a%20b/1","value":1,"if_match":"\"old\""}]"#,
             412,
-            "operation 1 of the batch: the node is not as If-Match or If-None-Match demands",
+            "operation 1 of the batch: what is there is not as If-Match or If-None-Match demands",
         ),
         (
             r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Closed/a","value":1}]"#,
