@@ -62,6 +62,7 @@ impl StoreTarget {
             at: None,
             key,
             condition,
+            document_bytes_max: self.value_bytes_max,
             change,
         };
         let pending = self
