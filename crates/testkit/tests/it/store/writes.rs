@@ -45,7 +45,8 @@ fn outcomes(server: &Server) -> [u64; 4] {
 
 #[test]
 fn writes_that_wait_share_a_transaction_and_a_flush() {
-    let server = start();
+    // Nothing is flushed meanwhile but for a write.
+    let server = setup("flush_interval = \"1m\"", "").start();
     let store = open(&server);
     let held = hold(&store);
     let mut waiting: Vec<Client> = (0..20)
@@ -56,6 +57,7 @@ fn writes_that_wait_share_a_transaction_and_a_flush() {
     drop(held);
     for client in &mut waiting {
         assert_eq!(client.response().status, 201);
+        assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
     }
     assert_eq!(outcomes(&server), [20, 0, 0, 0]);
     assert_eq!(metric(&server, "forebay_store_commits_total"), 1);
@@ -68,8 +70,10 @@ fn writes_that_wait_share_a_transaction_and_a_flush() {
 
 #[test]
 fn who_does_not_ask_for_durable_writes_waits_for_no_flush() {
-    let server = setup("durability = \"relaxed\"", "").start();
+    let server = setup("durability = \"relaxed\"\nflush_interval = \"1m\"", "").start();
+    let store = open(&server);
     put(&mut server.connect(), "/store/Open/1", "1");
+    assert!(store.stats().unwrap().unflushed_bytes > 0);
     assert_eq!(metric(&server, "forebay_store_commits_total"), 1);
     assert_eq!(metric(&server, "forebay_store_flushes_total"), 0);
 }
