@@ -25,6 +25,8 @@ pub enum Delivery {
         bytes: Bytes,
         /// Whether the body ends here.
         end: bool,
+        /// As [`Answer::commit`], when this came.
+        commit: u64,
     },
     /// The worker takes so many more bytes of the request's body.
     Window(u32),

@@ -257,6 +257,7 @@ mod tests {
         Delivery::Chunk {
             bytes: number.to_le_bytes().to_vec().into(),
             end: false,
+            commit: 0,
         }
     }
 

@@ -43,8 +43,10 @@ pub(crate) enum Refusal {
     Query { name: String, what: &'static str },
     #[error("{field} is not a list of entity tags")]
     BadTags { field: &'static str },
-    #[error("the node is not as If-Match or If-None-Match demands")]
+    #[error("what is there is not as If-Match or If-None-Match demands")]
     Precondition,
+    #[error("the document is too long for its tag to be compared (value_bytes_max {max}); only `*` can be")]
+    TooLongToCompare { max: usize },
     #[error("only {accepted} is understood here")]
     MediaType { accepted: &'static str },
     #[error("the batch cannot be read: {what}")]
@@ -205,6 +207,7 @@ impl Refusal {
             },
             Self::Query { .. } | Self::BadTags { .. } | Self::Batch { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,
+            Self::TooLongToCompare { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
             Self::InBatch { cause, .. } => cause.class(),
             Self::NoIdLeft { .. } => Class::Conflict,

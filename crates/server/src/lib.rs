@@ -4,6 +4,7 @@
 
 mod admin;
 mod app;
+mod conditions;
 pub mod config;
 mod control;
 mod failure;

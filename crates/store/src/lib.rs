@@ -4,7 +4,6 @@
 //! [`Store::begin`] is a transaction, of which there is one at a time over all processes. Both answer the same questions about
 //! nodes, which are named by a [`Key`]: a global and subscripts.
 
-mod bounded;
 pub mod changes;
 mod decimal;
 pub mod durability;

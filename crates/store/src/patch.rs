@@ -8,7 +8,8 @@ use crate::{
 };
 
 impl Transaction {
-    /// Applies a merge patch to the document at a node. Input that cannot be is refused before anything is changed.
+    /// Applies a merge patch to the document at a node. A value beside children is no part of the document and stays, and an object
+    /// that the patch goes into keeps its time. Input that cannot be is refused before anything is changed.
     pub fn patch(&mut self, key: &Key, patch: &[u8]) -> Result<(), StoreError> {
         let max = self.reader().tables.value_bytes_max;
         if patch.len() > max {
@@ -24,10 +25,10 @@ impl Transaction {
 
     fn merge_patch(&mut self, key: &Key, patch: Json<'_>) -> Result<(), StoreError> {
         let Json::Object(members) = patch else {
-            return self.put(key, &patch.to_text());
+            return self.replace(key, &patch);
         };
         if !self.is_object(key)? {
-            return self.put(key, &without_nulls(Json::Object(members)).to_text());
+            return self.replace(key, &without_nulls(Json::Object(members)));
         }
         let (removed, kept): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, member)| is_null(member));
         for (name, member) in kept {
@@ -39,7 +40,16 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes a member. An object stays one when its last member goes, whatever becomes of nodes without children otherwise.
+    /// Replaces the document at a node, with its children only: a value beside them is lost to what is a value itself.
+    fn replace(&mut self, key: &Key, document: &Json<'_>) -> Result<(), StoreError> {
+        let beside = self.defined(key)?.children && !document.is_leaf();
+        let own = self.get(key)?.filter(|_| beside).map(<[u8]>::to_vec);
+        self.put(key, &document.to_text())?;
+        own.map_or(Ok(()), |own| self.set(key, &own))
+    }
+
+    /// Removes a member. An object stays one when its last member goes, whatever becomes of nodes without children otherwise; one
+    /// with a value beside its members is left with the value.
     fn remove(&mut self, parent: &Key, key: &Key) -> Result<(), StoreError> {
         if !self.defined(key)?.exists() {
             return Ok(());
@@ -47,11 +57,16 @@ impl Transaction {
         let mut children = self.children(parent, crate::Range::default())?.take(2);
         let alone = children.next().is_some() && children.next().is_none();
         drop(children);
-        if alone {
-            self.put(parent, b"{}")
-        } else {
-            self.kill(key).map(drop)
+        if !alone || self.defined(parent)?.value {
+            return self.kill(key).map(drop);
         }
+        // To put takes a node's time back, and to the patch it is the same object as before.
+        let ends = self.expires(parent)?;
+        self.put(parent, b"{}")?;
+        if ends.is_some() {
+            self.expire(parent, ends)?;
+        }
+        Ok(())
     }
 
     fn is_object(&self, key: &Key) -> Result<bool, StoreError> {

@@ -3,7 +3,6 @@
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use crate::{
-    bounded,
     changes::{End, Journal, Kind, Operation},
     durability::Durability,
     error::StoreError,
@@ -59,9 +58,10 @@ pub trait Read {
         self.reader().document_text(key)
     }
 
-    /// As [`Read::document`], refused with [`StoreError::ValueTooLong`] when more than about `bytes_max` is stored for it.
+    /// As [`Read::document`], refused with [`StoreError::ValueTooLong`] when it has to be put together and becomes longer than
+    /// `bytes_max`.
     fn document_within(&self, key: &Key, bytes_max: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
-        bounded::document(self.reader(), key, bytes_max)
+        self.reader().document_within(key, bytes_max)
     }
 
     /// Every node of the subtree that has a value, depth first, with its value.

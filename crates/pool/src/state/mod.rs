@@ -403,12 +403,14 @@ impl<L: LinkPort> State<L> {
         job.window = window
             .checked_sub(sent)
             .ok_or(WireError::WindowExceeded { sent, window })?;
-        self.workers[from].last_answer = now;
+        let worker = &mut self.workers[from];
+        worker.last_answer = now;
+        let commit = worker.link.last_commit();
         let end = flags & flag::END != 0;
         // One that says nothing uses up no window: delivered, any number of them could wait for a slow client.
         let says_something = end || !bytes.is_empty();
         if let Some(to) = job.reply_to.filter(|_| says_something) {
-            out.deliver(to, Delivery::Chunk { bytes, end });
+            out.deliver(to, Delivery::Chunk { bytes, end, commit });
         }
         if end {
             self.finish(key, out);

@@ -89,7 +89,7 @@ fn a_long_body_streams_through_a_worker_that_blocks_on_its_writes() {
                     assert!(pending.send_body(&piece, sent == LENGTH));
                 }
                 Delivery::Window(_) => {}
-                Delivery::Chunk { bytes, end } => {
+                Delivery::Chunk { bytes, end, .. } => {
                     assert!(
                         bytes
                             .iter()
@@ -127,7 +127,10 @@ fn one_slow_owner_does_not_make_the_pool_buffer_without_bound() {
         let mut taken = 0;
         let window = 256 * 1024;
         while taken + 1000 <= window {
-            let Delivery::Chunk { bytes, end: false } = within(endless.next()).await else {
+            let Delivery::Chunk {
+                bytes, end: false, ..
+            } = within(endless.next()).await
+            else {
                 panic!("the body goes on")
             };
             taken += bytes.len();

@@ -224,7 +224,7 @@ pub(crate) async fn whole(pending: &mut Pending<'_>) -> Result<Vec<u8>, Failure>
     let mut ended = answer.ended();
     while !ended {
         match within(pending.next()).await {
-            Delivery::Chunk { bytes, end } => {
+            Delivery::Chunk { bytes, end, .. } => {
                 pending.grant(bytes.len() as u32);
                 body.extend_from_slice(&bytes);
                 ended = end;

@@ -251,13 +251,20 @@ impl<S: Stream> Exchange<S> {
         loop {
             events.clear();
             let fed = feed.next(&mut events, &mut self.wire).await;
-            self.output.extend_from_slice(&events);
-            self.sent.bytes += events.len() as u64;
-            if fed != Fed::Gone && self.flush().await.is_err() {
-                return Next::Abort;
+            // With a new configuration, clients come back under its rules: nothing more is told under the old ones.
+            let fed = if Arc::ptr_eq(&app, &self.thread.app()) {
+                fed
+            } else {
+                Fed::Gone
+            };
+            if fed != Fed::Gone {
+                self.output.extend_from_slice(&events);
+                self.sent.bytes += events.len() as u64;
+                if self.flush().await.is_err() {
+                    return Next::Abort;
+                }
             }
-            // With a new configuration, clients come back under its rules, and nothing of the old one is held.
-            if fed != Fed::More || !Arc::ptr_eq(&app, &self.thread.app()) {
+            if fed != Fed::More {
                 self.now = Instant::now();
                 return Next::Close;
             }

@@ -1,7 +1,7 @@
 //! The head of an HTTP/1.1 request: parsed by `httparse`, then held to what RFC 9112 lets a server refuse. Whatever could be read in
 //! two ways by two programs is refused: both lengths, repeated lengths, folded lines, bare line feeds.
 
-use std::mem::MaybeUninit;
+use std::{borrow::Cow, mem::MaybeUninit};
 
 use smallvec::SmallVec;
 
@@ -287,6 +287,19 @@ impl Head {
         self.fields()
             .find(|(found, _)| *found == name.as_bytes())
             .map(|(_, value)| value)
+    }
+
+    /// All lines of a field that is a list, as one list (RFC 9110, 5.3).
+    pub(crate) fn list(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let mut lines = self.fields().filter(|(found, _)| *found == name.as_bytes());
+        let (_, first) = lines.next()?;
+        let mut all = Cow::Borrowed(first);
+        for (_, line) in lines {
+            let all = all.to_mut();
+            all.extend_from_slice(b", ");
+            all.extend_from_slice(line);
+        }
+        Some(all)
     }
 
     /// Gives memory back that an unusually large head took.

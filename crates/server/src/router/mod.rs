@@ -30,6 +30,6 @@ mod pattern;
 mod table;
 
 pub use error::RouterError;
-pub(crate) use path::decode;
+pub(crate) use path::{decode, put_encoded};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use table::{Found, Outcome, Params, Router, Rule};

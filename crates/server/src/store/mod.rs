@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use self::{lock::Lock, news::News};
 pub(crate) use self::{
     operation::{Change, Done, Operation},
-    tag::{Condition, Tag, is_known},
+    tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };
 use crate::config;

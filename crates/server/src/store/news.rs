@@ -2,12 +2,20 @@
 //!
 //! Any process may commit, so the only way to know is to look. One thread looks, and only while somebody listens; a change is news
 //! once it is on the disk, so that no follower ever knows more than the store after a power cut.
+//!
+//! A second thread reads the log for all who follow it, a turn for each: they may begin a gigabyte back, on a disk that is slow.
 
-use std::{io, sync::Arc, thread, time::Duration};
+use std::{
+    fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use forebay_store::{Store, StoreError};
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// How often the store is looked at while somebody listens.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -15,9 +23,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
 /// Where the log of changes is known to end.
-#[derive(Debug)]
 pub(crate) struct News {
     shared: Arc<Shared>,
+    /// What is to be read; nobody has more than one thing in it.
+    reading: mpsc::Sender<Reading>,
+}
+
+type Reading = Box<dyn FnOnce(&Store) + Send>;
+
+impl fmt::Debug for News {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("News")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -31,18 +50,43 @@ struct Shared {
 }
 
 impl News {
-    /// Starts the thread. It ends when this is dropped.
+    /// Starts the threads. They end when this is dropped.
     pub(crate) fn start(store: &Store) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             last: watch::Sender::new(0),
             ended: Mutex::new(false),
             begun: Condvar::new(),
         });
-        let (looking, store) = (Arc::clone(&shared), store.clone());
+        let (looking, looked_at) = (Arc::clone(&shared), store.clone());
         thread::Builder::new()
             .name("store-news".into())
-            .spawn(move || look(&looking, &store))?;
-        Ok(Self { shared })
+            .spawn(move || look(&looking, &looked_at))?;
+        let (reading, readings) = mpsc::channel::<Reading>();
+        let store = store.clone();
+        thread::Builder::new().name("store-log".into()).spawn(move || {
+            for read in readings {
+                // Whoever asked misses its answer and knows; all others go on.
+                let _ = catch_unwind(AssertUnwindSafe(|| read(&store)));
+            }
+        })?;
+        Ok(Self { shared, reading })
+    }
+
+    /// Has the log read on the thread for that. No answer comes when that fails altogether.
+    pub(crate) fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Store) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        let reading: Reading = Box::new(move |store| {
+            // A follower that is gone has nothing read for it any more.
+            if !sender.is_closed() {
+                let _ = sender.send(read(store));
+            }
+        });
+        // Without the thread, the sender goes with what cannot be sent.
+        let _ = self.reading.send(reading);
+        receiver
     }
 
     /// The last change on the disk, from now on.

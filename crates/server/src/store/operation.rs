@@ -2,7 +2,7 @@
 
 use forebay_store::{Key, Range, Read, StoreError, Subscript, Transaction};
 
-use super::tag::{Condition, Tag};
+use super::tag::{Condition, Found, Tag};
 use crate::failure::Refusal;
 
 /// Most digits of an id that is counted on from.
@@ -15,6 +15,8 @@ pub(crate) struct Operation {
     pub(crate) at: Option<usize>,
     pub(crate) key: Key,
     pub(crate) condition: Condition,
+    /// Longest document that a condition reads: the only thread that writes puts it together.
+    pub(crate) document_bytes_max: usize,
     pub(crate) change: Change,
 }
 
@@ -74,13 +76,24 @@ impl Operation {
         })
     }
 
+    /// What the condition is to be held against, and no more of it than that takes.
+    fn found(&self, transaction: &Transaction) -> Result<Found, Undone> {
+        if !self.condition.is_of_tags() {
+            let exists = transaction.defined(&self.key)?.exists();
+            return Ok(if exists { Found::Something } else { Found::Nothing });
+        }
+        let max = self.document_bytes_max;
+        match transaction.document_within(&self.key, max) {
+            Ok(document) => Ok(document.map_or(Found::Nothing, |document| Found::Tagged(Tag::of(&document)))),
+            Err(StoreError::ValueTooLong { .. }) => Err(Undone::Refused(Refusal::TooLongToCompare { max })),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn change(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         let key = &self.key;
-        if !self.condition.is_none() {
-            let document = transaction.document(key)?;
-            if !self.condition.holds(document.as_deref().map(Tag::of)) {
-                return Err(Undone::Refused(Refusal::Precondition));
-            }
+        if !self.condition.is_none() && !self.condition.holds(self.found(transaction)?) {
+            return Err(Undone::Refused(Refusal::Precondition));
         }
         let before = |transaction: &Transaction| match transaction.defined(key) {
             Ok(defined) if defined.exists() => Ok(Done::Changed),

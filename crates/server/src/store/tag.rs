@@ -57,6 +57,15 @@ enum Named {
     These(Vec<Tag>),
 }
 
+/// What there is when a condition is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// A document whose tag nobody has asked for.
+    Something,
+    Tagged(Tag),
+}
+
 /// What a request demands of the node as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
@@ -69,7 +78,8 @@ pub(crate) struct Condition {
 impl Condition {
     /// The conditions of a request that writes.
     pub(crate) fn of_write(head: &Head) -> Result<Self, Refusal> {
-        Self::of(head.field("if-match"), head.field("if-none-match"))
+        let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
+        Self::of(matches.as_deref(), matches_not.as_deref())
     }
 
     /// The same from texts, as a batch has them.
@@ -94,25 +104,21 @@ impl Condition {
         *self == Self::default()
     }
 
-    /// Whether the request may go on, given the document's tag; `None`: there is no document.
-    pub(crate) fn holds(&self, found: Option<Tag>) -> bool {
+    /// Whether the document has to be read: it takes its tag to tell whether the condition holds.
+    pub(crate) fn is_of_tags(&self) -> bool {
+        let may_be = |named: &Named| matches!(named, Named::These(tags) if !tags.is_empty());
+        may_be(&self.matches) || may_be(&self.matches_not)
+    }
+
+    /// Whether the request may go on.
+    pub(crate) fn holds(&self, found: Found) -> bool {
         let names = |named: &Named| match (named, found) {
-            (Named::Anything, found) => found.is_some(),
-            (Named::These(tags), Some(found)) => tags.contains(&found),
+            (Named::Anything, found) => found != Found::Nothing,
+            (Named::These(tags), Found::Tagged(found)) => tags.contains(&found),
             (Named::These(_) | Named::Nothing, _) => false,
         };
         (self.matches == Named::Nothing || names(&self.matches)) && !names(&self.matches_not)
     }
-}
-
-/// Whether a request that reads has this document already: `If-None-Match`.
-pub(crate) fn is_known(head: &Head, tag: &[u8; TAG_BYTES]) -> bool {
-    let Some(list) = head.field("if-none-match") else {
-        return false;
-    };
-    list.split(|&byte| byte == b',')
-        .map(<[u8]>::trim_ascii)
-        .any(|named| named == b"*" || named.strip_prefix(b"W/").unwrap_or(named) == tag)
 }
 
 /// Reads a list of tags. Our own hold no comma; those of others name no document here.
@@ -159,21 +165,23 @@ mod tests {
 
     #[test]
     fn conditions_hold_as_rfc_9110_says() {
+        use Found::{Nothing, Something, Tagged};
         let (one, two) = (Tag::of(b"1"), Tag::of(b"2"));
         let both = format!("\"x\", {one}");
         let weak = format!("W/{one}");
         for (matches, matches_not, found, holds) in [
-            (None, None, None, true),
-            (Some("*"), None, Some(one), true),
-            (Some("*"), None, None, false),
-            (Some(both.as_str()), None, Some(one), true),
-            (Some(both.as_str()), None, Some(two), false),
-            (Some(both.as_str()), None, None, false),
-            (Some(weak.as_str()), None, Some(one), false),
-            (None, Some("*"), None, true),
-            (None, Some("*"), Some(one), false),
-            (None, Some(weak.as_str()), Some(one), false),
-            (None, Some(both.as_str()), Some(two), true),
+            (None, None, Nothing, true),
+            (Some("*"), None, Something, true),
+            (Some("*"), None, Tagged(one), true),
+            (Some("*"), None, Nothing, false),
+            (Some(both.as_str()), None, Tagged(one), true),
+            (Some(both.as_str()), None, Tagged(two), false),
+            (Some(both.as_str()), None, Nothing, false),
+            (Some(weak.as_str()), None, Something, false),
+            (None, Some("*"), Nothing, true),
+            (None, Some("*"), Something, false),
+            (None, Some(weak.as_str()), Tagged(one), false),
+            (None, Some(both.as_str()), Tagged(two), true),
         ] {
             let condition = Condition::of_texts(matches, matches_not).unwrap();
             assert_eq!(
@@ -181,6 +189,19 @@ mod tests {
                 holds,
                 "{matches:?} {matches_not:?} {found:?}"
             );
+        }
+        for (matches, matches_not, of_tags) in [
+            (None, None, false),
+            (Some("*"), None, false),
+            (None, Some("*"), false),
+            // Neither names a document here.
+            (Some(weak.as_str()), None, false),
+            (None, Some("\"x\""), false),
+            (Some("*"), Some(weak.as_str()), true),
+            (Some(both.as_str()), None, true),
+        ] {
+            let condition = Condition::of_texts(matches, matches_not).unwrap();
+            assert_eq!(condition.is_of_tags(), of_tags, "{matches:?} {matches_not:?}");
         }
         for wrong in ["", "x", "\"", "\"a\" \"b", "\"a\",", "W/"] {
             assert!(Condition::of_texts(Some(wrong), None).is_err(), "{wrong}");

@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -88,6 +88,8 @@ impl PoolTarget {
         let pending = self.pool.submit(mailbox, job)?;
         let mut stream = PoolStream {
             pending,
+            target: self,
+            hold_max: request.deadline.saturating_duration_since(request.arrived),
             granted: 0,
             sent: whole,
             announced: None,
@@ -104,6 +106,11 @@ impl PoolTarget {
         self.wait_for_disk(answer.commit(), request.deadline, wire)
             .await?;
         reply(&answer, stream)
+    }
+
+    /// Whether nothing that the handler has committed has to be waited for.
+    fn is_on_disk(&self, commit: u64) -> bool {
+        self.store.as_ref().is_none_or(|store| store.is_on_disk(commit))
     }
 
     /// Waits until what the handler has committed is on the disk: nobody is told of what a power cut could take back.
@@ -250,6 +257,9 @@ fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, 
 #[derive(Debug)]
 pub(crate) struct PoolStream<'a> {
     pending: Pending<'a>,
+    target: &'a PoolTarget,
+    /// How long a piece may wait for the disk: as long as the answer might have taken to begin. The stream itself has no limit.
+    hold_max: Duration,
     /// Bytes of the request's body that the worker takes.
     granted: usize,
     /// Whether the worker has all of the request's body.
@@ -293,17 +303,24 @@ impl PoolStream<'_> {
         wire: &mut Wire<S>,
     ) -> Result<Piece, End> {
         let piece = match self.first.take() {
+            // The disk was waited for before the answer began.
             Some(bytes) => Piece {
                 bytes,
                 end: false,
                 windowed: false,
             },
             None => match self.next_delivery(body, wire).await? {
-                Delivery::Chunk { bytes, end } => Piece {
-                    bytes,
-                    end,
-                    windowed: true,
-                },
+                Delivery::Chunk { bytes, end, commit } => {
+                    if !self.target.is_on_disk(commit) {
+                        let until = Instant::now() + self.hold_max;
+                        self.target.wait_for_disk(commit, until, wire).await?;
+                    }
+                    Piece {
+                        bytes,
+                        end,
+                        windowed: true,
+                    }
+                }
                 Delivery::Failed(failure) => return Err(failure.into()),
                 Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
             },

@@ -1,5 +1,6 @@
 //! A static folder through its public face.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, symlink};
@@ -48,7 +49,7 @@ impl Site {
             headers
                 .iter()
                 .find(|(known, _)| *known == name)
-                .map(|(_, value)| *value)
+                .map(|(_, value)| Cow::Borrowed(*value))
         };
         self.folder.answer(method, rest, &header).unwrap()
     }
@@ -257,6 +258,10 @@ fn a_client_that_has_the_file_gets_304() {
         (vec![("if-modified-since", same)], 304),
         (vec![("if-modified-since", earlier)], 200),
         (vec![("if-modified-since", "yesterday")], 200),
+        (vec![("if-match", among.as_str())], 200),
+        (vec![("if-match", "*"), ("if-modified-since", same)], 304),
+        (vec![("if-match", weak.as_str())], 412),
+        (vec![("if-match", "\"other\""), ("if-none-match", "*")], 412),
     ] {
         let answer = site.ask("GET", "a.txt", &headers);
         assert_eq!(answer.status, status, "{headers:?}");

@@ -15,12 +15,14 @@
 //! the disk before the tree. When a power cut has still left the log shorter than the tree says, the log begins anew in a
 //! segment of its own, and whoever asks for what is missing is told so.
 
+mod outline;
 mod read;
 mod write;
 
 use std::path::{Path, PathBuf};
 
-pub use read::{Change, ChangeWalk, Operation};
+pub use outline::Outline;
+pub use read::{Change, ChangeWalk, Operation, Step};
 pub(crate) use write::{Journal, Log, Segment};
 
 use crate::{error::StoreError, sys};

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{error::StoreError, index::Definition, json, key::Key};
 
-use super::{End, HEAD_BYTES, Kind, MAGIC, file_error, segment_path, segments};
+use super::{End, HEAD_BYTES, Kind, MAGIC, Outline, file_error, segment_path, segments};
 
 /// What one commit did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,24 @@ pub enum Operation {
     DropIndex(Key, String),
 }
 
+/// What a follower with little room comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A change, whole.
+    Change(Change),
+    /// One that is too long.
+    Outline(Outline),
+}
+
+impl Step {
+    fn sequence(&self) -> u64 {
+        match self {
+            Self::Change(change) => change.sequence,
+            Self::Outline(outline) => outline.sequence,
+        }
+    }
+}
+
 /// Walks over changes, oldest first.
 #[derive(Debug)]
 pub struct ChangeWalk {
@@ -53,6 +71,7 @@ pub struct ChangeWalk {
     /// Segments still to be read, the next one last.
     segments: Vec<u64>,
     current: Option<(u64, BufReader<File>, u64)>,
+    bytes_read: u64,
 }
 
 impl ChangeWalk {
@@ -82,12 +101,35 @@ impl ChangeWalk {
             since,
             segments,
             current: None,
+            bytes_read: 0,
         })
     }
 
     /// The last change that has come, or that was known before.
     pub fn since(&self) -> u64 {
         self.since
+    }
+
+    /// Bytes of the log that were read so far, those of changes that were passed over too.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// The next change. Of one that takes more than `bytes_max` in the log, only in which of the `wanted` globals it is: it is never
+    /// held.
+    pub fn next_within(
+        &mut self,
+        bytes_max: u64,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Option<Result<Step, StoreError>> {
+        let outcome = self.step(bytes_max, &wanted);
+        if outcome.is_err() {
+            // Nothing comes after an error.
+            self.segments.clear();
+            self.current = None;
+            self.end = None;
+        }
+        outcome.transpose()
     }
 
     /// Goes on to a later end.
@@ -101,7 +143,7 @@ impl ChangeWalk {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<Option<Change>, StoreError> {
+    fn step(&mut self, bytes_max: u64, wanted: &dyn Fn(&str) -> bool) -> Result<Option<Step>, StoreError> {
         loop {
             if self.end.is_some_and(|end| self.since >= end.sequence) {
                 return Ok(None);
@@ -135,8 +177,17 @@ impl ChangeWalk {
                 return Err(self.gap(end.sequence + 1));
             }
             let path = segment_path(&self.store, *segment);
-            let Some((length, body)) = record(file).map_err(|source| file_error("read", &path, source))?
-            else {
+            let failed = |source| file_error("read", &path, source);
+            let found = match head(file).map_err(failed)? {
+                None => None,
+                Some((length, sum)) if length > bytes_max => Outline::read(file, length, sum, wanted)
+                    .map_err(failed)?
+                    .map(|outline| (length, Some(Step::Outline(outline)))),
+                Some((length, sum)) => body(file, length, sum)
+                    .map_err(failed)?
+                    .map(|body| (length, decode(&body).map(Step::Change))),
+            };
+            let Some((length, step)) = found else {
                 if let Some(end) = ends_here {
                     return Err(self.gap(end.sequence + 1));
                 }
@@ -144,18 +195,20 @@ impl ChangeWalk {
                 self.current = None;
                 continue;
             };
-            *at += length;
-            let change = decode(&body).ok_or_else(|| StoreError::Damaged {
+            *at += HEAD_BYTES as u64 + length;
+            self.bytes_read += HEAD_BYTES as u64 + length;
+            let step = step.ok_or_else(|| StoreError::Damaged {
                 what: format!("the log of changes, {}", path.display()),
             })?;
-            if change.sequence <= self.since {
+            let sequence = step.sequence();
+            if sequence <= self.since {
                 continue;
             }
-            if change.sequence != self.since + 1 {
-                return Err(self.gap(change.sequence));
+            if sequence != self.since + 1 {
+                return Err(self.gap(sequence));
             }
-            self.since = change.sequence;
-            return Ok(Some(change));
+            self.since = sequence;
+            return Ok(Some(step));
         }
     }
 
@@ -171,14 +224,11 @@ impl Iterator for ChangeWalk {
     type Item = Result<Change, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let outcome = self.step();
-        if outcome.is_err() {
-            // Nothing comes after an error.
-            self.segments.clear();
-            self.current = None;
-            self.end = None;
-        }
-        outcome.transpose()
+        let step = self.next_within(u64::MAX, |_| true)?;
+        Some(step.map(|step| match step {
+            Step::Change(change) => change,
+            Step::Outline(_) => unreachable!("no record is as long as that"),
+        }))
     }
 }
 
@@ -209,31 +259,38 @@ pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
     }
     let mut whole = MAGIC.len() as u64;
     while whole < end.offset {
-        let Some((length, _)) = record(&mut file).map_err(failed)? else {
+        let Some((length, sum)) = head(&mut file).map_err(failed)? else {
             break;
         };
-        whole += length;
+        if body(&mut file, length, sum).map_err(failed)?.is_none() {
+            break;
+        }
+        whole += HEAD_BYTES as u64 + length;
     }
     Ok(whole)
 }
 
-/// The next whole record: its length in the file, and its body.
-fn record(file: &mut impl Read) -> io::Result<Option<(u64, Vec<u8>)>> {
+/// What stands before the next record's body: its length and its checksum.
+fn head(file: &mut impl Read) -> io::Result<Option<(u64, u32)>> {
     let mut head = [0; HEAD_BYTES];
     if !filled(file, &mut head)? {
         return Ok(None);
     }
     let [a, b, c, d, sum @ ..] = head;
-    let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let length = u32::from_le_bytes([a, b, c, d]);
+    Ok(Some((length.into(), u32::from_le_bytes(sum))))
+}
+
+/// The body itself; `None` when it is not whole.
+fn body(file: &mut impl Read, length: u64, sum: u32) -> io::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     file.take(length).read_to_end(&mut body)?;
-    let whole =
-        body.len() as u64 == length && length >= 16 && crc32c::crc32c(&body) == u32::from_le_bytes(sum);
-    Ok(whole.then_some((HEAD_BYTES as u64 + length, body)))
+    let whole = body.len() as u64 == length && length >= 16 && crc32c::crc32c(&body) == sum;
+    Ok(whole.then_some(body))
 }
 
 /// Reads as much as is asked for; `false` when the file ends before.
-fn filled(file: &mut impl Read, place: &mut [u8]) -> io::Result<bool> {
+pub(super) fn filled(file: &mut impl Read, place: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(place) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

@@ -205,7 +205,7 @@ impl<'t> Reader<'t> {
         let text = match place(&cursor, key)? {
             Place::Stored(record) if record.pack().is_some() => record.pack(),
             Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Stored(_) | Place::Bare(_) => return assemble(&cursor, key, out),
+            Place::Stored(_) | Place::Bare(_) => return assemble(&cursor, key, usize::MAX, out),
         };
         if let Some(text) = text {
             out.extend_from_slice(text);
@@ -215,11 +215,26 @@ impl<'t> Reader<'t> {
 
     /// The subtree as canonical JSON; borrowed where it is stored as one text.
     pub(crate) fn document_text(&self, key: &Key) -> Result<Option<Cow<'t, [u8]>>, StoreError> {
-        if let Some(text) = self.packed(key)? {
-            return Ok(Some(Cow::Borrowed(text)));
-        }
-        let mut out = Vec::new();
-        Ok(self.document(key, &mut out)?.then_some(Cow::Owned(out)))
+        self.document_within(key, usize::MAX)
+    }
+
+    /// The same. What is stored in parts is put together, names and all, up to about `bytes_max`, and refused when it is longer.
+    pub(crate) fn document_within(
+        &self,
+        key: &Key,
+        bytes_max: usize,
+    ) -> Result<Option<Cow<'t, [u8]>>, StoreError> {
+        let cursor = self.cursor()?;
+        let text = match place(&cursor, key)? {
+            Place::Stored(record) if record.pack().is_some() => record.pack(),
+            Place::Inside { pack, at } => inside(pack, key, at),
+            Place::Stored(_) | Place::Bare(_) => {
+                let mut out = Vec::new();
+                let there = assemble(&cursor, key, bytes_max, &mut out)?;
+                return Ok(there.then_some(Cow::Owned(out)));
+            }
+        };
+        Ok(text.map(Cow::Borrowed))
     }
 
     /// Walks over every node of the subtree that has a value, depth first in collation order.
@@ -311,8 +326,9 @@ pub(super) fn above(key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Puts stored descendants together. Each stack entry is an open container: the length of its key, and whether it is an array.
-fn assemble(cursor: &Cursor<'_>, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+/// Puts stored descendants together, until they are longer than `bytes_max`: only what is written tells how long names become.
+/// Each stack entry is an open container: the length of its key, and whether it is an array.
+fn assemble(cursor: &Cursor<'_>, key: &Key, bytes_max: usize, out: &mut Vec<u8>) -> Result<bool, StoreError> {
     let root = key.as_bytes();
     let mut found = cursor
         .seek(Seek::AtLeast, root)?
@@ -320,6 +336,7 @@ fn assemble(cursor: &Cursor<'_>, key: &Key, out: &mut Vec<u8>) -> Result<bool, S
     if found.is_none() {
         return Ok(false);
     }
+    let start = out.len();
     let mut open: Vec<(usize, bool)> = Vec::new();
     let mut path = root.to_vec();
     while let Some((key, stored)) = found {
@@ -361,6 +378,13 @@ fn assemble(cursor: &Cursor<'_>, key: &Key, out: &mut Vec<u8>) -> Result<bool, S
             open.push((key.len(), record.is_array()));
         } else {
             out.extend_from_slice(record.text().unwrap_or(b"null"));
+        }
+        let bytes = out.len() - start + open.len();
+        if bytes > bytes_max {
+            return Err(StoreError::ValueTooLong {
+                bytes,
+                max: bytes_max,
+            });
         }
         path.clear();
         path.extend_from_slice(key);

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use forebay_store::{
     Durability, Key, Options, Read, Store, StoreError,
-    changes::{Change, Operation},
+    changes::{Change, Operation, Outline, Step},
 };
 
 fn key(path: &[&str]) -> Key {
@@ -229,4 +229,58 @@ fn old_segments_are_dropped() {
         panic!("{gone}")
     };
     assert_eq!(changes(&store, oldest - 1).len() as u64, 40 - oldest + 1);
+}
+
+#[test]
+fn a_change_that_is_too_long_is_told_by_its_globals() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let other = |name: &str| Key::global(name).unwrap();
+    write(&store, &["a"], "1");
+    let mut transaction = store.begin().unwrap();
+    let long = format!("\"{}\"", "x".repeat(10_000));
+    for name in ["Own", "Secret", "Own"] {
+        transaction.put(&other(name), long.as_bytes()).unwrap();
+    }
+    transaction.merge(&other("From"), &other("Secret")).unwrap();
+    transaction.merge(&other("Copy"), &other("Own")).unwrap();
+    transaction.commit(Durability::Relaxed).unwrap();
+    write(&store, &["b"], "2");
+
+    let whole = changes(&store, 0);
+    let mut walk = store.changes(0).unwrap();
+    let mut steps = Vec::new();
+    while let Some(step) = walk.next_within(1000, |global| global != "Secret") {
+        steps.push(step.unwrap());
+    }
+    assert!(walk.bytes_read() > 30_000);
+    let outline = Outline {
+        sequence: 2,
+        time_ms: whole[1].time_ms,
+        globals: ["Copy", "Own"].map(str::to_owned).into(),
+    };
+    assert_eq!(
+        steps,
+        [
+            Step::Change(whole[0].clone()),
+            Step::Outline(outline),
+            Step::Change(whole[2].clone()),
+        ]
+    );
+    // One that is damaged is nothing, as one that is read whole.
+    let log = fs::read_dir(folder.path().join("changes"))
+        .unwrap()
+        .next()
+        .unwrap();
+    let path = log.unwrap().path();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[5000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let mut walk = store.changes(1).unwrap();
+    let step = walk.next_within(1000, |_| true).unwrap();
+    assert!(
+        matches!(step, Err(StoreError::ChangesGone { since: 1, .. })),
+        "{step:?}"
+    );
+    assert!(walk.next_within(1000, |_| true).is_none());
 }

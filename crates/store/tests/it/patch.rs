@@ -80,6 +80,50 @@ fn a_patch_of_nothing_makes_what_it_has() {
 }
 
 #[test]
+fn a_value_beside_members_outlives_every_patch_of_them() {
+    let (_folder, store) = store();
+    for (at, (children, patch, document)) in [
+        (r#"{"a":1}"#, r#"{"a":null}"#, r#""x""#),
+        (r#"{"a":1}"#, r#"{"a":null,"b":2}"#, r#"{"b":2}"#),
+        (r#"{"a":1,"b":2}"#, r#"{"a":null}"#, r#"{"b":2}"#),
+        ("[1]", r#"{"a":1}"#, r#"{"a":1}"#),
+        (r#"{"a":1}"#, "[2]", "[2]"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = Key::global("G").unwrap().child(&at.to_string()).unwrap();
+        let mut transaction = store.begin().unwrap();
+        transaction.put(&key, children.as_bytes()).unwrap();
+        transaction.set(&key, br#""x""#).unwrap();
+        transaction.patch(&key, patch.as_bytes()).unwrap();
+        assert_eq!(transaction.get(&key).unwrap(), Some(&br#""x""#[..]), "{patch}");
+        assert_eq!(
+            transaction.document(&key).unwrap().unwrap(),
+            document.as_bytes(),
+            "{patch}"
+        );
+        transaction.commit(Durability::Relaxed).unwrap();
+    }
+}
+
+#[test]
+fn an_object_keeps_its_time_when_its_last_member_is_patched_away() {
+    let (_folder, store) = store();
+    let key = Key::global("G").unwrap().child("a").unwrap();
+    let member = key.child("b").unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.put(&key, br#"{"b":1}"#).unwrap();
+    let later = 1 << 50;
+    assert!(transaction.expire(&key, Some(later)).unwrap());
+    assert!(transaction.expire(&member, Some(later)).unwrap());
+    transaction.patch(&key, br#"{"b":null}"#).unwrap();
+    assert_eq!(transaction.document(&key).unwrap().unwrap(), &b"{}"[..]);
+    assert_eq!(transaction.expires(&key).unwrap(), Some(later));
+    assert_eq!(transaction.expires(&member).unwrap(), None);
+}
+
+#[test]
 fn a_patch_that_is_refused_has_changed_nothing() {
     let (_folder, store) = store();
     let key = Key::global("G").unwrap();
@@ -137,4 +181,28 @@ fn a_document_is_not_put_together_beyond_its_bound() {
             .unwrap()
             .is_none()
     );
+}
+
+#[test]
+fn names_count_for_the_bound_of_a_document() {
+    let (_folder, store) = store();
+    let key = Key::global("G").unwrap();
+    let mut transaction = store.begin().unwrap();
+    // Names with much in common, and characters that take six bytes each in JSON.
+    for index in 0..100 {
+        let name = format!("{}{index:03}", "\u{1}".repeat(900));
+        transaction.put(&key.child(&name).unwrap(), b"1").unwrap();
+    }
+    let refused = transaction.document_within(&key, 100_000);
+    let Err(StoreError::ValueTooLong { bytes, max: 100_000 }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(bytes < 110_000, "{bytes} bytes were put together");
+    let whole = transaction.document(&key).unwrap().unwrap();
+    assert!(whole.len() > 500_000);
+    assert_eq!(
+        transaction.document_within(&key, whole.len()).unwrap().unwrap(),
+        whole
+    );
+    assert!(transaction.document_within(&key, whole.len() - 1).is_err());
 }

@@ -428,6 +428,10 @@ fn static_files_are_served_whole_in_part_or_not_at_all() {
         client.response()
     };
     assert_eq!(ask(&format!("if-none-match: {etag}")).status, 304);
+    let lines = format!("if-none-match: \"a\"\r\nif-none-match: {etag}, \"b\"");
+    assert_eq!(ask(&lines).status, 304);
+    assert_eq!(ask(&lines.replace("none-", "")).status, 200);
+    assert_eq!(ask("if-match: \"a\"\r\nif-match: \"b\"").status, 412);
     let part = ask("range: bytes=3-7");
     assert_eq!(
         (part.status, part.text(), part.header("content-range")),

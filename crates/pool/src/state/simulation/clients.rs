@@ -275,7 +275,7 @@ impl Clients {
                     self.owners.get_mut(&serial).expect("it was there above").stage = Stage::Streaming;
                 }
             }
-            Delivery::Chunk { bytes, end } => {
+            Delivery::Chunk { bytes, end, .. } => {
                 assert_eq!(stage, Stage::Streaming, "a body follows its head");
                 assert_eq!(bytes, &serial.to_le_bytes()[..], "the body is the owner's own");
                 if *end {

@@ -3,29 +3,33 @@
 use std::time::SystemTime;
 
 use super::HeaderLookup;
+use crate::conditions::{self, Verdict};
 
-/// Whether the client has this file already: 304.
-pub(super) fn is_fresh(etag: &str, modified: Option<SystemTime>, header: HeaderLookup<'_, '_>) -> bool {
-    if let Some(known) = header("if-none-match") {
-        return names_tag(known, etag);
+/// What becomes of a request for this file.
+pub(super) fn judge(etag: &str, modified: Option<SystemTime>, header: HeaderLookup<'_, '_>) -> Verdict {
+    let (matches, matches_not) = (header("if-match"), header("if-none-match"));
+    let verdict = conditions::judge(
+        matches.as_deref().map(str::as_bytes),
+        matches_not.as_deref().map(str::as_bytes),
+        etag.as_bytes(),
+    );
+    // A date counts only for who sends no tags.
+    if verdict != Verdict::Holds || matches_not.is_some() {
+        return verdict;
     }
-    let since = header("if-modified-since").and_then(|date| httpdate::parse_http_date(date).ok());
-    matches!((modified, since), (Some(modified), Some(since)) if modified <= since)
+    let since = header("if-modified-since").and_then(|date| httpdate::parse_http_date(&date).ok());
+    match (modified, since) {
+        (Some(modified), Some(since)) if modified <= since => Verdict::Known,
+        _ => Verdict::Holds,
+    }
 }
 
 /// Whether a `Range` counts: `If-Range` asks for it only when the client's part is of this very file.
 pub(super) fn range_applies(etag: &str, modified: Option<SystemTime>, header: HeaderLookup<'_, '_>) -> bool {
-    match header("if-range").map(str::trim) {
+    match header("if-range").as_deref().map(str::trim) {
         None => true,
         Some(tag) if tag.starts_with('"') => tag == etag,
         // A weak tag parses as no date and so never applies, as RFC 9110, 13.1.5 wants it.
         Some(date) => httpdate::parse_http_date(date).is_ok_and(|date| modified == Some(date)),
     }
-}
-
-/// Whether a list of tags names this one, by weak comparison (RFC 9110, 8.8.3.2). Tags hold no comma here.
-fn names_tag(list: &str, etag: &str) -> bool {
-    list.split(',')
-        .map(str::trim)
-        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

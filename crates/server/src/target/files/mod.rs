@@ -10,6 +10,7 @@ mod open;
 mod range;
 mod target;
 
+use std::borrow::Cow;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -19,7 +20,8 @@ use std::time::{Duration, SystemTime};
 pub use content_type::content_type_of;
 pub(crate) use target::FilesTarget;
 
-use crate::router::decode;
+use crate::conditions::Verdict;
+use crate::router::{decode, put_encoded};
 use open::Opener;
 use range::Range;
 
@@ -38,7 +40,7 @@ pub struct Folder {
 /// An answer. Statuses from 400 on come without a body, for the server to explain.
 #[derive(Debug)]
 pub struct FileAnswer {
-    /// 200, 204, 206, 301, 304, 404, 405 or 416.
+    /// 200, 204, 206, 301, 304, 404, 405, 412 or 416.
     pub status: u16,
     /// Names in lower case; `content-length` is there whenever the answer, or for HEAD the answer to GET, has a body.
     pub headers: Vec<(&'static str, String)>,
@@ -64,8 +66,8 @@ pub enum FileBody {
     },
 }
 
-/// A request's header by its lower-case name: the first field of that name, when it is UTF-8.
-pub type HeaderLookup<'l, 'h> = &'l dyn Fn(&'static str) -> Option<&'h str>;
+/// A request's header by its lower-case name: all lines of that name as one list, when they are UTF-8.
+pub type HeaderLookup<'l, 'h> = &'l dyn Fn(&'static str) -> Option<Cow<'h, str>>;
 
 impl Folder {
     /// Opens a folder.
@@ -136,7 +138,10 @@ impl FileAnswer {
 
     /// To the same path with a slash at its end, relative, because the folder does not know under which path it is served.
     fn redirect(folder: &str) -> Self {
-        let headers = vec![("location", format!("./{}/", encode(folder)))];
+        let mut location = "./".to_owned();
+        put_encoded(folder, &mut location);
+        location.push('/');
+        let headers = vec![("location", location)];
         Self {
             status: 301,
             headers,
@@ -169,9 +174,14 @@ fn send(
     let (etag, modified) = (etag_of(meta), modified_of(meta));
     let mut headers = vec![("etag", etag.clone())];
     headers.extend(modified.map(|modified| ("last-modified", httpdate::fmt_http_date(modified))));
-    if condition::is_fresh(&etag, modified, header) {
+    let status = match condition::judge(&etag, modified, header) {
+        Verdict::Holds => None,
+        Verdict::Known => Some(304),
+        Verdict::Fails => Some(412),
+    };
+    if let Some(status) = status {
         return Ok(FileAnswer {
-            status: 304,
+            status,
             headers,
             body: FileBody::Empty,
         });
@@ -180,7 +190,7 @@ fn send(
     let asked =
         header("range").filter(|_| method == "GET" && condition::range_applies(&etag, modified, header));
     let size = meta.len();
-    let (status, offset, len) = match asked.map_or(Range::Whole, |asked| range::parse(asked, size)) {
+    let (status, offset, len) = match asked.map_or(Range::Whole, |asked| range::parse(&asked, size)) {
         Range::Whole => (200, 0, size),
         Range::Part { first, last } => {
             headers.push(("content-range", format!("bytes {first}-{last}/{size}")));
@@ -233,16 +243,4 @@ fn etag_of(meta: &Metadata) -> String {
 fn modified_of(meta: &Metadata) -> Option<SystemTime> {
     let seconds = u64::try_from(meta.mtime()).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-}
-
-/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
-fn encode(name: &str) -> String {
-    let byte = |byte: u8| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    name.bytes().map(byte).collect()
 }

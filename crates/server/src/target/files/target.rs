@@ -1,6 +1,6 @@
 //! Static files as a target: the folder's answer as an HTTP answer.
 
-use std::{io, path::Path};
+use std::{borrow::Cow, io, path::Path};
 
 use super::{FileBody, Folder};
 use crate::{
@@ -26,7 +26,10 @@ impl FilesTarget {
     /// cost more than it saves.
     pub(crate) fn reply(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
         let head = request.head;
-        let field = |name: &'static str| head.field(name).and_then(|value| std::str::from_utf8(value).ok());
+        let field = |name: &'static str| match head.list(name)? {
+            Cow::Borrowed(value) => std::str::from_utf8(value).ok().map(Cow::Borrowed),
+            Cow::Owned(value) => String::from_utf8(value).ok().map(Cow::Owned),
+        };
         let answer = self
             .folder
             .answer(head.method(), request.rest.unwrap_or_default(), &field)
@@ -36,6 +39,7 @@ impl FilesTarget {
             })?;
         match answer.status {
             404 => return Err(Refusal::NoSuchFile),
+            412 => return Err(Refusal::Precondition),
             405 => {
                 return Err(Refusal::MethodNotAllowed {
                     allow: "GET, HEAD, OPTIONS".into(),

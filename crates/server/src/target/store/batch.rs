@@ -94,6 +94,7 @@ fn operation(at: usize, written: &Written<'_>, value_bytes_max: usize) -> Result
         at: Some(at),
         key,
         condition: Condition::of_texts(written.if_match.as_deref(), written.if_none_match.as_deref())?,
+        document_bytes_max: value_bytes_max,
         change: match written.op {
             Op::Put => Change::Put(value),
             Op::Patch => Change::Patch(value),

@@ -21,7 +21,7 @@ const LINES: &str = "application/x-ndjson";
 
 /// Whether the client takes lines: its `Accept` names them.
 pub(super) fn wants_lines(head: &Head) -> bool {
-    let Some(accept) = head.field("accept") else {
+    let Some(accept) = head.list("accept") else {
         return false;
     };
     let mut types = accept.split(|&byte| byte == b',');

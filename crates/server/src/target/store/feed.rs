@@ -1,12 +1,20 @@
 //! The changes of the store as they come: `GET /store:changes`, server-sent events (HTML, "Server-sent events").
 //!
 //! An event's id is the change's number, so a client that connects again goes on where it was, by `Last-Event-ID` or by `?since=`.
+//! A comment that keeps the connection has the number of the last change that was looked at: what a client may not hear of moves it
+//! on too. The log is read on the thread that the store has for it, a bounded piece at a time, and only pieces are held here.
 
-use std::{collections::BTreeSet, future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    collections::BTreeSet,
+    future::poll_fn,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use forebay_store::{
     Store, StoreError,
-    changes::{Change, ChangeWalk, Operation},
+    changes::{Change, ChangeWalk, Operation, Outline, Step},
 };
 use tokio::sync::watch;
 
@@ -19,18 +27,33 @@ use crate::{
 
 /// Bytes of events that are put together before they are sent.
 const PIECE_BYTES: usize = 32 * 1024;
+/// Bytes of the log after which another follower has its turn, and this one's client is looked after.
+const TURN_BYTES: u64 = 1 << 20;
+/// Longest change, as the log has it, that is told whole. Of a longer one a client hears where to read anew.
+const CHANGE_BYTES_MAX: u64 = 1 << 20;
 /// A comment goes out when nothing else has for so long: whoever is between keeps the connection, and one that is dead is noticed.
 const BEAT: Duration = Duration::from_secs(15);
 
 /// The changes that one client follows.
 #[derive(Debug)]
 pub(crate) struct ChangeFeed {
-    store: Store,
-    walk: ChangeWalk,
+    open: Arc<OpenStore>,
+    /// `None` while the log is being read, and after an error.
+    walk: Option<ChangeWalk>,
     /// The globals that this client may read.
     readable: Arc<BTreeSet<String>>,
     /// The last change on the disk.
     last: watch::Receiver<u64>,
+    /// When the client hears something at the latest.
+    beat_at: Instant,
+}
+
+/// What one turn of reading has brought.
+struct Turn {
+    walk: ChangeWalk,
+    events: Vec<u8>,
+    /// An error ends the feed, after the events.
+    outcome: Result<(), StoreError>,
 }
 
 /// How a feed goes on.
@@ -46,11 +69,11 @@ pub(crate) enum Fed {
 
 /// Answers with what came after a change, and all that comes from now on.
 pub(super) fn reply(
-    open: &OpenStore,
+    open: &Arc<OpenStore>,
     head: &Head,
     readable: BTreeSet<String>,
 ) -> Result<Reply<'static>, Refusal> {
-    let store = open.store().clone();
+    let store = open.store();
     let since = match since(head)? {
         Some(since) => since,
         None => store.snapshot()?.sequence()?,
@@ -61,10 +84,12 @@ pub(super) fn reply(
     headers.push_known("content-type", "text/event-stream");
     headers.push_known("cache-control", "no-cache");
     reply.body = Body::Changes(Box::new(ChangeFeed {
-        store,
-        walk,
+        open: Arc::clone(open),
+        walk: Some(walk),
         readable: Arc::new(readable),
         last: open.news().listen(),
+        // The client knows at once where it is, and comes back there even if nothing happens before.
+        beat_at: Instant::now(),
     }));
     Ok(reply)
 }
@@ -103,77 +128,191 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
 }
 
 impl ChangeFeed {
-    /// Waits for changes and writes them as events.
+    /// Waits for changes and writes them as events, or a comment when it is time for one.
     pub(crate) async fn next<S: Stream>(&mut self, out: &mut Vec<u8>, wire: &mut Wire<S>) -> Fed {
         loop {
-            match self.put_changes(out) {
-                Ok(()) => {}
-                Err(error) => {
-                    tracing::warn!(target: "forebay::store", cause = %error, "a feed of changes ends");
-                    let gone = matches!(error, StoreError::ChangesGone { .. });
-                    let what = if gone { "gone" } else { "failed" };
-                    out.extend_from_slice(format!("event: {what}\ndata: {error}\n\n").as_bytes());
-                    return Fed::End;
-                }
-            }
-            if !out.is_empty() {
-                return Fed::More;
+            let Some(walk) = self.walk.take_if(|_| !wire.is_draining()) else {
+                return Fed::End;
+            };
+            let last = *self.last.borrow_and_update();
+            if Instant::now() >= self.beat_at {
+                out.extend_from_slice(format!(":\nid: {}\n\n", walk.since()).as_bytes());
+                self.walk = Some(walk);
+                return self.more();
             }
             let over = poll_fn(|cx| match wire.poll_gone(cx) {
                 Poll::Ready(()) => Poll::Ready(Fed::Gone),
                 Poll::Pending if wire.is_draining() => Poll::Ready(Fed::End),
                 Poll::Pending => Poll::Pending,
             });
-            tokio::select! {
+            if walk.since() >= last {
+                self.walk = Some(walk);
+                tokio::select! {
+                    biased;
+                    fed = over => return fed,
+                    changed = self.last.changed() => if changed.is_err() { return Fed::End },
+                    () = tokio::time::sleep_until(self.beat_at.into()) => {}
+                }
+                continue;
+            }
+            let readable = Arc::clone(&self.readable);
+            let turn = self
+                .open
+                .news()
+                .read(move |store| read_turn(store, walk, last, &readable));
+            let turn = tokio::select! {
                 biased;
                 fed = over => return fed,
-                changed = self.last.changed() => if changed.is_err() { return Fed::End },
-                () = tokio::time::sleep(BEAT) => {
-                    out.extend_from_slice(b":\n\n");
-                    return Fed::More;
-                }
+                turn = turn => turn,
+            };
+            let Ok(turn) = turn else { return Fed::End };
+            out.extend_from_slice(&turn.events);
+            if let Err(error) = turn.outcome {
+                put_error(error, out);
+                return Fed::End;
+            }
+            self.walk = Some(turn.walk);
+            if !out.is_empty() {
+                return self.more();
             }
         }
     }
 
-    /// Writes what is there, as much as fits a piece.
-    fn put_changes(&mut self, out: &mut Vec<u8>) -> Result<(), StoreError> {
-        let last = *self.last.borrow_and_update();
-        if self.walk.since() < last {
-            self.store.follow(&mut self.walk)?;
-        }
-        while self.walk.since() < last {
-            let Some(change) = self.walk.next().transpose()? else {
-                break;
-            };
-            self.put_event(change, out);
-            if out.len() > PIECE_BYTES {
-                // The rest is news again.
-                self.last.mark_changed();
-                break;
+    fn more(&mut self) -> Fed {
+        self.beat_at = Instant::now() + BEAT;
+        Fed::More
+    }
+}
+
+/// Reads on, as far as the piece and the turn go.
+fn read_turn(store: &Store, mut walk: ChangeWalk, last: u64, readable: &BTreeSet<String>) -> Turn {
+    let mut events = Vec::new();
+    let begun = walk.bytes_read();
+    let outcome = (|| {
+        store.follow(&mut walk)?;
+        while walk.since() < last && events.len() < PIECE_BYTES && walk.bytes_read() - begun < TURN_BYTES {
+            match walk.next_within(CHANGE_BYTES_MAX, |global| readable.contains(global)) {
+                Some(step) => put_step(step?, readable, &mut events),
+                None => break,
             }
         }
         Ok(())
+    })();
+    Turn {
+        walk,
+        events,
+        outcome,
+    }
+}
+
+/// Writes what a client may know of a change; nothing when that is nothing.
+fn put_step(step: Step, readable: &BTreeSet<String>, out: &mut Vec<u8>) {
+    let (sequence, told) = match step {
+        Step::Change(change) => (change.sequence, told(change, readable)),
+        Step::Outline(outline) => (outline.sequence, outlined(outline)),
+    };
+    if let Some(told) = told {
+        out.extend_from_slice(format!("id: {sequence}\nevent: change\ndata: ").as_bytes());
+        out.extend_from_slice(&told);
+        out.extend_from_slice(b"\n\n");
+    }
+}
+
+fn told(mut change: Change, readable: &BTreeSet<String>) -> Option<Vec<u8>> {
+    let may = |global: &str| readable.contains(global);
+    change.operations.retain(|operation| match operation {
+        Operation::Set(key, _)
+        | Operation::Put(key, _)
+        | Operation::LayOver(key, _)
+        | Operation::Kill(key)
+        | Operation::Expire(key, _)
+        | Operation::DropIndex(key, _) => may(key.global_name()),
+        Operation::Merge(to, from) => may(to.global_name()) && may(from.global_name()),
+        Operation::DefineIndex(definition) => may(definition.records.global_name()),
+    });
+    (!change.operations.is_empty()).then(|| change.to_json())
+}
+
+/// A change that is too long to be told, as operations that say no more than where they were.
+fn outlined(outline: Outline) -> Option<Vec<u8>> {
+    if outline.globals.is_empty() {
+        return None;
+    }
+    let operations = outline.globals.into_iter().map(|global| {
+        // The letters that a global's name can have mean nothing in JSON.
+        format!("{{\"op\":\"many\",\"path\":[\"{global}\"]}}")
+    });
+    let told = format!(
+        "{{\"sequence\":{},\"time_ms\":{},\"operations\":[{}]}}",
+        outline.sequence,
+        outline.time_ms,
+        operations.collect::<Vec<_>>().join(",")
+    );
+    Some(told.into_bytes())
+}
+
+/// Writes why a feed ends, as any answer would say it.
+fn put_error(error: StoreError, out: &mut Vec<u8>) {
+    let what = match error {
+        StoreError::ChangesGone { .. } => "gone",
+        _ => "failed",
+    };
+    let refusal = Refusal::from(error);
+    out.extend_from_slice(format!("event: {what}\ndata: {refusal}\n\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_store::{Durability, Key, Options};
+
+    use super::*;
+
+    #[test]
+    fn what_a_client_may_not_hear_of_is_read_a_turn_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &Options::default()).unwrap();
+        let put = |global: &str, bytes: usize| {
+            let mut transaction = store.begin().unwrap();
+            let text = format!("\"{}\"", "x".repeat(bytes));
+            let key = Key::global(global).unwrap();
+            transaction.put(&key, text.as_bytes()).unwrap();
+            transaction.commit(Durability::Relaxed).unwrap();
+        };
+        for _ in 0..12 {
+            put("Secret", 300_000);
+        }
+        put("Open", 1);
+        let readable = BTreeSet::from(["Open".to_owned()]);
+        let mut walk = store.changes(0).unwrap();
+        let mut places = Vec::new();
+        let events = loop {
+            let turn = read_turn(&store, walk, 13, &readable);
+            turn.outcome.unwrap();
+            places.push(turn.walk.since());
+            walk = turn.walk;
+            if walk.since() == 13 {
+                break turn.events;
+            }
+            assert_eq!(turn.events, b"");
+        };
+        assert_eq!(places, [4, 8, 12, 13]);
+        assert!(events.starts_with(b"id: 13\nevent: change\ndata: {"));
     }
 
-    /// Writes what a client may know of a change; nothing when that is nothing.
-    fn put_event(&self, mut change: Change, out: &mut Vec<u8>) {
-        let may = |global: &str| self.readable.contains(global);
-        change.operations.retain(|operation| match operation {
-            Operation::Set(key, _)
-            | Operation::Put(key, _)
-            | Operation::LayOver(key, _)
-            | Operation::Kill(key)
-            | Operation::Expire(key, _)
-            | Operation::DropIndex(key, _) => may(key.global_name()),
-            Operation::Merge(to, from) => may(to.global_name()) && may(from.global_name()),
-            Operation::DefineIndex(definition) => may(definition.records.global_name()),
-        });
-        if change.operations.is_empty() {
-            return;
-        }
-        out.extend_from_slice(format!("id: {}\nevent: change\ndata: ", change.sequence).as_bytes());
-        out.extend_from_slice(&change.to_json());
-        out.extend_from_slice(b"\n\n");
+    #[test]
+    fn an_error_says_nothing_of_the_server_s_files() {
+        let mut out = Vec::new();
+        put_error(
+            StoreError::File {
+                what: "read",
+                path: "/secret/place".into(),
+                source: std::io::ErrorKind::PermissionDenied.into(),
+            },
+            &mut out,
+        );
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "event: failed\ndata: the store fails; the log says why\n\n"
+        );
     }
 }

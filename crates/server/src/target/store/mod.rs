@@ -23,11 +23,12 @@ pub(crate) use self::{
 };
 use super::Request;
 use crate::{
+    conditions::{self, Verdict},
     config,
     failure::Refusal,
     front::{End, Head, RequestBody, Stream, Wire},
     reply::{Body, HeaderLines, Reply},
-    store::{OpenStore, Tag, is_known},
+    store::{OpenStore, Tag},
 };
 
 /// Room for the fields of a usual answer.
@@ -92,7 +93,11 @@ impl StoreTarget {
             .document_within(&key, self.value_bytes_max)?
             .ok_or(Refusal::NoSuchNode)?;
         let tag = Tag::of(&document).text();
-        let known = is_known(head, &tag);
+        let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
+        let known = match conditions::judge(matches.as_deref(), matches_not.as_deref(), &tag) {
+            Verdict::Fails => return Err(Refusal::Precondition),
+            verdict => verdict == Verdict::Known,
+        };
         let mut headers = if known {
             HeaderLines::of_known(FIELDS_BYTES, "vary: accept\r\n")
         } else {

@@ -1,7 +1,5 @@
 //! Nodes in URLs: a global and subscripts, percent-encoded, one segment each.
 
-use std::fmt::Write;
-
 use forebay_store::Key;
 
 use crate::{failure::Refusal, router::decode};
@@ -19,15 +17,4 @@ pub(super) fn key(rest: &str) -> Result<Key, Refusal> {
         key.push(&segment?)?;
     }
     Ok(key)
-}
-
-/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
-pub(super) fn put_encoded(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            write!(out, "%{byte:02X}").expect("a String takes everything");
-        }
-    }
 }

@@ -4,8 +4,10 @@ use std::{borrow::Cow, fmt::Write, ops::Bound};
 
 use forebay_store::{Range, Subscript};
 
-use super::path::put_encoded;
-use crate::{failure::Refusal, router::decode};
+use crate::{
+    failure::Refusal,
+    router::{decode, put_encoded},
+};
 
 /// Children in one answer, when the request does not say.
 const LIMIT: usize = 100;

@@ -6,11 +6,12 @@ use std::{
     time::Instant,
 };
 
-use super::{StoreTarget, batch, body, json, path};
+use super::{StoreTarget, batch, body, json};
 use crate::{
     failure::Refusal,
     front::{End, RequestBody, Stream, Wire},
     reply::Reply,
+    router::{decode, put_encoded},
     store::{Change, Condition, Done, Operation, Pending, Tag},
     target::Request,
 };
@@ -61,6 +62,7 @@ impl StoreTarget {
             at: None,
             key,
             condition,
+            document_bytes_max: self.value_bytes_max,
             change,
         };
         let pending = self
@@ -111,8 +113,8 @@ fn appended(request: &Request<'_>, id: i64) -> Reply<'static> {
     // A path may have come with bytes that a URL must encode.
     for segment in parent.strip_prefix('/').unwrap_or(parent).split('/') {
         location.push('/');
-        match crate::router::decode(segment) {
-            Some(decoded) => path::put_encoded(&decoded, &mut location),
+        match decode(segment) {
+            Some(decoded) => put_encoded(&decoded, &mut location),
             None => location.push_str(segment),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{ask, put, start, text};
+use super::{ask, put, setup, start, text};
 
 #[test]
 fn what_is_written_is_read_in_canonical_form() {
@@ -261,6 +261,64 @@ fn conditions_guard_a_write() {
     assert_eq!(write("PUT", &[("if-match", &tag)], "3"), 412);
     assert_eq!(write("PUT", &[("if-none-match", &tag)], "4"), 204);
     assert_eq!(server.get("/store/Open/c").text(), "4");
+}
+
+#[test]
+fn a_condition_reads_no_document_beyond_the_limit() {
+    let server = setup("value_bytes_max = \"1KiB\"", "").start();
+    let mut client = server.connect();
+    for number in 0..4 {
+        put(
+            &mut client,
+            &format!("/store/Open/many/{number}"),
+            &format!("\"{}\"", "x".repeat(500)),
+        );
+    }
+    let mut write = |method: &str, name: &str, list: &str| {
+        ask(&mut client, method, "/store/Open/many", &[(name, list)], b"1")
+    };
+    let tag = format!("\"{}\"", "0".repeat(32));
+    for name in ["if-match", "if-none-match"] {
+        let refused = write("PUT", name, &tag);
+        assert_eq!(refused.status, 413);
+        assert_eq!(
+            refused.detail(),
+            "the document is too long for its tag to be compared (value_bytes_max 1024); only `*` can be"
+        );
+    }
+    // Whether there is anything takes no reading, and no other tag can be the document's.
+    assert_eq!(write("PUT", "if-none-match", "*").status, 412);
+    assert_eq!(write("DELETE", "if-match", "\"other\"").status, 412);
+    assert_eq!(write("DELETE", "if-match", "*").status, 204);
+}
+
+#[test]
+fn every_line_of_a_list_counts() {
+    let server = start();
+    let mut client = server.connect();
+    put(&mut client, "/store/Open/c", "1");
+    let tag = client.get("/store/Open/c").header("etag").unwrap().to_owned();
+    let (other, known) = ("\"a\"", format!("\"b\", {tag}"));
+    let mut ask = |method: &str, name: &str, lines: [&str; 2], body: &[u8]| {
+        let fields = lines.map(|line| (name, line));
+        ask(&mut client, method, "/store/Open/c", &fields, body).status
+    };
+    assert_eq!(ask("GET", "if-none-match", [other, &known], b""), 304);
+    assert_eq!(ask("GET", "if-none-match", [other, other], b""), 200);
+    for method in ["GET", "HEAD"] {
+        assert_eq!(ask(method, "if-match", [other, &known], b""), 200);
+        assert_eq!(ask(method, "if-match", [other, other], b""), 412);
+    }
+    assert_eq!(ask("PUT", "if-none-match", [other, &known], b"2"), 412);
+    assert_eq!(ask("PUT", "if-match", [other, &known], b"2"), 204);
+    let lines = super::ask(
+        &mut client,
+        "GET",
+        "/store/Open",
+        &[("accept", "text/html"), ("accept", "application/x-ndjson")],
+        b"",
+    );
+    assert_eq!(lines.text(), "{\"key\":\"c\",\"value\":2}\n");
 }
 
 #[test]

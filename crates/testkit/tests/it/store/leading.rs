@@ -4,11 +4,14 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use forebay_testkit::Folder;
+use forebay_store::{Options, Store};
+use forebay_testkit::{Client, Folder, wait_until};
 
-use super::{OPEN, config, put, reload, setup, start};
+use super::{OPEN, config, put, reload, send, setup, start};
+use crate::support::metric;
 
 #[test]
 fn a_second_server_is_refused_with_the_firsts_pid() {
@@ -88,9 +91,33 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
         folder.path().display()
     );
     let mut server = setup(&keys, "").start();
+    // As long as another process has the store open, what nobody has flushed stays that way.
+    let options = Options {
+        lead: false,
+        create: false,
+        ..Options::default()
+    };
+    let store = Store::open(folder.path(), &options).unwrap();
     put(&mut server.connect(), "/store/Open/1", "1");
+    assert!(store.stats().unwrap().unflushed_bytes > 0);
+    let held = store.begin().unwrap();
+    let mut writing = server.connect();
+    send(&mut writing, "PUT", "/store/Open/2", &[], b"2");
+    wait_until("the write to wait", || {
+        metric(&server, "forebay_store_queue_writes") == 1
+    });
     server.terminate();
+    let address = server.address();
+    wait_until("the server to take no more", || Client::try_tcp(address).is_err());
+    assert!(
+        !writing.is_readable_within(Duration::from_millis(200)),
+        "the write has not been done yet"
+    );
+    drop(held);
+    assert_eq!(writing.response().status, 201);
     assert!(server.wait().success());
+    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
     let server = setup(&keys, "").start();
     assert_eq!(server.get("/store/Open/1").text(), "1");
+    assert_eq!(server.get("/store/Open/2").text(), "2");
 }

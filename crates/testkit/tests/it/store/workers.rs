@@ -140,3 +140,59 @@ fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
     drop(held);
     assert_eq!(server.get(&format!("/{commit}")).status, 200);
 }
+
+#[test]
+fn a_piece_of_an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
+    const STREAMING: &str = "
+import { writeSync } from 'node:fs';
+export default async function* (request) {
+    yield 'begun';
+    await request.text();
+    const word = Buffer.alloc(8);
+    word.writeBigUInt64LE(BigInt(request.path.slice(1)));
+    writeSync(Number(process.env.FOREBAY_PAGE_FD), word, 0, 8, 256);
+    yield 'saved';
+}";
+    let server = Setup::new(
+        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
+         [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
+    )
+    .file("api.mjs", STREAMING)
+    .start();
+    wait_until("the pool to answer", || server.get("/0").status == 200);
+    let options = Options {
+        lead: false,
+        create: false,
+        ..Options::default()
+    };
+    let store = Store::open(&server.folder().path().join("data"), &options).unwrap();
+    let mut transaction = store.begin().unwrap();
+    transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
+    let commit = transaction.commit(Durability::Relaxed).unwrap();
+    let held = store.begin().unwrap();
+    // The handler commits once it has the request's body, which is after its answer has begun.
+    let mut client = server.connect();
+    client.send(format!(
+        "POST /{commit} HTTP/1.1\r\nhost: test\r\ncontent-length: 200000\r\n\r\n"
+    ));
+    client.send(vec![b'x'; 100_000]);
+    assert_eq!(client.head().unwrap().status, 200);
+    let mut received = String::new();
+    let mut receive = |client: &mut forebay_testkit::Client| {
+        let bytes = client.some_bytes();
+        assert!(!bytes.is_empty(), "the answer is cut off: {received:?}");
+        received.push_str(std::str::from_utf8(&bytes).unwrap());
+        received.clone()
+    };
+    while !receive(&mut client).contains("begun") {}
+    client.send(vec![b'x'; 100_000]);
+    assert!(
+        !client.is_readable_within(Duration::from_millis(500)),
+        "a piece came before the disk"
+    );
+    assert!(store.stats().unwrap().unflushed_bytes > 0);
+    drop(held);
+    while !receive(&mut client).ends_with("0\r\n\r\n") {}
+    assert!(received.contains("saved"));
+    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
+}

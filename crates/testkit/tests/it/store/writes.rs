@@ -45,7 +45,8 @@ fn outcomes(server: &Server) -> [u64; 4] {
 
 #[test]
 fn writes_that_wait_share_a_transaction_and_a_flush() {
-    let server = start();
+    // Nothing is flushed meanwhile but for a write.
+    let server = setup("flush_interval = \"1m\"", "").start();
     let store = open(&server);
     let held = hold(&store);
     let mut waiting: Vec<Client> = (0..20)
@@ -56,6 +57,7 @@ fn writes_that_wait_share_a_transaction_and_a_flush() {
     drop(held);
     for client in &mut waiting {
         assert_eq!(client.response().status, 201);
+        assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
     }
     assert_eq!(outcomes(&server), [20, 0, 0, 0]);
     assert_eq!(metric(&server, "forebay_store_commits_total"), 1);
@@ -68,8 +70,10 @@ fn writes_that_wait_share_a_transaction_and_a_flush() {
 
 #[test]
 fn who_does_not_ask_for_durable_writes_waits_for_no_flush() {
-    let server = setup("durability = \"relaxed\"", "").start();
+    let server = setup("durability = \"relaxed\"\nflush_interval = \"1m\"", "").start();
+    let store = open(&server);
     put(&mut server.connect(), "/store/Open/1", "1");
+    assert!(store.stats().unwrap().unflushed_bytes > 0);
     assert_eq!(metric(&server, "forebay_store_commits_total"), 1);
     assert_eq!(metric(&server, "forebay_store_flushes_total"), 0);
 }
@@ -255,7 +259,7 @@ fn a_batch_is_done_as_a_whole_or_not_at_all() {
         (
             r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Open/a%20b/1","value":1,"if_match":"\"old\""}]"#,
             412,
-            "operation 1 of the batch: the node is not as If-Match or If-None-Match demands",
+            "operation 1 of the batch: what is there is not as If-Match or If-None-Match demands",
         ),
         (
             r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Closed/a","value":1}]"#,
