@@ -158,29 +158,39 @@ impl Drop for Sweeper {
 /// would be left or because it is damaged, is tried again after [`POSTPONED_MS`].
 pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {
     let mut count = 0;
+    let mut batch = BATCH;
     while store.snapshot()?.is_due(by_ms)? {
         let mut transaction = store.begin()?;
+        let mut removed = 0;
         let mut stuck = None;
-        for _ in 0..BATCH {
+        while removed < batch {
             let Some((key, at_ms)) = transaction.due(by_ms)? else {
                 break;
             };
-            if transaction.kill(&key).is_err() {
-                stuck = Some((key, at_ms));
+            if let Err(error) = transaction.kill(&key) {
+                stuck = Some((key, at_ms, error));
                 break;
             }
             transaction.forget_due(&key, at_ms)?;
-            count += 1;
+            removed += 1;
         }
-        let Some((key, at_ms)) = stuck else {
-            transaction.commit(Durability::Relaxed)?;
-            continue;
-        };
-        drop(transaction);
-        let mut transaction = store.begin()?;
-        transaction.forget_due(&key, at_ms)?;
-        transaction.expire(&key, Some(by_ms.saturating_add(POSTPONED_MS)))?;
-        transaction.commit(Durability::Relaxed)?;
+        match stuck {
+            None => {
+                transaction.commit(Durability::Relaxed)?;
+                count += removed as u64;
+                batch = BATCH;
+            }
+            // What went before it is rolled back with it, and goes again in a transaction that ends before it.
+            Some(_) if removed > 0 => batch = removed,
+            // That is no fault of the node.
+            Some((.., error @ StoreError::Full { .. })) => return Err(error),
+            Some((key, at_ms, _)) => {
+                drop(transaction);
+                let mut transaction = store.begin()?;
+                transaction.postpone(&key, at_ms, by_ms.saturating_add(POSTPONED_MS))?;
+                transaction.commit(Durability::Relaxed)?;
+            }
+        }
     }
     Ok(count)
 }

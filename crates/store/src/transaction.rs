@@ -310,18 +310,29 @@ impl Transaction {
         if !self.defined(key)?.exists() {
             return Ok(false);
         }
-        let content = at_ms.map(u64::to_le_bytes);
         self.attempt(|work, tables| match at_ms {
             Some(at_ms) => expiry::set(work, tables, key, at_ms),
             None => expiry::clear(work, tables, key, false),
         })?;
-        self.expiring = None;
-        self.journal.add(
-            Kind::Expire,
-            key,
-            content.as_ref().map_or(&[], |bytes| &bytes[..]),
-        );
+        self.expires_at(key, at_ms);
         Ok(true)
+    }
+
+    /// Has a node that is due end at a later time. Looks only at times: the node itself may be damaged.
+    pub(crate) fn postpone(&mut self, key: &Key, at_ms: u64, to_ms: u64) -> Result<(), StoreError> {
+        self.attempt(|work, tables| {
+            expiry::forget(work, tables, key, at_ms)?;
+            expiry::set(work, tables, key, to_ms)
+        })?;
+        self.expires_at(key, Some(to_ms));
+        Ok(())
+    }
+
+    fn expires_at(&mut self, key: &Key, at_ms: Option<u64>) {
+        self.expiring = None;
+        let content = at_ms.map(u64::to_le_bytes);
+        let content = content.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+        self.journal.add(Kind::Expire, key, content);
     }
 
     pub(crate) fn due(&self, by_ms: u64) -> Result<Option<(Key, u64)>, StoreError> {

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use forebay_store::{Key, Options, Read, Store, StoreError, index::Definition};
 
+use crate::verify::{find, flip};
+
 const PAST: u64 = 1_000;
 const FUTURE: u64 = 99_999_999_999_999;
 
@@ -158,14 +160,42 @@ fn one_node_that_cannot_go_keeps_no_other() {
             // Without its child, this would have the same value.
             transaction.set(&key(&["2", "a", "child"]), b"1")?;
             transaction.set(&key(&["2", "a"]), b"7")?;
+            transaction.set(&key(&["earlier"]), b"1")?;
             transaction.set(&key(&["other"]), b"1")?;
+            transaction.expire(&key(&["earlier"]), Some(PAST - 1))?;
             transaction.expire(&key(&["2", "a", "child"]), Some(PAST))?;
             transaction.expire(&key(&["other"]), Some(PAST + 1))
         })
         .unwrap();
-    assert_eq!(store.sweep().unwrap(), 1);
+    assert_eq!(store.sweep().unwrap(), 2);
     let snapshot = store.snapshot().unwrap();
+    assert!(!snapshot.defined(&key(&["earlier"])).unwrap().exists());
     assert!(!snapshot.defined(&key(&["other"])).unwrap().exists());
     assert!(snapshot.expires(&key(&["2", "a", "child"])).unwrap().unwrap() > PAST + 1);
     snapshot.verify_indexes().unwrap();
+}
+
+#[test]
+fn a_damaged_node_that_is_due_keeps_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = b"these bytes are damaged";
+    let whole = store(&folder);
+    whole
+        .transact(|transaction| {
+            transaction.set(&key(&["damaged"]), &[b"\"", &content[..], b"\""].concat())?;
+            transaction.set(&key(&["other"]), b"1")?;
+            transaction.expire(&key(&["damaged"]), Some(PAST))?;
+            transaction.expire(&key(&["other"]), Some(PAST + 1))
+        })
+        .unwrap();
+    drop(whole);
+    flip(folder.path(), find(folder.path(), content)[0], 0);
+    let store = store(&folder);
+    let damaged = store.snapshot().unwrap().get(&key(&["damaged"])).map(drop);
+    assert!(matches!(damaged, Err(StoreError::Damaged { .. })), "{damaged:?}");
+    assert_eq!(store.sweep().unwrap(), 1);
+    let snapshot = store.snapshot().unwrap();
+    assert!(!snapshot.defined(&key(&["other"])).unwrap().exists());
+    assert!(snapshot.expires(&key(&["damaged"])).unwrap().unwrap() > PAST + 1);
+    assert_eq!(store.sweep().unwrap(), 0);
 }

@@ -38,7 +38,7 @@ fn verified(folder: &Path) -> Result<verify::Report, StoreError> {
     verify::verify(&snapshot, &mut |_| ())
 }
 
-fn flip(folder: &Path, at: usize, bit: u8) {
+pub(crate) fn flip(folder: &Path, at: usize, bit: u8) {
     let file = folder.join(FILE);
     let mut bytes = fs::read(&file).unwrap();
     bytes[at] ^= 1 << bit;
@@ -46,7 +46,7 @@ fn flip(folder: &Path, at: usize, bit: u8) {
 }
 
 /// Where bytes stand in the file that stand there once.
-fn find(folder: &Path, wanted: &[u8]) -> Vec<usize> {
+pub(crate) fn find(folder: &Path, wanted: &[u8]) -> Vec<usize> {
     let bytes = fs::read(folder.join(FILE)).unwrap();
     memchr_all(&bytes, wanted)
 }
