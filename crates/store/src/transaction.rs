@@ -7,7 +7,7 @@ use crate::{
     durability::Durability,
     error::StoreError,
     expiry,
-    index::{self, Catalogue, Definition, Entries, Query, QueryWalk, Touched},
+    index::{self, Catalogue, Definition, Query, QueryWalk, Reach, Upkeep},
     key::{Key, Subscript},
     store::Shared,
     sys,
@@ -242,33 +242,37 @@ impl Transaction {
     /// Gives a node a value, given as JSON. A scalar leaves its children as they are; an object or array replaces the subtree.
     pub fn set(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
         let scalar = !matches!(value.trim_ascii_start().first(), Some(b'{' | b'['));
-        let times = if scalar {
-            Times::NodeGoes
+        let (times, reach) = if scalar {
+            (Times::NodeGoes, Reach::Value)
         } else {
-            Times::SubtreeGoes
+            (Times::SubtreeGoes, Reach::Subtree)
         };
-        self.write(key, times, scalar, |writer| writer.set(key, value))?;
+        self.write(key, times, reach, |writer| writer.set(key, value))?;
         self.journal.add(Kind::Set, key, value);
         Ok(())
     }
 
     /// Replaces the subtree by a document, given as JSON.
     pub fn put(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(key, Times::SubtreeGoes, false, |writer| writer.put(key, document))?;
+        self.write(key, Times::SubtreeGoes, Reach::Subtree, |writer| {
+            writer.put(key, document)
+        })?;
         self.journal.add(Kind::Put, key, document);
         Ok(())
     }
 
     /// Lays a document over the subtree: its values replace those at the same place, all others stay.
     pub fn lay_over(&mut self, key: &Key, document: &[u8]) -> Result<(), StoreError> {
-        self.write(key, Times::Stay, false, |writer| writer.lay_over(key, document))?;
+        self.write(key, Times::Stay, Reach::Document(document), |writer| {
+            writer.lay_over(key, document)
+        })?;
         self.journal.add(Kind::LayOver, key, document);
         Ok(())
     }
 
     /// Removes the subtree, and with it the nodes above that were there only for it; says whether there was one.
     pub fn kill(&mut self, key: &Key) -> Result<bool, StoreError> {
-        let existed = self.write(key, Times::SubtreeGoes, false, |writer| writer.kill(key))?;
+        let existed = self.write(key, Times::SubtreeGoes, Reach::Subtree, |writer| writer.kill(key))?;
         if existed {
             self.end_times_above(key).inspect_err(|_| self.broken = true)?;
             self.journal.add(Kind::Kill, key, &[]);
@@ -291,14 +295,16 @@ impl Transaction {
 
     /// Adds a JSON number to the node's value, exactly; a node without a value counts as 0. Says the sum.
     pub fn increment(&mut self, key: &Key, by: &str) -> Result<String, StoreError> {
-        let sum = self.write(key, Times::Stay, true, |writer| writer.increment(key, by))?;
+        let sum = self.write(key, Times::Stay, Reach::Value, |writer| writer.increment(key, by))?;
         self.journal.add(Kind::Set, key, sum.as_bytes());
         Ok(sum)
     }
 
     /// Copies a subtree over another: its values replace those at the same place, all others stay.
     pub fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
-        self.write(to, Times::Stay, false, |writer| writer.merge(to, from))?;
+        self.write(to, Times::Stay, Reach::CopyOf(from), |writer| {
+            writer.merge(to, from)
+        })?;
         self.journal.add(Kind::Merge, to, from.as_bytes());
         Ok(())
     }
@@ -417,28 +423,16 @@ impl Transaction {
         Ok(catalogue)
     }
 
-    /// Changes a subtree, or only the node's own value, and with it the indexes and times that depend on it.
+    /// Changes a subtree, and with it the indexes and times that depend on it.
     fn write<T>(
         &mut self,
         key: &Key,
         times: Times,
-        value_only: bool,
+        reach: Reach<'_>,
         change: impl FnOnce(&mut Writer<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let catalogue = self.catalogue()?;
-        let mut touched: Vec<(&index::Index, Option<(Key, Entries)>)> = Vec::new();
-        for index in &catalogue.indexes {
-            match index.touched(key) {
-                Touched::Nothing => {}
-                Touched::One(record) => {
-                    let before = index::entries(&self.reader(), index, &record)?;
-                    touched.push((index, Some((record, before))));
-                }
-                // The value of a node above is no part of any record.
-                Touched::All if value_only => {}
-                Touched::All => touched.push((index, None)),
-            }
-        }
+        let upkeep = Upkeep::before(&self.reader(), &catalogue, key, reach)?;
         if times != Times::Stay && self.expiring.is_none() {
             self.expiring = Some(expiry::any(&self.work, self.shared.tables)?);
         }
@@ -453,27 +447,14 @@ impl Transaction {
                 tables,
             })
         })?;
-        self.finish(&touched, key, times)
+        self.finish(upkeep, key, times)
             .inspect_err(|_| self.broken = true)?;
         Ok(outcome)
     }
 
-    fn finish(
-        &mut self,
-        touched: &[(&index::Index, Option<(Key, Entries)>)],
-        key: &Key,
-        times: Times,
-    ) -> Result<(), StoreError> {
+    fn finish(&mut self, upkeep: Upkeep<'_>, key: &Key, times: Times) -> Result<(), StoreError> {
         let tables = self.shared.tables;
-        for (index, one) in touched {
-            if let Some((record, before)) = one {
-                let after = index::entries(&self.reader(), index, record)?;
-                index::enter(&mut self.work, tables, index, before, &after)?;
-            } else {
-                index::clear(&mut self.work, tables, index)?;
-                index::enter_all(&mut self.work, tables, index)?;
-            }
-        }
+        upkeep.finish(&mut self.work, tables)?;
         if times != Times::Stay {
             expiry::clear(&mut self.work, tables, key, times == Times::SubtreeGoes)?;
         }

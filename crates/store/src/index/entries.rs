@@ -6,7 +6,7 @@ use crate::{
     error::StoreError,
     json,
     key::{Key, Subscript},
-    tree::Reader,
+    tree::{Reader, read::Range},
 };
 
 use super::{EACH, ENTRIES_PER_RECORD_MAX, ENTRY_BYTES_MAX, Index, scalar};
@@ -19,19 +19,27 @@ pub(crate) struct Entries {
     pub(crate) record_bytes: usize,
 }
 
-/// The entries that a record should have, by what it holds now.
+impl Entries {
+    /// About how much memory they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.iter().map(|key| size_of::<Vec<u8>>() + key.len()).sum()
+    }
+}
+
+/// The entries that a record should have, by what it holds now. Of a record that is stored in parts only the fields are read.
 pub(crate) fn entries(reader: &Reader<'_>, index: &Index, record: &Key) -> Result<Entries, StoreError> {
     let subscript = record.subscripts().last().expect("a record is a child");
     let mut found = Entries {
         keys: BTreeSet::new(),
         record_bytes: subscript.len(),
     };
-    let Some(text) = reader.document_text(record)? else {
-        return Ok(found);
-    };
+    let packed = reader.packed(record)?;
     let mut partial = vec![index.prefix().to_vec()];
     for field in &index.definition.fields {
-        let values = values(&text, field);
+        let values = match packed {
+            Some(text) => values(text, field),
+            None => stored_values(reader, record, field)?,
+        };
         let combined = partial.iter().flat_map(|begun| {
             values.iter().map(move |value| {
                 let mut longer = begun.clone();
@@ -47,8 +55,7 @@ pub(crate) fn entries(reader: &Reader<'_>, index: &Index, record: &Key) -> Resul
     };
     if partial.len() > ENTRIES_PER_RECORD_MAX {
         return Err(too_many(format!(
-            "{record} would have {} entries (at most {ENTRIES_PER_RECORD_MAX})",
-            partial.len()
+            "{record} would have more than {ENTRIES_PER_RECORD_MAX} entries"
         )));
     }
     for mut entry in partial {
@@ -64,7 +71,8 @@ pub(crate) fn entries(reader: &Reader<'_>, index: &Index, record: &Key) -> Resul
     Ok(found)
 }
 
-/// The scalars that a field has in a record; several where `*` stands for elements.
+/// The scalars that a field has in the text of a record; several where `*` stands for elements, and no more than it takes to see that
+/// they are too many.
 fn values<'t>(record: &'t [u8], field: &[String]) -> Vec<&'t [u8]> {
     let mut found = vec![record];
     for step in field {
@@ -82,7 +90,52 @@ fn values<'t>(record: &'t [u8], field: &[String]) -> Vec<&'t [u8]> {
                 .collect()
         };
     }
-    found.into_iter().filter_map(scalar).collect()
+    let scalars = found.into_iter().filter_map(scalar);
+    scalars.take(ENTRIES_PER_RECORD_MAX + 1).collect()
+}
+
+/// The same of a record that is stored in parts.
+fn stored_values<'t>(
+    reader: &Reader<'t>,
+    record: &Key,
+    field: &[String],
+) -> Result<Vec<&'t [u8]>, StoreError> {
+    let Some(each) = field.iter().position(|step| step == EACH) else {
+        return Ok(scalar_at(reader, record, field)?.into_iter().collect());
+    };
+    let mut found = Vec::new();
+    let Some(array) = descendant(record, &field[..each]) else {
+        return Ok(found);
+    };
+    if let Some(text) = reader.packed(&array)? {
+        return Ok(values(text, &field[each..]));
+    }
+    if !reader.is_array(&array)? {
+        return Ok(found);
+    }
+    for element in reader.children(&array, Range::default())? {
+        let mut key = array.clone();
+        key.push_encoded(&element?)?;
+        found.extend(scalar_at(reader, &key, &field[each + 1..])?);
+        if found.len() > ENTRIES_PER_RECORD_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn scalar_at<'t>(reader: &Reader<'t>, node: &Key, field: &[String]) -> Result<Option<&'t [u8]>, StoreError> {
+    match descendant(node, field) {
+        Some(key) => reader.scalar(&key),
+        None => Ok(None),
+    }
+}
+
+/// The node that a field leads to; no node has a path longer than paths can be.
+fn descendant(node: &Key, field: &[String]) -> Option<Key> {
+    field
+        .iter()
+        .try_fold(node.clone(), |key, step| key.child(step).ok())
 }
 
 /// Appends a JSON scalar so that bytes sort as values do, none beginning another.

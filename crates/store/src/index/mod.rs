@@ -12,17 +12,19 @@
 
 mod entries;
 mod query;
+mod upkeep;
 
 use crate::{
     error::StoreError,
     json::{self, Json},
-    key::{Key, Subscripts, decode, within},
+    key::{Key, decode, within},
     sys::{Seek, Transaction},
     tree::{Reader, Tables},
 };
 
 pub(crate) use entries::{Entries, entries};
 pub use query::{Query, QueryWalk};
+pub(crate) use upkeep::{Reach, Upkeep};
 
 /// Most indexes of a store.
 pub const INDEXES_MAX: usize = 256;
@@ -64,32 +66,7 @@ pub(crate) struct Catalogue {
     next: u32,
 }
 
-/// What a change to a subtree means for the records of an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Touched {
-    Nothing,
-    /// One record changes.
-    One(Key),
-    /// Any of them may.
-    All,
-}
-
 impl Index {
-    pub(crate) fn touched(&self, changed: &Key) -> Touched {
-        let (records, changed) = (self.definition.records.as_bytes(), changed.as_bytes());
-        if within(records, changed) {
-            return Touched::All;
-        }
-        if !within(changed, records) {
-            return Touched::Nothing;
-        }
-        let first = Subscripts {
-            rest: &changed[records.len()..],
-        };
-        let length = first.clone().next().map_or(0, <[u8]>::len);
-        Touched::One(Key::from_encoded(&changed[..records.len() + length]))
-    }
-
     /// Every entry of the index begins with these bytes.
     pub(crate) fn prefix(&self) -> [u8; 4] {
         self.number.to_be_bytes()
@@ -274,18 +251,14 @@ impl Catalogue {
 }
 
 /// Removes all entries of an index.
-pub(crate) fn clear(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result<(), StoreError> {
+fn clear(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result<(), StoreError> {
     let end = (index.number + 1).to_be_bytes();
     transaction.delete_range(tables.index, &index.prefix(), &end)?;
     Ok(())
 }
 
 /// Enters all records that there are into an index that has no entries.
-pub(crate) fn enter_all(
-    transaction: &mut Transaction,
-    tables: Tables,
-    index: &Index,
-) -> Result<(), StoreError> {
+fn enter_all(transaction: &mut Transaction, tables: Tables, index: &Index) -> Result<(), StoreError> {
     let mut last = None;
     loop {
         let reader = Reader { transaction, tables };
@@ -331,17 +304,14 @@ pub(crate) fn verify(reader: &Reader<'_>, index: &Index) -> Result<u64, StoreErr
     Ok(count)
 }
 
-/// Replaces the entries of one record.
-pub(crate) fn enter(
+/// Makes the entries that a record has and had not.
+fn enter(
     transaction: &mut Transaction,
     tables: Tables,
     index: &Index,
     before: &Entries,
     after: &Entries,
 ) -> Result<(), StoreError> {
-    for entry in before.keys.difference(&after.keys) {
-        transaction.delete(tables.index, entry)?;
-    }
     for entry in after.keys.difference(&before.keys) {
         if index.definition.unique {
             let values = &entry[..entry.len() - after.record_bytes];

@@ -158,6 +158,26 @@ impl<'a> Json<'a> {
     }
 
     /// The child of that name, as subscripts name them.
+    pub(crate) fn child(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Array(elements) => elements.get(index_of(name)?),
+            Self::Object(_) => self.member(name),
+            Self::Scalar(_) => None,
+        }
+    }
+
+    /// The names of all children, as subscripts name them.
+    pub(crate) fn child_names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let (elements, members): (usize, &[_]) = match self {
+            Self::Scalar(_) => (0, &[]),
+            Self::Array(elements) => (elements.len(), &[]),
+            Self::Object(members) => (0, members),
+        };
+        let indexes = (0..elements).map(|index| Cow::Owned(index.to_string()));
+        indexes.chain(members.iter().map(|(name, _)| Cow::Borrowed(&**name)))
+    }
+
+    /// [`Json::child`], to be changed.
     pub(crate) fn child_mut(&mut self, name: &str) -> Option<&mut Self> {
         match self {
             Self::Scalar(_) => None,

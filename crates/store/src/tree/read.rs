@@ -82,7 +82,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The text of a packed node, or of one that lies in a pack.
-    fn packed(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
+    pub(crate) fn packed(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
         Ok(match self.place(key)? {
             Place::Stored(record) => record.pack(),
             Place::Inside { pack, at } => inside(pack, key, at),
@@ -103,6 +103,22 @@ impl<'t> Reader<'t> {
             Place::Bare(_) => None,
         };
         Ok(text.filter(|text| is_value(text)))
+    }
+
+    /// The text of a node that documents show as a scalar: it has no children.
+    pub(crate) fn scalar(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
+        let cursor = self.cursor()?;
+        let text = match place(&cursor, key)? {
+            Place::Stored(record) => {
+                let children = cursor
+                    .next()?
+                    .is_some_and(|(next, _)| within(next, key.as_bytes()));
+                record.text().filter(|_| !children)
+            }
+            Place::Inside { pack, at } => inside(pack, key, at),
+            Place::Bare(_) => None,
+        };
+        Ok(text.filter(|text| json::container(text).is_none()))
     }
 
     pub(crate) fn defined(&self, key: &Key) -> Result<Defined, StoreError> {

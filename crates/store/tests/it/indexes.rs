@@ -9,6 +9,8 @@ use forebay_store::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::verify::{find, flip};
+
 fn records() -> Key {
     Key::global("P").unwrap().child("data").unwrap()
 }
@@ -146,6 +148,83 @@ fn a_value_that_may_come_once_comes_once() {
 }
 
 #[test]
+fn records_can_change_values_among_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let by_age = |age| found(&store.snapshot().unwrap(), "age", &equal(&[json!(age)]));
+    store
+        .transact(|transaction| {
+            transaction.define_index(&definition("age", &[&["age"]], true))?;
+            transaction.put(&records(), br#"{"1":{"age":1},"2":{"age":2},"3":{"age":3}}"#)
+        })
+        .unwrap();
+    store
+        .transact(|transaction| transaction.lay_over(&records(), br#"{"1":{"age":2},"2":{"age":1}}"#))
+        .unwrap();
+    assert_eq!(
+        (by_age(1), by_age(2)),
+        (vec!["2".to_owned()], vec!["1".to_owned()])
+    );
+    let taken =
+        store.transact(|transaction| transaction.lay_over(&records(), br#"{"1":{"age":3},"2":{"age":2}}"#));
+    assert!(matches!(taken, Err(StoreError::NotUnique { .. })), "{taken:?}");
+    assert_eq!(store.snapshot().unwrap().verify_indexes().unwrap(), 3);
+}
+
+/// A damaged record stands for one that is not looked at: whoever looks is told.
+#[test]
+fn a_change_looks_at_no_record_and_no_field_that_it_does_not_concern() {
+    let folder = tempfile::tempdir().unwrap();
+    // Every value lies by itself.
+    let options = Options {
+        pack_bytes_max: 0,
+        ..Options::default()
+    };
+    let parent = records().parent().unwrap();
+    let store = Store::open(folder.path(), &options).unwrap();
+    store
+        .transact(|transaction| {
+            transaction.define_index(&definition("name", &[&["last"], &["tags", "*"]], false))?;
+            transaction.put(
+                &records().child("1")?,
+                br#"{"last":"damaged soon","tags":["x"],"age":1}"#,
+            )?;
+            transaction.put(
+                &records().child("2")?,
+                br#"{"last":"L","tags":["x"],"note":"this as well"}"#,
+            )?;
+            transaction.put(
+                &Key::global("Q")?,
+                br#"{"data":{"2":{"last":"M"},"3":{"last":"N","tags":["y"]}}}"#,
+            )
+        })
+        .unwrap();
+    drop(store);
+    for wanted in [&b"\"damaged soon\""[..], b"\"this as well\""] {
+        flip(folder.path(), find(folder.path(), wanted)[0], 0);
+    }
+    let store = Store::open(folder.path(), &options).unwrap();
+    store
+        .transact(|transaction| {
+            transaction.lay_over(&parent, br#"{"nextId":5}"#)?;
+            transaction.lay_over(&records(), br#"{"2":{"tags":["z"]}}"#)?;
+            transaction.merge(&parent, &Key::global("Q")?)?;
+            transaction.set(&records().child("2")?.child("last")?, b"\"O\"")?;
+            transaction.set(&records().child("1")?.child("age")?, b"2")
+        })
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let found = |last, tag| found(&snapshot, "name", &equal(&[json!(last), json!(tag)]));
+    assert_eq!(
+        (found("O", "z"), found("N", "y")),
+        (vec!["2".to_owned()], vec!["3".to_owned()])
+    );
+    assert_eq!(found("damaged soon", "x"), ["1"]);
+    let damaged = store.transact(|transaction| transaction.kill(&records().child("1")?));
+    assert!(matches!(damaged, Err(StoreError::Damaged { .. })), "{damaged:?}");
+}
+
+#[test]
 fn a_value_that_begins_like_another_is_another() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
@@ -209,6 +288,8 @@ enum Operation {
     LayOver(Vec<String>, Value),
     Kill(Vec<String>),
     Merge(Vec<String>, Vec<String>),
+    /// A merge of what a document has into the records or what is above them.
+    MergeAbove(Vec<String>, Value),
 }
 
 fn path() -> impl Strategy<Value = Vec<String>> {
@@ -237,12 +318,24 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// The records or a node above them, with a document for it that names some records or none.
+fn above() -> impl Strategy<Value = (Vec<String>, Value)> {
+    prop_oneof![
+        value().prop_map(|value| (vec!["data".to_owned()], value)),
+        value().prop_map(|value| (Vec::new(), json!({"data": value, "next": 3}))),
+        value().prop_map(|value| (Vec::new(), value)),
+    ]
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (path(), value()).prop_map(|(path, value)| Operation::Put(path, value)),
         2 => (path(), value()).prop_map(|(path, value)| Operation::LayOver(path, value)),
         2 => path().prop_map(Operation::Kill),
         1 => (path(), path()).prop_map(|(to, from)| Operation::Merge(to, from)),
+        1 => above().prop_map(|(path, value)| Operation::Put(path, value)),
+        2 => above().prop_map(|(path, value)| Operation::LayOver(path, value)),
+        2 => above().prop_map(|(path, value)| Operation::MergeAbove(path, value)),
     ]
 }
 
@@ -257,6 +350,11 @@ impl Operation {
             Self::LayOver(path, value) => transaction.lay_over(&key(path)?, value.to_string().as_bytes()),
             Self::Kill(path) => transaction.kill(&key(path)?).map(|_| ()),
             Self::Merge(to, from) => transaction.merge(&key(to)?, &key(from)?),
+            Self::MergeAbove(to, value) => {
+                let from = Key::global("Q")?;
+                transaction.put(&from, value.to_string().as_bytes())?;
+                transaction.merge(&key(to)?, &from)
+            }
         }
     }
 }

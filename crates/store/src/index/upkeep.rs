@@ -1,0 +1,185 @@
+//! Keeps indexes true to a change: which records it can reach, and their entries before and after it.
+
+use smallvec::SmallVec;
+
+use crate::{
+    error::StoreError,
+    json::Json,
+    key::{Key, Subscript, Subscripts, decode, within},
+    sys::Transaction,
+    tree::{Reader, Tables, read::Range},
+};
+
+use super::{Catalogue, EACH, Entries, Index, clear, enter, enter_all, entries};
+
+/// Most bytes of entries that are remembered of one index while a change is made. One that reaches more has the index made anew.
+const REMEMBERED_BYTES_MAX: usize = 64 << 20;
+
+/// What a change at a node can reach of its subtree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach<'a> {
+    /// The node's own value.
+    Value,
+    /// All of it.
+    Subtree,
+    /// What this document names.
+    Document(&'a [u8]),
+    /// What there is below another node.
+    CopyOf(&'a Key),
+}
+
+/// What is remembered of the indexes that a change concerns, until it has been made.
+#[derive(Debug)]
+pub(crate) struct Upkeep<'c> {
+    indexes: Vec<(&'c Index, Records)>,
+}
+
+#[derive(Debug)]
+enum Records {
+    /// These, with the entries that they had.
+    Some(SmallVec<[(Key, Entries); 1]>),
+    All,
+}
+
+impl<'c> Upkeep<'c> {
+    /// Looks at the records that a change at a node will reach. Of a document that cannot be read nothing is said: no change will
+    /// come of it.
+    pub(crate) fn before(
+        reader: &Reader<'_>,
+        catalogue: &'c Catalogue,
+        changed: &Key,
+        reach: Reach<'_>,
+    ) -> Result<Self, StoreError> {
+        let mut indexes = Vec::new();
+        let mut document = None;
+        for index in &catalogue.indexes {
+            let records = index.definition.records.as_bytes();
+            if let Some(path) = records
+                .strip_prefix(changed.as_bytes())
+                .filter(|_| within(records, changed.as_bytes()))
+            {
+                let path = Subscripts { rest: path };
+                let reached = match reach {
+                    // The value of a node above is no part of any record.
+                    Reach::Value => continue,
+                    Reach::Subtree => Records::All,
+                    Reach::Document(text) if text.len() > reader.tables.value_bytes_max => continue,
+                    Reach::Document(text) => {
+                        let document = document.get_or_insert_with(|| Json::read(text).ok());
+                        let named = document.as_ref().and_then(|document| at(document, path));
+                        let Some(named) = named else { continue };
+                        remember(
+                            reader,
+                            index,
+                            named.child_names().map(|name| Ok(Subscript::new(&name))),
+                        )?
+                    }
+                    Reach::CopyOf(from) => {
+                        let mut source = from.clone();
+                        if source.push_bytes(path.rest).is_err() {
+                            // No path is so long, so nothing is there.
+                            continue;
+                        }
+                        remember(reader, index, reader.children(&source, Range::default())?)?
+                    }
+                };
+                indexes.push((index, reached));
+            } else if let Some(record) = index.record_of(changed) {
+                let before = entries(reader, index, &record)?;
+                indexes.push((index, Records::Some(SmallVec::from_iter([(record, before)]))));
+            }
+        }
+        Ok(Self { indexes })
+    }
+
+    /// Enters what the records have become.
+    pub(crate) fn finish(self, transaction: &mut Transaction, tables: Tables) -> Result<(), StoreError> {
+        for (index, records) in self.indexes {
+            let Records::Some(records) = records else {
+                clear(transaction, tables, index)?;
+                enter_all(transaction, tables, index)?;
+                continue;
+            };
+            let alone = records.len() == 1;
+            for (record, before) in &records {
+                let after = entries(&Reader { transaction, tables }, index, record)?;
+                for entry in before.keys.difference(&after.keys) {
+                    transaction.delete(tables.index, entry)?;
+                }
+                if alone {
+                    enter(transaction, tables, index, before, &after)?;
+                }
+            }
+            // One may have got what another had, so nothing is entered before all that has gone is out. They are looked at twice then,
+            // for nobody knows how much there is to remember.
+            for (record, before) in records.iter().filter(|_| !alone) {
+                let after = entries(&Reader { transaction, tables }, index, record)?;
+                enter(transaction, tables, index, before, &after)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Index {
+    /// The record that a change at a node below them all can have entered or left with, if any.
+    fn record_of(&self, changed: &Key) -> Option<Key> {
+        let records = self.definition.records.as_bytes();
+        if !within(changed.as_bytes(), records) {
+            return None;
+        }
+        let mut inside = Subscripts {
+            rest: &changed.as_bytes()[records.len()..],
+        };
+        let record = inside.next()?;
+        let mut fields = self.definition.fields.iter();
+        fields.any(|field| concerns(field, inside.clone())).then(|| {
+            let length = records.len() + record.len();
+            Key::from_encoded(&changed.as_bytes()[..length])
+        })
+    }
+}
+
+/// Whether a change inside a record can change the values of a field. A new element can make an array an object, so a change of one
+/// element concerns all of them.
+fn concerns(field: &[String], changed: Subscripts<'_>) -> bool {
+    for (step, subscript) in field.iter().zip(changed) {
+        if step == EACH {
+            return true;
+        }
+        if Subscript::new(step).as_bytes() != subscript {
+            return false;
+        }
+    }
+    true
+}
+
+/// What a document has at a path.
+fn at<'d, 'a>(document: &'d Json<'a>, path: Subscripts<'_>) -> Option<&'d Json<'a>> {
+    let mut found = document;
+    for subscript in path {
+        found = found.child(&decode(subscript))?;
+    }
+    Some(found)
+}
+
+/// The entries of some records, unless those are too many.
+fn remember(
+    reader: &Reader<'_>,
+    index: &Index,
+    records: impl Iterator<Item = Result<Subscript, StoreError>>,
+) -> Result<Records, StoreError> {
+    let mut remembered = SmallVec::new();
+    let mut bytes = 0;
+    for record in records {
+        let mut key = index.definition.records.clone();
+        key.push_encoded(&record?)?;
+        let before = entries(reader, index, &key)?;
+        bytes += size_of::<(Key, Entries)>() + key.len() + before.bytes();
+        if bytes > REMEMBERED_BYTES_MAX {
+            return Ok(Records::All);
+        }
+        remembered.push((key, before));
+    }
+    Ok(Records::Some(remembered))
+}
