@@ -4,6 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::{json::JsonError, key::KeyError};
 
+/// What has run out when a transaction writes more than one may.
+pub(crate) const TRANSACTION_FULL: &str = "one transaction can write 1 GiB";
+
 /// Why the store did not do what it was asked for. Nothing has been changed then: a transaction that met an error in the
 /// middle of an operation can only be rolled back.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 use crate::{
     changes::{End, Journal, Kind, Operation},
     durability::Durability,
-    error::StoreError,
+    error::{StoreError, TRANSACTION_FULL},
     expiry,
     index::{self, Catalogue, Definition, Query, QueryWalk, Reach, Upkeep},
     key::{Key, Subscript},
@@ -302,9 +302,11 @@ impl Transaction {
 
     /// Copies a subtree over another: its values replace those at the same place, all others stay.
     pub fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
-        self.write(to, Times::Stay, Reach::CopyOf(from), |writer| {
-            writer.merge(to, from)
+        let room = self.journal.room();
+        let copied = self.write(to, Times::Stay, Reach::CopyOf(from), |writer| {
+            writer.merge(to, from, room)
         })?;
+        self.journal.count(copied);
         self.journal.add(Kind::Merge, to, from.as_bytes());
         Ok(())
     }
@@ -471,7 +473,7 @@ impl Transaction {
         if self.journal.is_full() {
             self.broken = true;
             return Err(StoreError::Full {
-                reason: "one transaction can write 1 GiB",
+                reason: TRANSACTION_FULL,
             });
         }
         let outcome = change(&mut self.work, self.shared.tables);

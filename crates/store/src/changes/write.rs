@@ -20,7 +20,7 @@ use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, seg
 const TERMINATOR: &[u8] = &[0; HEAD_BYTES];
 /// Bytes of zeros that are written behind a record when the file ends there.
 const AHEAD_BYTES: usize = 64 << 10;
-/// Most that one transaction may write, in bytes of paths and values; it is in memory until the commit.
+/// Most that one transaction may write, in bytes of paths and values. It is in memory until the commit, but for what was copied.
 const TRANSACTION_BYTES_MAX: usize = 1 << 30;
 
 /// The files of the log, as one process has them open.
@@ -47,16 +47,31 @@ pub(crate) struct Segment {
 #[derive(Debug)]
 pub(crate) struct Journal {
     record: Vec<u8>,
+    /// Bytes of paths and values that were written without being in the record.
+    copied: usize,
 }
 
 impl Journal {
     pub(crate) fn new() -> Self {
-        Self { record: Vec::new() }
+        Self {
+            record: Vec::new(),
+            copied: 0,
+        }
     }
 
     /// Whether a transaction has changed as much as one may.
     pub(crate) fn is_full(&self) -> bool {
-        self.record.len() > TRANSACTION_BYTES_MAX
+        self.record.len().saturating_add(self.copied) > TRANSACTION_BYTES_MAX
+    }
+
+    /// How many bytes of paths and values it may still write.
+    pub(crate) fn room(&self) -> usize {
+        TRANSACTION_BYTES_MAX.saturating_sub(self.record.len().saturating_add(self.copied))
+    }
+
+    /// Counts what an operation has written that does not say it.
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.copied = self.copied.saturating_add(bytes);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     decimal,
-    error::StoreError,
+    error::{StoreError, TRANSACTION_FULL},
     json::{self, Json},
     key::{Key, Subscripts, decode, global_length, subscript_length, within},
     sys::{Cursor, Seek, Transaction},
@@ -39,6 +39,9 @@ struct Copied {
     text: Option<Vec<u8>>,
     array: bool,
 }
+
+/// How much of a subtree is in memory while it is copied, in bytes; a record that is longer, alone.
+const COPIED_BYTES_MAX: usize = 1 << 20;
 
 impl Writer<'_> {
     fn reader(&self) -> Reader<'_> {
@@ -306,8 +309,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies a subtree over another: its values replace those at the same place, all others stay.
-    pub(crate) fn merge(&mut self, to: &Key, from: &Key) -> Result<(), StoreError> {
+    /// Copies a subtree over another: its values replace those at the same place, all others stay. Refused when that would be more
+    /// than `bytes_max` of paths and values; says how much it was.
+    pub(crate) fn merge(&mut self, to: &Key, from: &Key, bytes_max: usize) -> Result<usize, StoreError> {
         if within(to.as_bytes(), from.as_bytes()) || within(from.as_bytes(), to.as_bytes()) {
             return Err(StoreError::Overlap {
                 from: from.to_string(),
@@ -316,55 +320,94 @@ impl Writer<'_> {
         }
         if let Place::Inside { pack, at } = self.reader().place(from)? {
             let Some(text) = inside(pack, from, at) else {
-                return Ok(());
+                return Ok(0);
             };
+            let bytes = to.len() + text.len();
             let value = Json::read_kept(text)?.into_owned();
             check_paths(to, &value)?;
-            return self.merge_json(to, value);
+            self.merge_json(to, value)?;
+            return Ok(bytes);
         }
-        let records = self.copied(from)?;
-        for record in &records {
-            let mut key = to.clone();
-            key.push_bytes(&record.suffix)?;
-            if let Some(text) = &record.text {
-                check_paths(&key, &Json::read_kept(text)?)?;
+        let bytes = self.check_copy(to, from, bytes_max)?;
+        let mut last = None;
+        // The subtree that is being copied as it is, since nothing was there before.
+        let mut fresh: Option<Vec<u8>> = None;
+        loop {
+            // What is written does not change what is read: neither subtree holds the other, nor does a pack hold any of this one.
+            let records = self.copied(from, last.as_deref())?;
+            let Some(end) = records.last() else {
+                return Ok(bytes);
+            };
+            last = Some(end.suffix.clone());
+            for Copied { suffix, text, array } in records {
+                let mut key = to.clone();
+                key.push_bytes(&suffix)?;
+                if !fresh.as_ref().is_some_and(|root| within(&suffix, root)) {
+                    if self.reader().defined(&key)?.exists() {
+                        if let Some(text) = text {
+                            self.merge_json(&key, Json::read_kept(&text)?)?;
+                        }
+                        continue;
+                    }
+                    self.make_room(&key)?;
+                    fresh = Some(suffix);
+                }
+                record::write(self.transaction, self.tables, &key, text.as_deref(), array)?;
             }
         }
-        let mut at = 0;
-        while let Some(Copied { suffix, text, .. }) = records.get(at) {
-            let mut key = to.clone();
-            key.push_bytes(suffix)?;
-            if !self.reader().defined(&key)?.exists() {
-                at += self.copy(to, &key, &records[at..])?;
-                continue;
-            }
-            if let Some(text) = text {
-                self.merge_json(&key, Json::read_kept(text)?)?;
-            }
-            at += 1;
-        }
-        Ok(())
     }
 
-    fn copied(&self, from: &Key) -> Result<Vec<Copied>, StoreError> {
+    /// Refuses a copy with paths that could not be, or of too much; says how many bytes of paths and values it has.
+    fn check_copy(&self, to: &Key, from: &Key, bytes_max: usize) -> Result<usize, StoreError> {
         let root = from.as_bytes();
         let cursor = self.reader().cursor()?;
-        let mut records = Vec::new();
+        let mut bytes = 0;
         let mut found = cursor.seek(Seek::AtLeast, root)?;
         while let Some((key, stored)) = found.filter(|(key, _)| within(key, root)) {
             let record = Record::read(key, stored)?;
+            let mut target = to.clone();
+            target.push_bytes(&key[root.len()..])?;
+            bytes += target.len() + record.text().map_or(0, <[u8]>::len);
+            if bytes > bytes_max {
+                return Err(StoreError::Full {
+                    reason: TRANSACTION_FULL,
+                });
+            }
+            if let Some(text) = record.pack() {
+                check_paths(&target, &Json::read_kept(text)?)?;
+            }
+            found = cursor.next()?;
+        }
+        Ok(bytes)
+    }
+
+    /// The next records of a subtree after one of them.
+    fn copied(&self, from: &Key, after: Option<&[u8]>) -> Result<Vec<Copied>, StoreError> {
+        let root = from.as_bytes();
+        let cursor = self.reader().cursor()?;
+        let mut found = match after {
+            None => cursor.seek(Seek::AtLeast, root)?,
+            Some(suffix) => cursor.seek(Seek::AtLeast, &below(&[root, suffix].concat()))?,
+        };
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while let Some((key, stored)) = found.filter(|(key, _)| within(key, root)) {
+            let record = Record::read(key, stored)?;
+            bytes += size_of::<Copied>() + key.len() + stored.len();
             records.push(Copied {
                 suffix: key[root.len()..].to_vec(),
                 text: record.text().map(<[u8]>::to_vec),
                 array: record.is_array(),
             });
+            if bytes > COPIED_BYTES_MAX {
+                break;
+            }
             found = cursor.next()?;
         }
         Ok(records)
     }
 
-    /// Copies the first of the records and all below it to where nothing is; says how many those were.
-    fn copy(&mut self, to: &Key, key: &Key, records: &[Copied]) -> Result<usize, StoreError> {
+    /// Has nodes above one that does not exist be as if it did; its records can be written then.
+    fn make_room(&mut self, key: &Key) -> Result<(), StoreError> {
         while let Place::Inside { pack, at } = self.reader().place(key)? {
             let root = Json::read_kept(pack)?.into_owned();
             let mut holder = key.clone();
@@ -378,24 +421,7 @@ impl Writer<'_> {
         };
         let gap = Gap::find(&cursor, before, key)?.expect(nothing);
         drop(cursor);
-        self.begins(key, &gap)?;
-        let below = records
-            .iter()
-            .take_while(|record| within(&record.suffix, &records[0].suffix));
-        let mut count = 0;
-        for record in below {
-            let mut key = to.clone();
-            key.push_bytes(&record.suffix)?;
-            record::write(
-                self.transaction,
-                self.tables,
-                &key,
-                record.text.as_deref(),
-                record.array,
-            )?;
-            count += 1;
-        }
-        Ok(count)
+        self.begins(key, &gap)
     }
 }
 

@@ -9,6 +9,7 @@ mod facade;
 mod full;
 mod indexes;
 mod locks;
+mod merge;
 mod model;
 mod patch;
 mod power;
