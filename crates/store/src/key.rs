@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 pub const GLOBAL_BYTES_MAX: usize = 64;
 /// Most bytes of a path in encoded form; what the engine takes with pages of 4 KiB, less what secondary keys add.
 pub const KEY_BYTES_MAX: usize = 1900;
-/// Most subscripts of a path.
+/// Most subscripts of a path. What has that many is a scalar, so no document is nested deeper.
 pub const SUBSCRIPTS_MAX: usize = 200;
 /// Most significant digits of a number that sorts as one.
 pub const DIGITS_MAX: usize = 18;
@@ -61,7 +61,7 @@ pub enum KeyError {
         /// Its encoded length, or where counting stopped.
         bytes: usize,
     },
-    /// Too many subscripts.
+    /// Too many subscripts, or a container where its children would have too many.
     #[error("the path has more than {SUBSCRIPTS_MAX} subscripts")]
     TooDeep,
     /// A number that is none.
@@ -197,6 +197,14 @@ impl Key {
         }
         // A subscript has a byte or more, so short paths need no counting.
         if self.bytes.len() > SUBSCRIPTS_MAX && self.subscripts().count() > SUBSCRIPTS_MAX {
+            return Err(KeyError::TooDeep);
+        }
+        Ok(())
+    }
+
+    /// Whether a container can be here: one whose children could not be is none.
+    pub(crate) fn check_container(&self) -> Result<(), KeyError> {
+        if self.bytes.len() > SUBSCRIPTS_MAX && self.subscripts().count() >= SUBSCRIPTS_MAX {
             return Err(KeyError::TooDeep);
         }
         Ok(())

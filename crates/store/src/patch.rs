@@ -5,6 +5,7 @@ use crate::{
     json::Json,
     key::Key,
     transaction::{Read, Transaction},
+    tree::write::check_paths,
 };
 
 impl Transaction {
@@ -75,20 +76,6 @@ impl Transaction {
             return Ok(!self.is_array(key)?);
         }
         Ok(self.get(key)? == Some(b"{}"))
-    }
-}
-
-/// Refuses a patch with a path that cannot be, before anything is changed.
-fn check_paths(key: &Key, patch: &Json<'_>) -> Result<(), StoreError> {
-    match patch {
-        Json::Scalar(_) => Ok(()),
-        Json::Array(elements) => elements
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, element)| check_paths(&key.child(&index.to_string())?, element)),
-        Json::Object(members) => members
-            .iter()
-            .try_for_each(|(name, member)| check_paths(&key.child(name)?, member)),
     }
 }
 

@@ -35,14 +35,9 @@ pub(crate) enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// Reads a text from outside.
+    /// Reads a text from outside, or one that was kept: no path is so long that a kept one could be deeper.
     pub(crate) fn read(text: &'a [u8]) -> Result<Self, JsonError> {
         read::document(text, DEPTH_MAX)
-    }
-
-    /// Reads a text that was kept: what was put into it may have made it deeper than a text from outside can be.
-    pub(crate) fn read_kept(text: &'a [u8]) -> Result<Self, JsonError> {
-        read::document(text, 2 * DEPTH_MAX)
     }
 
     pub(crate) fn string(content: &str) -> Self {

@@ -85,7 +85,7 @@ impl Writer<'_> {
             let cursor = self.reader().cursor()?;
             match place(&cursor, key)? {
                 Place::Inside { pack, at } => {
-                    let mut root = Json::read_kept(pack)?.into_owned();
+                    let mut root = Json::read(pack)?.into_owned();
                     drop(cursor);
                     let mut holder = key.clone();
                     holder.truncate(at);
@@ -101,7 +101,7 @@ impl Writer<'_> {
                     let (array, pack) = (record.is_array(), record.pack());
                     let pack = match pack {
                         Some(text) if children == Children::Stay && !is_value(text) => {
-                            Some(Json::read_kept(text)?.into_owned())
+                            Some(Json::read(text)?.into_owned())
                         }
                         _ => None,
                     };
@@ -215,7 +215,7 @@ impl Writer<'_> {
         if inside(pack, key, at).is_none() {
             return Ok(false);
         }
-        let mut root = Json::read_kept(pack)?.into_owned();
+        let mut root = Json::read(pack)?.into_owned();
         let mut holder = key.clone();
         holder.truncate(at);
         let path = Subscripts {
@@ -323,7 +323,7 @@ impl Writer<'_> {
                 return Ok(0);
             };
             let bytes = to.len() + text.len();
-            let value = Json::read_kept(text)?.into_owned();
+            let value = Json::read(text)?.into_owned();
             check_paths(to, &value)?;
             self.merge_json(to, value)?;
             return Ok(bytes);
@@ -345,7 +345,7 @@ impl Writer<'_> {
                 if !fresh.as_ref().is_some_and(|root| within(&suffix, root)) {
                     if self.reader().defined(&key)?.exists() {
                         if let Some(text) = text {
-                            self.merge_json(&key, Json::read_kept(&text)?)?;
+                            self.merge_json(&key, Json::read(&text)?)?;
                         }
                         continue;
                     }
@@ -374,7 +374,7 @@ impl Writer<'_> {
                 });
             }
             if let Some(text) = record.pack() {
-                check_paths(&target, &Json::read_kept(text)?)?;
+                check_paths(&target, &Json::read(text)?)?;
             }
             found = cursor.next()?;
         }
@@ -409,7 +409,7 @@ impl Writer<'_> {
     /// Has nodes above one that does not exist be as if it did; its records can be written then.
     fn make_room(&mut self, key: &Key) -> Result<(), StoreError> {
         while let Place::Inside { pack, at } = self.reader().place(key)? {
-            let root = Json::read_kept(pack)?.into_owned();
+            let root = Json::read(pack)?.into_owned();
             let mut holder = key.clone();
             holder.truncate(at);
             self.spread(&holder, None, &root)?;
@@ -457,11 +457,13 @@ impl Gap {
     }
 }
 
-/// Refuses a subtree with paths that could not be stored one by one, however it will be stored.
-fn check_paths(key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
-    if value.is_leaf() {
+/// Refuses a subtree with paths that could not be stored one by one, however it will be stored, and with containers that could have no
+/// children: they would make documents deeper than one can be.
+pub(crate) fn check_paths(key: &Key, value: &Json<'_>) -> Result<(), StoreError> {
+    if let Json::Scalar(_) = value {
         return Ok(());
     }
+    key.check_container()?;
     let mut path = key.clone();
     let length = path.len();
     let mut check = |name: &str, child: &Json<'_>| {

@@ -1,9 +1,10 @@
 //! What is exported and imported again is what it was.
 
 use forebay_store::{
-    Durability, Key, Options, Read, Snapshot, Store, StoreError, Subscript,
+    Durability, Key, KeyError, Options, Read, Snapshot, Store, StoreError, Subscript,
     index::Definition,
     transfer::{self, ExportOptions, Format, ImportOptions, Progress, TransferError},
+    verify,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -477,6 +478,50 @@ fn a_document_as_deep_as_documents_can_be_and_a_long_array_come_through() {
         for (name, document) in [("Deep", &deep), ("Long", &long)] {
             let found = snapshot.document(&Key::global(name).unwrap()).unwrap().unwrap();
             assert!(text(&found) == *document, "{name}");
+        }
+    }
+}
+
+#[test]
+fn no_container_lies_so_deep_that_its_document_could_not_be_read_again() {
+    let at = |depth| {
+        let names = std::iter::repeat_n("0", depth);
+        names.fold(Key::global("Deep").unwrap(), |key, name| key.child(name).unwrap())
+    };
+    for pack_bytes_max in [0, 2048] {
+        let opened = empty(pack_bytes_max);
+        let mut transaction = opened.store.begin().unwrap();
+        for container in ["[]", "{}"] {
+            for refused in [
+                transaction.set(&at(200), container.as_bytes()),
+                transaction.put(&at(199), format!("{{\"0\":{container}}}").as_bytes()),
+                transaction.lay_over(&at(199), format!("[{container}]").as_bytes()),
+                transaction.patch(&at(199), format!("{{\"0\":{container}}}").as_bytes()),
+                transaction
+                    .put(&Key::global("From").unwrap(), container.as_bytes())
+                    .and_then(|()| transaction.merge(&at(200), &Key::global("From").unwrap())),
+            ] {
+                assert!(
+                    matches!(refused, Err(StoreError::Key(KeyError::TooDeep))),
+                    "{refused:?}"
+                );
+            }
+        }
+        transaction.put(&at(0), b"[[[]]]").unwrap();
+        transaction.set(&at(199), b"[]").unwrap();
+        transaction.set(&at(198).child("1").unwrap(), b"{}").unwrap();
+        transaction.commit(Durability::Relaxed).unwrap();
+        let report = verify::verify(&opened.store.snapshot().unwrap(), &mut |_| ()).unwrap();
+        assert_eq!(report.problems, Vec::<String>::new());
+        for options in [lines_of(0), lines_of(2048), zwr()] {
+            let export = exported(&opened.store, &[at(0)], &options);
+            let target = empty(2048);
+            import(&target.store, &export, &ImportOptions::default()).unwrap();
+            compare(
+                &opened.store.snapshot().unwrap(),
+                &target.store.snapshot().unwrap(),
+                &at(0),
+            );
         }
     }
 }
