@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use crate::{Key, Range, StoreError, Subscript, tree::read::Reader};
+use crate::{Key, Range, StoreError, Subscript, key::within, tree::read::Reader};
 
 use super::{Session, SessionError, path};
 
@@ -61,13 +61,19 @@ impl Session {
 
     /// At most `limit` nodes with values of the subtree, depth first, after the node `after` of it (empty for the first):
     /// for each the number of its subscripts below the root, these, and its value, all in the form of [`Session::children`].
+    /// Refused where `after` lies elsewhere.
     pub fn values(&mut self, path: &[u8], after: &[u8], limit: usize) -> Result<&[u8], SessionError> {
         let root = self.key(path)?;
-        let after = if after.is_empty() {
-            None
-        } else {
-            Some(self.key(after)?)
+        let after = match after {
+            [] => None,
+            after => Some(self.key(after)?),
         };
+        if after
+            .as_ref()
+            .is_some_and(|after| !within(after.as_bytes(), root.as_bytes()))
+        {
+            return Err(SessionError::Malformed);
+        }
         self.read(|reader, out| {
             let mut left = limit;
             let Some(after) = after else {

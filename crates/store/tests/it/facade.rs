@@ -4,7 +4,7 @@ use std::path::Path;
 
 use forebay_store::{
     Durability, Options, StoreError,
-    facade::{Children, Session, SessionError, Value},
+    facade::{Children, Question, Session, SessionError, Value},
 };
 use proptest::prelude::*;
 
@@ -31,6 +31,12 @@ fn double(number: f64) -> Vec<u8> {
 
 fn path(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
+}
+
+/// One text as pages have it.
+fn item(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).unwrap();
+    [&length.to_le_bytes(), text.as_bytes()].concat()
 }
 
 /// The texts of a page.
@@ -137,18 +143,135 @@ fn errors_have_words_that_programs_compare() {
     assert_eq!((read_only.code(), Value::read(b"nonsense")), ("read_only", None));
 }
 
+#[test]
+fn a_walk_goes_on_only_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path());
+    let node = path(&[text("A"), integer(1)]);
+    session.put(&text("A"), b"[[1],[2,{\"x\":3}],4]").unwrap();
+    let elsewhere = [
+        text("A"),
+        path(&[text("A"), integer(0), integer(0)]),
+        path(&[text("A"), integer(12)]),
+        text("B"),
+    ];
+    for after in elsewhere {
+        let refused = session.values(&node, &after, 3).map(<[u8]>::to_vec);
+        assert!(
+            matches!(refused, Err(SessionError::Malformed)),
+            "{after:?}: {refused:?}"
+        );
+    }
+    let after = path(&[node.clone(), integer(0)]);
+    let expected = [&2_u32.to_le_bytes()[..], &item("1"), &item("x"), &item("3")].concat();
+    assert_eq!(session.values(&node, &after, 3).unwrap(), expected);
+}
+
+/// Parts of paths as a program writes them.
+fn part() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        3 => (-2..4).prop_map(integer),
+        2 => prop_oneof![Just("a"), Just("A"), Just(""), Just("\0"), Just("-.5"), Just("\u{e9}\"")].prop_map(text),
+        1 => prop_oneof![Just(0.5), Just(-3.0), Just(1e300), Just(f64::NAN)].prop_map(double),
+        1 => (0_usize..3000).prop_map(|length| text(&"x".repeat(length))),
+    ]
+}
+
+/// What a program hands over, here and there with a byte that is another, missing or too many.
+fn bytes(parts: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
+    let global = prop_oneof![9 => Just(text("A")), 1 => Just(text("B"))];
+    let path = (global, proptest::collection::vec(part(), parts))
+        .prop_map(|(global, parts)| [vec![global], parts].concat().concat());
+    mutated(path)
+}
+
+fn json() -> impl Strategy<Value = Vec<u8>> {
+    let text = prop_oneof![
+        Just("1"),
+        Just("-0.5e3"),
+        Just("\"a\\n\""),
+        Just("{}"),
+        Just("[]"),
+        Just("[1,[2,{\"a\":3}],{\"A\":[]}]"),
+        Just("{\"0\":{\"1\":[4,5]},\"a\":null,\"-1\":true}"),
+    ];
+    mutated(text.prop_map(|text| text.as_bytes().to_vec()))
+}
+
+fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let change = prop_oneof![8 => Just(None), 1 => any::<(u8, prop::sample::Index, u8)>().prop_map(Some)];
+    (bytes, change).prop_map(|(mut bytes, change)| {
+        let Some((kind, at, byte)) = change.filter(|_| !bytes.is_empty()) else {
+            return bytes;
+        };
+        let at = at.index(bytes.len());
+        match kind % 4 {
+            0 => bytes[at] = byte,
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, byte),
+            _ => bytes.truncate(at),
+        }
+        bytes
+    })
+}
+
+type Arguments = (u8, Vec<u8>, Vec<u8>, Vec<u8>);
+
+fn call(session: &mut Session, (operation, path, other, value): &Arguments) -> Result<(), SessionError> {
+    let seed = other.get(3..).unwrap_or_default();
+    let limit = usize::from(operation >> 6);
+    match operation % 22 {
+        0..3 => session.set(path, value),
+        3..5 => session.put(path, value),
+        5 => session.lay_over(path, value),
+        6 => session.patch(path, value),
+        7 => session.merge(path, other),
+        8 => session.increment(path, value).map(drop),
+        9 => session.kill(path).map(drop),
+        10 => session.get(path).map(drop),
+        11 => session.document(path).map(drop),
+        12 => session.defined(path).map(drop),
+        13 => session.neighbour(path, seed, limit == 1).map(drop),
+        14 | 15 => {
+            let children = Children {
+                from: if limit == 1 { seed } else { &[] },
+                after: if limit == 2 { seed } else { &[] },
+                before: if limit == 3 { seed } else { &[] },
+                prefix: if value.len() == 2 { seed } else { &[] },
+                reverse: value.len() == 1,
+                with_values: *operation % 2 == 0,
+                ..Children::default()
+            };
+            session.children(path, children, limit).map(drop)
+        }
+        16..18 => session.values(path, other, limit).map(drop),
+        18 => session.globals(path, true, limit).map(drop),
+        19 => session.expire(path, Some(u64::MAX)).map(drop),
+        20 => session.define_index(value),
+        _ => {
+            let question = Question {
+                equal: other,
+                from: seed,
+                ..Question::default()
+            };
+            session.query(path, question, limit, 3).map(drop)
+        }
+    }
+}
+
 proptest! {
-    /// Whatever bytes a caller hands over, they are a path or an error.
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// Whatever bytes a caller hands over, they do what they say or are an error, and the session goes on.
     #[test]
-    fn no_bytes_do_harm(path in proptest::collection::vec(any::<u8>(), 0..64), seed in proptest::collection::vec(any::<u8>(), 0..16)) {
+    fn no_bytes_do_harm(calls in proptest::collection::vec((any::<u8>(), bytes(0..4), bytes(0..3), json()), 1..60)) {
         let folder = tempfile::tempdir().unwrap();
         let mut session = session(folder.path());
-        let _ = session.set(&path, &seed);
-        let _ = session.get(&path);
-        let _ = session.neighbour(&path, &seed, true);
-        let _ = session.children(&path, Children { from: &seed, prefix: &seed, ..Children::default() }, 3);
-        let _ = session.values(&path, &seed, 3);
-        let _ = session.globals(&path, true, 3);
-        let _ = session.increment(&path, &seed);
+        session.put(&text("A"), b"[[1],{\"a\":[2,3]},4]").unwrap();
+        let done = calls.iter().filter(|arguments| call(&mut session, arguments).is_ok()).count();
+        // Most of what is handed over can be done, so that it meets something.
+        prop_assert!(done * 4 >= calls.len() || calls.len() < 20, "{done} of {}", calls.len());
+        session.set(&text("A"), b"1").unwrap();
+        prop_assert_eq!(session.value(&text("A")).unwrap(), Some(&b"1"[..]));
     }
 }

@@ -69,14 +69,38 @@ fn a_store_that_has_reached_its_size_refuses_writes_until_something_is_removed()
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where this system does not let the test mount anything.
-    fn mount(at: &Path) -> Option<Self> {
+    /// Fails where this system does not let the test mount anything.
+    fn mount(at: &Path) -> Result<Self, String> {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=24m", "none"])
             .arg(at)
-            .output();
-        mounted.ok()?.status.success().then(|| Self(at.into()))
+            .output()
+            .map_err(|error| error.to_string())?;
+        if mounted.status.success() {
+            return Ok(Self(at.into()));
+        }
+        Err(String::from_utf8_lossy(&mounted.stderr).trim().to_owned())
     }
+}
+
+/// With this variable in the environment, tests fail where nothing can be mounted.
+const MOUNT_REQUIRED: &str = "FOREBAY_MOUNT_REQUIRED";
+
+/// What to say where a disk was not granted to a test: it proves nothing then.
+fn unproven(why: &str, required: bool) -> String {
+    assert!(
+        !required,
+        "{MOUNT_REQUIRED} is set, and mounting is refused here: {why}"
+    );
+    format!(
+        "\nnote: mounting is refused here ({why}), and nothing is proven about a full disk; {MOUNT_REQUIRED}=1 makes this fail instead\n"
+    )
+}
+
+#[test]
+fn without_a_disk_of_its_own_a_test_goes_on_and_says_so_unless_it_is_required() {
+    assert!(unproven("not permitted", false).contains("refused here (not permitted)"));
+    assert!(std::panic::catch_unwind(|| unproven("not permitted", true)).is_err());
 }
 
 impl Drop for SmallDisk {
@@ -95,13 +119,14 @@ fn a_full_disk_refuses_writes_until_there_is_room_again() {
 
 fn full_disk(log_has_room: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::mount(folder.path()) else {
-        // Past what the test program captures.
-        let _ = std::fs::write(
-            "/dev/stderr",
-            "not tested here: a full disk (mounting one is not allowed)\n",
-        );
-        return;
+    let disk = match SmallDisk::mount(folder.path()) {
+        Ok(disk) => disk,
+        Err(why) => {
+            let note = unproven(&why, std::env::var_os(MOUNT_REQUIRED).is_some());
+            // Past what the test program captures.
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
+            return;
+        }
     };
     let path = disk.0.join("store");
     let store = Store::open(&path, &Options::default()).unwrap();

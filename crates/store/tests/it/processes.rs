@@ -228,15 +228,17 @@ fn a_snapshot_that_is_too_old_is_read_no_more_and_the_next_one_is() {
 fn what_could_be_written_can_be_changed_however_deep_it_lies() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), &Options::default()).unwrap();
-    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let deep = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     store
         .transact(|transaction| {
             transaction.put(&key(&["7"]), b"{\"a\":1}")?;
-            let put = transaction.put(&key(&["7", "x"]), deep.as_bytes());
-            if put.is_ok() {
-                transaction.set(&key(&["7", "a"]), b"2")?;
-                assert!(transaction.kill(&key(&["7", "x"]))?);
-            }
+            let refused = transaction.put(&key(&["7", "x"]), deep(199).as_bytes());
+            assert!(matches!(refused, Err(StoreError::Key(_))), "{refused:?}");
+            transaction.put(&key(&["7", "x"]), deep(198).as_bytes())?;
+            transaction.set(&key(&["7", "a"]), b"2")?;
+            let whole = transaction.document(&key(&[]))?.unwrap().into_owned();
+            transaction.put(&key(&[]), &whole)?;
+            assert!(transaction.kill(&key(&["7", "x"]))?);
             transaction.set(&key(&["7", "a"]), b"3")
         })
         .unwrap();
