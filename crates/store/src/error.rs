@@ -7,8 +7,8 @@ use crate::{json::JsonError, key::KeyError};
 /// What has run out when a transaction writes more than one may.
 pub(crate) const TRANSACTION_FULL: &str = "one transaction can write 1 GiB";
 
-/// Why the store did not do what it was asked for. Nothing has been changed then: a transaction that met an error in the
-/// middle of an operation can only be rolled back.
+/// Why the store did not do what it was asked for. Nothing has been changed then, for a transaction that met an error in the
+/// middle of an operation can only be rolled back; but of [`StoreError::NotFlushed`], what was committed stands.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A global's name or a subscript that cannot be.

@@ -149,7 +149,8 @@ impl Store {
         Ok(Self { shared })
     }
 
-    /// The state of everything as of now. It stays as it is however long it is held, and holds back the reuse of space meanwhile.
+    /// The state of everything as of now. It stays as it is for as long as it can be read from, [`Options::reader_age_max`], and holds
+    /// back the reuse of space while it is held.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let parked = self.shared.parked.lock().pop();
         let transaction = match parked {
