@@ -163,6 +163,20 @@ impl Key {
         }
     }
 
+    /// The same from bytes that may be damaged; `None` for those that no path has.
+    pub(crate) fn from_stored(bytes: &[u8]) -> Option<Self> {
+        let end = memchr::memchr(0, bytes)?;
+        let mut key = Self::global(std::str::from_utf8(&bytes[..end]).ok()?).ok()?;
+        let subscripts = Subscripts {
+            rest: &bytes[end + 1..],
+        };
+        for subscript in subscripts {
+            key.push(&decode(subscript)).ok()?;
+        }
+        // What was not written as it is now has been read wrong.
+        (key.as_bytes() == bytes).then_some(key)
+    }
+
     /// Each subscript's bytes.
     pub(crate) fn subscripts(&self) -> Subscripts<'_> {
         Subscripts {

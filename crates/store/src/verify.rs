@@ -9,7 +9,7 @@ use crate::{
     error::StoreError,
     index::{self, Catalogue},
     json,
-    key::{ABOVE_CHILDREN, DIGITS_MAX, KEY_BYTES_MAX, Key, Subscript, decode, subscript_length, within},
+    key::{Key, decode, subscript_length, within},
     sys::{Seek, Transaction},
     transaction::{Read as _, Snapshot},
     tree::{Defined, Reader, Record, Tables},
@@ -120,7 +120,7 @@ impl Walk<'_> {
             Ok(_) => self.report.problem(&place, "it cannot be found by its key"),
             Err(error) => self.report.problem(&place, &error.to_string()),
         }
-        if path(key).is_none() {
+        if Key::from_stored(key).is_none() {
             self.report.problem(&place, "its key is no path of a node");
             return;
         }
@@ -201,7 +201,9 @@ impl Walk<'_> {
         while let Some((key, at)) = found {
             count += 1;
             let place = place(key);
-            let there = path(key).map(|key| reader.defined(&key)).transpose()?;
+            let there = Key::from_stored(key)
+                .map(|key| reader.defined(&key))
+                .transpose()?;
             if !there.is_some_and(Defined::exists) {
                 self.report
                     .problem(&place, "a time is kept for it, but there is no such node");
@@ -263,7 +265,7 @@ impl Walk<'_> {
 
 /// A key in words that tell where it is, whatever it consists of.
 fn place(key: &[u8]) -> String {
-    match path(key) {
+    match Key::from_stored(key) {
         Some(key) => key.to_string(),
         None if key.is_empty() => "the beginning".into(),
         None => {
@@ -276,53 +278,4 @@ fn place(key: &[u8]) -> String {
 
 fn global_of(key: &[u8]) -> &[u8] {
     &key[..memchr::memchr(0, key).unwrap_or(key.len())]
-}
-
-/// A key as the path that it is, if it is one.
-fn path(bytes: &[u8]) -> Option<Key> {
-    let name = global_of(bytes);
-    let mut rest = bytes.get(name.len() + 1..)?;
-    let mut key = Key::global(std::str::from_utf8(name).ok()?).ok()?;
-    while !rest.is_empty() {
-        let subscript = whole_subscript(rest)?;
-        let decoded = decode(subscript);
-        if Subscript::new(&decoded).as_bytes() != subscript {
-            return None;
-        }
-        key.push(&decoded).ok()?;
-        rest = &rest[subscript.len()..];
-    }
-    (bytes.len() <= KEY_BYTES_MAX).then_some(key)
-}
-
-/// The first subscript, if it has an end and can be decoded.
-fn whole_subscript(bytes: &[u8]) -> Option<&[u8]> {
-    const STRING: u8 = 0xE0;
-    match bytes[0] {
-        STRING => {
-            let mut content = Vec::new();
-            let mut at = 1;
-            loop {
-                let length = memchr::memchr(0, bytes.get(at..)?)?;
-                content.extend_from_slice(&bytes[at..at + length]);
-                at += length + 1;
-                if bytes.get(at) != Some(&ABOVE_CHILDREN) {
-                    break;
-                }
-                content.push(0);
-                at += 1;
-            }
-            std::str::from_utf8(&content).ok()?;
-            Some(&bytes[..at])
-        }
-        0x80 => Some(&bytes[..1]),
-        first @ 0x25..=0xDA => {
-            let flip = if first < 0x80 { 0xFF } else { 0 };
-            let longest = bytes.len().min(1 + DIGITS_MAX.div_ceil(2));
-            let pairs = bytes[1..longest].iter();
-            let more = pairs.take_while(|byte| (**byte ^ flip) & 1 == 1).count();
-            bytes.get(..more + 2)
-        }
-        _ => None,
-    }
 }

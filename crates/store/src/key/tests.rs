@@ -179,6 +179,26 @@ proptest! {
     }
 
     #[test]
+    fn bytes_are_a_path_only_where_a_path_has_them(
+        names in proptest::collection::vec(name(), 0..4),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let whole = key("G", &names.iter().map(String::as_str).collect::<Vec<_>>());
+        prop_assert_eq!(Key::from_stored(whole.as_bytes()), Some(whole.clone()));
+        let mut bytes = whole.as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        for damaged in [&bytes[..], &bytes[..at], &whole.as_bytes()[..at]] {
+            let Some(found) = Key::from_stored(damaged) else { continue };
+            let again = found.texts().try_fold(Key::global(found.global_name()).unwrap(), |key, text| key.child(&text));
+            prop_assert_eq!(again.unwrap(), Key::from_encoded(damaged));
+        }
+        let endless = [whole.as_bytes(), b"\xE0a"].concat();
+        prop_assert_eq!(Key::from_stored(&endless), None);
+    }
+
+    #[test]
     fn paths_sort_as_their_subscripts_do(
         left in proptest::collection::vec(name(), 0..4),
         right in proptest::collection::vec(name(), 0..4),
