@@ -8,7 +8,7 @@ mod walk;
 
 use std::borrow::Cow;
 
-pub(crate) use walk::{children, container, find};
+pub(crate) use walk::{children, container, find, skip};
 
 use crate::key::collate;
 

@@ -222,45 +222,20 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The text of a string, a container or a word, from here to its end.
+    /// The text of a value, from here to its end.
     fn value(&mut self) -> Result<&'a [u8], LineError> {
-        let start = self.at;
-        let mut depth = 0_usize;
-        while let Some(byte) = self.line.get(self.at) {
-            match byte {
-                b'"' => self.string()?,
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                b'}' | b']' | b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => break,
-                b'}' | b']' => {
-                    depth -= 1;
-                    self.at += 1;
-                }
-                _ => self.at += 1,
-            }
-            if depth == 0 && matches!(self.line[self.at - 1], b'"' | b'}' | b']') {
-                break;
-            }
-        }
-        if self.at == start {
+        let Some(end) = json::skip(self.line, self.at) else {
+            return Err(self.wrong(match self.line.get(self.at) {
+                None => "a value is missing",
+                Some(b'"') => "a string has no end",
+                Some(_) => "an array or object has no end",
+            }));
+        };
+        if end == self.at {
             return Err(self.wrong("a value is missing"));
         }
-        Ok(&self.line[start..self.at])
-    }
-
-    fn string(&mut self) -> Result<(), LineError> {
-        let mut at = self.at + 1;
-        loop {
-            match self.line.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => at += 2,
-                Some(_) => at += 1,
-                None => return Err(self.wrong("a string has no end")),
-            }
-        }
-        self.at = at + 1;
-        Ok(())
+        let text = &self.line[self.at..end];
+        self.at = end;
+        Ok(text.trim_ascii_end())
     }
 }

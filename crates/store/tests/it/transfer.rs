@@ -331,6 +331,9 @@ fn a_line_that_cannot_be_is_named_and_nothing_of_its_transaction_is_there() {
         (r#"{"path":["G"],"value":1} x"#, "something after the object"),
         (r#"{"path":["G"],"array":false}"#, "`array` is `true`"),
         (r#"{"path":["G"],"value":"x"#, "a string has no end"),
+        (r#"{"path":["G"],"value":[1"#, "an array or object has no end"),
+        (r#"{"path":["G"],"value""#, "`:` is missing"),
+        (r#"{"path":["G"],"value":"#, "a value is missing"),
         (r#"{"path":["G"],"expires":"x"}"#, "`expires` is a whole number"),
         (
             r#"{"path":["G","none"],"expires":5}"#,
