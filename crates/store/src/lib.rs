@@ -32,7 +32,7 @@ pub use durability::Durability;
 pub use error::StoreError;
 pub use key::{Key, KeyError, Subscript};
 pub use locks::Locks;
-pub use store::{Options, Stats, Store};
+pub use store::{Options, Stats, Store, VALUE_BYTES_LIMIT};
 pub use transaction::{Read, Snapshot, Transaction};
 pub use tree::{
     Defined,

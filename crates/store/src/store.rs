@@ -31,6 +31,9 @@ const FILE: &str = "store.mdbx";
 /// Snapshots that are kept ready.
 const PARKED_MAX: usize = 16;
 
+/// Most that [`Options::value_bytes_max`] can be: as much as one transaction can write.
+pub const VALUE_BYTES_LIMIT: usize = 1 << 30;
+
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -46,7 +49,7 @@ pub struct Options {
     pub readers_max: u32,
     /// Longest that one snapshot may be read from. It holds back the reuse of space while it lasts.
     pub reader_age_max: Duration,
-    /// Longest document or value, in bytes of JSON.
+    /// Longest document or value, in bytes of JSON; [`VALUE_BYTES_LIMIT`] at most.
     pub value_bytes_max: usize,
     /// Longest subtree that is kept as one text. Answers do not depend on it.
     pub pack_bytes_max: usize,
@@ -402,7 +405,7 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
             expiry: table(c"expiry")?,
             due: table(c"due")?,
             pack_bytes_max: options.pack_bytes_max,
-            value_bytes_max: options.value_bytes_max,
+            value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_LIMIT),
         })
     };
     let snapshot = environment.read()?;

@@ -360,6 +360,15 @@ describe('iteration', () => {
     assert.deepEqual([...many.leaves()], expected.map((key) => [[key, 'index'], Number(key)]));
   });
 
+  it('comes through pages that end early because their values are long', () => {
+    const long = store.node('Long');
+    const value = 'x'.repeat(300_000);
+    for (let index = 0; index < 10; index++) long.set(index, value);
+    assert.deepEqual([...long.values()], Array(10).fill(value));
+    assert.deepEqual([...long.entries({ reverse: true, limit: 9 })].map(([key]) => key), ['9', '8', '7', '6', '5', '4', '3', '2', '1']);
+    assert.deepEqual([...long.leaves()].map(([[key]]) => Number(key)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
   it('goes on while what it goes over changes', () => {
     const queue = store.node('Queue');
     store.transaction(() => {

@@ -10,7 +10,7 @@ mod pages;
 mod path;
 mod value;
 
-use std::{path::Path, time::Duration};
+use std::{borrow::Cow, path::Path, time::Duration};
 
 pub use error::SessionError;
 pub use index::Question;
@@ -21,6 +21,9 @@ use crate::{
     Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader,
 };
 use path::Paths;
+
+/// Most memory for answers that a session keeps for the next one, in bytes.
+const OUT_BYTES_KEPT: usize = 4 << 20;
 
 /// A store as one thread of a program uses it.
 #[derive(Debug)]
@@ -103,7 +106,8 @@ impl Session {
         self.announce = Some(tell);
     }
 
-    /// What was set at the node: its own value where it has one, else its subtree; both as canonical JSON.
+    /// What was set at the node: its own value where it has one, else its subtree; both as canonical JSON. A subtree that was not set
+    /// as a whole may have become longer than a document may be, and is refused then.
     pub fn get(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
         let key = self.paths.key(path)?;
         self.answer(|reader, out| {
@@ -111,7 +115,7 @@ impl Session {
                 out.extend_from_slice(text);
                 return Ok(true);
             }
-            reader.document(&key, out)
+            document(reader, &key, out)
         })
     }
 
@@ -125,10 +129,10 @@ impl Session {
         })
     }
 
-    /// The subtree as canonical JSON. The value of a node with children is left out.
+    /// The subtree as canonical JSON, refused when it is longer than a document may be. The value of a node with children is left out.
     pub fn document(&mut self, path: &[u8]) -> Result<Option<&[u8]>, SessionError> {
         let key = self.paths.key(path)?;
-        self.answer(|reader, out| reader.document(&key, out))
+        self.answer(|reader, out| document(reader, &key, out))
     }
 
     /// 0, 1, 10 or 11: 1 for a value, 10 for children.
@@ -348,6 +352,9 @@ impl Session {
     ) -> Result<T, SessionError> {
         let out = &mut self.out;
         out.clear();
+        if out.capacity() > OUT_BYTES_KEPT {
+            *out = Vec::new();
+        }
         Ok(match &self.state {
             State::Apart => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
@@ -399,5 +406,32 @@ impl Session {
 
     fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {
         self.paths.key(path)
+    }
+}
+
+/// Appends the document of a subtree, if there is one. What is put together for it is no longer than what can be stored at once.
+fn document(reader: &Reader<'_>, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+    match reader.document_within(key, reader.tables.value_bytes_max)? {
+        None => return Ok(false),
+        Some(Cow::Owned(text)) if out.is_empty() => *out = text,
+        Some(text) => out.extend_from_slice(&text),
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_takes_no_memory_beyond_the_next_call() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = Session::open(folder.path(), &Options::default()).unwrap();
+        let long = format!("\"{}\"", "x".repeat(2 * OUT_BYTES_KEPT));
+        session.set(b"\x01\0A", long.as_bytes()).unwrap();
+        assert_eq!(session.get(b"\x01\0A").unwrap(), Some(long.as_bytes()));
+        assert_eq!(session.get(b"\x01\0B").unwrap(), None);
+        assert!(session.out.capacity() <= OUT_BYTES_KEPT);
     }
 }

@@ -4,7 +4,10 @@ use std::ops::Bound;
 
 use crate::{Key, Range, StoreError, Subscript, key::within, tree::read::Reader};
 
-use super::{Session, SessionError, path};
+use super::{Session, SessionError, document, path};
+
+/// A page ends with the item that makes it longer than this, in bytes.
+const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Which children, as parts of [paths](super::path); no bytes for what is not asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +30,7 @@ pub struct Children<'a> {
 
 impl Session {
     /// At most `limit` children: for each a length in four bytes, little-endian, and the subscript's text; with values,
-    /// length and JSON text of what was set there as well.
+    /// length and JSON text of what was set there as well. They may be less than `limit` and not all: see [`Session::more`].
     pub fn children(
         &mut self,
         path: &[u8],
@@ -39,6 +42,9 @@ impl Session {
         self.read(|reader, out| {
             let mut scratch = Vec::new();
             for found in reader.children(&key, range)?.take(limit) {
+                if out.len() > PAGE_BYTES_MAX {
+                    break;
+                }
                 let found = found?;
                 item(found.text().as_bytes(), out);
                 if children.with_values {
@@ -48,7 +54,7 @@ impl Session {
                     match reader.get(&child)? {
                         Some(text) => item(text, out),
                         None => {
-                            reader.document(&child, &mut scratch)?;
+                            document(reader, &child, &mut scratch)?;
                             item(&scratch, out);
                         }
                     }
@@ -59,9 +65,14 @@ impl Session {
         Ok(&self.out)
     }
 
+    /// Asked right after a page of children or values: whether it ended because it had become long, so that more may come after it.
+    pub fn more(&self) -> bool {
+        self.out.len() > PAGE_BYTES_MAX
+    }
+
     /// At most `limit` nodes with values of the subtree, depth first, after the node `after` of it (empty for the first):
     /// for each the number of its subscripts below the root, these, and its value, all in the form of [`Session::children`].
-    /// Refused where `after` lies elsewhere.
+    /// They may be less than `limit` and not all: see [`Session::more`]. Refused where `after` lies elsewhere.
     pub fn values(&mut self, path: &[u8], after: &[u8], limit: usize) -> Result<&[u8], SessionError> {
         let root = self.key(path)?;
         let after = match after {
@@ -150,7 +161,7 @@ fn leaves(
             item(subscript.as_bytes(), out);
         }
         item(text, out);
-        *left -= 1;
+        *left = if out.len() > PAGE_BYTES_MAX { 0 } else { *left - 1 };
         if *left == 0 {
             break;
         }
@@ -159,7 +170,7 @@ fn leaves(
 }
 
 pub(super) fn item(bytes: &[u8], out: &mut Vec<u8>) {
-    let length = u32::try_from(bytes.len()).expect("lengths are bounded by value_bytes_max");
+    let length = u32::try_from(bytes.len()).expect("nothing is longer than VALUE_BYTES_LIMIT");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);
 }

@@ -144,6 +144,85 @@ fn errors_have_words_that_programs_compare() {
 }
 
 #[test]
+fn a_subtree_longer_than_a_document_may_be_is_refused_and_its_parts_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        durability: Durability::Relaxed,
+        value_bytes_max: 100_000,
+        ..Options::default()
+    };
+    let mut session = Session::open(folder.path(), &options).unwrap();
+    let value = format!("\"{}\"", "x".repeat(50_000));
+    for number in 0..3 {
+        session
+            .set(&path(&[text("Big"), integer(number)]), value.as_bytes())
+            .unwrap();
+    }
+    for read in [Session::get, Session::document] {
+        let refused = read(&mut session, &text("Big")).map(|found| found.map(<[u8]>::to_vec));
+        assert_eq!(refused.unwrap_err().code(), "value_too_long");
+    }
+    assert_eq!(
+        session.get(&path(&[text("Big"), integer(1)])).unwrap(),
+        Some(value.as_bytes())
+    );
+    let with_values = Children {
+        with_values: true,
+        ..Children::default()
+    };
+    assert_eq!(
+        items(session.children(&text("Big"), with_values, 10).unwrap()).len(),
+        6
+    );
+    let above = session
+        .children(&text("Big"), with_values, 1)
+        .map(<[u8]>::len)
+        .unwrap();
+    assert!(above > 50_000);
+}
+
+#[test]
+fn a_page_of_long_values_ends_before_its_limit_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path());
+    let value = format!("\"{}\"", "x".repeat(300_000));
+    for number in 0..10 {
+        session
+            .set(&path(&[text("Long"), integer(number)]), value.as_bytes())
+            .unwrap();
+    }
+    let (mut children, mut pages) = (Vec::new(), 0);
+    loop {
+        let after = children.last().map_or_else(Vec::new, |last: &String| text(last));
+        let which = Children {
+            after: &after,
+            with_values: true,
+            ..Children::default()
+        };
+        let page = session.children(&text("Long"), which, 100).unwrap();
+        assert!(page.len() < 2_000_000, "{}", page.len());
+        children.extend(items(page).into_iter().step_by(2));
+        pages += 1;
+        if !session.more() {
+            break;
+        }
+    }
+    assert_eq!((children.len(), pages), (10, 3));
+    let (mut after, mut leaves) = (Vec::new(), 0);
+    loop {
+        let page = session.values(&text("Long"), &after, 100).unwrap();
+        assert!(page.len() < 2_000_000, "{}", page.len());
+        // Each is the number of its subscripts, one subscript of one byte, and its value.
+        leaves += page.len() / (4 + 5 + 4 + value.len());
+        after = path(&[text("Long"), text(&(leaves - 1).to_string())]);
+        if !session.more() {
+            break;
+        }
+    }
+    assert_eq!(leaves, 10);
+}
+
+#[test]
 fn a_walk_goes_on_only_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = session(folder.path());

@@ -32,6 +32,7 @@ const OPERATIONS: &[Export<Session>] = &[
     (c"previous", 2, previous),
     (c"children", 8, children),
     (c"values", 3, values),
+    (c"more", 0, more),
     (c"globals", 3, globals),
     (c"set", 3, set),
     (c"put", 3, put),
@@ -195,6 +196,11 @@ fn values<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
         found.push(element(call, item(&mut page)?)?);
     }
     call.array(&found).map(Some)
+}
+
+/// Whether the page of children or values that has just been given ended before its limit, with more behind it.
+fn more<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    call.boolean(session.more()).map(Some)
 }
 
 /// `globals(from, after, limit)`: the name lies at the start, if there is one; `after` is 1 to leave it out.

@@ -31,6 +31,8 @@ export interface NativeStore {
   ): unknown[];
   /** Subscripts below the path and values by turns. */
   values(path: number, after: number, limit: number): unknown[];
+  /** Right after `children` or `values`: whether what they gave had become long, so that there may be more though it is less than `limit`. */
+  more(): boolean;
   globals(from: number, after: 0 | 1, limit: number): string[];
   /** The JSON text ends at `end`; when that is 0, it is `text`. */
   set(path: number, end: number, text?: string): void;

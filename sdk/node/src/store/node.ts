@@ -315,10 +315,11 @@ export class StoreNode {
       const path = putPath(this.path);
       const seed: number = after === undefined ? path : appendPath(appendPath(path, this.path), after);
       const page: unknown[] = native.values(path, seed, limit);
+      const more = page.length === limit * 2 || native.more();
       for (let index = 0; index < page.length; index += 2) {
         yield [page[index] as string[], parsed(page[index + 1]) as JsonValue];
       }
-      if (page.length < limit * 2) return;
+      if (!more) return;
       after = page[page.length - 2] as string[];
     }
   }
@@ -365,12 +366,13 @@ export class StoreNode {
         return end;
       }) as [number, number, number, number, number];
       const page = native.children(path, from, afterEnd, to, beforeEnd, prefix, (reverse ? REVERSE : 0) | flags, limit);
+      const more = page.length === limit * width || native.more();
       yield page;
-      if (page.length < limit * width) return;
+      if (!more) return;
       const last = page[page.length - width] as string;
       if (reverse) before = last;
       else after = last;
-      left -= limit;
+      left -= page.length / width;
     }
   }
 }
