@@ -6,12 +6,13 @@
 use std::{
     sync::{Arc, Weak},
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::{
+    clock,
     durability::Durability,
     error::StoreError,
     key::{Key, within},
@@ -25,14 +26,6 @@ const PERIOD: Duration = Duration::from_secs(1);
 const BATCH: usize = 1000;
 /// An hour.
 const POSTPONED_MS: u64 = 3_600_000;
-
-/// Milliseconds since 1970 UTC.
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// When a node ends.
 pub(crate) fn of(transaction: &Transaction, tables: Tables, key: &Key) -> Result<Option<u64>, StoreError> {
@@ -135,7 +128,7 @@ impl Sweeper {
                     drop(ended);
                     let Some(shared) = store.upgrade() else { return };
                     // What fails now is tried again in a second.
-                    let _ = sweep(&Store { shared }, now_ms());
+                    let _ = sweep(&Store { shared }, clock::now_ms());
                 }
             })
             .map_err(|source| StoreError::File {

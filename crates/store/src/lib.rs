@@ -5,6 +5,7 @@
 //! nodes, which are named by a [`Key`]: a global and subscripts.
 
 pub mod changes;
+mod clock;
 mod decimal;
 pub mod durability;
 mod error;

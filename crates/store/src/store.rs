@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::{
     changes::{Change, ChangeWalk, End, Log},
+    clock,
     durability::{Disk, Durability, Flusher},
     error::StoreError,
     expiry::{self, Sweeper},
@@ -265,7 +266,7 @@ impl Store {
 
     /// Removes every node whose time has come; says how many. A store whose opener leads does this by itself.
     pub fn sweep(&self) -> Result<u64, StoreError> {
-        expiry::sweep(self, expiry::now_ms())
+        expiry::sweep(self, clock::now_ms())
     }
 
     /// A new owner of locks.

@@ -6,12 +6,11 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use parking_lot::Mutex;
 
-use crate::{error::StoreError, key::Key, sys::Environment};
+use crate::{clock, error::StoreError, key::Key, sys::Environment};
 
 use super::read::whole_bytes;
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
@@ -94,13 +93,9 @@ impl Journal {
 
     /// The whole record, for the commit with that sequence number.
     fn seal(&mut self, sequence: u64, terminator: &[u8]) -> &[u8] {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        let milliseconds = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let (head, body) = self.record.split_at_mut(HEAD_BYTES);
         body[..8].copy_from_slice(&sequence.to_le_bytes());
-        body[8..16].copy_from_slice(&milliseconds.to_le_bytes());
+        body[8..16].copy_from_slice(&clock::now_ms().to_le_bytes());
         let length = u32::try_from(body.len()).expect("a transaction that is full takes no more");
         head[..4].copy_from_slice(&length.to_le_bytes());
         head[4..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
