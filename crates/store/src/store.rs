@@ -378,7 +378,11 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
     let patience = Instant::now() + Duration::from_secs(5);
     loop {
         match Shared::open(path.to_owned(), options) {
-            Err(StoreError::Engine { code: sys::BUSY, .. }) if Instant::now() < patience => {
+            // The second is what it says while the other one lets go of its locks.
+            Err(StoreError::Engine {
+                code: sys::BUSY | libc::EAGAIN,
+                ..
+            }) if Instant::now() < patience => {
                 thread::sleep(Duration::from_millis(1));
             }
             outcome => return outcome,
