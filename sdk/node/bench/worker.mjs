@@ -1,10 +1,10 @@
 // What one job costs a worker: keeps a fixed number of jobs in flight through socket and page, without a server, and prints
 // jobs/s and the worker's CPU time for each job.
 //
-//   node bench/worker.mjs [--runtime node|bun|both] [--in-flight 64] [--seconds 3] [--repeats 5] [--path /helloworld]
-//     [--handler FILE] [--args=--cpu-prof]
+//   node bench/worker.mjs [--runtime node|bun|both] [--in-flight 64] [--seconds 3] [--repeats 5] [--path /helloworld,/users/7]
+//     [--handler FILE] [--store FOLDER] [--args=--cpu-prof]
 //
-// The parent only copies prepared frames; it shares the machine's cores with the worker, so CPU per job is the figure to trust.
+// Several paths take turns in one worker, and each is compared with the first. The parent only copies prepared frames; it shares the machine's cores with the worker, so CPU per job is the figure to trust.
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { resolve } from 'node:path';
@@ -20,6 +20,7 @@ const { values: options } = parseArgs({
     repeats: { type: 'string', default: '5' },
     path: { type: 'string', default: '/helloworld' },
     handler: { type: 'string', default: fileURLToPath(new URL('handler.mjs', import.meta.url)) },
+    store: { type: 'string', default: '' },
     args: { type: 'string', default: '' },
   },
 });
@@ -35,11 +36,14 @@ function cpuMicros(pid) {
 async function run(runtime) {
   const inFlight = Number(options['in-flight']);
   const args = options.args === '' ? [] : options.args.split(' ');
-  const peer = await Peer.start({ runtime, handler: resolve(options.handler), args });
+  const env = options.store === '' ? {} : { FOREBAY_STORE: resolve(options.store) };
+  const peer = await Peer.start({ runtime, handler: resolve(options.handler), args, env });
   const { words, link, bell } = peer;
-  const payload = requestPayload({ path: options.path, route: options.path, headers: HEADERS });
-  const one = frame(TYPES.REQUEST, END, peer.generation, 0, 0, payload);
-  const batch = Buffer.concat(Array.from({ length: inFlight }, () => one));
+  const series = options.path.split(',').map((path) => {
+    const one = frame(TYPES.REQUEST, END, peer.generation, 0, 0, requestPayload({ path, route: path, headers: HEADERS }));
+    return { path, one, batch: Buffer.concat(Array.from({ length: inFlight }, () => one)), results: [] };
+  });
+  let { one, batch } = series[0];
   let job = 0;
   let done = 0;
   let open = 0;
@@ -87,28 +91,34 @@ async function run(runtime) {
   offer(inFlight);
   const wait = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   await wait(1);
-  const results = [];
-  for (let repeat = 0; repeat < Number(options.repeats); repeat++) {
-    const [jobs, cpu, time] = [done, cpuMicros(peer.child.pid), performance.now()];
-    await wait(Number(options.seconds));
-    const count = done - jobs;
-    results.push({
-      rate: count / ((performance.now() - time) / 1000),
-      cost: (cpuMicros(peer.child.pid) - cpu) / count,
-    });
+  // The first round of several warms up.
+  for (let repeat = series.length > 1 ? -1 : 0; repeat < Number(options.repeats); repeat++) {
+    for (const each of series) {
+      ({ one, batch } = each);
+      if (series.length > 1) await wait(0.1);
+      const [jobs, cpu, time] = [done, cpuMicros(peer.child.pid), performance.now()];
+      await wait(Number(options.seconds));
+      const count = done - jobs;
+      const rate = count / ((performance.now() - time) / 1000);
+      const cost = (cpuMicros(peer.child.pid) - cpu) / count;
+      if (repeat >= 0) each.results.push({ rate, cost });
+    }
   }
   const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${peer.child.pid}/status`, 'utf8'))[1] / 1024;
   bell.removeListener('data', take);
   await peer.stop();
-  const sorted = (key) => results.map((each) => each[key]).sort((a, b) => a - b);
-  const show = (key, digits) => {
-    const list = sorted(key);
+  const show = (results, key, digits) => {
+    const list = results.map((each) => each[key]).sort((a, b) => a - b);
     const [low, middle, high] = [list[0], list[list.length >> 1], list.at(-1)];
     return `${middle.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
   };
-  console.log(
-    `${peer.hello.runtime.padEnd(14)} ${options.path} in flight ${inFlight}: ${show('rate', 0)} jobs/s, ${show('cost', 2)} us CPU a job, peak ${peak.toFixed(0)} MB`,
-  );
+  for (const { path, results } of series) {
+    const more = results.map(({ cost }, round) => ({ more: cost - series[0].results[round].cost }));
+    console.log(
+      `${peer.hello.runtime.padEnd(14)} ${path} in flight ${inFlight}: ${show(results, 'rate', 0)} jobs/s, ${show(results, 'cost', 2)} us CPU a job` +
+        (results === series[0].results ? `, peak ${peak.toFixed(0)} MB` : `, ${show(more, 'more', 2)} more than the first`),
+    );
+  }
 }
 
 console.log(`${cpus().length} x ${cpus()[0].model}; ${options.repeats} repeats of ${options.seconds} s after 1 s of warm-up; median (range)`);

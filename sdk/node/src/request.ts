@@ -58,6 +58,8 @@ export interface BodySource {
   cancel(): void;
 }
 
+const BEYOND_ASCII = /[\x80-\xff]/;
+
 /** A request read from the payload of a REQUEST frame, `bytes` from `at` to `end`. */
 export class WireRequest implements HttpRequest {
   readonly #bytes: Bytes;
@@ -66,6 +68,8 @@ export class WireRequest implements HttpRequest {
   /** Null when the body is complete in the payload. */
   readonly #more: BodySource | null;
   #bodyTaken = false;
+  /** Method and path, when they have been read as Latin-1. */
+  #head: string | undefined;
   #method: string | undefined;
   #path: string | undefined;
   #params: Record<string, string> | undefined;
@@ -81,27 +85,25 @@ export class WireRequest implements HttpRequest {
   }
 
   get method(): string {
-    if (this.#method === undefined) {
-      const at = this.#at + REQUEST_TABLE_BYTES;
-      this.#method = this.#bytes.latin1Slice(at, at + readU32(this.#bytes, this.#at + 4));
-    }
-    return this.#method;
+    return (this.#method ??= this.methodAndPath.slice(0, readU32(this.#bytes, this.#at + 4)));
   }
 
   get path(): string {
     if (this.#path === undefined) {
-      this.#path = this.#part(1);
+      const head = this.methodAndPath;
+      this.#path = BEYOND_ASCII.test(head) ? this.#part(1) : head.slice(readU32(this.#bytes, this.#at + 4));
     }
     return this.#path;
   }
 
   /** Method and path in one piece and read as Latin-1, such as `GET/users`: the key of static routes. */
   get methodAndPath(): string {
-    const at = this.#at + REQUEST_TABLE_BYTES;
-    return this.#bytes.latin1Slice(
-      at,
-      at + readU32(this.#bytes, this.#at + 4) + readU32(this.#bytes, this.#at + 8),
-    );
+    if (this.#head === undefined) {
+      const at = this.#at + REQUEST_TABLE_BYTES;
+      const end = at + readU32(this.#bytes, this.#at + 4) + readU32(this.#bytes, this.#at + 8);
+      this.#head = this.#bytes.latin1Slice(at, end);
+    }
+    return this.#head;
   }
 
   get url(): string {
