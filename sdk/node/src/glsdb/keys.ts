@@ -23,9 +23,19 @@ export function elementKey(index: number | string, { digits, pad }: KeyStyle): s
   return `[${String(index).padStart(digits, pad)}]`;
 }
 
+/** Paths that were taken apart: programs have few that they use again and again. */
+const split = new Map<string, readonly string[]>();
+const SPLIT_MAX = 256;
+
 /** Takes a path such as `Person.1.tags[0]` apart; `#056` stands for a dot. */
-export function splitPath(path: string): string[] {
-  return (path.match(/\[\d+\]|[^\][.]+/g) ?? []).map((key) => key.replaceAll('#056', '.'));
+export function splitPath(path: string): readonly string[] {
+  let keys = split.get(path);
+  if (keys === undefined) {
+    keys = (path.match(/\[\d+\]|[^\][.]+/g) ?? []).map((key) => key.replaceAll('#056', '.'));
+    if (split.size >= SPLIT_MAX) split.clear();
+    split.set(path, keys);
+  }
+  return keys;
 }
 
 /** Puts one together. */
@@ -40,7 +50,7 @@ export function joinPath(keys: readonly string[]): string {
 /** A key as text; numbers between -1 and 1 as M writes them. */
 export function keyText(key: unknown): string {
   const text = String(key);
-  if (!/^-?0\.\d*[1-9]$/.test(text)) return text;
+  if (!text.includes('.') || !/^-?0\.\d*[1-9]$/.test(text)) return text;
   return text.replace('0.', '.');
 }
 

@@ -1,5 +1,5 @@
 import { incremented } from '../mgdbx/server.js';
-import type { StoreNode } from '../store/node.js';
+import { StoreNode } from '../store/node.js';
 import type { glsDB } from './index.js';
 import { elementKey, indexOf, joinPath, keyText, splitPath, stepOf } from './keys.js';
 import { proxyOf } from './proxy.js';
@@ -31,23 +31,28 @@ export class GlsNode {
   readonly #db: glsDB;
   /** The keys as they were given: a member of an object may be called `[0]`. */
   readonly #given: readonly string[];
-  /** The name of the global and all keys, elements of arrays as `[000000]`. */
-  readonly keys: string[];
+  #keys: string[] | undefined;
 
   constructor(db: glsDB, path: NodeKey) {
     this.#db = db;
     this.#given = Array.isArray(path) ? path.map(String) : splitPath(String(path));
-    this.keys = this.#given.map((key, index) => {
+  }
+
+  /** The name of the global and all keys, elements of arrays as `[000000]`. */
+  get keys(): string[] {
+    return (this.#keys ??= this.#given.map((key, index) => {
       const element = index === 0 ? undefined : indexOf(key);
-      return element === undefined ? key : elementKey(element, db.style);
-    });
+      return element === undefined ? key : elementKey(element, this.#db.style);
+    }));
   }
 
   /** Where this is in the store. */
   get stored(): StoreNode {
-    const [name, ...keys] = this.#given;
-    let node = this.#db.store.node(name ?? '');
-    if (!keys.some((key) => key.startsWith('['))) return node.at(...keys);
+    const { store } = this.#db;
+    const given = this.#given;
+    if (given.length > 0 && !hasElements(given)) return new StoreNode(store, given);
+    const [name, ...keys] = given;
+    let node = store.node(name ?? '');
     for (const key of keys) node = node.at(stepOf(node, key));
     return node;
   }
@@ -209,8 +214,8 @@ export class GlsNode {
   }
 
   getChild(key: NodeKey): GlsNode {
-    const keys = Array.isArray(key) ? key : [key];
-    return new GlsNode(this.#db, [...this.#given, ...keys.map(keyText)]);
+    if (!Array.isArray(key)) return new GlsNode(this.#db, [...this.#given, keyText(key)]);
+    return new GlsNode(this.#db, [...this.#given, ...key.map(keyText)]);
   }
 
   /** An element of the array that this is. */
@@ -367,7 +372,7 @@ export class GlsNode {
 
   /** Writes; an element is written into an array, which is made when there is none. */
   #write(write: (node: StoreNode) => void): void {
-    if (!this.keys.some((key, index) => index > 0 && indexOf(key) !== undefined)) {
+    if (!hasElements(this.#given)) {
       write(this.stored);
       return;
     }
@@ -419,9 +424,15 @@ export class GlsNode {
     }
   }
 
-  #emit(type: string, more: object = {}): void {
+  #emit(type: string, more?: object): void {
     if (this.#db.listens) this.#db.emit(type, { node: this, subscripts: this.subscripts, ...more });
   }
+}
+
+/** Whether a key below the global may be that of an element. */
+function hasElements(keys: readonly string[]): boolean {
+  for (let index = 1; index < keys.length; index++) if (keys[index]!.startsWith('[')) return true;
+  return false;
 }
 
 function isReverse(direction: string | undefined): boolean {

@@ -1,7 +1,8 @@
 import { StoreError } from '../store/error.js';
+import { answer } from '../store/native.js';
 import { open as openStore, store as provided, type Store } from '../store/store.js';
 import { type StoreNode } from '../store/node.js';
-import type { Subscript } from '../store/path.js';
+import { putPath, putSubscript, type Subscript } from '../store/path.js';
 import { VERSION } from '../version.js';
 
 /** How a database is opened. What names another database (`path`, `host`, `env_vars`, ...) is accepted and means nothing. */
@@ -205,7 +206,7 @@ export class server {
 
   /** The operations on a global, which may be named with a `^`. @internal */
   node(global: string): Operations {
-    return new Operations(this, [global]);
+    return new Operations(this, [typeof global === 'string' ? globalName(global) : global]);
   }
 
   /** Runs an operation, or has it run later when there is a callback. @internal */
@@ -221,11 +222,29 @@ export class server {
     try {
       return work();
     } catch (error) {
-      if (!(error instanceof StoreError)) throw error;
-      this.#error = error.message;
+      this.#failed(error);
       undo?.();
       return '' as T;
     }
+  }
+
+  /** The text at a node below a path: what {@link attempt} is for all else, with nothing made on the way. @internal */
+  read(path: readonly Subscript[], keys: readonly unknown[]): string {
+    this.#error = '';
+    try {
+      const { native } = this.store;
+      const end = putKeys(path, keys);
+      const value = answer(native.value(end));
+      return typeof value === 'string' ? value : valueText(value, () => nodeAt(this.store, path, keys));
+    } catch (error) {
+      this.#failed(error);
+      return '';
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (!(error instanceof StoreError)) throw error;
+    this.#error = error.message;
   }
 }
 
@@ -241,8 +260,7 @@ export class Operations {
 
   /** The store's node below this one by these keys. */
   at(keys: readonly unknown[]): StoreNode {
-    const [global, ...rest] = this.path;
-    return this.#db.store.node(globalName(global), ...rest, ...keys.map(keyText));
+    return nodeAt(this.#db.store, this.path, keys);
   }
 
   set(...args: any[]): string | null {
@@ -254,7 +272,8 @@ export class Operations {
   }
 
   get(...args: any[]): string | null {
-    return this.#run(args, (keys) => textOf(this.at(keys)));
+    if (typeof args.at(-1) === 'function') return this.#run(args, (keys) => textOf(this.at(keys)));
+    return this.#db.read(this.path, args);
   }
 
   delete(...args: any[]): string | null {
@@ -314,12 +333,31 @@ export class Operations {
 
 /** A node's own value as a text, `''` when it has none. */
 export function textOf(node: StoreNode): string {
-  const value = node.ownValue as unknown;
+  return valueText(node.ownValue, () => node);
+}
+
+function valueText(value: unknown, find: () => StoreNode): string {
   if (typeof value === 'string') return value;
   if (value === undefined || (typeof value === 'object' && value !== null)) return '';
-  // A number may have more digits than JavaScript holds, but only a node without children has them in a text of its own.
-  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value) && node.defined() === 1) return node.json ?? '';
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    // It may have more digits than JavaScript holds, but only a node without children has them in a text of its own.
+    const node = find();
+    if (node.defined() === 1) return node.json ?? '';
+  }
   return String(value);
+}
+
+function nodeAt(store: Store, path: readonly Subscript[], keys: readonly unknown[]): StoreNode {
+  const [global, ...rest] = path;
+  return store.node(global as string, ...rest, ...keys.map(keyText));
+}
+
+/** Writes the path of a node for the addon, as that of {@link nodeAt}; gives its end. */
+function putKeys(path: readonly Subscript[], keys: readonly unknown[]): number {
+  globalName(path[0]);
+  let end = putPath(path);
+  for (let index = 0; index < keys.length; index++) end = putSubscript(end, keyText(keys[index]));
+  return end;
 }
 
 /** Adds as M does: texts count as the number they begin with, and what begins with none as 0. */
