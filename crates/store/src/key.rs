@@ -17,7 +17,7 @@
 //!
 //! Two digits a byte with "more follows" as the lowest bit: the layout of `SQLite4`'s key encoding.
 
-use std::{cmp::Ordering, fmt};
+use std::{borrow::Cow, cmp::Ordering, fmt};
 
 use smallvec::SmallVec;
 
@@ -73,9 +73,16 @@ pub enum KeyError {
 }
 
 /// The path of a node in encoded form: a global and any number of subscripts.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     bytes: SmallVec<[u8; 64]>,
+}
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        // The vector's own `clone` goes byte by byte.
+        Self::from_encoded(&self.bytes)
+    }
 }
 
 impl Key {
@@ -148,7 +155,7 @@ impl Key {
 
     /// The subscripts, as texts.
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
-        self.subscripts().map(decode)
+        self.subscripts().map(|subscript| decode(subscript).into_owned())
     }
 
     /// The path's bytes.
@@ -296,7 +303,7 @@ impl Subscript {
 
     /// The text that [`Subscript::new`] makes this subscript from.
     pub fn text(&self) -> String {
-        decode(&self.bytes)
+        decode(&self.bytes).into_owned()
     }
 
     /// Whether it sorts as a number.
@@ -421,10 +428,13 @@ fn encode_string<const N: usize>(bytes: &[u8], out: &mut SmallVec<[u8; N]>) {
 }
 
 /// The text of one encoded subscript; of a damaged one, what can be read of it.
-pub(crate) fn decode(subscript: &[u8]) -> String {
+pub(crate) fn decode(subscript: &[u8]) -> Cow<'_, str> {
     match subscript[0] {
         STRING => {
             let content = subscript[1..].strip_suffix(&[0]).unwrap_or(&subscript[1..]);
+            if memchr::memchr(0, content).is_none() {
+                return String::from_utf8_lossy(content);
+            }
             let mut bytes = Vec::with_capacity(content.len());
             let mut rest = content;
             while let Some(at) = memchr::memchr(0, rest) {
@@ -432,8 +442,7 @@ pub(crate) fn decode(subscript: &[u8]) -> String {
                 rest = rest.get(at + 2..).unwrap_or_default();
             }
             bytes.extend_from_slice(rest);
-            String::from_utf8(bytes)
-                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+            Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
         }
         ZERO => "0".into(),
         first => {
@@ -463,7 +472,7 @@ pub(crate) fn decode(subscript: &[u8]) -> String {
                 text.extend(std::iter::repeat_n('0', usize::try_from(-exponent).unwrap_or(0)));
                 text.push_str(ascii(&digits[whole..]));
             }
-            text
+            text.into()
         }
     }
 }

@@ -24,33 +24,60 @@ enum Part<'a> {
     Double(f64),
 }
 
-/// Takes paths apart, and remembers the last global's name: most paths of a session begin alike.
-#[derive(Debug, Default)]
+/// Takes paths apart, and remembers the last one: most paths begin as the one before.
+#[derive(Debug)]
 pub(super) struct Paths {
-    global: Option<Key>,
+    path: Vec<u8>,
+    key: Key,
+    /// Where each part ends, in the path and in the key.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            path: Vec::new(),
+            key: Key::from_encoded(&[]),
+            ends: Vec::new(),
+        }
+    }
 }
 
 impl Paths {
     /// The node's key.
     pub(super) fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {
-        let (Part::Text(name), mut rest) = part(path)? else {
-            return Err(SessionError::Malformed);
-        };
-        let mut key = match &self.global {
-            Some(global) if global.as_bytes().split_last() == Some((&0, name)) => global.clone(),
-            _ => self.global.insert(Key::global(utf8(name)?)?).clone(),
-        };
+        let mut known = (0, 0);
+        let mut parts = 0;
+        for end in &self.ends {
+            if path.get(known.0..end.0) != Some(&self.path[known.0..end.0]) {
+                break;
+            }
+            known = *end;
+            parts += 1;
+        }
+        self.ends.truncate(parts);
+        self.key.truncate(known.1);
+        self.path.truncate(known.0);
+        let mut rest = &path[known.0..];
+        self.path.extend_from_slice(rest);
+        if parts == 0 {
+            let (name, after) = first_text(rest)?;
+            self.key = Key::global(name)?;
+            rest = after;
+            self.ends.push((path.len() - rest.len(), self.key.len()));
+        }
         while !rest.is_empty() {
             let (found, after) = part(rest)?;
-            rest = after;
             match found {
-                Part::Text(text) => key.push_utf8(text),
-                Part::Integer(number) => with_digits(number, |digits| key.push_utf8(digits)),
-                Part::Double(number) => key.push_number(number)?,
+                Part::Text(text) => self.key.push_utf8(text),
+                Part::Integer(number) => with_digits(number, |digits| self.key.push_utf8(digits)),
+                Part::Double(number) => self.key.push_number(number)?,
             }
+            rest = after;
+            self.ends.push((path.len() - rest.len(), self.key.len()));
         }
-        key.check()?;
-        Ok(key)
+        self.key.check()?;
+        Ok(self.key.clone())
     }
 }
 

@@ -321,7 +321,7 @@ fn enter(
             {
                 return Err(StoreError::NotUnique {
                     index: index.definition.name.clone(),
-                    record: decode(&other[values.len()..]),
+                    record: decode(&other[values.len()..]).into_owned(),
                 });
             }
         }

@@ -209,6 +209,11 @@ pub(crate) fn index_of(subscript: &str) -> Option<usize> {
     if plain { subscript.parse().ok() } else { None }
 }
 
+/// Whether a byte stands for itself in a string.
+pub(crate) fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
+}
+
 /// Writes a string with its quotes, escaping what must be.
 pub(crate) fn write_string(content: &str, out: &mut Vec<u8>) {
     out.push(b'"');

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{index_of, unescape, write_string};
+use super::{index_of, is_plain, unescape, write_string};
 
 /// `Some(true)` for an array, `Some(false)` for an object.
 pub(crate) fn container(text: &[u8]) -> Option<bool> {
@@ -22,14 +22,19 @@ pub(crate) fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
         let wanted = index_of(name)?;
         return children(text).nth(wanted).map(|child| child.text);
     }
-    let mut quoted = Vec::with_capacity(name.len() + 2);
-    write_string(name, &mut quoted);
+    let mut escaped = Vec::new();
+    let wanted = if name.bytes().all(is_plain) {
+        name.as_bytes()
+    } else {
+        write_string(name, &mut escaped);
+        &escaped[1..escaped.len() - 1]
+    };
     let mut at = 1;
     while text.get(at) == Some(&b'"') {
         let end = string_end(text, at)?;
         let value = end + 1;
         let after = skip(text, value)?;
-        if text[at..end] == quoted[..] {
+        if &text[at + 1..end - 1] == wanted {
             return Some(&text[value..after]);
         }
         at = after + 1;

@@ -92,11 +92,6 @@ impl<'t> Reader<'t> {
 
     /// The node's own value.
     pub(crate) fn get(&self, key: &Key) -> Result<Option<&'t [u8]>, StoreError> {
-        // Most nodes that are asked for have a record of their own.
-        if let Some(stored) = self.transaction.get(self.tables.nodes, key.as_bytes())? {
-            let text = Record::read(key.as_bytes(), stored)?.text();
-            return Ok(text.filter(|text| is_value(text)));
-        }
         let text = match self.place(key)? {
             Place::Stored(record) => record.text(),
             Place::Inside { pack, at } => inside(pack, key, at),

@@ -521,7 +521,7 @@ fn insert(
     let mut fresh = value.clone().into_owned();
     let below: Vec<&[u8]> = path.collect();
     for subscript in below.into_iter().rev() {
-        fresh = Json::Object(vec![(Cow::Owned(decode(subscript)), fresh)]);
+        fresh = Json::Object(vec![(Cow::Owned(decode(subscript).into_owned()), fresh)]);
     }
     match node {
         Json::Scalar(_) => return Err(NeedsSplit),
@@ -536,7 +536,7 @@ fn insert(
         unreachable!("anything else has been dealt with")
     };
     if let Err(at) = json::position(members, &name) {
-        members.insert(at, (Cow::Owned(name), fresh));
+        members.insert(at, (Cow::Owned(name.into_owned()), fresh));
     }
     Ok(())
 }
