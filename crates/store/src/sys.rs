@@ -394,9 +394,11 @@ impl Transaction {
             iov_base: ptr::null_mut(),
             iov_len: length,
         };
-        // SAFETY: the transaction is open for writing, and the lengths are in the engine's range.
+        // Who writes has mostly looked for the key just before, so that the cursor stands on the right page already.
+        let cursor = self.cursor(table)?;
+        // SAFETY: the transaction is open for writing, nothing borrowed from it is in use, and the lengths are in the engine's range.
         check("write", unsafe {
-            ffi::mdbx_put(self.raw, table.0, &lent(key), &raw mut place, ffi::MDBX_RESERVE)
+            ffi::mdbx_cursor_put(cursor.raw, &lent(key), &raw mut place, ffi::MDBX_RESERVE)
         })?;
         let mut at = place.iov_base.cast::<u8>();
         for part in value {
