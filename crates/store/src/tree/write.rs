@@ -109,7 +109,10 @@ impl Writer<'_> {
                     return match (children, pack) {
                         (Children::Stay, Some(pack)) => self.spread(key, Some(&value.to_text()), &pack),
                         (Children::Stay, None) => {
-                            record::write(self.transaction, self.tables, key, Some(&value.to_text()), array)
+                            let text = value
+                                .as_scalar()
+                                .expect("only scalars leave children as they are");
+                            record::write(self.transaction, self.tables, key, Some(text.as_bytes()), array)
                         }
                         (Children::Go, _) => {
                             self.clear(key)?;
@@ -173,33 +176,20 @@ impl Writer<'_> {
         Ok(deleted > 0)
     }
 
-    /// A node begins to exist: an array above it stays one only when this is its next element.
+    /// A node begins to exist that an array above it cannot have as an element.
     fn begins(&mut self, key: &Key, gap: &Gap) -> Result<(), StoreError> {
-        let Some(length) = gap.ancestor else { return Ok(()) };
-        let mut ancestor = key.clone();
-        ancestor.truncate(length);
-        let Some(stored) = self.transaction.get(self.tables.nodes, ancestor.as_bytes())? else {
+        let Some(length) = gap.breaks else { return Ok(()) };
+        let mut holder = key.clone();
+        holder.truncate(length);
+        let Some(stored) = self.transaction.get(self.tables.nodes, holder.as_bytes())? else {
             return Ok(());
         };
-        let record = Record::read(ancestor.as_bytes(), stored)?;
+        let record = Record::read(holder.as_bytes(), stored)?;
         if !record.is_array() {
             return Ok(());
         }
-        let rest = &key.as_bytes()[length..];
-        let index = json::index_of(&decode(&rest[..subscript_length(rest)]));
-        let follows = match (index, &gap.elder) {
-            (Some(index), Some(elder)) => {
-                json::index_of(&decode(elder)).is_some_and(|elder| elder + 1 == index)
-            }
-            // The first element of what has just been `[]`.
-            (Some(0), None) => true,
-            _ => false,
-        };
-        if follows {
-            return Ok(());
-        }
         let own = record.text().map(<[u8]>::to_vec);
-        record::write(self.transaction, self.tables, &ancestor, own.as_deref(), false)
+        record::write(self.transaction, self.tables, &holder, own.as_deref(), false)
     }
 
     /// Removes a subtree; says whether there was one.
@@ -427,10 +417,9 @@ impl Writer<'_> {
 
 /// Where a new node comes in between those that are stored.
 struct Gap {
-    /// How many bytes the deepest path has that both exists and holds the new node.
-    ancestor: Option<usize>,
-    /// The subscript of that ancestor's child just before the new node.
-    elder: Option<Vec<u8>>,
+    /// How many bytes the deepest path has that both exists and holds the new node, where this may be an array that is none with
+    /// the new node.
+    breaks: Option<usize>,
 }
 
 impl Gap {
@@ -447,13 +436,24 @@ impl Gap {
             return Ok(None);
         }
         let shared = |other: Option<&[u8]>| other.and_then(|other| shared_path(wanted, other));
-        let ancestor = shared(before).max(shared(after));
-        let elder = ancestor.and_then(|length| {
-            let before =
-                before.filter(|before| before.len() > length && within(before, &wanted[..length]))?;
-            Some(before[length..length + subscript_length(&before[length..])].to_vec())
-        });
-        Ok(Some(Self { ancestor, elder }))
+        let Some(length) = shared(before).max(shared(after)) else {
+            return Ok(Some(Self { breaks: None }));
+        };
+        let (holder, rest) = wanted.split_at(length);
+        let child = |path: &[u8]| json::index_of(&decode(&path[..subscript_length(path)]));
+        let among = |other: &&[u8]| other.len() > length && within(other, holder);
+        let elder = before.filter(among);
+        let goes_on = match (child(rest), elder) {
+            // An array has no gaps: with an element behind this one, this one would be there.
+            (Some(_), _) if after.is_some_and(|after| among(&after)) => true,
+            // The next element, or the first of what has just been `[]`.
+            (Some(index), Some(elder)) => child(&elder[length..]).is_some_and(|elder| elder + 1 == index),
+            (index, None) => index == Some(0),
+            (None, _) => false,
+        };
+        Ok(Some(Self {
+            breaks: (!goes_on).then_some(length),
+        }))
     }
 }
 
@@ -484,15 +484,20 @@ pub(crate) fn check_paths(key: &Key, value: &Json<'_>) -> Result<(), StoreError>
 
 /// How many bytes the deepest node has that is on both paths.
 fn shared_path(left: &[u8], right: &[u8]) -> Option<usize> {
+    let alike = left
+        .iter()
+        .zip(right)
+        .take_while(|(left, right)| left == right)
+        .count();
     let mut length = global_length(left);
-    if !right.starts_with(&left[..length]) {
+    if length > alike {
         return None;
     }
     for subscript in (Subscripts {
         rest: &left[length..],
     }) {
         let longer = length + subscript.len();
-        if !within(right, &left[..longer]) {
+        if longer > alike || !within(right, &left[..longer]) {
             break;
         }
         length = longer;
