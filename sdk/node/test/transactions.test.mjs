@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { HttpError, store as provided } from '../dist/index.js';
 import { open } from '../dist/store/index.js';
+import { until } from './peer.mjs';
 import { freshFolder, freshStore, refuses, run, start } from './stores.mjs';
 
 describe('transactions', () => {
@@ -231,7 +232,7 @@ describe('nodes that end by themselves', () => {
     assert.equal(node.expires, undefined);
     refuses('unsupported', () => node.expire(new Date('never')));
     node.expire(Date.now() - 1);
-    while (node.exists) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => !node.exists);
     assert.equal(node.get(), undefined);
   });
 });

@@ -1,5 +1,6 @@
 import { StoreError } from '../store/error.js';
-import { answer } from '../store/native.js';
+import { noteLevel } from '../store/begun.js';
+import { answer, type NativeStore } from '../store/native.js';
 import { open as openStore, store as provided, type Store } from '../store/store.js';
 import { type StoreNode } from '../store/node.js';
 import { putPath, putSubscript, type Subscript } from '../store/path.js';
@@ -136,9 +137,12 @@ export class server {
     return this.node(global).unlock(...args);
   }
 
-  /** Begins a transaction, in which all operations are until it ends. Give back control only after that: others wait to write. */
+  /**
+   * Begins a transaction, in which all operations are until it ends. Give back control only after that: others wait to write. One that
+   * is open when a request has been handled is rolled back, and the request answered with 500.
+   */
   tstart(): string {
-    return this.attempt(undefined, () => (this.store.native.begin(), '0')) as string;
+    return this.#bracket((native) => native.begin());
   }
 
   /** How many transactions within each other are open. */
@@ -147,15 +151,26 @@ export class server {
   }
 
   tcommit(): string {
-    return this.attempt(undefined, () => (this.store.native.commit(-1), '0')) as string;
+    return this.#bracket((native) => native.commit(-1));
   }
 
   trollback(): string {
-    return this.attempt(undefined, () => {
-      const { native } = this.store;
+    return this.#bracket((native) => {
       // As in M, a rollback undoes all transactions that are open.
       do native.rollBack();
       while (native.level() > 0);
+    });
+  }
+
+  /** Begins or ends a transaction. */
+  #bracket(step: (native: NativeStore) => void): string {
+    return this.attempt(undefined, () => {
+      const { native } = this.store;
+      try {
+        step(native);
+      } finally {
+        noteLevel(native);
+      }
       return '0';
     }) as string;
   }

@@ -8,6 +8,7 @@
 import type { Log, WorkerContext } from '../context.js';
 import type { Handler, Hook } from '../handler.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
+import { isBegun, rollBackBegun } from '../store/begun.js';
 import {
   ABORT,
   BODY,
@@ -80,6 +81,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #running = 0;
   /** Those among them that outlast their frame, by slot. */
   readonly #jobs = new Map<number, Job>();
+  /** The job whose handler has a transaction open over an `await`, as far as that is known. */
+  #writer: Job | null = null;
   #inbox: Waiting[] = [];
   /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
@@ -233,24 +236,56 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     const job = new Job(this, bytes, at, end, flags, number, slot, received, this.#now, this.#window);
     this.#running++;
+    // What is open already is another job's, which this one has nothing to do with unless it outlasts its frame.
+    const begun = isBegun();
+    if (!begun) this.#writer = job;
     let value: unknown;
     try {
       value = this.#handle!(job.request, job);
     } catch (error) {
-      this.#fail(job, error);
+      if (begun) this.#fail(job, error);
+      else this.#failed(job, error);
       return;
     }
     if (isPromise(value)) this.#await(job, value);
-    else this.#answer(job, value);
+    else if (begun) this.#answer(job, value);
+    else this.#returned(job, value);
   }
 
   #await(job: Job, promise: PromiseLike<unknown>): void {
     this.#jobs.set(job.slot, job);
+    if (!isBegun()) this.#writer = null;
     this.#now = performance.now();
     promise.then(
-      (value) => this.#answer(job, value),
-      (error: unknown) => this.#fail(job, error),
+      (value) => this.#returned(job, value),
+      (error: unknown) => this.#failed(job, error),
     );
+  }
+
+  #returned(job: Job, value: unknown): void {
+    if (isBegun() && this.#rollsBack(job)) {
+      const error = new HttpError(500, 'the handler left a transaction open, which was rolled back');
+      this.#send(job, errorReply(error, job.request.id), FAULT);
+    } else {
+      this.#answer(job, value);
+    }
+  }
+
+  #failed(job: Job, error: unknown): void {
+    if (isBegun()) this.#rollsBack(job);
+    this.#fail(job, error);
+  }
+
+  /**
+   * Rolls back the transaction that a handler has left open, as nobody could write any more; `false` when it is another job's. One
+   * that began after an `await` is taken for that of the job that ends next.
+   */
+  #rollsBack(job: Job): boolean {
+    if (this.#writer !== null && this.#writer !== job) return false;
+    rollBackBegun();
+    const { method, path, route } = job.request;
+    this.#log(job, 'warn', `the handler of ${method} ${path} left a transaction open, which was rolled back`, { route });
+    return true;
   }
 
   #answer(job: Job, value: unknown): void {
@@ -338,6 +373,9 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     this.#jobs.delete(job.slot);
+    // A stream may have begun one while it was sent.
+    if (isBegun()) this.#rollsBack(job);
+    if (this.#writer === job) this.#writer = null;
     this.#pump();
     this.#stopIfDone();
   }
