@@ -3,6 +3,7 @@
  *
  * @module
  */
+export type { Bounds } from './bounds.js';
 export { StoreError, type StoreErrorCode } from './error.js';
 export { StoreNode, type JsonValue, type Range } from './node.js';
 export type { IndexDefinition, Query, Scalar } from './query.js';

@@ -1,3 +1,4 @@
+import type { Bounds } from './bounds.js';
 import { StoreError } from './error.js';
 import { answer, area, type NativeStore } from './native.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
@@ -10,21 +11,9 @@ export type JsonValue = null | boolean | number | string | JsonValue[] | { [name
 /**
  * Which children, in which order. Bounds are subscripts that need not exist; numbers come before texts.
  */
-export interface Range {
-  /** The first: this one, or the nearest after it. */
-  from?: Subscript | undefined;
-  /** Only those after this one. */
-  after?: Subscript | undefined;
-  /** The last: this one, or the nearest before it. */
-  to?: Subscript | undefined;
-  /** Only those before this one. */
-  before?: Subscript | undefined;
+export interface Range extends Bounds<Subscript> {
   /** Only texts that begin so. Subscripts that are numbers are no texts: `'2'` finds `'2024-01'`, not `20`. */
   prefix?: string | undefined;
-  /** From the last to the first. */
-  reverse?: boolean | undefined;
-  /** At most so many. */
-  limit?: number | undefined;
 }
 
 /** Children are asked for in pages, which grow from the first to the second size. */

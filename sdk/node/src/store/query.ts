@@ -1,3 +1,4 @@
+import type { Bounds } from './bounds.js';
 import { StoreError } from './error.js';
 import { putAlone, putSubscript } from './path.js';
 import type { StoreNode } from './node.js';
@@ -21,22 +22,13 @@ export interface IndexDefinition {
   unique?: boolean | undefined;
 }
 
-/** Which records of an index are wanted. Values sort as null, false, true, numbers by value, texts by their bytes. */
-export interface Query {
+/**
+ * Which records of an index are wanted. Bounds are values of the first field that `equal` does not settle; values sort as null, false,
+ * true, numbers by value, texts by their bytes.
+ */
+export interface Query extends Bounds<Scalar> {
   /** Values of the first fields. */
   equal?: readonly Scalar[] | Scalar | undefined;
-  /** The least value of the field after these. */
-  from?: Scalar | undefined;
-  /** Only what is greater. */
-  after?: Scalar | undefined;
-  /** The greatest value. */
-  to?: Scalar | undefined;
-  /** Only what is less. */
-  before?: Scalar | undefined;
-  /** From the greatest to the least. */
-  reverse?: boolean | undefined;
-  /** At most so many. */
-  limit?: number | undefined;
 }
 
 const REVERSE = 1;
@@ -79,8 +71,8 @@ export function* queryRecords(store: Store, index: string, query: Query): Genera
     let end = name;
     for (const value of equal as readonly Scalar[]) end = putScalar(end, value);
     const equalEnd = end;
-    const from = putScalar(equalEnd, query.from ?? query.after, query.from === null || query.after === null);
-    const to = putScalar(from, query.to ?? query.before, query.to === null || query.before === null);
+    const from = putScalar(equalEnd, query.from === undefined ? query.after : query.from);
+    const to = putScalar(from, query.to === undefined ? query.before : query.to);
     const [records, ...found] = native.query(name, equalEnd, from, to, flags, skip, limit);
     const parent = store.node(...(records as [string, ...string[]]));
     for (const key of found) yield parent.at(key);
@@ -91,10 +83,10 @@ export function* queryRecords(store: Store, index: string, query: Query): Genera
 }
 
 /** Writes a value as JSON text; nothing for none. */
-function putScalar(at: number, value: Scalar | undefined, isNull = value === null): number {
-  if (value === undefined && !isNull) return at;
+function putScalar(at: number, value: Scalar | undefined): number {
+  if (value === undefined) return at;
   if (typeof value === 'bigint') return putSubscript(at, value.toString());
   if (typeof value === 'object' && value !== null) throw new StoreError('index', 'only scalars are in an index');
   if (typeof value === 'number' && !Number.isFinite(value)) throw new StoreError('index', `${value} is in no index`);
-  return putSubscript(at, JSON.stringify(value ?? null));
+  return putSubscript(at, JSON.stringify(value));
 }
