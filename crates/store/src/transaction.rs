@@ -7,7 +7,7 @@ use crate::{
     durability::Durability,
     error::{StoreError, TRANSACTION_FULL},
     expiry,
-    index::{self, Catalogue, Definition, Query, QueryWalk, Reach, Upkeep},
+    index::{self, Catalogue, Definition, Place, Query, QueryWalk, Reach, Upkeep},
     key::{Key, Subscript},
     store::Shared,
     sys,
@@ -71,7 +71,12 @@ pub trait Read {
 
     /// The records of an index that a question is about, by their subscripts, in the order of the index.
     fn query(&self, index: &str, query: &Query) -> Result<QueryWalk<'_>, StoreError> {
-        QueryWalk::new(&self.reader(), index, query)
+        self.query_behind(index, query, Place::default())
+    }
+
+    /// As [`Read::query`], from behind a place that another walk of the same question has come to.
+    fn query_behind(&self, index: &str, query: &Query, place: Place) -> Result<QueryWalk<'_>, StoreError> {
+        QueryWalk::new(&self.reader(), index, query, place)
     }
 
     /// All indexes.

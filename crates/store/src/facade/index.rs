@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use crate::{
     Read,
-    index::{Definition, Query, QueryWalk},
+    index::{Definition, Place, Query, QueryWalk},
 };
 
 use super::{Session, SessionError, pages::item, path};
@@ -62,7 +62,7 @@ impl Session {
         let query = query(question)?;
         let (records, found) = self.read(|reader, _| {
             let records = reader.indexes()?.into_iter().find(|index| index.name == name);
-            let walk = QueryWalk::new(reader, name, &query)?;
+            let walk = QueryWalk::new(reader, name, &query, Place::default())?;
             let found: Result<Vec<_>, _> = walk.skip(skip).take(limit).collect();
             Ok((records.map(|index| index.records), found?))
         })?;

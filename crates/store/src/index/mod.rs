@@ -11,6 +11,7 @@
 //! So values sort as null, false, true, numbers by value, strings by their bytes. Of a number, the first 18 digits count.
 
 mod entries;
+mod field;
 mod query;
 mod upkeep;
 
@@ -23,7 +24,8 @@ use crate::{
 };
 
 pub(crate) use entries::{Entries, entries};
-pub use query::{Query, QueryWalk};
+pub use field::{FieldError, field_text, parse_field, split_field};
+pub use query::{Place, Query, QueryWalk, Step};
 pub(crate) use upkeep::{Reach, Upkeep};
 
 /// Most indexes of a store.
@@ -75,7 +77,7 @@ impl Index {
 
 impl Definition {
     /// Refuses what cannot be an index.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<(), StoreError> {
         let wrong = |reason: String| StoreError::Index {
             name: self.name.clone(),
             reason,

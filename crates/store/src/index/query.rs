@@ -6,11 +6,11 @@ use crate::{
     error::StoreError,
     json::Json,
     key::{ABOVE_CHILDREN, Subscript},
-    sys::{Cursor, Seek},
+    sys::{Cursor, Record, Seek},
     tree::Reader,
 };
 
-use super::{Catalogue, EACH, Index, entries};
+use super::{Catalogue, EACH, ENTRY_BYTES_MAX, Index, entries};
 
 /// Which records of an index are wanted: values for the first fields, and bounds for the one after them. All values are JSON scalars.
 #[derive(Clone, Debug)]
@@ -36,70 +36,216 @@ impl Default for Query {
     }
 }
 
+/// Most bytes of records that a walk remembers.
+const SEEN_BYTES_MAX: usize = 1 << 20;
+
+/// How far a walk has come: another one of the same question goes on behind it.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The last entry that was looked at, without the index's number.
+    entry: Option<Vec<u8>>,
+    seen: Seen,
+}
+
+/// Records that have come, so that the next entry of one need not be looked into. To forget some costs time and nothing else.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    records: HashSet<Subscript>,
+    bytes: usize,
+}
+
+/// What a walk finds with one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next record.
+    Record(Subscript),
+    /// An entry of a record that has come before.
+    Repeated,
+    /// Nothing more.
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    New,
+    Begun,
+    Over,
+}
+
 /// Walks over the subscripts of records, in the order of the index's values; each record once.
 #[derive(Debug)]
 pub struct QueryWalk<'t> {
+    reader: Reader<'t>,
+    index: Index,
     cursor: Cursor<'t>,
-    fields: usize,
     /// Entries wanted are at least this and less than `end`.
     start: Vec<u8>,
     end: Vec<u8>,
     reverse: bool,
-    begun: bool,
-    over: bool,
-    /// Where a record can have several entries: those that have come.
-    seen: Option<HashSet<Subscript>>,
+    phase: Phase,
+    /// Whether a record can have several of these entries.
+    several: bool,
+    place: Place,
 }
 
-impl<'t> QueryWalk<'t> {
-    pub(crate) fn new(reader: &Reader<'t>, name: &str, query: &Query) -> Result<Self, StoreError> {
-        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
-        let index = catalogue.find(name).ok_or_else(|| StoreError::Index {
-            name: name.into(),
-            reason: "there is no such index".into(),
-        })?;
-        let (start, end) = bounds(index, query)?;
-        let fields = &index.definition.fields;
-        let several = fields.iter().flatten().any(|step| step == EACH) && query.equal.len() < fields.len();
-        Ok(Self {
-            cursor: reader.transaction.cursor(reader.tables.index)?,
-            fields: fields.len(),
-            start,
-            end,
-            reverse: query.reverse,
-            begun: false,
-            over: false,
-            seen: several.then(HashSet::new),
+impl Place {
+    /// What [`Place::bytes`] has given. `None`: no entry is so long.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= ENTRY_BYTES_MAX).then(|| Self {
+            entry: Some(bytes.to_vec()),
+            seen: Seen::default(),
         })
     }
 
-    fn step(&mut self) -> Result<Option<Subscript>, StoreError> {
-        loop {
-            let found = match (std::mem::replace(&mut self.begun, true), self.reverse) {
-                (false, false) => self.cursor.seek(Seek::AtLeast, &self.start)?,
-                (false, true) => self.cursor.seek(Seek::Below, &self.end)?,
-                (true, false) => self.cursor.next()?,
-                (true, true) => self.cursor.previous()?,
-            };
-            let Some((entry, _)) =
-                found.filter(|(entry, _)| *entry >= &self.start[..] && *entry < &self.end[..])
-            else {
-                return Ok(None);
-            };
-            let mut rest = entry.get(4..).unwrap_or_default();
-            for _ in 0..self.fields {
-                rest = &rest[entries::encoded_length(rest)..];
-            }
-            if rest.is_empty() {
-                return Err(StoreError::Damaged {
-                    what: "an entry of an index names no record".into(),
-                });
-            }
-            let record = Subscript::from_encoded(rest);
-            if self.seen.as_mut().is_none_or(|seen| seen.insert(record.clone())) {
-                return Ok(Some(record));
-            }
+    /// The place without what is remembered; `None` at the beginning.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.entry.as_deref()
+    }
+}
+
+impl Seen {
+    fn has(&self, record: &Subscript) -> bool {
+        self.records.contains(record)
+    }
+
+    fn add(&mut self, record: Subscript) {
+        if self.bytes > SEEN_BYTES_MAX {
+            *self = Self::default();
         }
+        self.bytes += record.as_bytes().len() + size_of::<Subscript>();
+        self.records.insert(record);
+    }
+}
+
+impl<'t> QueryWalk<'t> {
+    pub(crate) fn new(
+        reader: &Reader<'t>,
+        name: &str,
+        query: &Query,
+        place: Place,
+    ) -> Result<Self, StoreError> {
+        let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
+        let found = catalogue
+            .indexes
+            .into_iter()
+            .find(|index| index.definition.name == name);
+        let index = found.ok_or_else(|| StoreError::Index {
+            name: name.into(),
+            reason: "there is no such index".into(),
+        })?;
+        let (start, end) = bounds(&index, query)?;
+        let fields = &index.definition.fields;
+        let several = fields.iter().flatten().any(|step| step == EACH) && query.equal.len() < fields.len();
+        Ok(Self {
+            reader: *reader,
+            cursor: reader.transaction.cursor(reader.tables.index)?,
+            index,
+            start,
+            end,
+            reverse: query.reverse,
+            phase: Phase::New,
+            several,
+            place,
+        })
+    }
+
+    /// How far it has come.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The same, for a walk that goes on.
+    pub fn into_place(self) -> Place {
+        self.place
+    }
+
+    /// Looks at the next entry, and for a record that can have several at the record: so however many entries an index has, little
+    /// is kept in memory, and a walk that goes on somewhere else knows as much as one that began at the beginning.
+    pub fn step(&mut self) -> Result<Step, StoreError> {
+        if self.phase == Phase::Over {
+            return Ok(Step::End);
+        }
+        let outcome = self.look();
+        self.phase = match outcome {
+            Ok(Step::Record(_) | Step::Repeated) => Phase::Begun,
+            Ok(Step::End) | Err(_) => Phase::Over,
+        };
+        outcome
+    }
+
+    fn look(&mut self) -> Result<Step, StoreError> {
+        let found = match (self.phase, self.reverse) {
+            (Phase::New, _) => self.first()?,
+            (_, false) => self.cursor.next()?,
+            (_, true) => self.cursor.previous()?,
+        };
+        let Some((entry, _)) = found.filter(|(entry, _)| *entry >= &self.start[..] && *entry < &self.end[..])
+        else {
+            return Ok(Step::End);
+        };
+        let values = entry.get(self.index.prefix().len()..).unwrap_or_default();
+        let mut rest = values;
+        for _ in &self.index.definition.fields {
+            rest = &rest[entries::encoded_length(rest)..];
+        }
+        if rest.is_empty() {
+            return Err(StoreError::Damaged {
+                what: "an entry of an index names no record".into(),
+            });
+        }
+        let place = self.place.entry.get_or_insert_default();
+        place.clear();
+        place.extend_from_slice(values);
+        let record = Subscript::from_encoded(rest);
+        if !self.several {
+            return Ok(Step::Record(record));
+        }
+        if self.place.seen.has(&record) {
+            return Ok(Step::Repeated);
+        }
+        let is_first = self.is_first(entry, &record)?;
+        self.place.seen.add(record.clone());
+        Ok(if is_first {
+            Step::Record(record)
+        } else {
+            Step::Repeated
+        })
+    }
+
+    /// The first entry of the question, or behind the place.
+    fn first(&self) -> Result<Option<Record<'t>>, StoreError> {
+        let place = self
+            .place
+            .entry
+            .as_ref()
+            .map(|entry| [&self.index.prefix()[..], entry].concat());
+        if self.reverse {
+            let end = place.filter(|place| *place < self.end);
+            return self.cursor.seek(Seek::Below, end.as_ref().unwrap_or(&self.end));
+        }
+        let Some(place) = place.filter(|place| *place >= self.start) else {
+            return self.cursor.seek(Seek::AtLeast, &self.start);
+        };
+        match self.cursor.seek(Seek::AtLeast, &place)? {
+            Some((found, _)) if found == place => self.cursor.next(),
+            found => Ok(found),
+        }
+    }
+
+    /// Whether a record has no entry that the walk comes to before this one.
+    fn is_first(&self, entry: &[u8], record: &Subscript) -> Result<bool, StoreError> {
+        let mut key = self.index.definition.records.clone();
+        key.push_encoded(record)?;
+        let all = entries::entries(&self.reader, &self.index, &key)?.keys;
+        let mut wanted = all
+            .iter()
+            .filter(|other| **other >= self.start && **other < self.end);
+        let first = if self.reverse {
+            wanted.next_back()
+        } else {
+            wanted.next()
+        };
+        Ok(first.is_none_or(|first| first == entry))
     }
 }
 
@@ -107,12 +253,14 @@ impl Iterator for QueryWalk<'_> {
     type Item = Result<Subscript, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
-            return None;
+        loop {
+            match self.step() {
+                Ok(Step::Record(record)) => return Some(Ok(record)),
+                Ok(Step::Repeated) => {}
+                Ok(Step::End) => return None,
+                Err(error) => return Some(Err(error)),
+            }
         }
-        let outcome = self.step();
-        self.over = !matches!(outcome, Ok(Some(_)));
-        outcome.transpose()
     }
 }
 

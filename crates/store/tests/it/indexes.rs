@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use forebay_store::{
     Durability, Key, Options, Read, Store, StoreError, Transaction,
-    index::{Definition, Query},
+    index::{Definition, Place, Query, Step},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -66,6 +66,36 @@ fn people(store: &Store) {
             transaction.define_index(&definition("age", &[&["age"]], true))
         })
         .unwrap();
+}
+
+#[test]
+fn a_walk_goes_on_behind_any_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    people(&store);
+    let snapshot = store.snapshot().unwrap();
+    for reverse in [false, true] {
+        for index in ["tag", "name", "age"] {
+            let query = Query {
+                reverse,
+                ..Query::default()
+            };
+            let mut place = Place::default();
+            let mut names = Vec::new();
+            loop {
+                // With nothing but the entry, as a client gives it back.
+                let mut walk = snapshot.query_behind(index, &query, place).unwrap();
+                match walk.step().unwrap() {
+                    Step::Record(record) => names.push(record.text()),
+                    Step::Repeated => {}
+                    Step::End => break,
+                }
+                place = Place::from_bytes(walk.place().bytes().unwrap()).unwrap();
+            }
+            assert_eq!(names, found(&snapshot, index, &query), "{index} {reverse}");
+        }
+    }
+    assert!(Place::from_bytes(&[0; 1901]).is_none());
 }
 
 #[test]
