@@ -41,6 +41,10 @@ pub(crate) enum Refusal {
     NodePath(#[from] KeyError),
     #[error("query parameter {name:?}: {what}")]
     Query { name: String, what: &'static str },
+    #[error("condition {text:?}: {what}")]
+    Condition { text: String, what: String },
+    #[error("{what}")]
+    NoIndex { what: String },
     #[error("{field} is not a list of entity tags")]
     BadTags { field: &'static str },
     #[error("what is there is not as If-Match or If-None-Match demands")]
@@ -205,7 +209,11 @@ impl Refusal {
                     Class::BadInput
                 }
             },
-            Self::Query { .. } | Self::BadTags { .. } | Self::Batch { .. } => Class::BadInput,
+            Self::Query { .. }
+            | Self::Condition { .. }
+            | Self::NoIndex { .. }
+            | Self::BadTags { .. }
+            | Self::Batch { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,

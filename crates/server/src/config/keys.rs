@@ -373,6 +373,37 @@ static STORE: &[Key] = &[
         meaning: "`[store.access]`: who may reach which global over HTTP; globals without an entry nobody. Handlers are not bound by it.",
         exceeded: "401 or 403",
     },
+    Key {
+        name: "index",
+        kind: Kind::TableMap(INDEX),
+        default: Default::Is(""),
+        meaning: "`[store.index.NAME]`: an index, made at the start where it is missing. One of that name that is another one keeps the server from starting; one that is not named here stays.",
+        exceeded: "",
+    },
+];
+
+static INDEX: &[Key] = &[
+    Key {
+        name: "records",
+        kind: Kind::Text,
+        default: Default::Required,
+        meaning: "The node whose children are the records, written as in a URL: `Person/data`.",
+        exceeded: "",
+    },
+    Key {
+        name: "fields",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Required,
+        meaning: "One to eight fields of a record, in order: `lastName`, `address.city`, `tags.*` for each element of an array. A name with one of `.\"=<>!` in it stands between double quotes.",
+        exceeded: "",
+    },
+    Key {
+        name: "unique",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Whether two records may not have the same values.",
+        exceeded: "409",
+    },
 ];
 
 static ACCESS: &[Key] = &[

@@ -3,12 +3,15 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
+use forebay_store::index::field_text;
+
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
     Admin, Config, Durability, Listen, Log, LogFormat, Permission, Pool, Respond, Retry, Route, Server,
     Store, Target, Worker,
 };
+use crate::store::path::put_key;
 
 impl Config {
     /// The effective configuration: every key with its value, paths absolute. It reads back as an equal configuration on the
@@ -97,6 +100,15 @@ fn write_store(out: &mut String, store: &Store) -> fmt::Result {
     for (global, access) in &store.access {
         let (read, write) = (permission(&access.read), permission(&access.write));
         writeln!(out, "{} = {{ read = {read}, write = {write} }}", quoted(global))?;
+    }
+    for index in &store.indexes {
+        let fields: Vec<String> = index.fields.iter().map(|field| field_text(field)).collect();
+        let mut records = String::new();
+        put_key(&index.records, &mut records);
+        writeln!(out, "\n[store.index.{}]", quoted(&index.name))?;
+        writeln!(out, "records = {}", text(&records))?;
+        writeln!(out, "fields = {}", texts(&fields))?;
+        writeln!(out, "unique = {}", index.unique)?;
     }
     Ok(())
 }

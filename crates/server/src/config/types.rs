@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forebay_store::index::Definition;
+
 use super::Listen;
 
 /// A checked configuration.
@@ -118,6 +120,8 @@ pub struct Store {
     pub queue_bytes_max: u64,
     /// Who may reach which global over HTTP; globals without an entry nobody.
     pub access: BTreeMap<String, Access>,
+    /// Indexes that are there once the server has started, by name.
+    pub indexes: Vec<Definition>,
 }
 
 /// `store.durability`

@@ -312,6 +312,10 @@ impl<S: Stream> Exchange<S> {
             if self.flush().await.is_err() {
                 return Next::Abort;
             }
+            if piece.is_empty() {
+                // Much was looked at and nothing found: others have their turn.
+                tokio::task::yield_now().await;
+            }
         }
         drop(lines);
         self.now = Instant::now();

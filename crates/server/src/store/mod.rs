@@ -1,8 +1,10 @@
 //! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
 
+mod indexes;
 mod lock;
 mod news;
 mod operation;
+pub(crate) mod path;
 mod tag;
 mod writer;
 
@@ -45,6 +47,30 @@ pub enum StoreOpenError {
         #[source]
         source: std::io::Error,
     },
+    /// An index of the configuration is there, and is another one.
+    #[error(
+        "index `{name}` is {found}, and the configuration (store.index.{name}) has {wanted}; to have it made anew: forebay store index drop {name} --data {}",
+        path.display()
+    )]
+    OtherIndex {
+        /// Its name.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What the configuration has.
+        wanted: String,
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// An index of the configuration cannot be made of what is stored.
+    #[error("cannot make the index `{name}` of the configuration (store.index.{name})")]
+    Index {
+        /// Its name.
+        name: String,
+        /// What is in the way.
+        #[source]
+        source: StoreError,
+    },
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,7 +104,7 @@ pub(crate) struct StoreFacts {
 }
 
 impl OpenStore {
-    /// Opens the store, and makes it where there is none.
+    /// Opens the store, and makes it where there is none; and the indexes that the configuration names.
     pub(crate) fn open(config: &config::Store) -> Result<Arc<Self>, StoreOpenError> {
         let lock = Lock::take(&config.path)?;
         let options = Options {
@@ -97,6 +123,7 @@ impl OpenStore {
             ..Options::default()
         };
         let store = Store::open(&config.path, &options)?;
+        indexes::make(&store, &config.indexes)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
         let news = News::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {

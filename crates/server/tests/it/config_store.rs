@@ -32,6 +32,7 @@ fn an_empty_section_has_every_default() {
             queue_max: 1024,
             queue_bytes_max: 64 << 20,
             access: [].into(),
+            indexes: Vec::new(),
         })
     );
     assert_eq!(config.pools["api"].store, StoreMode::ReadWrite);
@@ -66,6 +67,20 @@ fn rules_name_globals_and_tokens() {
 }
 
 #[test]
+fn indexes_are_read_and_printed() {
+    let project = Project::new();
+    let text = "[store]\n[store.index.by-tag]\nrecords = 'Person/the%20data'\nfields = ['tags.*']\n\
+        [store.index]\n'by name' = { records = 'Person', fields = ['lastName', 'a.\"b.c\"'], unique = true }";
+    let config = project.good(text);
+    let indexes = &config.store.as_ref().unwrap().indexes;
+    assert_eq!(indexes[0].name, "by name");
+    assert_eq!(indexes[0].fields, [vec!["lastName"], vec!["a", "b.c"]]);
+    assert!(indexes[0].unique && !indexes[1].unique);
+    assert_eq!(indexes[1].records.to_string(), "^Person(\"the data\")");
+    assert_eq!(project.good(&config.to_toml()), config);
+}
+
+#[test]
 fn each_mistake_is_named() {
     let mut project = Project::new();
     project.env.push(("EMPTY", String::new()));
@@ -79,7 +94,7 @@ fn each_mistake_is_named() {
         ),
         (
             "[store]\nreaders = 1",
-            "2: store.readers: no such key; accepted: path, durability, flush_interval, map_max, reader_age_max, value_bytes_max, queue_max, queue_bytes_max, access".to_owned(),
+            "2: store.readers: no such key; accepted: path, durability, flush_interval, map_max, reader_age_max, value_bytes_max, queue_max, queue_bytes_max, access, index".to_owned(),
         ),
         (
             "[store]\naccess = 'public'",
@@ -116,6 +131,24 @@ fn each_mistake_is_named() {
         (
             &format!("{store}Person = {{ write = 'token:SPACED' }}"),
             format!("3: store.access.Person.write: the environment variable `SPACED` {variable}"),
+        ),
+        (
+            "[store]\n[store.index.by-name]\nrecord = 'P'",
+            "2: store.index.by-name.records: missing; expected text without NUL\n\
+             ./forebay.toml:2: store.index.by-name.fields: missing; expected a list of at least 1 text\n\
+             ./forebay.toml:3: store.index.by-name.record: no such key (did you mean `records`?); accepted: records, fields, unique".to_owned(),
+        ),
+        (
+            "[store]\n[store.index]\na = { records = 'a b', fields = ['x'] }",
+            "3: store.index.a.records: found \"a b\", expected a node as in a URL, such as \"Person/data\": the name of a global cannot contain ' ': letters, digits and any of `%._-` are accepted".to_owned(),
+        ),
+        (
+            "[store]\n[store.index]\na = { records = 'P', fields = ['x.'] }",
+            "3: store.index.a.fields: found \"x.\", expected a field such as \"lastName\", \"address.city\" or \"tags.*\": a name is missing (an empty one is written `\"\"`) at byte 2".to_owned(),
+        ),
+        (
+            "[store]\n[store.index]\na = { records = 'P', fields = ['x.*', 'y.*'] }",
+            "3: store.index.a.fields: index `a`: `*` can stand only once in its fields".to_owned(),
         ),
         (
             "[[route]]\npath = '/store/*'\nstore = {}",

@@ -8,7 +8,9 @@ mod documents;
 mod flushes;
 mod garbage;
 mod guide;
+mod indexes;
 mod leading;
+mod search;
 mod workers;
 mod writes;
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use forebay_store::index::{Definition, INDEXES_MAX, parse_field};
+
 use super::Builder;
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{Access, Durability, Permission, Store};
+use crate::store::path;
 
 impl Builder<'_> {
     pub(super) fn store(&mut self, fields: &Fields) -> Store {
@@ -23,6 +26,59 @@ impl Builder<'_> {
             queue_max: fields.integer("queue_max") as usize,
             queue_bytes_max: fields.integer("queue_bytes_max"),
             access: self.access(fields),
+            indexes: self.indexes(fields),
+        }
+    }
+
+    fn indexes(&mut self, fields: &Fields) -> Vec<Definition> {
+        let written = fields.table_map("index");
+        if written.len() > INDEXES_MAX {
+            let message = format!("found {} indexes, expected at most {INDEXES_MAX}", written.len());
+            self.note(fields.problem("index", message));
+        }
+        let mut indexes: Vec<Definition> = written
+            .iter()
+            .filter_map(|(name, index)| self.index(name, index))
+            .collect();
+        indexes.sort_by(|a, b| a.name.cmp(&b.name));
+        indexes
+    }
+
+    /// `None`: a problem has been noted.
+    fn index(&mut self, name: &str, index: &Fields) -> Option<Definition> {
+        // A key that is missing has been noted.
+        let written = index.opt_text("records")?;
+        let records = path::key(written).map_err(|refusal| {
+            let message =
+                format!("found {written:?}, expected a node as in a URL, such as \"Person/data\": {refusal}");
+            self.note(index.problem("records", message));
+        });
+        let mut fields = Vec::new();
+        for spot in index.texts("fields") {
+            match parse_field(&spot.text) {
+                Ok(field) => fields.push(field),
+                Err(error) => {
+                    let message = format!(
+                        "found {:?}, expected a field such as \"lastName\", \"address.city\" or \"tags.*\": {error}",
+                        spot.text
+                    );
+                    self.note(index.problem_at(spot.line, "fields", message));
+                    return None;
+                }
+            }
+        }
+        let definition = Definition {
+            name: name.to_owned(),
+            records: records.ok()?,
+            fields,
+            unique: index.flag("unique"),
+        };
+        match definition.check() {
+            Ok(()) => Some(definition),
+            Err(error) => {
+                self.note(index.problem("fields", error.to_string()));
+                None
+            }
         }
     }
 

@@ -6,10 +6,10 @@ use forebay_store::Key;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{body, path};
+use super::body;
 use crate::{
     failure::Refusal,
-    store::{Change, Condition, Done, Operation},
+    store::{Change, Condition, Done, Operation, path},
 };
 
 /// Most operations of one batch.

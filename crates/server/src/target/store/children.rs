@@ -1,10 +1,20 @@
-//! A node's children: a page of them as one JSON array, or all of them line by line as they are read.
+//! A node's children, by their names or as an index finds them: a page of them as one JSON array, or all of them line by line as they
+//! are read.
 
 use std::ops::Bound;
 
-use forebay_store::{Key, Range, Read, Snapshot, Subscript, json as text};
+use forebay_store::{
+    ChildWalk, Key, Range, Read, Snapshot, Subscript,
+    index::{Place, QueryWalk, Step},
+    json as text,
+};
 
-use super::{json, query::Query};
+use super::{
+    condition::Condition,
+    json,
+    query::{NextPage, Query},
+    search::Search,
+};
 use crate::{
     failure::Refusal,
     front::Head,
@@ -17,6 +27,8 @@ const PAGE_BYTES: usize = 1 << 20;
 const PRUNED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of lines that are put together before they are sent.
 const PIECE_BYTES: usize = 32 * 1024;
+/// Entries of records that have come already, after which a page or a piece ends: so no answer keeps an I/O thread for long.
+const REPEATED_MAX: usize = 10_000;
 const LINES: &str = "application/x-ndjson";
 
 /// Whether the client takes lines: its `Accept` names them.
@@ -31,6 +43,84 @@ pub(super) fn wants_lines(head: &Head) -> bool {
     })
 }
 
+/// Which children, in which order, and from where on.
+#[derive(Debug)]
+enum Wanted {
+    Range(Range),
+    Search(Box<Search>),
+}
+
+/// A walk over them.
+enum Walk<'s> {
+    Range(ChildWalk<'s>),
+    /// With the index's name.
+    Search(QueryWalk<'s>, String),
+}
+
+impl Wanted {
+    /// `None`: there can be none.
+    fn of(snapshot: &Snapshot, key: &Key, query: &Query) -> Result<Option<Self>, Refusal> {
+        if !query.is_of_index() {
+            if !snapshot.defined(key)?.exists() {
+                return Err(Refusal::NoSuchNode);
+            }
+            return Ok(query.range().map(Self::Range));
+        }
+        let conditions: Result<Vec<_>, _> = query
+            .conditions
+            .iter()
+            .map(|text| Condition::read(text))
+            .collect();
+        let place = match &query.after {
+            None => Some(Place::default()),
+            Some(entry) => Place::from_bytes(entry),
+        };
+        let Some(place) = place else {
+            return Err(Refusal::Query {
+                name: "after".to_owned(),
+                what: "it is longer than any entry of an index",
+            });
+        };
+        let index = query.index.as_deref();
+        let search = Search::plan(snapshot, key, &conditions?, index, query.reverse, place)?;
+        Ok(Some(Self::Search(Box::new(search))))
+    }
+
+    fn walk<'s>(&mut self, snapshot: &'s Snapshot, key: &Key) -> Result<Walk<'s>, Refusal> {
+        Ok(match self {
+            Self::Range(range) => Walk::Range(snapshot.children(key, range.clone())?),
+            Self::Search(search) => Walk::Search(search.walk(snapshot)?, search.index.clone()),
+        })
+    }
+}
+
+impl Walk<'_> {
+    fn step(&mut self) -> Result<Step, Refusal> {
+        Ok(match self {
+            Self::Range(walk) => walk.next().transpose()?.map_or(Step::End, Step::Record),
+            Self::Search(walk, _) => walk.step()?,
+        })
+    }
+
+    /// The entry that the walk has come to, where there are entries.
+    fn entry(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Range(_) => None,
+            Self::Search(walk, _) => walk.place().bytes().map(<[u8]>::to_vec),
+        }
+    }
+
+    /// The page that begins behind an entry, or where there are none with a child.
+    fn next_page(&self, query: &Query, entry: Option<&[u8]>, child: Option<&Subscript>) -> Option<String> {
+        let next = match (self, entry, child) {
+            (Self::Search(_, index), Some(entry), _) => NextPage::After { index, entry },
+            (_, _, Some(child)) => NextPage::From(child),
+            _ => return None,
+        };
+        Some(query.next_page(next))
+    }
+}
+
 /// Answers with the children that a query asks for.
 pub(super) fn reply(
     snapshot: Snapshot,
@@ -39,10 +129,7 @@ pub(super) fn reply(
     lines: bool,
     value_bytes_max: usize,
 ) -> Result<Reply<'static>, Refusal> {
-    if !snapshot.defined(&key)?.exists() {
-        return Err(Refusal::NoSuchNode);
-    }
-    let range = query.range();
+    let mut wanted = Wanted::of(&snapshot, &key, &query)?;
     if lines {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
@@ -50,7 +137,7 @@ pub(super) fn reply(
         reply.body = Body::Lines(Box::new(ChildStream {
             snapshot,
             key,
-            range,
+            wanted,
             query,
             sent: 0,
             value_bytes_max,
@@ -58,27 +145,40 @@ pub(super) fn reply(
         return Ok(reply);
     }
     let mut out = vec![b'['];
-    let (mut count, mut next) = (0, None);
-    if let Some(range) = range {
-        for child in snapshot.children(&key, range)? {
-            let child = child?;
-            if count == query.page() || out.len() > PAGE_BYTES {
-                next = Some(child);
-                break;
+    let mut next = None;
+    if let Some(wanted) = &mut wanted {
+        let mut walk = wanted.walk(&snapshot, &key)?;
+        let (mut count, mut repeated) = (0, 0);
+        let mut end = None;
+        next = loop {
+            let full = count == query.page() || out.len() > PAGE_BYTES;
+            if full && end.is_none() {
+                end = walk.entry();
             }
-            if count > 0 {
-                out.push(b',');
+            match walk.step()? {
+                Step::End => break None,
+                Step::Record(child) if full => break walk.next_page(&query, end.as_deref(), Some(&child)),
+                Step::Record(child) => {
+                    if count > 0 {
+                        out.push(b',');
+                    }
+                    put_child(&snapshot, &key, &child, &query, value_bytes_max, &mut out)?;
+                    count += 1;
+                }
+                Step::Repeated if repeated == REPEATED_MAX => {
+                    let end = end.or_else(|| walk.entry());
+                    break walk.next_page(&query, end.as_deref(), None);
+                }
+                Step::Repeated => repeated += 1,
             }
-            put_child(&snapshot, &key, &child, &query, value_bytes_max, &mut out)?;
-            count += 1;
-        }
+        };
     }
     out.push(b']');
     let mut reply = json(200, out);
     let headers = reply.headers.to_mut();
     headers.push_known("vary", "accept");
     if let Some(next) = next {
-        headers.push_known("link", &format!("<{}>; rel=\"next\"", query.next_page(&next)));
+        headers.push_known("link", &format!("<{next}>; rel=\"next\""));
     }
     Ok(reply)
 }
@@ -172,57 +272,56 @@ pub(crate) struct ChildStream {
     snapshot: Snapshot,
     key: Key,
     /// What is still to come.
-    range: Option<Range>,
+    wanted: Option<Wanted>,
     query: Query,
     sent: usize,
     value_bytes_max: usize,
 }
 
 impl ChildStream {
-    /// Writes the next lines; false: there are no further ones.
+    /// Writes the next lines, perhaps none; false: there are no further ones.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
-        let Some(range) = self.range.take() else {
+        let Some(mut wanted) = self.wanted.take() else {
             return Ok(false);
         };
         let start = out.len();
         let limit = self.query.limit.unwrap_or(usize::MAX);
-        let mut last = None;
-        for child in self.snapshot.children(&self.key, range.clone())? {
-            let child = child?;
-            if self.sent == limit {
-                let next = self.query.next_page(&child);
-                out.extend_from_slice(b"{\"next\":");
-                out.extend_from_slice(&text::string(&next));
-                out.extend_from_slice(b"}\n");
-                return Ok(false);
+        let mut walk = wanted.walk(&self.snapshot, &self.key)?;
+        let (mut repeated, mut end, mut last) = (0, None, None);
+        while out.len() - start < PIECE_BYTES && repeated < REPEATED_MAX {
+            if self.sent == limit && end.is_none() {
+                end = walk.entry();
             }
-            put_child(
-                &self.snapshot,
-                &self.key,
-                &child,
-                &self.query,
-                self.value_bytes_max,
-                out,
-            )?;
-            out.push(b'\n');
-            self.sent += 1;
-            if out.len() - start >= PIECE_BYTES {
-                last = Some(child);
-                break;
+            match walk.step()? {
+                Step::End => return Ok(false),
+                Step::Repeated => repeated += 1,
+                Step::Record(child) if self.sent == limit => {
+                    let next = walk.next_page(&self.query, end.as_deref(), Some(&child));
+                    out.extend_from_slice(b"{\"next\":");
+                    out.extend_from_slice(&text::string(&next.unwrap_or_default()));
+                    out.extend_from_slice(b"}\n");
+                    return Ok(false);
+                }
+                Step::Record(child) => {
+                    let (snapshot, key) = (&self.snapshot, &self.key);
+                    put_child(snapshot, key, &child, &self.query, self.value_bytes_max, out)?;
+                    out.push(b'\n');
+                    self.sent += 1;
+                    last = Some(child);
+                }
             }
         }
-        let Some(last) = last else { return Ok(false) };
-        self.range = Some(if range.reverse {
-            Range {
-                to: Bound::Excluded(last),
-                ..range
-            }
-        } else {
-            Range {
-                from: Bound::Excluded(last),
-                ..range
-            }
-        });
+        let place = match walk {
+            Walk::Range(_) => None,
+            Walk::Search(walk, _) => Some(walk.into_place()),
+        };
+        match (&mut wanted, place, last) {
+            (Wanted::Search(search), Some(place), _) => search.place = place,
+            (Wanted::Range(range), _, Some(last)) if range.reverse => range.to = Bound::Excluded(last),
+            (Wanted::Range(range), _, Some(last)) => range.from = Bound::Excluded(last),
+            (_, _, None) | (Wanted::Search(_), None, _) => {}
+        }
+        self.wanted = Some(wanted);
         Ok(true)
     }
 }

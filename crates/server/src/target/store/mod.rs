@@ -7,9 +7,10 @@ mod access;
 mod batch;
 mod body;
 mod children;
+mod condition;
 mod feed;
-mod path;
 mod query;
+mod search;
 mod write;
 
 use std::{borrow::Cow, sync::Arc};
@@ -28,7 +29,7 @@ use crate::{
     failure::Refusal,
     front::{End, Head, RequestBody, Stream, Wire},
     reply::{Body, HeaderLines, Reply},
-    store::{OpenStore, Tag},
+    store::{OpenStore, Tag, path},
 };
 
 /// Room for the fields of a usual answer.

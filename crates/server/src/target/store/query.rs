@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write, ops::Bound};
 
-use forebay_store::{Range, Subscript};
+use forebay_store::{Range, Subscript, index::FIELDS_MAX};
 
 use crate::{
     failure::Refusal,
@@ -14,9 +14,18 @@ const LIMIT: usize = 100;
 /// Most children in one answer that is not streamed.
 const LIMIT_MAX: usize = 10_000;
 
-/// The parameters, each at most once.
+/// Most conditions: as many as an index has fields, and one more for the other end of a range.
+const CONDITIONS_MAX: usize = FIELDS_MAX + 1;
+const KNOWN: &str = "there is no such parameter; there are from, to, prefix, where, index, after, limit, reverse, depth and keys";
+
+/// The parameters, each at most once, but `where`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query {
+    /// As they are written.
+    pub(super) conditions: Vec<String>,
+    pub(super) index: Option<String>,
+    /// What a page of an index ended with, encoded.
+    pub(super) after: Option<Vec<u8>>,
     pub(super) from: Option<String>,
     pub(super) to: Option<String>,
     pub(super) prefix: Option<String>,
@@ -25,6 +34,15 @@ pub(super) struct Query {
     pub(super) keys: bool,
     pub(super) depth: Option<usize>,
     names_children: bool,
+}
+
+/// Where the next page begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NextPage<'a> {
+    /// With this child.
+    From(&'a Subscript),
+    /// Behind an entry of an index.
+    After { index: &'a str, entry: &'a [u8] },
 }
 
 impl Query {
@@ -47,6 +65,14 @@ impl Query {
                     "it is not percent-encoded UTF-8",
                 ));
             };
+            if name == "where" {
+                read.conditions.push(value.into_owned());
+                if read.conditions.len() > CONDITIONS_MAX {
+                    return Err(wrong(&name, "an index answers at most nine conditions"));
+                }
+                read.names_children = true;
+                continue;
+            }
             if seen.contains(&name) {
                 return Err(wrong(&name, "it is given twice"));
             }
@@ -75,15 +101,39 @@ impl Query {
                 "reverse" => read.reverse = flag()?,
                 "keys" => read.keys = flag()?,
                 "depth" => read.depth = Some(number()?),
-                _ => {
-                    let what = "there is no such parameter; there are from, to, prefix, limit, reverse, depth and keys";
-                    return Err(wrong(&name, what));
+                "index" => read.index = Some(value.into_owned()),
+                "after" => {
+                    let entry = from_hex(&value)
+                        .ok_or_else(|| wrong(&name, "it is what the link to the next page has"))?;
+                    read.after = Some(entry);
                 }
+                _ => return Err(wrong(&name, KNOWN)),
             }
             read.names_children |= name != "depth";
             seen.push(name);
         }
+        let refused = |name: &str, what| Refusal::Query {
+            name: name.to_owned(),
+            what,
+        };
+        let ranged = [("from", &read.from), ("to", &read.to), ("prefix", &read.prefix)];
+        if let Some((name, _)) = ranged.iter().find(|(_, given)| given.is_some())
+            && read.is_of_index()
+        {
+            return Err(refused(
+                name,
+                "it is of children by their names; `where` and `index` find them by their values",
+            ));
+        }
+        if read.after.is_some() && !read.is_of_index() {
+            return Err(refused("after", "it goes with `where` or `index`"));
+        }
         Ok(read)
+    }
+
+    /// Whether it asks for children by their values.
+    pub(super) fn is_of_index(&self) -> bool {
+        !self.conditions.is_empty() || self.index.is_some()
     }
 
     /// Whether it asks for children rather than for the node's document.
@@ -125,17 +175,28 @@ impl Query {
         (!is_empty).then_some(range)
     }
 
-    /// The query of the page that begins with this child.
-    pub(super) fn next_page(&self, first: &Subscript) -> String {
-        let first = first.text();
-        let (from, to) = if self.reverse {
-            (self.from.as_deref(), Some(first.as_str()))
-        } else {
-            (Some(first.as_str()), self.to.as_deref())
-        };
+    /// The query of the next page.
+    pub(super) fn next_page(&self, next: NextPage<'_>) -> String {
+        let (first, entry);
+        let mut texts: Vec<(&str, Option<&str>)> = Vec::new();
+        match next {
+            NextPage::From(child) => {
+                first = child.text();
+                let (from, to) = if self.reverse {
+                    (self.from.as_deref(), Some(first.as_str()))
+                } else {
+                    (Some(first.as_str()), self.to.as_deref())
+                };
+                texts.extend([("from", from), ("to", to), ("prefix", self.prefix.as_deref())]);
+            }
+            NextPage::After { index, entry: bytes } => {
+                entry = hex(bytes);
+                texts.extend(self.conditions.iter().map(|text| ("where", Some(text.as_str()))));
+                texts.extend([("index", Some(index)), ("after", Some(&entry))]);
+            }
+        }
         let mut out = String::from("?");
         let mut separator = "";
-        let texts = [("from", from), ("to", to), ("prefix", self.prefix.as_deref())];
         for (name, text) in texts {
             let Some(text) = text else { continue };
             write!(out, "{separator}{name}=").expect("a String takes everything");
@@ -156,6 +217,25 @@ impl Query {
         }
         out
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+    }
+    text
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let bytes = pairs
+        .iter()
+        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
+    bytes.collect()
 }
 
 /// Decodes as forms are written: `+` is a space.
@@ -272,15 +352,29 @@ mod tests {
     fn the_next_page_asks_for_the_same_from_there_on() {
         let query = read("to=z+z&limit=2&depth=1&keys");
         assert_eq!(
-            query.next_page(&Subscript::new("b&c")),
+            query.next_page(NextPage::From(&Subscript::new("b&c"))),
             "?from=b%26c&to=z%20z&limit=2&depth=1&keys"
         );
-        let again = read(&query.next_page(&Subscript::new("b&c"))[1..]);
+        let again = read(&query.next_page(NextPage::From(&Subscript::new("b&c")))[1..]);
         assert_eq!(again.from.as_deref(), Some("b&c"));
         let query = read("from=a&reverse&limit=2");
         assert_eq!(
-            query.next_page(&Subscript::new("5")),
+            query.next_page(NextPage::From(&Subscript::new("5"))),
             "?from=a&to=5&limit=2&reverse"
+        );
+        let query = read("where=a%3E%3D%22%26%22&where=b%3D1&limit=2&keys");
+        let next = NextPage::After {
+            index: "by a",
+            entry: &[0, 0xab, 0xff],
+        };
+        assert_eq!(
+            query.next_page(next),
+            "?where=a%3E%3D%22%26%22&where=b%3D1&index=by%20a&after=00abff&limit=2&keys"
+        );
+        let again = read(&query.next_page(next)[1..]);
+        assert_eq!(
+            (again.after.as_deref(), &again.conditions),
+            (Some(&[0, 0xab, 0xff][..]), &query.conditions)
         );
     }
 
@@ -304,7 +398,24 @@ mod tests {
             ),
             (
                 "form=a",
-                "query parameter \"form\": there is no such parameter; there are from, to, prefix, limit, reverse, depth and keys",
+                "query parameter \"form\": there is no such parameter; there are from, to, prefix, where, index, after, limit, reverse, depth and keys",
+            ),
+            (
+                "where=a=1&to=b",
+                "query parameter \"to\": it is of children by their names; `where` and `index` find them by their values",
+            ),
+            ("index=a&index=b", "query parameter \"index\": it is given twice"),
+            (
+                "after=00",
+                "query parameter \"after\": it goes with `where` or `index`",
+            ),
+            (
+                "index=a&after=0g",
+                "query parameter \"after\": it is what the link to the next page has",
+            ),
+            (
+                "where=a&where=a&where=a&where=a&where=a&where=a&where=a&where=a&where=a&where=a",
+                "query parameter \"where\": an index answers at most nine conditions",
             ),
         ] {
             assert_eq!(Query::read(query.as_bytes()).unwrap_err().to_string(), message);

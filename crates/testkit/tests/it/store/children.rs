@@ -7,7 +7,7 @@ use forebay_testkit::{Client, wait_until};
 use super::{ask, put, setup, start, text};
 
 /// Every page of a question, by following the links.
-fn pages(client: &mut Client, target: &str) -> Vec<String> {
+pub(super) fn pages(client: &mut Client, target: &str) -> Vec<String> {
     let (path, _) = target.split_once('?').expect("the question has a query");
     let mut pages = Vec::new();
     let mut next = Some(target.to_owned());

@@ -1,0 +1,201 @@
+//! `?where=`: which index answers the conditions of a request, and the question that it is asked.
+
+use std::ops::Bound;
+
+use forebay_store::{
+    Key, Read, Snapshot,
+    index::{Definition, Place, Query, QueryWalk, field_text},
+};
+
+use super::condition::{Comparison, Condition};
+use crate::{failure::Refusal, store::path};
+
+/// How an index is made, for whoever lacks one.
+const MAKING: &str =
+    "an index is made by [store.index] in the configuration or by `forebay store index define`";
+/// Most indexes that an answer names.
+const NAMED_MAX: usize = 20;
+
+/// A question to an index, from behind a place.
+#[derive(Debug)]
+pub(super) struct Search {
+    pub(super) index: String,
+    query: Query,
+    pub(super) place: Place,
+}
+
+impl Search {
+    /// Chooses the index that answers: the one of that name, or the one with the fewest fields beyond those that are asked for.
+    pub(super) fn plan(
+        snapshot: &Snapshot,
+        key: &Key,
+        conditions: &[Condition],
+        name: Option<&str>,
+        reverse: bool,
+        place: Place,
+    ) -> Result<Self, Refusal> {
+        let query = Wanted::of(conditions)?;
+        let mut indexes = snapshot.indexes()?;
+        indexes.retain(|index| index.records == *key);
+        indexes.sort_by(|a, b| (a.fields.len(), &a.name).cmp(&(b.fields.len(), &b.name)));
+        let by_name = |index: &&Definition| name.is_none_or(|name| index.name == name);
+        let mut fitting = indexes.iter().filter(by_name);
+        let Some(index) = fitting.find(|index| query.fits(index)) else {
+            return Err(Refusal::NoIndex {
+                what: missing(key, conditions, name, &indexes),
+            });
+        };
+        Ok(Self {
+            index: index.name.clone(),
+            query: query.ask(index, reverse),
+            place,
+        })
+    }
+
+    /// Goes on from the place, which is the walk's from now on.
+    pub(super) fn walk<'s>(&mut self, snapshot: &'s Snapshot) -> Result<QueryWalk<'s>, Refusal> {
+        let place = std::mem::take(&mut self.place);
+        Ok(snapshot.query_behind(&self.index, &self.query, place)?)
+    }
+}
+
+/// What conditions ask for, whatever index answers.
+struct Wanted<'c> {
+    equal: Vec<&'c Condition>,
+    /// Bounds of one field, at least one of them.
+    range: Option<(Option<&'c Condition>, Option<&'c Condition>)>,
+}
+
+impl<'c> Wanted<'c> {
+    fn of(conditions: &'c [Condition]) -> Result<Self, Refusal> {
+        let (mut equal, mut from, mut to): (Vec<&Condition>, _, _) = (Vec::new(), None, None);
+        for condition in conditions {
+            let twice = |what: &str| Refusal::NoIndex {
+                what: format!("{what} on `{}`", field_text(&condition.field)),
+            };
+            let bound = match condition.comparison {
+                Comparison::Equal => {
+                    if equal.iter().any(|other| other.field == condition.field) {
+                        return Err(twice("there are two conditions with ="));
+                    }
+                    equal.push(condition);
+                    continue;
+                }
+                Comparison::Greater | Comparison::GreaterOrEqual => &mut from,
+                Comparison::Less | Comparison::LessOrEqual => &mut to,
+            };
+            if bound.replace(condition).is_some() {
+                return Err(twice("there are two bounds on one side of a range, the second"));
+            }
+        }
+        if let (Some(from), Some(to)) = (from, to) {
+            let what = if from.field != to.field {
+                "a range has both its bounds on one field; the other one is"
+            } else if from.kind() != to.kind() {
+                "the bounds of a range are of one kind, both numbers or both texts;"
+            } else {
+                return Ok(Self {
+                    equal,
+                    range: Some((Some(from), Some(to))),
+                });
+            };
+            return Err(Refusal::NoIndex {
+                what: format!("{what} on `{}`", field_text(&to.field)),
+            });
+        }
+        Ok(Self {
+            equal,
+            range: (from.is_some() || to.is_some()).then_some((from, to)),
+        })
+    }
+
+    fn ranged(&self) -> Option<&'c [String]> {
+        let (from, to) = self.range?;
+        from.or(to).map(|bound| &bound.field[..])
+    }
+
+    /// Whether the conditions with `=` are on an index's first fields, and the range on the next.
+    fn fits(&self, index: &Definition) -> bool {
+        let Some((first, others)) = index.fields.split_at_checked(self.equal.len()) else {
+            return false;
+        };
+        let has = |field: &Vec<String>| self.equal.iter().any(|condition| condition.field == *field);
+        let next = others.first().map(|field| &field[..]);
+        first.iter().all(has) && self.ranged().is_none_or(|field| next == Some(field))
+    }
+
+    /// The question to an index that fits.
+    fn ask(&self, index: &Definition, reverse: bool) -> Query {
+        let value = |field: &Vec<String>| {
+            let condition = self.equal.iter().find(|condition| condition.field == *field);
+            condition.map(|condition| condition.value.clone())
+        };
+        let (mut from, mut to) = (Bound::Unbounded, Bound::Unbounded);
+        if let Some((lower, upper)) = self.range
+            && let Some(any) = lower.or(upper)
+        {
+            // `>= 30` asks for numbers, and not for all texts, which sort behind them.
+            (from, to) = any.kind().bounds();
+            if let Some(lower) = lower {
+                from = bound(lower);
+            }
+            if let Some(upper) = upper {
+                to = bound(upper);
+            }
+        }
+        Query {
+            equal: index
+                .fields
+                .iter()
+                .take(self.equal.len())
+                .filter_map(value)
+                .collect(),
+            from,
+            to,
+            reverse,
+        }
+    }
+}
+
+fn bound(condition: &Condition) -> Bound<Vec<u8>> {
+    match condition.comparison {
+        Comparison::Less | Comparison::Greater => Bound::Excluded(condition.value.clone()),
+        _ => Bound::Included(condition.value.clone()),
+    }
+}
+
+/// Says which index is missing, and which there are.
+fn missing(key: &Key, conditions: &[Condition], name: Option<&str>, indexes: &[Definition]) -> String {
+    let mut node = String::new();
+    path::put_key(key, &mut node);
+    let described = |index: &Definition| {
+        let fields: Vec<String> = index.fields.iter().map(|field| field_text(field)).collect();
+        format!("{} ({})", index.name, fields.join(", "))
+    };
+    let mut there: Vec<String> = indexes.iter().take(NAMED_MAX).map(described).collect();
+    if indexes.len() > NAMED_MAX {
+        there.push(format!("{} more", indexes.len() - NAMED_MAX));
+    }
+    let there = if there.is_empty() {
+        format!("there is no index over {node}")
+    } else {
+        format!("the indexes over {node} are {}", there.join(", "))
+    };
+    let mut fields: Vec<String> = conditions
+        .iter()
+        .map(|condition| field_text(&condition.field))
+        .collect();
+    fields.dedup();
+    let fields = fields.join(", ");
+    match name {
+        Some(name) if indexes.iter().all(|index| index.name != name) => {
+            format!("there is no index `{name}` over this node: {there}; {MAKING}")
+        }
+        Some(name) => format!(
+            "index `{name}` does not answer conditions on {fields}: they are = on an index's first fields and a range on the next; {there}"
+        ),
+        None => format!(
+            "no index answers conditions on {fields}: they are = on an index's first fields and a range on the next; {there}; {MAKING}"
+        ),
+    }
+}
