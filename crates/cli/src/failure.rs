@@ -56,6 +56,7 @@ fn code(error: &anyhow::Error) -> u8 {
         match error {
             StoreFailure::Absent { .. } | StoreFailure::NoValue { .. } => ABSENT,
             StoreFailure::Script { source, .. } => code(source),
+            StoreFailure::Field { .. } => USAGE,
             StoreFailure::Damaged { .. }
             | StoreFailure::Unreadable
             | StoreFailure::NotEmpty { .. }
@@ -115,7 +116,10 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             ),
             StoreFailure::NoValue { .. } => Some("without `--value` for the document of its children"),
             StoreFailure::Script { source, .. } => next_step(source),
-            StoreFailure::Absent { .. } | StoreFailure::NotEmpty { .. } | StoreFailure::File { .. } => None,
+            StoreFailure::Absent { .. }
+            | StoreFailure::Field { .. }
+            | StoreFailure::NotEmpty { .. }
+            | StoreFailure::File { .. } => None,
         };
     }
     if let Some(StoreError::Absent { .. }) = error.downcast_ref() {

@@ -19,6 +19,7 @@ mod serve;
 mod showcase;
 mod store_copies;
 mod store_gtm;
+mod store_index;
 mod store_nodes;
 mod store_shell;
 mod store_transfer;

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use forebay_store::index::FieldError;
+
 /// Why a command on a store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreFailure {
@@ -11,6 +13,13 @@ pub(crate) enum StoreFailure {
     /// A node has children only.
     #[error("node {path} has no value of its own, only children")]
     NoValue { path: String },
+    /// A field of an index that cannot be read.
+    #[error("{text:?} is no field such as `lastName`, `address.city` or `tags.*`")]
+    Field {
+        text: String,
+        #[source]
+        source: FieldError,
+    },
     /// `verify` has found something.
     #[error("the store is damaged: {count} {}", if *count == 1 { "problem" } else { "problems" })]
     Damaged { count: u64 },

@@ -3,6 +3,7 @@
 mod copies;
 mod data;
 mod error;
+mod index;
 mod lists;
 mod moment;
 mod nodes;
@@ -44,6 +45,7 @@ enum Open {
     Tree(lists::Tree),
     Ls(lists::Ls),
     Query(query::Arguments),
+    Index(index::Arguments),
     Export(transfer::Export),
     Import(transfer::Import),
     Backup(copies::Backup),
@@ -70,6 +72,7 @@ impl Open {
             Self::Tree(arguments) => lists::tree(&arguments),
             Self::Ls(arguments) => lists::ls(&arguments),
             Self::Query(arguments) => query::run(&arguments),
+            Self::Index(arguments) => index::run(arguments),
             Self::Export(arguments) => transfer::export(&arguments),
             Self::Import(arguments) => transfer::import(&arguments),
             Self::Backup(arguments) => copies::backup(&arguments),

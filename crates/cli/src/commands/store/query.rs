@@ -2,15 +2,11 @@
 
 use std::{io::Write as _, ops::Bound};
 
-use forebay_store::{
-    Read as _,
-    index::{Definition, Query},
-    json,
-};
+use forebay_store::{Read as _, index::Query, json};
 
 use crate::output::{self, OutputError};
 
-use super::{data::Data, path};
+use super::{data::Data, index, path};
 
 /// Print the records that an index leads to, each with its path and document; without an index, all indexes
 #[derive(Debug, clap::Args)]
@@ -41,15 +37,12 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let Some(name) = &arguments.index else {
+        return index::list(&arguments.data);
+    };
     let snapshot = arguments.data.read()?.snapshot()?;
     let indexes = snapshot.indexes()?;
     let mut out = output::stream();
-    let Some(name) = &arguments.index else {
-        for index in &indexes {
-            writeln!(out, "{}", described(index)).map_err(OutputError::from)?;
-        }
-        return Ok(out.flush().map_err(OutputError::from)?);
-    };
     let bound = |value: &Option<String>| {
         value
             .as_deref()
@@ -82,16 +75,4 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// What is no JSON is a text.
 fn scalar(value: &str) -> Vec<u8> {
     json::canonical(value.as_bytes()).unwrap_or_else(|_| json::string(value))
-}
-
-/// Name, node of the records, fields, and whether it is unique, with tabs between them.
-fn described(index: &Definition) -> String {
-    let fields: Vec<String> = index.fields.iter().map(|field| field.join(".")).collect();
-    let unique = if index.unique { "\tunique" } else { "" };
-    format!(
-        "{}\t{}\t{}{unique}",
-        index.name,
-        path::show(&index.records),
-        fields.join(", ")
-    )
 }
