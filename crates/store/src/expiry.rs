@@ -35,6 +35,24 @@ pub(crate) fn of(transaction: &Transaction, tables: Tables, key: &Key) -> Result
         .map(u64::from_be_bytes))
 }
 
+/// When a node ends, or the first of those above it.
+pub(crate) fn of_path(
+    transaction: &Transaction,
+    tables: Tables,
+    key: &Key,
+) -> Result<Option<u64>, StoreError> {
+    if !any(transaction, tables)? {
+        return Ok(None);
+    }
+    let (mut first, mut node) = (None, Some(key.clone()));
+    while let Some(key) = node {
+        let at_ms = of(transaction, tables, &key)?;
+        first = first.into_iter().chain(at_ms).min();
+        node = key.parent();
+    }
+    Ok(first)
+}
+
 /// Has a node end at a time.
 pub(crate) fn set(
     transaction: &mut Transaction,

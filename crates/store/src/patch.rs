@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Transaction {
-    /// Applies a merge patch to the document at a node. A value beside children is no part of the document and stays, and an object
-    /// that the patch goes into keeps its time. Input that cannot be is refused before anything is changed.
+    /// Applies a merge patch to the document at a node. A value beside children is no part of the document and stays, and when the node
+    /// ends by itself, or an object that the patch goes into, it still does. Input that cannot be is refused before anything is changed.
     pub fn patch(&mut self, key: &Key, patch: &[u8]) -> Result<(), StoreError> {
         let max = self.reader().tables.value_bytes_max;
         if patch.len() > max {
@@ -21,7 +21,21 @@ impl Transaction {
         }
         let patch = Json::read(patch)?;
         check_paths(key, &patch)?;
-        self.merge_patch(key, patch)
+        self.keep_time(key, |transaction| transaction.merge_patch(key, patch))
+    }
+
+    /// Makes a change after which the node ends when it would have before.
+    fn keep_time(
+        &mut self,
+        key: &Key,
+        change: impl FnOnce(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let before = self.expires(key)?;
+        change(self)?;
+        if before.is_some() && self.expires(key)? != before {
+            self.expire(key, before)?;
+        }
+        Ok(())
     }
 
     fn merge_patch(&mut self, key: &Key, patch: Json<'_>) -> Result<(), StoreError> {
@@ -61,13 +75,8 @@ impl Transaction {
         if !alone || self.defined(parent)?.value {
             return self.kill(key).map(drop);
         }
-        // To put takes a node's time back, and to the patch it is the same object as before.
-        let ends = self.expires(parent)?;
-        self.put(parent, b"{}")?;
-        if ends.is_some() {
-            self.expire(parent, ends)?;
-        }
-        Ok(())
+        // To the patch it is the same object as before.
+        self.keep_time(parent, |transaction| transaction.put(parent, b"{}"))
     }
 
     fn is_object(&self, key: &Key) -> Result<bool, StoreError> {

@@ -107,6 +107,12 @@ pub trait Read {
         expiry::of(reader.transaction, reader.tables, key)
     }
 
+    /// When the node ends, by itself or with one of those above it, whichever is first, in milliseconds since 1970 UTC.
+    fn ends(&self, key: &Key) -> Result<Option<u64>, StoreError> {
+        let reader = self.reader();
+        expiry::of_path(reader.transaction, reader.tables, key)
+    }
+
     /// The names of the globals that hold something, from one on.
     fn globals(&self, from: &str) -> Result<GlobalWalk<'_>, StoreError> {
         self.reader().globals(from)

@@ -33,6 +33,7 @@ pub use types::{
     Access, Admin, Config, Durability, Files, Log, LogFormat, LogRotation, Permission, Pool, PoolRoute,
     Recycle, Respond, Retry, Route, Runtime, Server, Store, StoreMode, Target, Worker, Workers,
 };
+pub(crate) use units::{parse_duration, print_duration};
 
 /// Largest configuration file, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;

@@ -30,7 +30,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// A duration: digits and a unit.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (digits, unit) = number_and_unit(text)?;
     digits
         .checked_mul(factor(&DURATIONS, unit)?)
@@ -44,7 +44,7 @@ pub(super) fn print_size(bytes: u64) -> String {
 }
 
 /// In the largest unit that says it exactly; whole milliseconds.
-pub(super) fn print_duration(duration: Duration) -> String {
+pub(crate) fn print_duration(duration: Duration) -> String {
     let millis = duration.as_millis() as u64;
     print(DURATIONS.iter(), millis).unwrap_or_else(|| "0s".to_owned())
 }

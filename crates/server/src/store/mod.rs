@@ -1,6 +1,7 @@
 //! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
 
 mod indexes;
+pub(crate) mod lifetime;
 mod lock;
 mod news;
 mod operation;
@@ -19,12 +20,13 @@ use std::{
 use forebay_store::{Options, Stats, Store, StoreError};
 use tokio::sync::oneshot;
 
-use self::{lock::Lock, news::News};
 pub(crate) use self::{
+    lifetime::Lifetime,
     operation::{Change, Done, Operation},
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };
+use self::{lock::Lock, news::News};
 use crate::config;
 
 /// Why the store cannot be opened.

@@ -2,7 +2,10 @@
 
 use forebay_store::{Key, Range, Read, StoreError, Subscript, Transaction};
 
-use super::tag::{Condition, Found, Tag};
+use super::{
+    lifetime::{Lifetime, now_ms},
+    tag::{Condition, Found, Tag},
+};
 use crate::failure::Refusal;
 
 /// Most digits of an id that is counted on from.
@@ -18,6 +21,8 @@ pub(crate) struct Operation {
     /// Longest document that a condition reads: the only thread that writes puts it together.
     pub(crate) document_bytes_max: usize,
     pub(crate) change: Change,
+    /// What becomes of the time at which the node ends by itself. Without, what the change makes of it.
+    pub(crate) lifetime: Option<Lifetime>,
 }
 
 /// What is to be done. Texts are canonical JSON.
@@ -91,6 +96,22 @@ impl Operation {
     }
 
     fn change(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
+        remove_ended(transaction, &self.key)?;
+        let done = self.change_document(transaction)?;
+        let Some(lifetime) = self.lifetime else {
+            return Ok(done);
+        };
+        let mut key = self.key.clone();
+        if let Done::Appended(id) = done {
+            key.push_integer(id).map_err(StoreError::from)?;
+        }
+        // The document is changed by now, which must not stay alone.
+        let expired = transaction.expire(&key, lifetime.end());
+        expired.map_err(|error| Undone::Broken(error.into()))?;
+        Ok(done)
+    }
+
+    fn change_document(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         let key = &self.key;
         if !self.condition.is_none() && !self.condition.holds(self.found(transaction)?) {
             return Err(Undone::Refused(Refusal::Precondition));
@@ -127,6 +148,21 @@ impl Operation {
             }
         }
     }
+}
+
+/// Removes what has ended by itself at a node or above it and is still there: no read finds it, so no write may either.
+fn remove_ended(transaction: &mut Transaction, key: &Key) -> Result<(), StoreError> {
+    let now_ms = now_ms();
+    while transaction.ends(key)?.is_some_and(|ends| ends <= now_ms) {
+        let mut node = Some(key.clone());
+        while let Some(key) = node {
+            if transaction.expires(&key)?.is_some_and(|ends| ends <= now_ms) {
+                transaction.kill(&key)?;
+            }
+            node = key.parent();
+        }
+    }
+    Ok(())
 }
 
 /// The whole number after the last child that is a number: 1 below a node without such children, 0 for `[]`.

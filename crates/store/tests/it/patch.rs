@@ -206,3 +206,40 @@ fn names_count_for_the_bound_of_a_document() {
     );
     assert!(transaction.document_within(&key, whole.len() - 1).is_err());
 }
+
+#[test]
+fn a_patch_takes_no_time_back() {
+    let (_folder, store) = store();
+    let node = Key::global("T").unwrap().child("a").unwrap();
+    let inner = node.child("in").unwrap();
+    for patch in [
+        "{}",
+        r#"{"in":{"x":null}}"#,
+        r#"{"in":null,"y":null}"#,
+        "5",
+        r#"{"z":1}"#,
+    ] {
+        store
+            .transact(|transaction| {
+                transaction.put(&node, br#"{"in":{"x":1},"y":2}"#)?;
+                transaction.expire(&node, Some(99_999_999_999_999))?;
+                transaction.expire(&inner, Some(88_888_888_888_888))?;
+                transaction.patch(&node, patch.as_bytes())
+            })
+            .unwrap();
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(
+            snapshot.expires(&node).unwrap(),
+            Some(99_999_999_999_999),
+            "{patch}"
+        );
+        let is_there = snapshot.defined(&inner).unwrap().exists();
+        let ends = snapshot.ends(&inner.child("x").unwrap()).unwrap();
+        let expected = if is_there {
+            88_888_888_888_888
+        } else {
+            99_999_999_999_999
+        };
+        assert_eq!(ends, Some(expected), "{patch}");
+    }
+}

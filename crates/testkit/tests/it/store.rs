@@ -10,6 +10,7 @@ mod garbage;
 mod guide;
 mod indexes;
 mod leading;
+mod lifetime;
 mod search;
 mod workers;
 mod writes;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::body;
 use crate::{
     failure::Refusal,
-    store::{Change, Condition, Done, Operation, path},
+    store::{Change, Condition, Done, Lifetime, Operation, lifetime, path},
 };
 
 /// Most operations of one batch.
@@ -28,6 +28,8 @@ struct Written<'b> {
     if_match: Option<Cow<'b, str>>,
     #[serde(borrow)]
     if_none_match: Option<Cow<'b, str>>,
+    #[serde(borrow)]
+    ttl: Option<Cow<'b, str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -79,6 +81,11 @@ fn operation(at: usize, written: &Written<'_>, value_bytes_max: usize) -> Result
         (_, None) => return Err(wrong("the value is missing")),
         (_, Some(value)) => body::canonical(value.get().as_bytes(), value_bytes_max)?,
     };
+    let lifetime = match (written.op, written.ttl.as_deref()) {
+        (_, None) => None,
+        (Op::Delete, Some(_)) => return Err(wrong("`delete` has no ttl")),
+        (_, Some(text)) => Some(Lifetime::read(text).ok_or_else(|| wrong(lifetime::ACCEPTED))?),
+    };
     let key = match &written.path {
         WrittenPath::Encoded(path) => path::key(path.strip_prefix('/').unwrap_or(path))?,
         WrittenPath::Parts(parts) => {
@@ -101,6 +108,7 @@ fn operation(at: usize, written: &Written<'_>, value_bytes_max: usize) -> Result
             Op::Delete => Change::Delete,
             Op::Append => Change::Append(value),
         },
+        lifetime,
     })
 }
 

@@ -15,7 +15,7 @@ mod write;
 
 use std::{borrow::Cow, sync::Arc};
 
-use forebay_store::{Key, Read};
+use forebay_store::{Key, Read, Snapshot};
 
 use self::{access::Rules, query::Query};
 pub(crate) use self::{
@@ -29,7 +29,7 @@ use crate::{
     failure::Refusal,
     front::{End, Head, RequestBody, Stream, Wire},
     reply::{Body, HeaderLines, Reply},
-    store::{OpenStore, Tag, path},
+    store::{OpenStore, Tag, lifetime, path},
 };
 
 /// Room for the fields of a usual answer.
@@ -79,6 +79,26 @@ impl StoreTarget {
         let query = Query::read(head.query())?;
         let lines = children::wants_lines(head);
         let snapshot = self.open.store().snapshot()?;
+        let ends = snapshot.ends(&key)?;
+        if ends.is_some_and(|ends| ends <= lifetime::now_ms()) {
+            // It is removed within a second, and not served meanwhile.
+            return Err(Refusal::NoSuchNode);
+        }
+        let mut reply = self.read_node(head, snapshot, key, query, lines)?;
+        if let Some(ends) = ends {
+            lifetime::put_fields(ends, reply.headers.to_mut());
+        }
+        Ok(reply)
+    }
+
+    fn read_node(
+        &self,
+        head: &Head,
+        snapshot: Snapshot,
+        key: Key,
+        query: Query,
+        lines: bool,
+    ) -> Result<Reply<'static>, Refusal> {
         if query.is_of_children() || lines {
             return children::reply(snapshot, key, query, lines, self.value_bytes_max);
         }

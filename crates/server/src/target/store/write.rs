@@ -9,10 +9,10 @@ use std::{
 use super::{StoreTarget, batch, body, json};
 use crate::{
     failure::Refusal,
-    front::{End, RequestBody, Stream, Wire},
+    front::{End, Head, RequestBody, Stream, Wire},
     reply::Reply,
     router::{decode, put_encoded},
-    store::{Change, Condition, Done, Operation, Pending, Tag},
+    store::{Change, Condition, Done, Lifetime, Operation, Pending, Tag, lifetime},
     target::Request,
 };
 
@@ -34,13 +34,7 @@ impl StoreTarget {
             return Err(Refusal::MethodNotAllowed { allow }.into());
         }
         let key = self.writable(rest, head)?;
-        if !head.query().is_empty() {
-            return Err(Refusal::Query {
-                name: String::from_utf8_lossy(head.query()).into_owned(),
-                what: "only GET and HEAD have parameters",
-            }
-            .into());
-        }
+        let lifetime = lifetime(head)?;
         if method == "PATCH" {
             body::check_is_merge_patch(head)?;
         }
@@ -64,6 +58,7 @@ impl StoreTarget {
             condition,
             document_bytes_max: self.value_bytes_max,
             change,
+            lifetime,
         };
         let pending = self
             .open
@@ -102,6 +97,28 @@ impl StoreTarget {
         let pending = self.open.writer().submit(operations, bytes)?;
         let done = outcome(pending, request.deadline, wire).await?;
         Ok(json(200, batch::results(&done)))
+    }
+}
+
+/// What `?ttl=` says, the only parameter of a write.
+fn lifetime(head: &Head) -> Result<Option<Lifetime>, Refusal> {
+    if head.query().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |name: &[u8], what| Refusal::Query {
+        name: String::from_utf8_lossy(name).into_owned(),
+        what,
+    };
+    let query = head.query();
+    match query.strip_prefix(b"ttl=") {
+        _ if head.method() == "DELETE" => Err(wrong(query, "DELETE has no parameters")),
+        Some(text) => {
+            let lifetime = std::str::from_utf8(text).ok().and_then(Lifetime::read);
+            lifetime
+                .map(Some)
+                .ok_or_else(|| wrong(b"ttl", lifetime::ACCEPTED))
+        }
+        None => Err(wrong(query, "PUT, PATCH and POST have only `ttl`, once")),
     }
 }
 
