@@ -3,15 +3,20 @@
 use std::{
     fmt::Write as _,
     fs,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
+    time::{Duration, Instant},
 };
 
-use forebay_testkit::Folder;
+use forebay_testkit::{Folder, wait_for, wait_until};
+use rustix::process::Signal;
 
-use crate::store_nodes::{done, fed, store};
+use crate::{
+    store_nodes::{done, fed, store},
+    terminal::Terminal,
+};
 
 fn file(folder: &Folder, data: &str) -> PathBuf {
     folder.path().join(data).join("store.mdbx")
@@ -279,4 +284,95 @@ fn a_bit_flipped_anywhere_is_found_or_changes_no_answer() {
         fs::remove_dir_all(folder.path().join("damaged")).unwrap();
     }
     assert!(found > 30, "{found} of 60, seed {SEED}");
+}
+
+/// Runs a command on a terminal and holds it for a moment as soon as it has written a part of a file, so that it takes long enough
+/// for a picture; what appeared on the screen. `None`: it was too fast for that.
+fn held(folder: &Folder, words: &str, written: &str) -> Option<String> {
+    let line = format!("cd {} && exec FOREBAY store {words}", folder.path().display());
+    let mut terminal = Terminal::run(&line, &[]);
+    let written = folder.path().join(written);
+    let mut is_there = false;
+    let process = wait_for("the command to write", || {
+        let has_begun = fs::metadata(&written).is_ok_and(|about| about.blocks() > 0);
+        let running = terminal.process();
+        is_there |= running.is_some();
+        (has_begun || (is_there && running.is_none())).then_some(running)
+    })?;
+    process.signal(Signal::STOP);
+    let stopped = Instant::now();
+    wait_until("a picture to be due", || {
+        stopped.elapsed() > Duration::from_millis(300)
+    });
+    process.signal(Signal::CONT);
+    // `script` stops when what it runs does.
+    terminal.script().signal(Signal::CONT);
+    let screen = terminal.end("");
+    screen.contains(" % ").then_some(screen)
+}
+
+#[test]
+fn copying_shows_how_far_it_is_on_a_terminal() {
+    const TRIES: usize = 30;
+    let folder = Folder::new();
+    done(&folder, &["set", "G", "1"]);
+    let long = format!("\"{}\"", "x".repeat(60 << 20));
+    for name in ["G/a", "G/b", "G/c"] {
+        assert_eq!(fed(&folder, &["set", name, "-"], &long).code, 0);
+    }
+    done(&folder, &["backup", "copy"]);
+    for (what, words, written) in [
+        ("backup", "backup copyN", "copyN/store.mdbx"),
+        ("restore", "restore copy --data newN", "newN/store.mdbx"),
+        ("compact", "compact", "data/compact.tmp/made/store.mdbx"),
+    ] {
+        let screen = (0..TRIES).find_map(|at| {
+            let at = at.to_string();
+            let seen = held(&folder, &words.replace('N', &at), &written.replace('N', &at));
+            for copy in ["copy", "new"] {
+                let _ = fs::remove_dir_all(folder.path().join(format!("{copy}{at}")));
+            }
+            seen
+        });
+        let screen = screen.unwrap_or_else(|| panic!("no picture of {what} in {TRIES} tries"));
+        assert!(screen.contains(&format!("\r\x1b[K{what} [")), "{screen:?}");
+        // The last picture is taken away.
+        let after = screen.rsplit_once("\r\x1b[K").unwrap().1;
+        assert!(!after.contains('%'), "{screen:?}");
+    }
+    // Elsewhere nothing of the kind.
+    let told = store(&folder, &["backup", "quiet"]);
+    assert!(
+        !told.err.contains('%') && told.err.starts_with("quiet: "),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_log_that_was_copied_away_brings_a_backup_up_to_date() {
+    let folder = Folder::new();
+    done(&folder, &["set", "G/count", "1"]);
+    done(&folder, &["backup", "copy"]);
+    done(&folder, &["set", "G/count", "2"]);
+    done(&folder, &["set", "G/count", "3"]);
+    // All that is left of the store is a copy of its log, cut in the middle of its last change.
+    fs::create_dir_all(folder.path().join("away/changes")).unwrap();
+    for entry in fs::read_dir(folder.path().join("data/changes")).unwrap() {
+        let entry = entry.unwrap();
+        let bytes = fs::read(entry.path()).unwrap();
+        let copy = folder.path().join("away/changes").join(entry.file_name());
+        // A segment has room behind its last change.
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        fs::write(copy, &bytes[..end - 3]).unwrap();
+    }
+    fs::remove_dir_all(folder.path().join("data")).unwrap();
+    let told = store(
+        &folder,
+        &["restore", "copy", "--changes", "away", "--data", "new"],
+    );
+    assert_eq!(
+        (told.code, told.err.as_str()),
+        (0, "new: 1 changes done again\nnew: as of change 2\n")
+    );
+    assert_eq!(done(&folder, &["get", "G/count", "--data", "new"]), "2\n");
 }

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use forebay_testkit::{Folder, wait_for, wait_until};
+use forebay_testkit::{Folder, Process, wait_for, wait_until};
 
 use crate::run::{Serving, forebay};
 
@@ -54,6 +54,18 @@ impl Terminal {
             keyboard,
             screen,
         }
+    }
+
+    /// The process that the shell line has become with `exec`, while it runs.
+    pub(crate) fn process(&self) -> Option<Process> {
+        let children = Process::children_of(self.child.id());
+        let mut running = children.into_iter().filter(|child| child.is_alive());
+        running.next()
+    }
+
+    /// The process that is the terminal.
+    pub(crate) fn script(&self) -> Process {
+        Process::with_pid(self.child.id()).expect("it runs until the end")
     }
 
     pub(crate) fn screen(&self) -> String {

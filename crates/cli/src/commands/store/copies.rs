@@ -3,8 +3,12 @@
 use std::{
     fs::{self, File, Permissions},
     io,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -12,15 +16,24 @@ use rustix::{
     io::Errno,
 };
 
-use forebay_store::{StoreError, changes::Change};
+use forebay_store::{Store, StoreError, changes::Change};
 
 use crate::output;
 
-use super::{StoreFailure, data::Data, moment, progress::megabytes};
+use super::{
+    StoreFailure,
+    data::Data,
+    moment,
+    progress::{Bar, megabytes},
+};
 
 /// The tree's file in a store's folder, and the file beside it on which its openers hold a lock.
 const FILE: &str = "store.mdbx";
 const LOCK_FILE: &str = "store.mdbx-lck";
+/// How often the file that is being written is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What `stat` counts in (POSIX leaves it open; Linux has it so).
+const BLOCK_BYTES: u64 = 512;
 /// Where `compact` works, within the store's folder.
 const WORKSHOP: &str = "compact.tmp";
 
@@ -89,7 +102,7 @@ pub(super) struct Compact {
 pub(super) fn backup(arguments: &Backup) -> anyhow::Result<()> {
     must_be_empty(&arguments.to)?;
     let store = arguments.data.read()?;
-    store.backup(&arguments.to, arguments.compact)?;
+    copy("backup", &store, &arguments.to, arguments.compact)?;
     settle(&arguments.to)?;
     let bytes = size(&arguments.to.join(FILE))?;
     output::complaint(&format!("{}: {}", arguments.to.display(), megabytes(bytes)));
@@ -102,7 +115,7 @@ pub(super) fn restore(arguments: &Restore) -> anyhow::Result<()> {
     let backup = Data {
         folder: arguments.from.clone(),
     };
-    backup.read()?.backup(folder, false)?;
+    copy("restore", &backup.read()?, folder, false)?;
     settle(folder)?;
     if let Some(log) = &arguments.changes {
         replay(&arguments.data, log, arguments.until)?;
@@ -110,6 +123,27 @@ pub(super) fn restore(arguments: &Restore) -> anyhow::Result<()> {
     let last = arguments.data.read()?.snapshot()?.sequence()?;
     output::complaint(&format!("{}: as of change {last}", folder.display()));
     Ok(())
+}
+
+/// Copies a store's file, and shows how far it is. The engine does the copying and says nothing meanwhile, so what there is of
+/// the new file is looked at.
+fn copy(what: &'static str, store: &Store, to: &Path, compact: bool) -> Result<(), StoreError> {
+    let mut bar = Bar::of_bytes(what, store.stats()?.file_bytes);
+    let (ended, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let copying = scope.spawn(move || {
+            // Whoever waits for the end sees that this side is gone.
+            let _ended = ended;
+            store.backup(to, compact)
+        });
+        let file = to.join(FILE);
+        while end.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            // What the system has not allocated yet is not written.
+            let written = fs::metadata(&file).map_or(0, |about| about.blocks() * BLOCK_BYTES);
+            bar.at(0, written);
+        }
+        copying.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Does again what a store's log holds beyond the restored state.
@@ -122,9 +156,22 @@ fn replay(restored: &Data, log: &Path, until: Option<Until>) -> anyhow::Result<(
         .read()
         .and_then(|store| store.snapshot()?.sequence())
         .unwrap_or(u64::MAX);
-    let count = restored.write()?.replay(log, |change| {
+    let store = restored.write()?;
+    let since = store.snapshot()?.sequence()?;
+    let end = match until {
+        Some(Until::Number(number)) => Some(number.min(last)),
+        Some(Until::Moment(_)) => None,
+        None => Some(last),
+    };
+    let total = end
+        .filter(|end| *end < u64::MAX)
+        .map(|end| end.saturating_sub(since));
+    let mut bar = Bar::of_count("restore", "changes", total);
+    let count = store.replay(log, |change| {
+        bar.at(change.sequence.saturating_sub(since), 0);
         change.sequence <= last && until.is_none_or(|until| until.admits(change))
     })?;
+    drop(bar);
     output::complaint(&format!(
         "{}: {count} changes done again",
         restored.folder.display()
@@ -155,7 +202,7 @@ pub(super) fn compact(arguments: &Compact) -> anyhow::Result<()> {
         folder: workshop.clone(),
     }
     .read()
-    .and_then(|store| store.backup(&made, true));
+    .and_then(|store| copy("compact", &store, &made, true));
     if let Err(error) = copied {
         clear(&workshop)?;
         return Err(error.into());

@@ -17,9 +17,12 @@ const CLEAR: &str = "\r\x1b[K";
 #[derive(Debug)]
 pub(super) struct Bar {
     what: &'static str,
-    /// What is counted besides bytes: `lines`, `records`.
-    unit: &'static str,
-    total_bytes: Option<u64>,
+    /// What is counted: `lines`, `records`; `None` where only bytes are.
+    unit: Option<&'static str>,
+    /// Whether bytes are counted.
+    sized: bool,
+    /// What the bytes, or else the count, will come to, where that is known.
+    total: Option<u64>,
     begun: Instant,
     /// `None` when nobody looks.
     next: Option<Instant>,
@@ -29,11 +32,26 @@ pub(super) struct Bar {
 impl Bar {
     /// `total_bytes` is what the bytes will come to, where that is known.
     pub(super) fn new(what: &'static str, unit: &'static str, total_bytes: Option<u64>) -> Self {
+        Self::of(what, Some(unit), true, total_bytes)
+    }
+
+    /// Of bytes alone.
+    pub(super) fn of_bytes(what: &'static str, total: u64) -> Self {
+        Self::of(what, None, true, Some(total))
+    }
+
+    /// Of a count alone, which comes to `total` where that is known.
+    pub(super) fn of_count(what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
+        Self::of(what, Some(unit), false, total)
+    }
+
+    fn of(what: &'static str, unit: Option<&'static str>, sized: bool, total: Option<u64>) -> Self {
         let begun = Instant::now();
         Self {
             what,
             unit,
-            total_bytes: total_bytes.filter(|total| *total > 0),
+            sized,
+            total: total.filter(|total| *total > 0),
             begun,
             next: output::has_pictures().then(|| begun + EVERY),
             drawn: false,
@@ -61,18 +79,20 @@ impl Bar {
             output::picture(CLEAR);
         }
         let elapsed = self.begun.elapsed();
-        format!(
-            "{} {}, {} in {:.1} s",
-            thousands(count),
-            self.unit,
-            megabytes(bytes),
-            elapsed.as_secs_f64()
-        )
+        format!("{} in {:.1} s", self.amount(count, bytes), elapsed.as_secs_f64())
+    }
+
+    /// `1,500 lines, 1.0 MB`
+    fn amount(&self, count: u64, bytes: u64) -> String {
+        let count = self.unit.map(|unit| format!("{} {unit}", thousands(count)));
+        let size = self.sized.then(|| megabytes(bytes));
+        count.into_iter().chain(size).collect::<Vec<_>>().join(", ")
     }
 
     fn picture(&self, count: u64, bytes: u64, elapsed: Duration) -> String {
-        let bar = self.total_bytes.map_or(String::new(), |total| {
-            let share = (bytes as f64 / total as f64).min(1.0);
+        let reached = if self.sized { bytes } else { count };
+        let bar = self.total.map_or(String::new(), |total| {
+            let share = (reached as f64 / total as f64).min(1.0);
             let full = (share * WIDTH as f64) as usize;
             format!(
                 " [{}{}] {:.0} %",
@@ -81,15 +101,13 @@ impl Bar {
                 (share * 100.0).floor()
             )
         });
-        let seconds = elapsed.as_secs_f64().max(0.001);
-        format!(
-            "{}{bar} {} {}, {}, {}/s",
-            self.what,
-            thousands(count),
-            self.unit,
-            megabytes(bytes),
-            megabytes((bytes as f64 / seconds) as u64)
-        )
+        let rate = (reached as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
+        let rate = if self.sized {
+            megabytes(rate)
+        } else {
+            thousands(rate)
+        };
+        format!("{}{bar} {}, {rate}/s", self.what, self.amount(count, bytes))
     }
 }
 
@@ -144,10 +162,18 @@ mod tests {
             bar.picture(1_500, 1_000_000, Duration::from_secs(2)),
             "import [###############---------------] 50 % 1,500 lines, 1.0 MB, 500.0 kB/s"
         );
-        bar.total_bytes = None;
+        bar.total = None;
         assert_eq!(
             bar.picture(15, 10, Duration::from_secs(1)),
             "import 15 lines, 10 B, 10 B/s"
+        );
+        assert_eq!(
+            Bar::of_bytes("backup", 4_000_000).picture(0, 1_000_000, Duration::from_secs(2)),
+            "backup [#######-----------------------] 25 % 1.0 MB, 500.0 kB/s"
+        );
+        assert_eq!(
+            Bar::of_count("restore", "changes", Some(6000)).picture(3000, 0, Duration::from_secs(2)),
+            "restore [###############---------------] 50 % 3,000 changes, 1,500/s"
         );
     }
 }
