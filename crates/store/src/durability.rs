@@ -20,9 +20,6 @@ use crate::{
     sys::Environment,
 };
 
-/// From this on it pays to write most of it while others still commit: what is left is done while they wait.
-const MUCH_BYTES: u64 = 256 << 10;
-
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -53,16 +50,19 @@ impl Drop for Disk {
 }
 
 impl Disk {
+    /// As [`Disk::flush`], and most of it while others go on committing.
+    fn flush_beside_others(&self) -> Result<u64, StoreError> {
+        let end = End::of(&self.environment.read()?)?;
+        let segment = self.log.segment(end)?;
+        self.environment.flushing(|| {
+            segment.as_ref().map_or(Ok(()), Segment::flush)?;
+            self.environment.write_pages()
+        })?;
+        self.flush()
+    }
+
     /// Makes every commit durable that was made before the call, and says which was the last of them.
     pub(crate) fn flush(&self) -> Result<u64, StoreError> {
-        if self.environment.info()?.unsynced_bytes > MUCH_BYTES {
-            let end = End::of(&self.environment.read()?)?;
-            let segment = self.log.segment(end)?;
-            self.environment.flushing(|| {
-                segment.as_ref().map_or(Ok(()), Segment::flush)?;
-                self.environment.write_pages()
-            })?;
-        }
         // A commit meanwhile would become durable without its record in the log.
         let still = self.environment.write()?;
         let segment = self.log.segment(End::of(&still)?)?;
@@ -214,7 +214,7 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
         // What other processes have committed counts as well.
         let outcome = disk.environment.info().and_then(|info| {
             if info.last_transaction > known {
-                disk.flush()
+                disk.flush_beside_others()
             } else {
                 Ok(known)
             }
