@@ -163,6 +163,7 @@ impl From<StoreError> for Refusal {
             | StoreError::FlushesFail { .. }
             | StoreError::Damaged { .. }
             | StoreError::Format { .. }
+            | StoreError::Unrecovered { .. }
             | StoreError::Absent { .. }
             | StoreError::OpenAlready { .. }
             | StoreError::Replay { .. }

@@ -288,7 +288,7 @@ impl Shared {
             }
         }
         if let Some(store) = &self.ground.store {
-            store.flush();
+            store.checkpoint();
         }
     }
 

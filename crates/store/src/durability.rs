@@ -1,13 +1,19 @@
 //! When a commit is on the disk.
 //!
-//! The engine commits without waiting for the disk and never lets a later state reach the disk before an earlier one, so a
-//! power cut can lose the last commits but tears none. A [`Flusher`] makes commits durable: at once for those who wait, and
-//! within an interval for all others, of every process that has the store open.
+//! A commit is durable once its record in the log of changes is on the disk: that is one write to one file, and nobody has to stop
+//! for it. The tree follows at checkpoints. After a power cut it is as of the last checkpoint, for the engine never lets a later
+//! state reach the disk before an earlier one, and [`crate::recovery`] does again what the log holds beyond it.
+//!
+//! A [`Flusher`] makes commits durable: at once for those who wait, and within an interval for all others, of every process that has
+//! the store open.
 
 use std::{
     fmt, mem,
     panic::{self, AssertUnwindSafe},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -16,6 +22,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     changes::{End, Log, Segment},
+    checkpoint::Checkpoints,
     error::StoreError,
     sys::Environment,
 };
@@ -37,40 +44,83 @@ pub enum Durability {
 pub(crate) struct Disk {
     pub(crate) environment: Arc<Environment>,
     pub(crate) log: Log,
-    pub(crate) read_only: bool,
+    read_only: bool,
+    flushed: AtomicU64,
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The engine flushes when it is closed; the log is to be on the disk before that. What fails here is told by the log itself.
+        // The engine makes a checkpoint when it is closed, and the log is to be on the disk before that. What fails here is told by
+        // the log itself.
         if !self.read_only {
-            let _ = self.flush();
+            let _ = self.checkpoint();
         }
     }
 }
 
 impl Disk {
-    /// As [`Disk::flush`], and most of it while others go on committing.
-    fn flush_beside_others(&self) -> Result<u64, StoreError> {
-        let end = End::of(&self.environment.read()?)?;
-        let segment = self.log.segment(end)?;
-        self.environment.flushing(|| {
-            segment.as_ref().map_or(Ok(()), Segment::flush)?;
-            self.environment.write_pages()
-        })?;
-        self.flush()
+    pub(crate) fn new(environment: Arc<Environment>, log: Log, read_only: bool) -> Self {
+        Self {
+            environment,
+            log,
+            read_only,
+            flushed: AtomicU64::new(0),
+        }
+    }
+
+    /// The last commit that this process knows to be on the disk.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed.load(Relaxed)
     }
 
     /// Makes every commit durable that was made before the call, and says which was the last of them.
     pub(crate) fn flush(&self) -> Result<u64, StoreError> {
-        // A commit meanwhile would become durable without its record in the log.
+        self.environment.check_flushes()?;
+        let snapshot = self.environment.read()?;
+        let (last, end) = (snapshot.id(), End::of(&snapshot)?);
+        drop(snapshot);
+        if last <= self.flushed() {
+            return Ok(self.flushed());
+        }
+        let Some(segment) = self.log.segment(end)? else {
+            // What came from a backup has no log of its own yet.
+            return self.checkpoint();
+        };
+        self.environment.flushing(|| segment.flush())?;
+        self.flushed.fetch_max(last, Relaxed);
+        Ok(last)
+    }
+
+    /// Takes back the record of a commit that has failed, lest it be done again after a power cut. What fails here would fail the next
+    /// commit, too, and that writes over it.
+    pub(crate) fn take_back(&self, before: End, end: End) {
+        if let Ok(still) = self.environment.write()
+            && End::of(&still).is_ok_and(|now| now == before)
+        {
+            let _ = self.log.take_back(before, end);
+        }
+    }
+
+    /// Brings the tree to the disk, and the log before it. Says which was the last commit.
+    pub(crate) fn checkpoint(&self) -> Result<u64, StoreError> {
+        // Most of it while others go on committing.
+        let segment = self.log.segment(End::of(&self.environment.read()?)?)?;
+        self.environment.flushing(|| {
+            segment.as_ref().map_or(Ok(()), Segment::flush)?;
+            self.environment.write_pages()
+        })?;
+        // The tree must not come to know of a commit that the log has not: nobody commits now.
         let still = self.environment.write()?;
-        let segment = self.log.segment(End::of(&still)?)?;
+        let (last, end) = (still.id() - 1, End::of(&still)?);
+        let segment = self.log.segment(end)?;
         self.environment.flushing(|| {
             segment.as_ref().map_or(Ok(()), Segment::flush)?;
             still.flush_before()
         })?;
-        Ok(still.id() - 1)
+        drop(still);
+        self.flushed.fetch_max(last, Relaxed);
+        self.log.drop_oldest(end)?;
+        Ok(last)
     }
 }
 
@@ -117,17 +167,19 @@ impl fmt::Debug for State {
 }
 
 impl Flusher {
-    /// Starts the thread. It ends with the flusher or the files. With an interval it also flushes what nobody waits for.
+    /// Starts the thread. It ends with the flusher or the files. With an interval it also flushes what nobody waits for, and asks for
+    /// checkpoints.
     pub(crate) fn start(disk: &Arc<Disk>, interval: Option<Duration>) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             asked: Condvar::new(),
             flushed: Condvar::new(),
         });
+        let checkpoints = interval.map(|_| Checkpoints::start(disk)).transpose()?;
         let (thread_shared, disk) = (Arc::clone(&shared), Arc::downgrade(disk));
         thread::Builder::new()
             .name("store-flush".into())
-            .spawn(move || run(&thread_shared, &disk, interval))
+            .spawn(move || run(&thread_shared, &disk, interval, checkpoints))
             .map_err(|source| StoreError::File {
                 what: "start a thread to flush",
                 path: "the store".into(),
@@ -183,7 +235,7 @@ fn tell(call: WhenFlushed, outcome: Result<u64, StoreError>) {
     let _ = panic::catch_unwind(AssertUnwindSafe(|| call(outcome)));
 }
 
-fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
+fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>, mut checkpoints: Option<Checkpoints>) {
     let mut state = shared.state.lock();
     loop {
         let deadline = interval.and_then(|interval| Instant::now().checked_add(interval));
@@ -209,14 +261,16 @@ fn run(shared: &Shared, disk: &Weak<Disk>, interval: Option<Duration>) {
             }
             return;
         };
-        let known = state.flushed;
         drop(state);
         // What other processes have committed counts as well.
         let outcome = disk.environment.info().and_then(|info| {
-            if info.last_transaction > known {
-                disk.flush_beside_others()
+            if let Some(checkpoints) = &mut checkpoints {
+                checkpoints.ask_if_due(info.unsynced_bytes);
+            }
+            if info.last_transaction > disk.flushed() {
+                disk.flush()
             } else {
-                Ok(known)
+                Ok(disk.flushed())
             }
         });
         drop(disk);

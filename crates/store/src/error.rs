@@ -142,6 +142,12 @@ pub enum StoreError {
         /// What this program writes.
         expected: u32,
     },
+    /// A store under which the system was started anew, opened for reading only: it is not whole before somebody opens it for writing.
+    #[error("the store in {} must be opened for writing once, since the system was started anew", path.display())]
+    Unrecovered {
+        /// The store's folder.
+        path: PathBuf,
+    },
     /// A folder that holds no store, where one was expected.
     #[error("there is no store in {}", path.display())]
     Absent {
@@ -202,6 +208,7 @@ impl StoreError {
             | Self::Replay { .. }
             | Self::Damaged { .. }
             | Self::Format { .. }
+            | Self::Unrecovered { .. }
             | Self::Absent { .. }
             | Self::OpenAlready { .. }
             | Self::File { .. }

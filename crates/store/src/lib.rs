@@ -5,6 +5,7 @@
 //! nodes, which are named by a [`Key`]: a global and subscripts.
 
 pub mod changes;
+mod checkpoint;
 mod clock;
 mod decimal;
 pub mod durability;
@@ -21,6 +22,7 @@ pub mod key;
 )]
 mod locks;
 mod patch;
+mod recovery;
 mod store;
 #[allow(unsafe_code, reason = "the engine is C; `sys.rs` is where that stays")]
 mod sys;

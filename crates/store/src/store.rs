@@ -20,6 +20,7 @@ use crate::{
     expiry::{self, Sweeper},
     index::Catalogue,
     locks::Locks,
+    recovery,
     sys::{self, Environment, Opening, Parked},
     transaction::{Snapshot, Transaction},
     tree::Tables,
@@ -113,7 +114,9 @@ pub struct Stats {
     pub last_commit: u64,
     /// Places for snapshots that are taken, over all processes.
     pub readers: u32,
-    /// Committed but not yet on the disk, in bytes.
+    /// The last commit that this process knows to be on the disk.
+    pub flushed_commit: u64,
+    /// What the log alone has of the tree until the next checkpoint, in bytes of the tree's file.
     pub unflushed_bytes: u64,
 }
 
@@ -144,6 +147,7 @@ impl Store {
             return Ok(Self { shared });
         }
         let shared = Arc::new(open_when_free(&path, *options)?);
+        recovery::recover(&shared, &path)?;
         if options.lead && !options.read_only {
             let sweeper = Sweeper::start(Arc::downgrade(&shared))?;
             shared.sweeper.set(sweeper).expect("it was started once");
@@ -187,6 +191,12 @@ impl Store {
     /// Makes every commit durable that was made before the call.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.shared.disk.flush().map(|_| ())
+    }
+
+    /// Brings the tree itself to the disk. Commits are durable without that: it bounds what is to be done again after a power cut. Waits
+    /// until nobody else writes. A store whose opener leads does this by itself.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        self.shared.disk.checkpoint().map(|_| ())
     }
 
     /// What the flush has said after which nothing can be written any more, in this process at least; `None` while all is well.
@@ -283,6 +293,7 @@ impl Store {
             page_bytes: info.page_bytes,
             last_commit: info.last_transaction,
             readers: info.readers,
+            flushed_commit: self.shared.disk.flushed(),
             unflushed_bytes: info.unsynced_bytes,
         })
     }
@@ -311,11 +322,8 @@ impl Shared {
             },
         )?;
         let tables = prepare(&environment, &path, &options)?;
-        let disk = Arc::new(Disk {
-            environment,
-            log: Log::new(&path, options.changes_bytes_max, options.lead),
-            read_only: options.read_only,
-        });
+        let log = Log::new(&path, options.changes_bytes_max, options.lead);
+        let disk = Arc::new(Disk::new(environment, log, options.read_only));
         if options.lead && !options.read_only {
             let snapshot = disk.environment.read()?;
             let end = End::of(&snapshot)?;
@@ -432,6 +440,7 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
     let mut transaction = environment.write()?;
     let tables = open(&transaction, true)?;
     transaction.put(tables.meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
+    recovery::mark(&mut transaction, tables)?;
     transaction.commit()?;
     environment.flushing(|| environment.write()?.flush_before())?;
     Ok(tables)

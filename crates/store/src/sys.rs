@@ -175,7 +175,7 @@ impl Environment {
     }
 
     /// Whether flushes can still be trusted.
-    fn check_flushes(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_flushes(&self) -> Result<(), StoreError> {
         match self.flush_failed.get() {
             None => Ok(()),
             Some(reason) => Err(StoreError::FlushesFail {

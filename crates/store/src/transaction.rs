@@ -399,6 +399,20 @@ impl Transaction {
         }
     }
 
+    /// Has the log end at a place at which it holds already what was done so far.
+    pub(crate) fn end_log_at(&mut self, end: End) -> Result<(), StoreError> {
+        self.journal = Journal::new();
+        end.put(&mut self.work)
+    }
+
+    /// Commits what the log holds already.
+    pub(crate) fn commit_as_logged(self) -> Result<u64, StoreError> {
+        if self.broken {
+            return Err(StoreError::Broken);
+        }
+        self.work.commit()
+    }
+
     /// Commits, and waits for what the durability asks for. Says which commit it was; where nothing was changed, the last one before.
     pub fn commit(mut self, durability: Durability) -> Result<u64, StoreError> {
         if self.broken {
@@ -412,11 +426,10 @@ impl Transaction {
             return Ok(self.id() - 1);
         }
         let disk = &self.shared.disk;
-        let end = disk
-            .log
-            .append(End::of(&self.work)?, &mut self.journal, &disk.environment)?;
+        let before = End::of(&self.work)?;
+        let end = disk.log.append(before, &mut self.journal, &disk.environment)?;
         end.put(&mut self.work)?;
-        let id = self.work.commit()?;
+        let id = self.work.commit().inspect_err(|_| disk.take_back(before, end))?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {
                 reason: error.to_string(),

@@ -82,6 +82,7 @@ fn store(facts: &StoreFacts) -> Value {
             "bytes": stats.file_bytes,
             "bytes_max": stats.map_max,
             "last_commit": stats.last_commit,
+            "flushed_commit": stats.flushed_commit,
             "unflushed_bytes": stats.unflushed_bytes,
             "readers": stats.readers,
         })

@@ -4,6 +4,7 @@
 //! requests at once would make as many of them.
 
 use std::{
+    cell::RefCell,
     mem,
     sync::Arc,
     task::{Wake, Waker},
@@ -11,6 +12,11 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+thread_local! {
+    /// Calls of this thread that are held back until its work is done.
+    static HELD: RefCell<Option<Vec<Arc<Call>>>> = const { RefCell::new(None) };
+}
 
 /// The bell of one I/O thread.
 #[derive(Debug)]
@@ -54,12 +60,39 @@ impl Wake for Call {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        let is_held =
+            HELD.with_borrow_mut(|held| held.as_mut().map(|calls| calls.push(Arc::clone(self))).is_some());
+        if !is_held && self.lay_down() {
+            self.shared.rung.notify_one();
+        }
+    }
+}
+
+impl Call {
+    /// Has the task woken when the bell is rung next; says whether it has to be rung for that.
+    fn lay_down(&self) -> bool {
         let mut woken = self.shared.woken.lock();
         woken.push(self.task.clone());
-        let first = woken.len() == 1;
-        drop(woken);
-        if first {
-            self.shared.rung.notify_one();
+        woken.len() == 1
+    }
+}
+
+/// Wakes all whom the work wakes by a bell at its end, so that none of them runs before the last one is woken.
+pub(crate) fn together(work: impl FnOnce()) {
+    HELD.set(Some(Vec::new()));
+    let _ring = Ring;
+    work();
+}
+
+/// Rings for those that were held back, also when the work panics.
+struct Ring;
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let calls = HELD.take().unwrap_or_default();
+        let first: Vec<_> = calls.iter().filter(|call| call.lay_down()).collect();
+        for call in first {
+            call.shared.rung.notify_one();
         }
     }
 }

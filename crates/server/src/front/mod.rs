@@ -30,6 +30,7 @@ use tokio::sync::watch;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::head::Framing;
 pub(crate) use self::{
+    bell::together,
     body::{Decoder, Step},
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},

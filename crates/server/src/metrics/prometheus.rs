@@ -344,6 +344,7 @@ mod tests {
                     page_bytes: 4096,
                     last_commit: 3,
                     readers: 1,
+                    flushed_commit: 0,
                     unflushed_bytes: 0,
                 }),
                 writer: WriterCounts {

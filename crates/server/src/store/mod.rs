@@ -1,5 +1,6 @@
 //! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
 
+mod disk;
 mod indexes;
 pub(crate) mod lifetime;
 mod lock;
@@ -11,22 +12,18 @@ mod writer;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use forebay_store::{Options, Stats, Store, StoreError};
-use tokio::sync::oneshot;
 
+use self::{disk::Disk, lock::Lock, news::News};
 pub(crate) use self::{
     lifetime::Lifetime,
     operation::{Change, Done, Operation},
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };
-use self::{lock::Lock, news::News};
 use crate::config;
 
 /// Why the store cannot be opened.
@@ -91,8 +88,7 @@ pub(crate) struct OpenStore {
     store: Store,
     writer: Writer,
     news: News,
-    /// Every commit up to this one is known to be on the disk.
-    on_disk: Arc<AtomicU64>,
+    disk: Disk,
     /// Held until the server ends.
     _lock: Lock,
 }
@@ -129,10 +125,10 @@ impl OpenStore {
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
         let news = News::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {
+            disk: Disk::new(&store),
             store,
             writer,
             news,
-            on_disk: Arc::default(),
             _lock: lock,
         }))
     }
@@ -162,28 +158,14 @@ impl OpenStore {
         }
     }
 
-    /// Whether a commit is known to be on the disk.
-    pub(crate) fn is_on_disk(&self, commit: u64) -> bool {
-        commit <= self.on_disk.load(Ordering::Relaxed)
+    /// Where answers wait for the disk.
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
-    /// Asks for a commit, of whatever process, to be brought to the disk. All who ask meanwhile share a flush.
-    pub(crate) fn bring_to_disk(&self, commit: u64) -> oneshot::Receiver<Result<(), StoreError>> {
-        let (sender, receiver) = oneshot::channel();
-        let on_disk = Arc::clone(&self.on_disk);
-        self.store.when_flushed(commit, move |flushed| {
-            if let Ok(last) = flushed {
-                on_disk.fetch_max(last, Ordering::Relaxed);
-            }
-            // A client that is gone waits for nothing.
-            let _ = sender.send(flushed.map(|_| ()));
-        });
-        receiver
-    }
-
-    /// Brings to the disk what nobody has waited for.
-    pub(crate) fn flush(&self) {
-        if let Err(error) = self.store.flush() {
+    /// Brings to the disk what nobody has waited for, and the tree itself.
+    pub(crate) fn checkpoint(&self) {
+        if let Err(error) = self.store.checkpoint() {
             tracing::error!(target: "forebay::store", cause = %error, "the last commits may not be on the disk");
         }
     }

@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::operation::{Done, Operation, Undone};
-use crate::{config, failure::Refusal};
+use crate::{config, failure::Refusal, front::together};
 
 /// Most writes in one transaction.
 const GROUP_JOBS_MAX: usize = 1024;
@@ -246,17 +246,19 @@ impl Thread {
                 Ok(transaction) => self.write(transaction, &jobs),
                 Err(error) => vec![Err(Refusal::from(error)); jobs.len()],
             };
-            for (job, outcome) in jobs.into_iter().zip(outcomes) {
-                let counters = &self.shared.counters;
-                let counter = if outcome.is_ok() {
-                    &counters.done
-                } else {
-                    &counters.failed
-                };
-                counter.fetch_add(1, Relaxed);
-                // A client that is gone misses its answer.
-                let _ = job.answer.send(outcome);
-            }
+            together(|| {
+                for (job, outcome) in jobs.into_iter().zip(outcomes) {
+                    let counters = &self.shared.counters;
+                    let counter = if outcome.is_ok() {
+                        &counters.done
+                    } else {
+                        &counters.failed
+                    };
+                    counter.fetch_add(1, Relaxed);
+                    // A client that is gone misses its answer.
+                    let _ = job.answer.send(outcome);
+                }
+            });
         }
     }
 

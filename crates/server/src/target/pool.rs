@@ -110,7 +110,7 @@ impl PoolTarget {
 
     /// Whether nothing that the handler has committed has to be waited for.
     fn is_on_disk(&self, commit: u64) -> bool {
-        self.store.as_ref().is_none_or(|store| store.is_on_disk(commit))
+        self.store.as_ref().is_none_or(|store| store.disk().has(commit))
     }
 
     /// Waits until what the handler has committed is on the disk: nobody is told of what a power cut could take back.
@@ -120,10 +120,10 @@ impl PoolTarget {
         deadline: Instant,
         wire: &mut Wire<S>,
     ) -> Result<(), End> {
-        let Some(store) = self.store.as_ref().filter(|store| !store.is_on_disk(commit)) else {
+        let Some(store) = self.store.as_ref().filter(|store| !store.disk().has(commit)) else {
             return Ok(());
         };
-        let mut flushed = store.bring_to_disk(commit);
+        let mut flushed = store.disk().bring(commit);
         poll_fn(|cx| {
             let waker = wire.waker_for_others(cx);
             if let Poll::Ready(flushed) = Pin::new(&mut flushed).poll(&mut Context::from_waker(&waker)) {

@@ -110,6 +110,16 @@ impl ChangeWalk {
         self.since
     }
 
+    /// Where the log would end with the change that came last; `None` before the first.
+    pub(crate) fn place(&self) -> Option<End> {
+        let (segment, _, at) = self.current.as_ref()?;
+        Some(End {
+            sequence: self.since,
+            segment: *segment,
+            offset: *at,
+        })
+    }
+
     /// Bytes of the log that were read so far, those of changes that were passed over too.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read

@@ -5,7 +5,10 @@ use std::{
     io::ErrorKind,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use parking_lot::Mutex;
@@ -31,6 +34,8 @@ pub(crate) struct Log {
     drops: bool,
     /// The segment that was used last. Whoever commits uses it, and whoever flushes.
     current: Mutex<Option<Segment>>,
+    /// The segment that was the last when old ones were dropped last.
+    dropped_before: AtomicU64,
 }
 
 /// An open file of the log.
@@ -147,6 +152,7 @@ impl Log {
             bytes_max,
             drops,
             current: Mutex::new(None),
+            dropped_before: AtomicU64::new(0),
         }
     }
 
@@ -183,9 +189,6 @@ impl Log {
             bytes = MAGIC.len() as u64;
             end.segment = sequence;
             end.offset = bytes;
-            if self.drops {
-                self.drop_oldest()?;
-            }
         }
         let segment = current.as_ref().expect("a segment has just been opened");
         segment.write(end.offset, record, bytes)?;
@@ -223,6 +226,22 @@ impl Log {
         beyond.try_for_each(|first| remove(&segment_path(&self.store, first)))
     }
 
+    /// Makes the record between two ends none.
+    pub(crate) fn take_back(&self, before: End, end: End) -> Result<(), StoreError> {
+        let at = if end.segment == before.segment {
+            before.offset
+        } else {
+            MAGIC.len() as u64
+        };
+        match self.segment(end)? {
+            Some(segment) => segment
+                .file
+                .write_all_at(TERMINATOR, at)
+                .map_err(|source| file_error("write", &segment.path, source)),
+            None => Ok(()),
+        }
+    }
+
     /// Cuts the last segment where it stops being whole before its end: commits go on in a new one then, and who asks for what
     /// is missing is told.
     pub(crate) fn mend(&self, end: End) -> Result<(), StoreError> {
@@ -240,9 +259,14 @@ impl Log {
             .map_err(|source| file_error("cut", &path, source))
     }
 
-    fn drop_oldest(&self) -> Result<(), StoreError> {
+    /// Removes segments, the oldest first, for which there is no room. Those from the end on are needed after a power cut, when the tree
+    /// on the disk is as of then.
+    pub(crate) fn drop_oldest(&self, end: End) -> Result<(), StoreError> {
+        if !self.drops || self.dropped_before.swap(end.segment, Relaxed) == end.segment {
+            return Ok(());
+        }
         let mut segments = segments(&self.store)?;
-        segments.pop();
+        segments.retain(|first| *first < end.segment);
         let mut kept = 0;
         for segment in segments.into_iter().rev() {
             let path = segment_path(&self.store, segment);

@@ -60,6 +60,7 @@ impl SessionError {
                 StoreError::SnapshotTooOld { .. } => "snapshot_too_old",
                 StoreError::Damaged { .. } => "damaged",
                 StoreError::Format { .. } => "format",
+                StoreError::Unrecovered { .. } => "unrecovered",
                 StoreError::Absent { .. } => "absent",
                 StoreError::OpenAlready { .. } => "open_already",
                 StoreError::File { .. } => "file",

@@ -1,8 +1,8 @@
 //! Power cuts: of what was written since the last flush, any pages may be on the disk and any may not.
 //!
-//! The image of such a disk is the file as it was at a flush, with some of its pages as they became later. The engine
-//! trusts unflushed pages for as long as the system has not been started anew, which it knows by the system's boot id; so the
-//! image also gets another one.
+//! The image of such a disk is the tree's file as it was at a checkpoint and the log as it was at a flush, both with some of their pages as
+//! they became later. Unflushed pages are trusted for as long as the system has not been started anew, which the engine and the store
+//! know by the system's boot id; so the image also gets another one.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -72,6 +72,11 @@ fn after_restart(image: &mut [u8]) {
             *byte ^= 0x5A;
         }
     }
+    let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
+    let id = id.trim_ascii();
+    while let Some(at) = image.windows(id.len()).position(|window| window == id) {
+        image[at] = if image[at] == b'0' { b'1' } else { b'0' };
+    }
 }
 
 fn lay_down(folder: &Path, tree: &[u8], log: &[u8]) {
@@ -134,10 +139,16 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
     let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
     let mut rounds = 0;
     let (mut lost, mut trusted) = (0, 0);
+    let mut checkpoint = Vec::new();
     for image in 0..images {
         rounds += 1;
+        if image % 7 == 0 {
+            store.checkpoint().unwrap();
+            checkpoint = files(folder.path()).0;
+        }
         round(&store, rounds, Durability::Sync);
-        let flushed = (files(folder.path()), rounds);
+        // The log is on the disk; of the tree, what was there at the checkpoint.
+        let flushed = ((checkpoint.clone(), files(folder.path()).1), rounds);
         for _ in 0..=image % 4 {
             rounds += 1;
             round(&store, rounds, Durability::Relaxed);
@@ -180,6 +191,87 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
         lost > 0 && trusted > 0,
         "the images did not show what they are for"
     );
+}
+
+/// A tree as of a checkpoint, and a log that goes on for so many commits of every kind.
+fn behind_its_log(commits: usize) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    round(&store, 0, Durability::Sync);
+    store.checkpoint().unwrap();
+    let (tree, _) = files(folder.path());
+    let definition = Definition {
+        name: "n".into(),
+        records: key(&["data"]),
+        fields: vec![vec!["n".into()]],
+        unique: false,
+    };
+    store
+        .transact(|transaction| transaction.define_index(&definition))
+        .unwrap();
+    for number in 1..=commits {
+        round(&store, number, Durability::Relaxed);
+    }
+    store
+        .transact(|transaction| {
+            transaction.merge(&key(&["copy"]), &key(&["data"]))?;
+            transaction
+                .expire(&key(&["copy"]), Some(u64::MAX / 2))
+                .map(|_| ())
+        })
+        .unwrap();
+    let document = store
+        .snapshot()
+        .unwrap()
+        .document(&key(&[]))
+        .unwrap()
+        .unwrap()
+        .into_owned();
+    (tree, files(folder.path()).1, document)
+}
+
+#[test]
+fn what_only_the_log_has_after_a_power_cut_is_done_again() {
+    let (mut tree, log, document) = behind_its_log(1100);
+    after_restart(&mut tree);
+    let disk = tempfile::tempdir().unwrap();
+    lay_down(disk.path(), &tree, &log);
+    let read_only = Options {
+        read_only: true,
+        ..options()
+    };
+    assert!(matches!(
+        Store::open(disk.path(), &read_only),
+        Err(StoreError::Unrecovered { .. })
+    ));
+    let store = Store::open(disk.path(), &options()).unwrap();
+    assert_eq!(check(&store), 1101);
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(snapshot.document(&key(&[])).unwrap().unwrap(), document);
+    assert_eq!(snapshot.expires(&key(&["copy"])).unwrap(), Some(u64::MAX / 2));
+    let sequence = snapshot.sequence().unwrap();
+    assert_eq!(store.changes(0).unwrap().count() as u64, sequence);
+    // The log was not written anew, and goes on.
+    round(&store, 1, Durability::Sync);
+    assert_eq!(store.changes(sequence).unwrap().count(), 1);
+    drop((snapshot, store));
+    assert_eq!(check(&Store::open(disk.path(), &read_only).unwrap()), 1102);
+}
+
+#[test]
+fn what_lies_beyond_the_tree_without_a_power_cut_has_never_been() {
+    let (tree, log, _) = behind_its_log(3);
+    let disk = tempfile::tempdir().unwrap();
+    lay_down(disk.path(), &tree, &log);
+    let store = Store::open(disk.path(), &options()).unwrap();
+    let rounds = store
+        .snapshot()
+        .unwrap()
+        .get(&key(&["rounds"]))
+        .unwrap()
+        .map(<[u8]>::to_vec);
+    assert_eq!(rounds.as_deref(), Some(&b"1"[..]));
+    assert_eq!(store.changes(0).unwrap().count(), 1);
 }
 
 #[test]

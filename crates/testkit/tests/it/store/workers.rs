@@ -5,7 +5,7 @@ use std::time::Duration;
 use forebay_store::{Durability, Key, Options, Store};
 use forebay_testkit::{Setup, wait_until};
 
-use super::{OPEN, ask, config, reload, start};
+use super::{OPEN, ask, config, disk::Disk, reload, start};
 use crate::support::Runtime;
 
 #[test]
@@ -79,12 +79,12 @@ export default (request) => {
 #[test]
 fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
     // The server flushes nothing by itself meanwhile.
-    let server = Setup::new(
+    let disk = Disk::new();
+    let setup = Setup::new(
         "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
          [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
-    )
-    .file("api.mjs", COMMITTING)
-    .start();
+    );
+    let server = disk.under(setup).file("api.mjs", COMMITTING).start();
     wait_until("the pool to answer", || server.get("/0").status == 200);
     let options = Options {
         lead: false,
@@ -95,35 +95,39 @@ fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
     let mut transaction = store.begin().unwrap();
     transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
     let commit = transaction.commit(Durability::Relaxed).unwrap();
-    assert!(
-        store.stats().unwrap().unflushed_bytes > 0,
-        "nobody has flushed it"
-    );
-    // A flush waits for the writer, so the answer does.
-    let held = store.begin().unwrap();
+    disk.hold();
     let mut client = server.connect();
     client.request("GET", &format!("/{commit}"));
     assert!(
         !client.is_readable_within(Duration::from_millis(300)),
         "the answer came before the disk"
     );
-    drop(held);
+    disk.go_on();
     let answer = client.response();
     assert_eq!((answer.status, answer.text()), (200, "done"));
-    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
     // Who depends on it later has nothing to wait for.
-    let _held = store.begin().unwrap();
+    disk.hold();
     assert_eq!(server.get(&format!("/{commit}")).status, 200);
+    disk.go_on();
 }
 
 #[test]
 fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
-    let server = Setup::new(
+    let disk = Disk::new();
+    let setup = Setup::new(
         "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
          [[route]]\npath = \"/ready\"\npool = \"api\"\n[[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"1s\"\n",
-    )
-    .file("api.mjs", COMMITTING.replace("request.path.slice(1)", "request.path.slice(1).replace('ready', '0')"))
-    .start();
+    );
+    let server = disk
+        .under(setup)
+        .file(
+            "api.mjs",
+            COMMITTING.replace(
+                "request.path.slice(1)",
+                "request.path.slice(1).replace('ready', '0')",
+            ),
+        )
+        .start();
     wait_until("the pool to answer", || server.get("/ready").status == 200);
     let options = Options {
         lead: false,
@@ -134,10 +138,10 @@ fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
     let mut transaction = store.begin().unwrap();
     transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
     let commit = transaction.commit(Durability::Relaxed).unwrap();
-    let held = store.begin().unwrap();
+    disk.hold();
     let answer = server.get(&format!("/{commit}"));
     assert_eq!(answer.status, 504, "{answer:?}");
-    drop(held);
+    disk.go_on();
     assert_eq!(server.get(&format!("/{commit}")).status, 200);
 }
 
@@ -153,12 +157,12 @@ export default async function* (request) {
     writeSync(Number(process.env.FOREBAY_PAGE_FD), word, 0, 8, 256);
     yield 'saved';
 }";
-    let server = Setup::new(
+    let disk = Disk::new();
+    let setup = Setup::new(
         "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
          [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
-    )
-    .file("api.mjs", STREAMING)
-    .start();
+    );
+    let server = disk.under(setup).file("api.mjs", STREAMING).start();
     wait_until("the pool to answer", || server.get("/0").status == 200);
     let options = Options {
         lead: false,
@@ -169,7 +173,7 @@ export default async function* (request) {
     let mut transaction = store.begin().unwrap();
     transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
     let commit = transaction.commit(Durability::Relaxed).unwrap();
-    let held = store.begin().unwrap();
+    disk.hold();
     // The handler commits once it has the request's body, which is after its answer has begun.
     let mut client = server.connect();
     client.send(format!(
@@ -190,9 +194,7 @@ export default async function* (request) {
         !client.is_readable_within(Duration::from_millis(500)),
         "a piece came before the disk"
     );
-    assert!(store.stats().unwrap().unflushed_bytes > 0);
-    drop(held);
+    disk.go_on();
     while !receive(&mut client).ends_with("0\r\n\r\n") {}
     assert!(received.contains("saved"));
-    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
 }

@@ -1,0 +1,108 @@
+//! Answers that wait until the commits behind them are on the disk.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use forebay_store::{Store, StoreError};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::front::together;
+
+/// Who waits for which commits.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    store: Store,
+    /// Every commit up to this one is known to be on the disk.
+    flushed: AtomicU64,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The store has been asked for a flush up to this commit, and has not answered.
+    asked: Option<u64>,
+    waiters: Vec<(u64, Sender)>,
+}
+
+type Sender = oneshot::Sender<Result<(), StoreError>>;
+
+impl Disk {
+    pub(super) fn new(store: &Store) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                store: store.clone(),
+                flushed: AtomicU64::new(0),
+                waiting: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Whether a commit is known to be on the disk.
+    pub(crate) fn has(&self, commit: u64) -> bool {
+        commit <= self.shared.flushed.load(Relaxed)
+    }
+
+    /// Asks for a commit, of whatever process, to be brought to the disk. All who ask meanwhile share the next flush.
+    pub(crate) fn bring(&self, commit: u64) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.shared.waiting.lock();
+        waiting.waiters.push((commit, sender));
+        if waiting.asked.is_some() {
+            return receiver;
+        }
+        waiting.asked = Some(commit);
+        drop(waiting);
+        self.ask(commit);
+        receiver
+    }
+
+    fn ask(&self, commit: u64) {
+        let disk = self.clone();
+        self.shared
+            .store
+            .when_flushed(commit, move |flushed| disk.tell(commit, flushed));
+    }
+
+    fn tell(&self, asked: u64, flushed: Result<u64, StoreError>) {
+        let shared = &self.shared;
+        let mut waiting = shared.waiting.lock();
+        let (told, outcome) = match flushed {
+            Ok(last) => {
+                shared.flushed.fetch_max(last, Relaxed);
+                // A commit that has never been made is not waited for.
+                let upto = last.max(asked);
+                let told = waiting.waiters.extract_if(.., |(commit, _)| *commit <= upto);
+                (told.collect(), Ok(()))
+            }
+            Err(error) => (mem::take(&mut waiting.waiters), Err(error.to_string())),
+        };
+        waiting.asked = waiting.waiters.iter().map(|(commit, _)| *commit).max();
+        let next = waiting.asked;
+        drop(waiting);
+        if let Some(commit) = next {
+            self.ask(commit);
+        }
+        together(|| {
+            for (_, sender) in told {
+                // A client that is gone waits for nothing.
+                let _ = sender.send(match &outcome {
+                    Ok(()) => Ok(()),
+                    Err(reason) => Err(StoreError::NotFlushed {
+                        reason: reason.clone(),
+                    }),
+                });
+            }
+        });
+    }
+}

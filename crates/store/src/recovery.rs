@@ -1,0 +1,117 @@
+//! After a power cut: does again what the log of changes holds beyond the tree.
+//!
+//! Within one run of the system the tree is right, whatever process was killed: a record beyond its end belongs to a commit that never
+//! came to be. When the system was started anew, the tree is as of its last checkpoint, and the whole records beyond its end are
+//! commits that somebody may have been told of. Which run of the system a tree belongs to stands in the tree.
+
+use std::{fs, path::Path, sync::Arc};
+
+use crate::{
+    changes::{Change, ChangeWalk, End},
+    error::StoreError,
+    store::Shared,
+    sys,
+    transaction::Transaction,
+    tree::Tables,
+};
+
+const KEY: &[u8] = b"boot";
+/// Names one run of the system; a new one at each start. Linux, `random(4)`.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Changes that are done again in one transaction.
+const BATCH: usize = 1000;
+
+/// Makes a store whole that the system was started anew under. Who opens a store for writing does this before anything else.
+pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
+    let boot = boot();
+    let is_this_run = |known: Option<&[u8]>| !boot.is_empty() && known == Some(&boot);
+    let snapshot = shared.disk.environment.read()?;
+    if is_this_run(snapshot.get(shared.tables.meta, KEY)?) {
+        return Ok(());
+    }
+    if shared.options.read_only {
+        let since = End::of(&snapshot)?.sequence;
+        return match Beyond::new(store, since)?.next()? {
+            None => Ok(()),
+            Some(_) => Err(StoreError::Unrecovered { path: store.into() }),
+        };
+    }
+    drop(snapshot);
+    loop {
+        let mut work = shared.disk.environment.write()?;
+        if is_this_run(work.get(shared.tables.meta, KEY)?) {
+            return Ok(());
+        }
+        let mut beyond = Beyond::new(store, End::of(&work)?.sequence)?;
+        let first = beyond.next()?;
+        let Some(mut change) = first else {
+            mark(&mut work, shared.tables)?;
+            work.commit()?;
+            shared.disk.checkpoint()?;
+            return Ok(());
+        };
+        let mut transaction = Transaction::new(Arc::clone(shared), work);
+        for _ in 0..BATCH {
+            for operation in &change.operations {
+                transaction.apply(operation)?;
+            }
+            transaction.end_log_at(beyond.end())?;
+            match beyond.next()? {
+                Some(next) => change = next,
+                None => break,
+            }
+        }
+        transaction.commit_as_logged()?;
+    }
+}
+
+/// Has a tree belong to this run of the system.
+pub(crate) fn mark(work: &mut sys::Transaction, tables: Tables) -> Result<(), StoreError> {
+    work.put(tables.meta, KEY, &[&boot()])
+}
+
+fn boot() -> Vec<u8> {
+    let text = fs::read(BOOT_ID).unwrap_or_default();
+    text.trim_ascii().to_vec()
+}
+
+/// The whole records of the log behind a change, up to the first that is none.
+struct Beyond {
+    walk: Option<ChangeWalk>,
+    end: End,
+}
+
+impl Beyond {
+    fn new(store: &Path, since: u64) -> Result<Self, StoreError> {
+        let walk = match ChangeWalk::new(store, None, since) {
+            Err(StoreError::ChangesGone { .. }) => None,
+            walk => Some(walk?),
+        };
+        Ok(Self {
+            walk,
+            end: End::default(),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Change>, StoreError> {
+        let Some(walk) = &mut self.walk else {
+            return Ok(None);
+        };
+        match walk.next() {
+            None | Some(Err(StoreError::ChangesGone { .. } | StoreError::Damaged { .. })) => {
+                self.walk = None;
+                Ok(None)
+            }
+            Some(Ok(change)) => {
+                self.end = walk.place().expect("a change came from a segment");
+                Ok(Some(change))
+            }
+            Some(Err(error)) => Err(error),
+        }
+    }
+
+    /// Where the log ends with the change that came last.
+    fn end(&self) -> End {
+        self.end
+    }
+}
