@@ -1,6 +1,7 @@
 //! The log of changes: what every commit did, in files beside the tree.
 //!
-//! It serves those who follow the store ([`crate::Store::changes`]) and brings a backup up to a point in time ([`crate::Store::replay`]).
+//! It is what makes a commit durable ([`crate::durability`]), serves those who follow the store ([`crate::Store::changes`]) and brings a
+//! backup up to a point in time ([`crate::Store::replay`]).
 //!
 //! ```text
 //! changes/SEQUENCE.log   a segment, named by the first commit in it, 20 digits
@@ -11,9 +12,9 @@
 //! ```
 //!
 //! **How it stays true to the tree.** A record is written before its commit, at the place that the tree itself names as the log's
-//! end; the commit moves that end. What lies beyond the end has never happened and is written over. A flush brings the log to
-//! the disk before the tree. When a power cut has still left the log shorter than the tree says, the log begins anew in a
-//! segment of its own, and whoever asks for what is missing is told so.
+//! end; the commit moves that end. What lies beyond the end has never happened and is written over, but for after a power cut, which
+//! sets the tree back ([`crate::recovery`]). A checkpoint brings the log to the disk before the tree. When a power cut has still left
+//! the log shorter than the tree says, the log begins anew in a segment of its own, and whoever asks for what is missing is told so.
 
 mod outline;
 mod read;
