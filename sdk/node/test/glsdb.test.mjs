@@ -98,6 +98,7 @@ describe('nodes of glsdb', () => {
     assert.deepEqual(new glsdb.node('Person.1.a#056b').keys, ['Person', '1', 'a.b']);
     assert.equal(new glsdb.node('Person').$(['a', 'b', 3]).path, 'Person.a.b.3');
     assert.equal(new glsdb.node('Person').$(0.5).key, '.5');
+    assert.deepEqual(new glsdb.node(['Person', -0.5, 1e-7, 1e21]).keys, ['Person', '-.5', '.0000001', '1000000000000000000000']);
     assert.equal(new glsdb.node('Person').getChild('-0.25').key, '-.25');
   });
 

@@ -206,6 +206,20 @@ describe('indexes', () => {
     for (const limit of [255, 256, 257, 1280]) assert.deepEqual(keys({ limit }, 'many'), found.slice(0, limit));
   });
 
+  it('are of the node that a number names', () => {
+    for (const number of [0.5, -0.25, 1e-7, 1.5e21, -2.5e-10, 10, -0]) {
+      const records = store.node('Halves', number);
+      store.defineIndex({ name: 'halves', records, fields: ['n'] });
+      records.set('record', { n: 1 });
+      assert.deepEqual([...store.query('halves')].map(({ path }) => path), [['Halves', records.key, 'record']]);
+      assert.deepEqual([...store.node('Halves').keys()], [records.key]);
+      assert.deepEqual(store.node('Halves', records.key).get(), records.get());
+      store.node('Halves').kill();
+      store.dropIndex('halves');
+    }
+    refuses('key', () => store.defineIndex({ name: 'halves', records: store.node('Halves', NaN), fields: ['n'] }), /NaN/);
+  });
+
   it('refuse what they cannot answer', () => {
     refuses('index', () => keys({}, 'nothing'), /no such index/);
     refuses('index', () => keys({ equal: ['a', 1, 2] }), /2 fields/);

@@ -3,6 +3,7 @@
  * array, so that an array may have any length and a member may be called `[0]`.
  */
 import type { StoreNode } from '../store/node.js';
+import { subscriptText } from '../store/path.js';
 
 /** How keys of array elements are written. */
 export interface KeyStyle {
@@ -47,8 +48,9 @@ export function joinPath(keys: readonly string[]): string {
   }, '');
 }
 
-/** A key as text; numbers between -1 and 1 as M writes them. */
+/** A key as text; as in glsdb, one that is written as JavaScript writes numbers between -1 and 1 is such a number. */
 export function keyText(key: unknown): string {
+  if (typeof key === 'number') return subscriptText(key);
   const text = String(key);
   if (!text.includes('.') || !/^-?0\.\d*[1-9]$/.test(text)) return text;
   return text.replace('0.', '.');

@@ -35,7 +35,7 @@ export class GlsNode {
 
   constructor(db: glsDB, path: NodeKey) {
     this.#db = db;
-    this.#given = Array.isArray(path) ? path.map(String) : splitPath(String(path));
+    this.#given = Array.isArray(path) ? path.map(keyText) : splitPath(String(path));
   }
 
   /** The name of the global and all keys, elements of arrays as `[000000]`. */

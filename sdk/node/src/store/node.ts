@@ -2,7 +2,7 @@ import type { Bounds } from './bounds.js';
 import { StoreError } from './error.js';
 import { answer, area, type NativeStore } from './native.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
-import { appendPath, checkText, putPath, putSubscript, type Subscript } from './path.js';
+import { appendPath, checkText, putPath, putSubscript, subscriptText, type Subscript } from './path.js';
 import type { Store } from './store.js';
 
 /** What comes back from a store: a value of JSON. */
@@ -57,7 +57,7 @@ export class StoreNode {
 
   /** The last subscript as text; the name at the root of a global. */
   get key(): string {
-    return String(this.path[this.path.length - 1]);
+    return subscriptText(this.path[this.path.length - 1]!);
   }
 
   /** The node above, `undefined` at the root of a global. */
@@ -315,7 +315,7 @@ export class StoreNode {
 
   /** As M writes it: `^Person("data",7)`. */
   toString(): string {
-    const steps = this.path.slice(1).map((step) => (typeof step === 'string' ? JSON.stringify(step) : String(step)));
+    const steps = this.path.slice(1).map((step) => (typeof step === 'string' ? JSON.stringify(step) : subscriptText(step)));
     return `^${this.global}${steps.length > 0 ? `(${steps.join(',')})` : ''}`;
   }
 

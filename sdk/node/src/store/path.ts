@@ -78,6 +78,23 @@ export function putSubscript(at: number, subscript: Subscript): number {
   throw new StoreError('key', `a subscript is a string, a number or a bigint, not ${found}`);
 }
 
+/** Parts of a number as JavaScript writes it: sign, digits before and behind the point, exponent. */
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
+
+/** A subscript as the store tells it: of numbers, M writes no exponent and no 0 before the point. What is no number stays as it is. */
+export function subscriptText(subscript: Subscript): string {
+  const text = String(subscript);
+  if (typeof subscript !== 'number' || (subscript | 0) === subscript) return text;
+  const found = NUMBER.exec(text);
+  if (found === null) return text;
+  const [, sign, whole = '', fraction = '', exponent = '0'] = found;
+  const digits = whole === '0' ? fraction : whole + fraction;
+  const point = (whole === '0' ? 0 : whole.length) + Number(exponent);
+  if (point <= 0) return `${sign}.${'0'.repeat(-point)}${digits}`;
+  if (point >= digits.length) return `${sign}${digits}${'0'.repeat(point - digits.length)}`;
+  return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`;
+}
+
 function putText(at: number, text: string): number {
   const length = text.length;
   if (length > SHORT) return putLongText(at, text);

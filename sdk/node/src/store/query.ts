@@ -1,6 +1,6 @@
 import type { Bounds } from './bounds.js';
 import { StoreError } from './error.js';
-import { putAlone, putSubscript } from './path.js';
+import { putAlone, putSubscript, subscriptText, type Subscript } from './path.js';
 import type { StoreNode } from './node.js';
 import type { Store } from './store.js';
 
@@ -40,7 +40,13 @@ const PAGE_FIRST = 256;
 /** The definition as the store reads it. */
 export function definitionText({ name, records, fields, unique = false }: IndexDefinition): string {
   const steps = fields.map((field) => (typeof field === 'string' ? [field] : field));
-  return JSON.stringify({ name, records: records.path.map(String), fields: steps, unique });
+  return JSON.stringify({ name, records: records.path.map(definedText), fields: steps, unique });
+}
+
+/** A step of a path in a definition, which would take the name of what is no number for a text. */
+function definedText(step: Subscript): string {
+  if (typeof step !== 'number' || Number.isFinite(step)) return subscriptText(step);
+  throw new StoreError('key', `a subscript cannot be ${step}`);
 }
 
 /** A definition that the store wrote. */
