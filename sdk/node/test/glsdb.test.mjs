@@ -263,6 +263,16 @@ describe('nodes of glsdb', () => {
     assert.deepEqual(node.$('y').document, [{ z: [null, 1] }]);
   });
 
+  it('take a document whole or not at all', () => {
+    const node = fresh();
+    node.document = { a: 1, inner: { kept: true } };
+    const before = store.stats().lastCommit;
+    node.document = { a: 2, b: 3, inner: { c: 4, d: 5 } };
+    assert.equal(store.stats().lastCommit - before, 1);
+    assert.throws(() => (node.document = { a: 9, inner: { c: 9 }, ['k'.repeat(3000)]: 1 }), { code: 'key' });
+    assert.deepEqual(node.document, { a: 2, b: 3, inner: { c: 4, d: 5, kept: true } });
+  });
+
   it('that are arrays do what arrays do', () => {
     const node = fresh();
     node.document = ['b', 'c'];

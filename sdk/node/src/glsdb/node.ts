@@ -191,7 +191,7 @@ export class GlsNode {
 
   /**
    * Lays the document over what is there: members that it does not have stay. An array takes the place of what was there, since a
-   * longer one would show through behind it.
+   * longer one would show through behind it. All of it is there or nothing.
    */
   set document(document: unknown) {
     if (typeof document !== 'object' || document === null) {
@@ -199,7 +199,7 @@ export class GlsNode {
       return;
     }
     const plain = JSON.parse(JSON.stringify(document)) as unknown;
-    this.#write((node) => layOver(node, plain));
+    this.#db.store.transaction(() => this.#write((node) => layOver(node, plain)));
   }
 
   /** Gives the node a value, and leaves its children as they are. */
