@@ -338,5 +338,32 @@ describe('proxies of glsdb', () => {
     assert.deepEqual(node.$('list').document, ['a', 'first', 'y', 'z']);
     assert.deepEqual(Object.keys(list), ['0', '1', '2', '3']);
     assert.ok(Array.isArray(list));
+    assert.deepEqual([list.reverse(), list.fill('f', 1, 2), list.copyWithin(0, 3)].at(-1), ['a', 'f', 'first', 'a']);
+    assert.deepEqual(list.splice(0, 1), ['a']);
+    assert.deepEqual([list.shift(), list.pop(), list.unshift('u'), list._value], ['f', 'a', 2, ['u', 'first']]);
+  });
+
+  it('of arrays write only where an array would change', () => {
+    const node = fresh();
+    node.document = ['x', 'y'];
+    node.stored.expire(Date.now() + 3_600_000);
+    const before = store.stats().lastCommit;
+    const list = node.proxy;
+    assert.deepEqual(
+      [list.map((value) => value + 1), list.includes('y'), list.join(), list.concat('z'), list.at(-1), list.toSorted?.().length ?? 2],
+      [['x1', 'y1'], true, 'x,y', ['x', 'y', 'z'], 'y', 2],
+    );
+    assert.equal(store.stats().lastCommit, before);
+    assert.ok(node.stored.expires instanceof Date);
+    const printed = run(
+      `import { glsDB } from './glsdb/index.js';
+      const glsdb = new glsDB();
+      glsdb.open();
+      const list = new glsdb.node('${node.path}').proxy;
+      try { list.push('z'); } catch (error) { console.log(error.code); }
+      console.log(list.filter((value) => value !== 'x').join(), list.slice(0, 1).length);`,
+      { FOREBAY_STORE: store.path, FOREBAY_STORE_MODE: 'ro' },
+    );
+    assert.equal(printed, 'read_only\ny 1\n');
   });
 });

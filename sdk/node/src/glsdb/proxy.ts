@@ -3,6 +3,8 @@ import type { GlsNode } from './node.js';
 
 /** Members of nodes that are not reached by `_name`. */
 const HIDDEN = new Set(['constructor', 'proxy']);
+/** The methods of arrays that change them: only these are writes to the store. */
+const CHANGING = new Set(['copyWithin', 'fill', 'pop', 'push', 'reverse', 'shift', 'sort', 'splice', 'unshift']);
 
 /** The node as an object. */
 export function proxyOf(node: GlsNode): unknown {
@@ -82,8 +84,12 @@ function ofArray(node: GlsNode, property: string): unknown {
   if (property === 'length') return node.length;
   if (property === 'constructor') return undefined;
   if (Object.hasOwn(Array.prototype, property)) {
-    return (...args: unknown[]): unknown =>
-      node.changeArray((list) => (list as unknown as Record<string, (...args: unknown[]) => unknown>)[property]!(...args));
+    return (...args: unknown[]): unknown => {
+      const run = (list: unknown) => (list as Record<string, (...args: unknown[]) => unknown>)[property]!(...args);
+      if (CHANGING.has(property)) return node.changeArray(run);
+      const list: unknown = node.document;
+      return Array.isArray(list) ? run(list) : undefined;
+    };
   }
   return child(node, property, true).value as unknown;
 }
