@@ -170,6 +170,16 @@ describe('a router of mg_web', () => {
     assert.equal(await response.text(), 'data: 1\n\ndata: 2\n\n');
   });
 
+  it('keeps a bounded number of the globals that handlers use', () => {
+    const made = new Router();
+    made.register(mgdbx, { store });
+    const { use } = made.context.mgdbx;
+    const first = use('Person', 'first');
+    for (let id = 0; id < 1000; id++) use('Person', id);
+    assert.notEqual(use('Person', 'first'), first);
+    assert.equal(use('Person', 'first'), use('Person', 'first'));
+  });
+
   it('takes plugins by name or as functions, and says when it stops', async () => {
     const made = new Router();
     made.register(function (options) { this.context.own = options; }, { a: 1 });

@@ -72,7 +72,7 @@ export interface MgDbx {
   mglobal: typeof mglobal;
   mcursor: typeof mcursor;
   mclass: typeof mclass;
-  /** A global or a node of one, the same object for the same arguments. */
+  /** A global or a node of one: the same object for the same arguments, as long as few others are used. */
   use(global: string, ...keys: Key[]): mglobal;
 }
 
@@ -89,6 +89,9 @@ export interface RouterOptions {
 }
 
 const METHODS = ['get', 'post', 'put', 'delete', 'head', 'options', 'patch'] as const;
+
+/** Globals and nodes that `use` remembers. Those of programs are few; keys from requests are without end. */
+const USED_MAX = 256;
 
 /** Names of headers as mg_web writes them where they are not made by capitals alone. */
 const NAMES: Readonly<Record<string, string>> = { etag: 'ETag', te: 'TE', dnt: 'DNT', 'www-authenticate': 'WWW-Authenticate' };
@@ -234,7 +237,10 @@ export function mgdbx(this: Router, options?: ServerOptions): void {
     use(global, ...keys) {
       const name = JSON.stringify([global, ...keys.map(String)]);
       let node = used.get(name);
-      if (node === undefined) used.set(name, (node = new mglobal(db, global, ...keys)));
+      if (node === undefined) {
+        if (used.size >= USED_MAX) used.clear();
+        used.set(name, (node = new mglobal(db, global, ...keys)));
+      }
       return node;
     },
   };
