@@ -206,6 +206,42 @@ describe('indexes', () => {
     for (const limit of [255, 256, 257, 1280]) assert.deepEqual(keys({ limit }, 'many'), found.slice(0, limit));
   });
 
+  it('go on behind what was found, whatever happens to it', () => {
+    const many = store.node('Going');
+    store.defineIndex({ name: 'going', records: many, fields: ['n'] });
+    const fill = () => store.transaction(() => {
+      for (let id = 0; id < 3000; id++) many.set(id, { n: id });
+    });
+    for (const reverse of [false, true]) {
+      fill();
+      let killed = 0;
+      for (const record of store.query('going', { reverse })) killed += record.kill() ? 1 : 0;
+      assert.deepEqual([killed, many.exists], [3000, false]);
+      fill();
+      const seen = [];
+      for (const { key } of store.query('going', { reverse, from: 0 })) {
+        seen.push(key);
+        many.set(`new-${seen.length}`, { n: reverse ? 5000 : -1 });
+      }
+      assert.deepEqual([seen.length, new Set(seen).size], [3000, 3000]);
+      many.kill();
+    }
+  });
+
+  it('come once with several values each, in pages that are bounded in bytes', () => {
+    const tagged = store.node('Tagged');
+    store.defineIndex({ name: 'tagged', records: tagged, fields: [['tags', '*']] });
+    const name = (id) => `${id}-${'k'.repeat(1500)}`;
+    store.transaction(() => {
+      for (let id = 0; id < 1500; id++) tagged.set(name(id), { tags: [id, id + 700, id + 1400] });
+    });
+    for (const reverse of [false, true]) {
+      const found = keys({ reverse }, 'tagged');
+      assert.deepEqual([found.length, new Set(found).size, found[0]], [1500, 1500, name(reverse ? 1499 : 0)]);
+      assert.deepEqual(keys({ reverse, limit: 1001 }, 'tagged'), found.slice(0, 1001));
+    }
+  });
+
   it('are of the node that a number names', () => {
     for (const number of [0.5, -0.25, 1e-7, 1.5e21, -2.5e-10, 10, -0]) {
       const records = store.node('Halves', number);

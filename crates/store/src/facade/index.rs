@@ -7,7 +7,11 @@ use crate::{
     index::{Definition, Place, Query, QueryWalk},
 };
 
-use super::{Session, SessionError, pages::item, path};
+use super::{
+    Session, SessionError,
+    pages::{PAGE_BYTES_MAX, item},
+    path,
+};
 
 /// Which records of an index are wanted, as parts of [paths](super::path): texts that are JSON.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,38 +53,43 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// At most `limit` records of an index after the first `skip`, in its order: first the path of their parent, as the number of its
-    /// parts and these, then the records' subscripts, all in the form of [`Session::children`].
+    /// At most `limit` records of an index in its order, behind the place that an earlier answer to the question has told (no bytes for
+    /// the first): first the place that has been reached, then the path of their parent, as the number of its parts and these, then the
+    /// records' subscripts, all in the form of [`Session::children`]. They may be less than `limit` and not all: see [`Session::more`].
     pub fn query(
         &mut self,
         name: &[u8],
         question: Question<'_>,
-        skip: usize,
+        place: &[u8],
         limit: usize,
     ) -> Result<&[u8], SessionError> {
         let name = path::text(name)?;
         let query = query(question)?;
-        let (records, found) = self.read(|reader, _| {
-            let records = reader.indexes()?.into_iter().find(|index| index.name == name);
-            let walk = QueryWalk::new(reader, name, &query, Place::default())?;
-            let found: Result<Vec<_>, _> = walk.skip(skip).take(limit).collect();
-            Ok((records.map(|index| index.records), found?))
-        })?;
-        self.out.clear();
-        let Some(records) = records else {
-            return Ok(&self.out);
+        let place = match place {
+            [] => Place::default(),
+            place => Place::from_bytes(place).ok_or(SessionError::Malformed)?,
         };
-        let parts: Vec<String> = std::iter::once(records.global_name().to_owned())
-            .chain(records.texts())
-            .collect();
-        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-        self.out.extend_from_slice(&count.to_le_bytes());
-        for part in parts {
-            item(part.as_bytes(), &mut self.out);
-        }
-        for record in found {
-            item(record.text().as_bytes(), &mut self.out);
-        }
+        self.read(|reader, out| {
+            let mut walk = QueryWalk::new(reader, name, &query, place)?;
+            let mut found = Vec::new();
+            for record in walk.by_ref().take(limit) {
+                item(record?.text().as_bytes(), &mut found);
+                if found.len() > PAGE_BYTES_MAX {
+                    break;
+                }
+            }
+            item(walk.place().bytes().unwrap_or_default(), out);
+            let records = &walk.definition().records;
+            let parts: Vec<String> = std::iter::once(records.global_name().to_owned())
+                .chain(records.texts())
+                .collect();
+            out.extend_from_slice(&u32::try_from(parts.len()).unwrap_or(u32::MAX).to_le_bytes());
+            for part in parts {
+                item(part.as_bytes(), out);
+            }
+            out.append(&mut found);
+            Ok(())
+        })?;
         Ok(&self.out)
     }
 

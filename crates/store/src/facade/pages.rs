@@ -7,7 +7,7 @@ use crate::{Key, Range, StoreError, Subscript, key::within, tree::read::Reader};
 use super::{Session, SessionError, document, path};
 
 /// A page ends with the item that makes it longer than this, in bytes.
-const PAGE_BYTES_MAX: usize = 1 << 20;
+pub(super) const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Which children, as parts of [paths](super::path); no bytes for what is not asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ impl Session {
         Ok(&self.out)
     }
 
-    /// Asked right after a page of children or values: whether it ended because it had become long, so that more may come after it.
+    /// Asked right after a page of children, values or records: whether it ended because it had become long, so that more may come after it.
     pub fn more(&self) -> bool {
         self.out.len() > PAGE_BYTES_MAX
     }

@@ -10,7 +10,7 @@ use crate::{
     tree::Reader,
 };
 
-use super::{Catalogue, EACH, ENTRY_BYTES_MAX, Index, entries};
+use super::{Catalogue, Definition, EACH, ENTRY_BYTES_MAX, Index, entries};
 
 /// Which records of an index are wanted: values for the first fields, and bounds for the one after them. All values are JSON scalars.
 #[derive(Clone, Debug)]
@@ -154,7 +154,12 @@ impl<'t> QueryWalk<'t> {
         &self.place
     }
 
-    /// The same, for a walk that goes on.
+    /// What the index is.
+    pub(crate) fn definition(&self) -> &Definition {
+        &self.index.definition
+    }
+
+    /// The same as [`QueryWalk::place`], for a walk that goes on.
     pub fn into_place(self) -> Place {
         self.place
     }

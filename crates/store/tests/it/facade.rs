@@ -333,7 +333,7 @@ fn call(session: &mut Session, (operation, path, other, value): &Arguments) -> R
                 from: seed,
                 ..Question::default()
             };
-            session.query(path, question, limit, 3).map(drop)
+            session.query(path, question, value, limit).map(drop)
         }
     }
 }

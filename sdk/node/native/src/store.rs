@@ -336,10 +336,11 @@ fn indexes<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     texts(call, session.indexes().map_err(|error| failure(&error))?)
 }
 
-/// `query(name, equal, from, to, flags, skip, limit)`: each ends where its number says; flags are 1 for reverse, 2 to leave `from` out
-/// and 4 to leave `to` out. Gives the path of the records' parent, then subscripts.
+/// `query(name, equal, from, to, place, flags, limit)`: each ends where its number says; the place is what the page before gave; flags
+/// are 1 for reverse, 2 to leave `from` out and 4 to leave `to` out. Gives the path of the records' parent, the place that has been
+/// reached (its bytes as characters), and the subscripts.
 fn query<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
-    let flags = call.integer(4)?;
+    let flags = call.integer(5)?;
     let question = Question {
         equal: call.span(0, 1)?,
         from: call.span(1, 2)?,
@@ -349,19 +350,16 @@ fn query<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
         reverse: flags & 1 != 0,
     };
     let mut page = session
-        .query(path(call)?, question, limit(call, 5)?, limit(call, 6)?)
+        .query(path(call)?, question, call.span(3, 4)?, limit(call, 6)?)
         .map_err(|error| failure(&error))?;
+    let place = call.latin1(item(&mut page)?)?;
     let mut parts = Vec::new();
-    if !page.is_empty() {
-        for _ in 0..number(&mut page)? {
-            parts.push(call.string(utf8(item(&mut page)?)?)?);
-        }
+    for _ in 0..number(&mut page)? {
+        parts.push(call.string(utf8(item(&mut page)?)?)?);
     }
-    let mut found = vec![call.array(&parts)?];
-    while !page.is_empty() {
-        found.push(call.string(utf8(item(&mut page)?)?)?);
-    }
-    call.array(&found).map(Some)
+    let parts = call.array(&parts)?;
+    let found = texts(call, page)?.map_or_else(|| call.array(&[]), Ok)?;
+    call.array(&[parts, place, found]).map(Some)
 }
 
 /// `lock(path, patience)`: milliseconds, or less than 0 to wait for ever.

@@ -31,7 +31,7 @@ export interface NativeStore {
   ): unknown[];
   /** Subscripts below the path and values by turns. */
   values(path: number, after: number, limit: number): unknown[];
-  /** Right after `children` or `values`: whether what they gave had become long, so that there may be more though it is less than `limit`. */
+  /** Right after `children`, `values` or `query`: whether what they gave had become long, so that there may be more though it is less than `limit`. */
   more(): boolean;
   globals(from: number, after: 0 | 1, limit: number): string[];
   /** The JSON text ends at `end`; when that is 0, it is `text`. */
@@ -56,8 +56,16 @@ export interface NativeStore {
   defineIndex(definition: string): void;
   dropIndex(name: number): boolean;
   indexes(): string[];
-  /** The path of the records' parent, then their subscripts. */
-  query(name: number, equal: number, from: number, to: number, flags: number, skip: number, limit: number): [string[], ...string[]];
+  /** The path of the records' parent, the place that has been reached, and the records' subscripts; `place` ends that of the page before. */
+  query(
+    name: number,
+    equal: number,
+    from: number,
+    to: number,
+    place: number,
+    flags: number,
+    limit: number,
+  ): [records: [string, ...string[]], reached: string, found: string[]];
   /** Milliseconds; less than 0 waits for ever. */
   lock(path: number, patience: number): boolean;
   unlock(path: number): boolean;

@@ -95,6 +95,11 @@ export function subscriptText(subscript: Subscript): string {
   return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`;
 }
 
+/** Writes the place that a page of records has told, whose characters are bytes. */
+export function putPlace(at: number, place: string): number {
+  return at + area.latin1Write(place, at, area.length - at);
+}
+
 function putText(at: number, text: string): number {
   const length = text.length;
   if (length > SHORT) return putLongText(at, text);

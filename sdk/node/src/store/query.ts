@@ -1,6 +1,6 @@
 import type { Bounds } from './bounds.js';
 import { StoreError } from './error.js';
-import { putAlone, putSubscript, subscriptText, type Subscript } from './path.js';
+import { putAlone, putPlace, putSubscript, subscriptText, type Subscript } from './path.js';
 import type { StoreNode } from './node.js';
 import type { Store } from './store.js';
 
@@ -34,8 +34,9 @@ export interface Query extends Bounds<Scalar> {
 const REVERSE = 1;
 const WITHOUT_FROM = 2;
 const WITHOUT_TO = 4;
-/** How many records are asked for first. Each further page goes over what came before it, so pages grow without a bound. */
-const PAGE_FIRST = 256;
+/** Records are asked for in pages, which grow from the first to the second size. */
+const PAGE_FIRST = 64;
+const PAGE_MAX = 1024;
 
 /** The definition as the store reads it. */
 export function definitionText({ name, records, fields, unique = false }: IndexDefinition): string {
@@ -69,8 +70,8 @@ export function* queryRecords(store: Store, index: string, query: Query): Genera
     (query.reverse === true ? REVERSE : 0) |
     (query.after !== undefined ? WITHOUT_FROM : 0) |
     (query.before !== undefined ? WITHOUT_TO : 0);
-  let skip = 0;
-  for (let size = PAGE_FIRST, left = query.limit ?? Infinity; left > 0; size *= 4) {
+  let place = '';
+  for (let size = PAGE_FIRST, left = query.limit ?? Infinity; left > 0; size = Math.min(size * 4, PAGE_MAX)) {
     const limit = Math.min(size, left);
     const { native } = store;
     const name = putAlone(index);
@@ -79,11 +80,13 @@ export function* queryRecords(store: Store, index: string, query: Query): Genera
     const equalEnd = end;
     const from = putScalar(equalEnd, query.from === undefined ? query.after : query.from);
     const to = putScalar(from, query.to === undefined ? query.before : query.to);
-    const [records, ...found] = native.query(name, equalEnd, from, to, flags, skip, limit);
-    const parent = store.node(...(records as [string, ...string[]]));
+    const placeEnd = putPlace(to, place);
+    const [records, reached, found] = native.query(name, equalEnd, from, to, placeEnd, flags, limit);
+    const more = found.length === limit || native.more();
+    const parent = store.node(...records);
     for (const key of found) yield parent.at(key);
-    if (found.length < limit) return;
-    skip += found.length;
+    if (!more) return;
+    place = reached;
     left -= found.length;
   }
 }

@@ -205,7 +205,11 @@ export class Store {
     return this.native.indexes().map((text) => readDefinition(this, text));
   }
 
-  /** The records of an index that a question is about, each once, in the order of the index. Inside `snapshot` all are of one state. */
+  /**
+   * The records of an index that a question is about, in the order of the index. They are read in pages: each comes once, whatever happens
+   * to others meanwhile; one whose own values change meanwhile may come again further on, or not at all. Inside `snapshot` all are of one
+   * state.
+   */
   query(index: string, query: Query = {}): Generator<StoreNode, void, void> {
     return queryRecords(this, index, query);
   }

@@ -399,6 +399,14 @@ impl<'c> Call<'c> {
         })
     }
 
+    /// Bytes as a string of characters up to U+00FF.
+    pub(crate) fn latin1(&self, bytes: &[u8]) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `string`; every byte is a character of Latin-1.
+        made(|result| unsafe {
+            napi_create_string_latin1(self.env, bytes.as_ptr().cast(), bytes.len(), result)
+        })
+    }
+
     pub(crate) fn int(&self, number: i32) -> Result<Value<'c>, Failure> {
         // SAFETY: the environment is live, and so is the place for the answer.
         made(|result| unsafe { napi_create_int32(self.env, number, result) })
