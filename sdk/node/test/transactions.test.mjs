@@ -1,11 +1,21 @@
 // The store among several: transactions, snapshots, indexes, locks, other threads and processes; runs under Node and Bun.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { HttpError, store as provided } from '../dist/index.js';
-import { open } from '../dist/store/index.js';
+import { StoreError, open } from '../dist/store/index.js';
+import { native } from '../dist/store/native.js';
 import { until } from './peer.mjs';
 import { freshFolder, freshStore, refuses, run, start } from './stores.mjs';
+
+/** Has the runtime free what nobody can reach. */
+const collect = (() => {
+  if (process.versions.bun !== undefined) return () => Bun.gc(true);
+  setFlagsFromString('--expose-gc');
+  return runInNewContext('gc');
+})();
 
 describe('transactions', () => {
   it('are all or nothing, and see their own writes', () => {
@@ -336,6 +346,32 @@ describe('a store', () => {
     assert.equal(open(folder).get('A'), 1);
     refuses('file', () => open(''));
     refuses('file', () => open('/proc/nothing'), /cannot make the folder \/proc\/nothing: /);
+  });
+
+  it('takes no memory for openings that are closed', async () => {
+    const folder = freshFolder();
+    const store = open(folder);
+    const cycle = () => {
+      for (let times = 0; times < 5000; times++) native().openStore(StoreError, folder, 0, 0, 0, 0, 0, 0, -1, 0, 0).close();
+    };
+    const settled = async () => {
+      for (let times = 0; times < 5; times++) {
+        collect();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      return process.memoryUsage.rss();
+    };
+    cycle();
+    const before = await settled();
+    for (let times = 0; times < 4; times++) {
+      cycle();
+      await settled();
+    }
+    const grown = (await settled()) - before;
+    // Each that was kept would be more than 2 KB: 40 MB.
+    assert.ok(grown < 25 << 20, `${grown} bytes more`);
+    store.set('A', 1);
+    assert.equal(store.get('A'), 1);
   });
 
   it('is provided by the server, to be used without being opened', () => {

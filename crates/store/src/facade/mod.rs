@@ -84,6 +84,8 @@ impl Session {
         self.latest = None;
         self.locks = None;
         self.store = None;
+        // Programs may keep what is closed.
+        self.out = Vec::new();
         Ok(())
     }
 

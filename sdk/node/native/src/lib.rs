@@ -15,9 +15,10 @@ mod page;
 mod store;
 
 use napi::Export;
+use store::Thread;
 
 /// What the module exports, beside `area`.
-const FUNCTIONS: &[Export<()>] = &[
+const FUNCTIONS: &[Export<Thread>] = &[
     (c"mapPage", 1, page::map),
     (c"ring", 1, page::ring),
     (c"openStore", 10, store::open),

@@ -3,7 +3,12 @@
 //! The first byte of the area says of an answer that is text whether it is a string or JSON. Arguments lie behind the
 //! first [`START`] bytes: `path` is the place where the path ends that begins there, what else there is follows it.
 
-use std::{cell::RefCell, path::Path, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    path::Path,
+    rc::{Rc, Weak},
+    time::Duration,
+};
 
 use forebay_store::{
     Durability, Options,
@@ -11,7 +16,7 @@ use forebay_store::{
 };
 
 use crate::{
-    napi::{Call, Export, Failure, Outcome, Value},
+    napi::{Call, Class, Export, Failure, Outcome, Value},
     page,
 };
 
@@ -62,11 +67,37 @@ const OPERATIONS: &[Export<Session>] = &[
     (c"close", 0, close),
 ];
 
+/// What one thread of the runtime has of the addon.
+#[derive(Debug, Default)]
+pub(crate) struct Thread {
+    /// The class of errors, from the first opening on.
+    errors: Option<Class>,
+    /// Those that may be open; the functions of each keep it.
+    sessions: Vec<Weak<RefCell<Session>>>,
+}
+
+impl Thread {
+    /// A thread that ends in the middle of a transaction must not keep all others from writing.
+    pub(crate) fn end(&mut self) {
+        for session in self.sessions.drain(..).filter_map(|session| session.upgrade()) {
+            session.borrow_mut().abandon();
+        }
+    }
+
+    fn keep(&mut self, session: &Rc<RefCell<Session>>) {
+        self.sessions.retain(|other| other.strong_count() > 0);
+        self.sessions.push(Rc::downgrade(session));
+    }
+}
+
 /// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval)`:
 /// flags are 0 or 1, the interval is in milliseconds; 0 stands for the default where it makes no sense itself. Where `lead` is 0 the store
 /// is the server's, which waits for the disk in place of a worker that has a page to tell it of commits.
-pub(crate) fn open<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
-    let errors = call.class(0)?;
+pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
+    let errors = match thread.errors {
+        Some(errors) => errors,
+        None => *thread.errors.insert(call.class(0)?),
+    };
     let path = call.text(1)?.unwrap_or_default();
     let path = String::from_utf8(path).map_err(|_| Failure::plain("the path is not text"))?;
     let given = |index| -> Result<Option<f64>, Failure> {
@@ -98,9 +129,8 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
     let session = Rc::new(RefCell::new(session));
     let object = call.object()?;
     call.set(object, c"path", folder)?;
+    thread.keep(&session);
     call.functions(object, OPERATIONS, &session, Some(errors))?;
-    // A thread that ends in the middle of a transaction must not keep all others from writing.
-    call.at_end(move || session.borrow_mut().abandon())?;
     Ok(Some(object))
 }
 

@@ -1,6 +1,6 @@
 //! Node-API (<https://nodejs.org/api/n-api.html>), declared by hand, behind a safe face.
 //!
-//! Its binary interface is stable; version 3 of it suffices. A [`Call`] lives as long as the JavaScript call it stands for,
+//! Its binary interface is stable; version 5 of it suffices. A [`Call`] lives as long as the JavaScript call it stands for,
 //! and so do the values made by it.
 
 #![allow(unsafe_code, reason = "Node-API is a C interface")]
@@ -13,6 +13,8 @@ use std::{
     ptr::{null, null_mut},
     rc::Rc,
 };
+
+use crate::Thread;
 
 type Env = *mut c_void;
 type RawValue = *mut c_void;
@@ -88,6 +90,14 @@ unsafe extern "C" {
         arguments: *const RawValue,
         result: *mut RawValue,
     ) -> Status;
+    fn napi_add_finalizer(
+        env: Env,
+        object: RawValue,
+        data: *mut c_void,
+        finalize: unsafe extern "C" fn(Env, *mut c_void, *mut c_void),
+        hint: *mut c_void,
+        result: *mut RawReference,
+    ) -> Status;
     fn napi_throw(env: Env, error: RawValue) -> Status;
     fn napi_throw_error(env: Env, code: *const c_char, message: *const c_char) -> Status;
     fn napi_add_env_cleanup_hook(
@@ -147,7 +157,7 @@ pub(crate) type Function<T> = for<'c> fn(&'c Call<'c>, &mut T) -> Outcome<'c>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class(RawReference);
 
-/// A function with what it belongs to. One for each function that was made; they last as long as the process.
+/// A function with what it belongs to. One for each function that was made, freed when JavaScript can no longer call that one.
 struct Bound<T> {
     function: Function<T>,
     state: Rc<RefCell<T>>,
@@ -175,10 +185,12 @@ unsafe extern "C" fn napi_register_module_v1(env: Env, exports: RawValue) -> Raw
         arguments: &[],
         area: Area(memory.as_mut_ptr()),
     };
+    let thread = Rc::new(RefCell::new(Thread::default()));
     let registered = call.area_buffer().and_then(|area| {
         let exports = Value::of(exports);
         call.set(exports, c"area", area)?;
-        call.functions(exports, crate::FUNCTIONS, &Rc::new(RefCell::new(())), None)
+        call.functions(exports, crate::FUNCTIONS, &thread, None)?;
+        call.at_end(move || thread.borrow_mut().end())
     });
     if let Err(failure) = registered {
         call.throw(None, &failure);
@@ -208,7 +220,7 @@ unsafe extern "C" fn run<T, const ARGUMENTS: usize>(env: Env, info: CallbackInfo
     if status != 0 {
         return null_mut();
     }
-    // SAFETY: functions are made with a leaked `Bound<T>` as their data, see `functions`.
+    // SAFETY: functions are made with a `Bound<T>` as their data that lasts as long as they do, see `functions`.
     let bound = unsafe { &*data.cast::<Bound<T>>() };
     let call = Call {
         env,
@@ -225,6 +237,17 @@ unsafe extern "C" fn run<T, const ARGUMENTS: usize>(env: Env, info: CallbackInfo
     };
     call.throw(bound.errors, &failure);
     null_mut()
+}
+
+/// Frees what a function was made with, once nobody can call it.
+///
+/// # Safety
+/// `data` is the `Bound<T>` that `functions` made for the one function that the runtime has found unreachable.
+unsafe extern "C" fn release<T>(_: Env, data: *mut c_void, _: *mut c_void) {
+    // SAFETY: `functions` made the box and gave it away; the runtime calls this once, and the function never again.
+    let bound = unsafe { Box::from_raw(data.cast::<Bound<T>>()) };
+    // What it belongs to may have a defect in its end, which must not unwind into the runtime.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(bound)));
 }
 
 /// Lets go of what a thread of the runtime leaves behind.
@@ -261,24 +284,30 @@ impl<'c> Call<'c> {
             } else {
                 run::<T, ARGUMENTS_MAX>
             };
-            let bound = Box::leak(Box::new(Bound {
+            let data = Box::into_raw(Box::new(Bound {
                 function: *function,
                 state: Rc::clone(state),
                 area: self.area,
                 errors,
-            }));
+            }))
+            .cast();
             let made = made(|result| {
-                // SAFETY: the environment is live, the name is a C string, and the data is never freed.
+                // SAFETY: the environment is live, the name is a C string, and the data lasts as long as the function: `release` frees
+                // it, and where the runtime refuses that or this, nobody does.
                 unsafe {
                     napi_create_function(
                         self.env,
                         name.as_ptr(),
                         name.to_bytes().len(),
                         callback,
-                        std::ptr::from_mut(bound).cast(),
+                        data,
                         result,
                     )
                 }
+            })?;
+            // SAFETY: environment and function are live, and `release` knows what the data is.
+            check(unsafe {
+                napi_add_finalizer(self.env, made.raw, data, release::<T>, null_mut(), null_mut())
             })?;
             self.set(object, name, made)?;
         }

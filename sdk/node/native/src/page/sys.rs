@@ -8,7 +8,10 @@ use std::{
     sync::atomic::{AtomicPtr, AtomicU64, Ordering},
 };
 
-use crate::napi::{Call, Failure, Outcome};
+use crate::{
+    Thread,
+    napi::{Call, Failure, Outcome},
+};
 
 /// Size of the shared page in bytes: header, claim words, outbox.
 const PAGE_BYTES: usize = 4_096 + 16_384 + 262_144;
@@ -20,7 +23,7 @@ const COMMIT_OFFSET: usize = 256;
 static COMMIT: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
 /// `mapPage(fd: number): ArrayBuffer`. The mapping lasts as long as the process.
-pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
+pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let fd = descriptor(call)?;
     // SAFETY: all-zero bytes are a valid `stat`, which `fstat` overwrites.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
@@ -76,7 +79,7 @@ pub(crate) fn tell_commit(commit: u64) {
 }
 
 /// `ring(fd: number): void`. A full counter (EAGAIN) means that the bell is ringing already.
-pub(crate) fn ring<'c>(call: &'c Call<'c>, _: &mut ()) -> Outcome<'c> {
+pub(crate) fn ring<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     let fd = descriptor(call)?;
     let one = 1_u64.to_ne_bytes();
     // SAFETY: `one` is eight readable bytes.
