@@ -155,10 +155,16 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A store that this process has open under other options.
-    #[error("the store in {} is open in this process already, with other options", path.display())]
+    #[error("the store in {} is open in this process already, with {option} {found}, not {wanted}", path.display())]
     OpenAlready {
         /// The store's folder.
         path: PathBuf,
+        /// The option.
+        option: &'static str,
+        /// What it is.
+        found: String,
+        /// What it should have been this time.
+        wanted: String,
     },
     /// A file or folder beside the tree.
     #[error("cannot {what} {}", path.display())]

@@ -81,6 +81,43 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The first option that somebody wants otherwise who opens the store once more: its name, what it is, and what is wanted. Who makes
+    /// the store is no part of that, who only reads may join one that writes, and who wants to lead has to be first.
+    fn other(&self, wanted: &Self) -> Option<(&'static str, String, String)> {
+        // All fields by name: a new one must find its place here.
+        let of = |options: &Self| {
+            let Self {
+                create: _,
+                read_only,
+                lead,
+                map_max,
+                readers_max,
+                reader_age_max,
+                value_bytes_max,
+                pack_bytes_max,
+                durability,
+                changes_bytes_max,
+                flush_interval,
+            } = *options;
+            [
+                ("read_only", (read_only && self.read_only).to_string()),
+                ("lead", (lead || self.lead).to_string()),
+                ("map_max", map_max.to_string()),
+                ("readers_max", readers_max.to_string()),
+                ("reader_age_max", format!("{reader_age_max:?}")),
+                ("value_bytes_max", value_bytes_max.to_string()),
+                ("pack_bytes_max", pack_bytes_max.to_string()),
+                ("durability", format!("{durability:?}").to_lowercase()),
+                ("changes_bytes_max", changes_bytes_max.to_string()),
+                ("flush_interval", format!("{flush_interval:?}")),
+            ]
+        };
+        let mut pairs = of(self).into_iter().zip(of(wanted));
+        pairs.find_map(|((name, found), (_, wanted))| (found != wanted).then_some((name, found, wanted)))
+    }
+}
+
 /// A handle on an open store; cheap to clone. The files close with the last handle, snapshot and transaction.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -124,7 +161,15 @@ pub struct Stats {
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Shared>>>> = LazyLock::new(Mutex::default);
 
 impl Store {
-    /// Opens the store in a folder. The same folder opened twice in a process gives the same store.
+    /// With which options this process has the store in a folder open, if it has.
+    pub fn opened(path: &Path) -> Option<Options> {
+        let path = path.canonicalize().ok()?;
+        let shared = OPEN.lock().get(&path).and_then(Weak::upgrade)?;
+        Some(shared.options)
+    }
+
+    /// Opens the store in a folder. The same folder opened twice in a process gives the same store, and is refused where the options
+    /// are others.
     pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
         let file_error = |what| {
             move |source| StoreError::File {
@@ -141,10 +186,15 @@ impl Store {
         let path = path.canonicalize().map_err(file_error("find"))?;
         let mut open = OPEN.lock();
         if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
-            if (shared.options.read_only && !options.read_only) || (options.lead && !shared.options.lead) {
-                return Err(StoreError::OpenAlready { path });
-            }
-            return Ok(Self { shared });
+            return match shared.options.other(options) {
+                None => Ok(Self { shared }),
+                Some((option, found, wanted)) => Err(StoreError::OpenAlready {
+                    path,
+                    option,
+                    found,
+                    wanted,
+                }),
+            };
         }
         let shared = Arc::new(open_when_free(&path, *options)?);
         recovery::recover(&shared, &path)?;

@@ -348,6 +348,73 @@ describe('a store', () => {
     refuses('file', () => open('/proc/nothing'), /cannot make the folder \/proc\/nothing: /);
   });
 
+  it('is not opened with other options while it is open', async () => {
+    const folder = freshFolder();
+    const store = open(folder, { durability: 'sync', valueBytesMax: 1000 });
+    assert.equal(open(folder), store);
+    assert.equal(open(folder, { durability: 'sync', valueBytesMax: 1000, create: false }), store);
+    refuses('open_already', () => open(folder, { durability: 'relaxed' }), /with durability sync, not relaxed$/);
+    refuses('open_already', () => open(folder, { valueBytesMax: 2000 }), /value_bytes_max 1000, not 2000$/);
+    refuses('open_already', () => open(folder, { readerAgeMax: 5 }), /reader_age_max 60s, not 5ms$/);
+    refuses('open_already', () => open(folder, { readOnly: true }), /read_only false, not true$/);
+    const other = new Worker(
+      `import(${JSON.stringify(new URL('../dist/store/index.js', import.meta.url).href)}).then(({ open }) => {
+        const outcome = (options) => { try { open(${JSON.stringify(folder)}, options); } catch ({ code }) { return code; } };
+        require('node:worker_threads').parentPort.postMessage([outcome(), outcome({ durability: 'relaxed' })]);
+      });`,
+      { eval: true },
+    );
+    assert.deepEqual(await new Promise((resolve) => other.once('message', resolve)), [undefined, 'open_already']);
+    await other.terminate();
+    for (let times = 0; times < 3; times++) store.close();
+    open(folder, { durability: 'relaxed' }).close();
+  });
+
+  it('of the server is led by nobody else, by whatever path it is opened, and has one count of who uses it', () => {
+    const folder = freshFolder();
+    // A program that led the store while the server does would drop what it has logged beyond its own limits, and flush as it sees fit.
+    const leader = open(folder, { flushInterval: 60_000 });
+    const [above, name] = [folder.slice(0, folder.lastIndexOf('/')), folder.slice(folder.lastIndexOf('/') + 1)];
+    const printed = run(
+      `import { symlinkSync } from 'node:fs';
+      import { store } from './index.js';
+      import { open } from './store/index.js';
+      process.chdir(${JSON.stringify(above)});
+      symlinkSync('${name}', '${name}-link');
+      const outcome = (action) => { try { return action(); } catch ({ code }) { return code; } };
+      const own = open('./${name}');
+      own.node('A').set(1);
+      own.transaction(() => own.set('B', 1), { durability: 'relaxed' });
+      const until = Date.now() + 300;
+      while (Date.now() < until && own.stats().unflushedBytes > 0);
+      const followed = own.stats().unflushedBytes > 0;
+      const same = [open('${name}-link') === own, open(${JSON.stringify(folder)}) === own, store.path === own.path];
+      store.close();
+      own.close();
+      const left = own.get('A');
+      store.close();
+      const still = own.get('A');
+      own.close();
+      console.log(JSON.stringify([followed, same, left, still, outcome(() => own.get('A')), outcome(() => open('${name}').get('A'))]));`,
+      { FOREBAY_STORE: folder },
+    );
+    assert.deepEqual(JSON.parse(printed), [true, [true, true, true], 1, 1, 'closed', 1]);
+    leader.close();
+  });
+
+  it('of the server that joins one opened before leaves it open', () => {
+    const folder = freshFolder();
+    const printed = run(`
+      import { store } from './index.js';
+      import { open } from './store/index.js';
+      const own = open(${JSON.stringify(folder)});
+      process.env.FOREBAY_STORE = own.path;
+      store.set('A', 1);
+      store.close();
+      console.log(own.get('A'));`);
+    assert.equal(printed, '1\n');
+  });
+
   it('takes no memory for openings that are closed', async () => {
     const folder = freshFolder();
     const store = open(folder);

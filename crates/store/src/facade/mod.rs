@@ -59,9 +59,19 @@ enum State {
 impl Session {
     /// Opens the store in a folder.
     pub fn open(folder: &Path, options: &Options) -> Result<Self, SessionError> {
+        let store = Store::open(folder, options)?;
+        // A program that wants to be refused every write must not be given a store that takes them.
+        if options.read_only && !store.options().read_only {
+            return Err(SessionError::Store(StoreError::OpenAlready {
+                path: store.path().into(),
+                option: "read_only",
+                found: "false".into(),
+                wanted: "true".into(),
+            }));
+        }
         Ok(Self {
             latest: None,
-            store: Some(Store::open(folder, options)?),
+            store: Some(store),
             state: State::Apart,
             locks: None,
             paths: Paths::default(),

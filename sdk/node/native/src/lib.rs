@@ -21,5 +21,5 @@ use store::Thread;
 const FUNCTIONS: &[Export<Thread>] = &[
     (c"mapPage", 1, page::map),
     (c"ring", 1, page::ring),
-    (c"openStore", 10, store::open),
+    (c"openStore", 11, store::open),
 ];

@@ -11,7 +11,7 @@ use std::{
 };
 
 use forebay_store::{
-    Durability, Options,
+    Durability, Options, Store,
     facade::{Children, Question, Session, SessionError, Value as Found},
 };
 
@@ -67,6 +67,9 @@ const OPERATIONS: &[Export<Session>] = &[
     (c"close", 0, close),
 ];
 
+/// Longest time that a store is opened with: a day.
+const MILLIS_MAX: f64 = 86_400_000.0;
+
 /// What one thread of the runtime has of the addon.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
@@ -90,9 +93,10 @@ impl Thread {
     }
 }
 
-/// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval)`:
-/// flags are 0 or 1, the interval is in milliseconds; 0 stands for the default where it makes no sense itself. Where `lead` is 0 the store
-/// is the server's, which waits for the disk in place of a worker that has a page to tell it of commits.
+/// `openStore(StoreError, path, create, readOnly, lead, mapMax, readersMax, valueBytesMax, durability, flushInterval, readerAgeMax)`:
+/// flags are 0 or 1, times are in milliseconds; 0 stands for what was left out where it makes no sense itself: that is as it is where the
+/// process has the store open, and the default elsewhere. Where `lead` is 0 the store is the server's, which waits for the disk in place of
+/// a worker that has a page to tell it of commits.
 pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     let errors = match thread.errors {
         Some(errors) => errors,
@@ -103,7 +107,11 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     let given = |index| -> Result<Option<f64>, Failure> {
         Ok(Some(call.number(index)?).filter(|number| *number > 0.0))
     };
-    let usual = Options::default();
+    let millis = |index| -> Result<Option<Duration>, Failure> {
+        let millis = given(index)?;
+        Ok(millis.map(|millis| Duration::from_secs_f64(millis.min(MILLIS_MAX) / 1000.0)))
+    };
+    let usual = Store::opened(Path::new(&path)).unwrap_or_default();
     let options = Options {
         create: call.integer(2)? != 0,
         read_only: call.integer(3)? != 0,
@@ -112,9 +120,8 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
         readers_max: given(6)?.map_or(usual.readers_max, |count| count as u32),
         value_bytes_max: given(7)?.map_or(usual.value_bytes_max, |bytes| bytes as usize),
         durability: durability(call.integer(8)?).unwrap_or(usual.durability),
-        flush_interval: given(9)?.map_or(usual.flush_interval, |millis| {
-            Duration::from_secs_f64(millis / 1000.0)
-        }),
+        flush_interval: millis(9)?.unwrap_or(usual.flush_interval),
+        reader_age_max: millis(10)?.unwrap_or(usual.reader_age_max),
         ..usual
     };
     let mut session = Session::open(Path::new(&path), &options).map_err(|error| Failure {

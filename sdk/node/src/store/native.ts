@@ -87,6 +87,7 @@ interface Addon {
     valueBytesMax: number,
     durability: number,
     flushInterval: number,
+    readerAgeMax: number,
   ): NativeStore;
 }
 

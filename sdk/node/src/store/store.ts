@@ -1,3 +1,5 @@
+import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { StoreError } from './error.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
 import { START, answer, native, type NativeStore } from './native.js';
@@ -11,7 +13,7 @@ import { putAlone, putSubscript, type Subscript } from './path.js';
  */
 export type Durability = 'sync' | 'group' | 'relaxed';
 
-/** How a store is opened. */
+/** How a store is opened. What is left out is as it is where this process has the store open already, or where the server has settled it. */
 export interface OpenOptions {
   /** Make a new store where there is none: true unless it is said otherwise. */
   create?: boolean | undefined;
@@ -27,6 +29,8 @@ export interface OpenOptions {
   valueBytesMax?: number | undefined;
   /** Longest time in milliseconds that a relaxed commit is not on the disk; 20 when left out. */
   flushInterval?: number | undefined;
+  /** Longest time in milliseconds that one snapshot may be read from; 60,000 when left out. */
+  readerAgeMax?: number | undefined;
 }
 
 /** How a transaction is committed. */
@@ -73,19 +77,23 @@ const GLOBALS_PAGE = 256;
  * ```
  */
 export class Store {
+  #opening: Opening | undefined;
   #native: NativeStore | undefined;
-  readonly #open: () => NativeStore;
-  /** How often `open` has given this store. */
-  #openings = 1;
+  readonly #open: () => Opening;
 
   /** @internal */
-  constructor(open: () => NativeStore) {
+  constructor(open: () => Opening) {
     this.#open = open;
   }
 
   /** The operations of the addon. @internal */
   get native(): NativeStore {
-    return this.#native ?? (this.#native = this.#open());
+    return this.#native ?? this.#used();
+  }
+
+  #used(): NativeStore {
+    this.#opening = this.#open();
+    return (this.#native = this.#opening.native);
   }
 
   /** The folder. */
@@ -234,45 +242,58 @@ export class Store {
 
   /** Closes the store, once for each time that it was opened. Refused inside a transaction. */
   close(): void {
-    if (this.#openings > 1) {
-      this.#openings--;
+    const native = this.native;
+    const opening = this.#opening!;
+    if (opening.count > 1) {
+      opening.count--;
       return;
     }
-    this.native.close();
-    opened.delete(this.native.path);
-  }
-
-  /** The same store for one opener more. @internal */
-  share(): this {
-    this.#openings++;
-    return this;
+    native.close();
+    opening.count = 0;
+    if (opened.get(native.path) === opening) opened.delete(native.path);
   }
 }
 
-/** The stores that this thread has open, by folder: two would wait for each other's transactions forever. */
-const opened = new Map<string, { store: Store; readOnly: boolean }>();
+/** A store that this thread has open. */
+interface Opening {
+  readonly native: NativeStore;
+  /** What `open` gives. */
+  readonly store: Store;
+  /** How often it was opened, to be used by itself included. It is closed with the last of these. */
+  count: number;
+}
+
+/** The stores that this thread has open, by folder: two of one folder would wait for each other's transactions forever. */
+const opened = new Map<string, Opening>();
+
+/** One opening more of what `native` has open, or the first of a store. */
+function share(native: NativeStore, store: Store): Opening {
+  const found = opened.get(native.path);
+  if (found === undefined) {
+    const opening = { native, store, count: 1 };
+    opened.set(native.path, opening);
+    return opening;
+  }
+  native.close();
+  found.count++;
+  return found;
+}
 
 /**
- * Opens the store in a folder, which is made when there is none. The same folder again gives the same store.
+ * Opens the store in a folder, which is made when there is none. The same folder again gives the same store, and is refused with
+ * `open_already` where the options say otherwise.
  *
- * Handlers need not open anything: `import { store } from 'forebay'` is the store of the server.
+ * Handlers need not open anything: `import { store } from 'forebay'` is the store of the server, and what this gives them for its folder.
  */
 export function open(path: string, options: OpenOptions = {}): Store {
+  if (typeof path !== 'string' || path === '') throw new StoreError('file', 'the path of a store is a string that is not empty');
   const readOnly = options.readOnly === true;
   const create = options.create ?? !readOnly;
-  const lead = !readOnly && process.env['FOREBAY_STORE'] !== path;
-  const opening = openNative(path, { ...options, create }, lead);
-  const found = opened.get(opening.path);
-  if (found === undefined) {
-    const store = new Store(() => opening);
-    opened.set(opening.path, { store, readOnly });
-    return store;
-  }
-  opening.close();
-  if (found.readOnly !== readOnly) {
-    throw new StoreError('open_already', `the store in ${opening.path} is open in this process already, with other options`);
-  }
-  return found.store.share();
+  const isServers = isServersFolder(path);
+  if (isServers) useServers(path, create);
+  const native = openNative(path, { ...options, create }, !readOnly && !isServers);
+  const opening: Opening = share(native, new Store(() => opening));
+  return opening.store;
 }
 
 /**
@@ -280,24 +301,46 @@ export function open(path: string, options: OpenOptions = {}): Store {
  * `FOREBAY_STORE_MODE`: `rw`, `ro` or `none`.
  */
 export const store: Store = new Store(() => {
-  const path = process.env['FOREBAY_STORE'];
-  const mode = process.env['FOREBAY_STORE_MODE'] ?? 'rw';
+  const { env } = process;
+  const path = env['FOREBAY_STORE'];
+  const mode = env['FOREBAY_STORE_MODE'] ?? 'rw';
   if (path === undefined || path === '' || mode === 'none') {
     throw new StoreError('no_store', 'this process was given no store: `open(path)` of forebay/store opens one without the server');
   }
-  const readOnly = mode !== 'rw';
-  const opening = openNative(path, { readOnly, create: false }, false);
-  const found = opened.get(opening.path);
-  if (found === undefined) {
-    opened.set(opening.path, { store, readOnly });
-    return opening;
-  }
-  opening.close();
-  return found.store.share().native;
+  const options: OpenOptions = {
+    create: false,
+    readOnly: mode !== 'rw',
+  };
+  return share(openNative(path, options, false), store);
 });
 
+/** Opens the server's store as the server has settled it, so that whatever else is wanted is refused; makes it where it may. */
+function useServers(path: string, create: boolean): void {
+  try {
+    store.native;
+  } catch (error) {
+    if (!create || !(error instanceof StoreError) || error.code !== 'absent') throw error;
+    openNative(path, { create }, false).close();
+    store.native;
+  }
+}
+
+/** Whether a folder is that of the server's store, however either is written: only the server leads that. */
+function isServersFolder(path: string): boolean {
+  const servers = process.env['FOREBAY_STORE'];
+  return servers !== undefined && servers !== '' && realPath(servers) === realPath(path);
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    // It is yet to be made.
+    return resolve(path);
+  }
+}
+
 function openNative(path: string, options: OpenOptions, lead: boolean): NativeStore {
-  if (typeof path !== 'string' || path === '') throw new StoreError('file', 'the path of a store is a string that is not empty');
   const bit = (value: boolean | undefined) => (value === true ? 1 : 0);
   return native().openStore(
     StoreError,
@@ -310,6 +353,7 @@ function openNative(path: string, options: OpenOptions, lead: boolean): NativeSt
     options.valueBytesMax ?? 0,
     durabilityNumber(options.durability),
     options.flushInterval ?? 0,
+    options.readerAgeMax ?? 0,
   );
 }
 

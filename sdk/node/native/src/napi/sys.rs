@@ -108,7 +108,7 @@ unsafe extern "C" {
 }
 
 /// Most arguments of a call.
-const ARGUMENTS_MAX: usize = 10;
+const ARGUMENTS_MAX: usize = 11;
 /// Most arguments of nearly all calls: each that is asked for costs time.
 const ARGUMENTS_FEW: usize = 3;
 /// Size of the memory through which JavaScript hands over paths and values, in bytes.
