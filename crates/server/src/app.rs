@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Recycle, Supervisor};
+use forebay_store::Durability;
 use tokio::sync::watch;
 
 use crate::{
@@ -211,6 +212,28 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
     }
 }
 
+/// What a worker is told of the store, so that its handlers are bound by the same configuration as HTTP is.
+fn store_env(store: &OpenStore) -> [(OsString, OsString); 4] {
+    let options = store.store().options();
+    let durability = match options.durability {
+        Durability::Sync => "sync",
+        Durability::Group => "group",
+        Durability::Relaxed => "relaxed",
+    };
+    [
+        ("FOREBAY_STORE".into(), store.path().into()),
+        ("FOREBAY_STORE_DURABILITY".into(), durability.into()),
+        (
+            "FOREBAY_STORE_VALUE_BYTES_MAX".into(),
+            options.value_bytes_max.to_string().into(),
+        ),
+        (
+            "FOREBAY_STORE_READER_AGE_MAX_MS".into(),
+            options.reader_age_max.as_millis().to_string().into(),
+        ),
+    ]
+}
+
 fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Program {
     let mut env: Vec<(OsString, OsString)> = ENV_PASSED
         .into_iter()
@@ -220,7 +243,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     env.push(("FOREBAY_STORE_MODE".into(), pool.store.name().into()));
     if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
-        env.push(("FOREBAY_STORE".into(), store.path().into()));
+        env.extend(store_env(store));
     }
     match &pool.worker {
         config::Worker::Script {

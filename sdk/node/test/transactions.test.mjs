@@ -415,6 +415,30 @@ describe('a store', () => {
     assert.equal(printed, '1\n');
   });
 
+  it('of the server has the limits that its configuration settles', () => {
+    const folder = freshFolder();
+    const leader = open(folder, { flushInterval: 60_000 });
+    const source = `
+      import { store } from './index.js';
+      import { open } from './store/index.js';
+      const outcome = (action) => { try { return action(); } catch ({ code }) { return code; } };
+      const long = 'x'.repeat(2000);
+      store.set('A', 1);
+      const unflushed = store.stats().unflushedBytes > 0;
+      const aged = outcome(() => store.snapshot(() => {
+        const until = Date.now() + 100;
+        while (Date.now() < until);
+        return store.get('A');
+      }));
+      console.log(JSON.stringify([unflushed, aged, outcome(() => store.set('A', long)), outcome(() => open('${folder}', { durability: 'group' }) === store)]));`;
+    const under = (env) => JSON.parse(run(source, { FOREBAY_STORE: folder, ...env }));
+    const limits = { FOREBAY_STORE_VALUE_BYTES_MAX: '1000', FOREBAY_STORE_READER_AGE_MAX_MS: '50' };
+    assert.deepEqual(under({}), [false, 1, null, true]);
+    assert.deepEqual(under({ FOREBAY_STORE_DURABILITY: 'sync' }), [false, 1, null, 'open_already']);
+    assert.deepEqual(under({ FOREBAY_STORE_DURABILITY: 'relaxed', ...limits }), [true, 'snapshot_too_old', 'value_too_long', 'open_already']);
+    leader.close();
+  });
+
   it('takes no memory for openings that are closed', async () => {
     const folder = freshFolder();
     const store = open(folder);

@@ -297,8 +297,9 @@ export function open(path: string, options: OpenOptions = {}): Store {
 }
 
 /**
- * The store that the server names, opened when it is first used. The server says so with `FOREBAY_STORE`, a folder, and
- * `FOREBAY_STORE_MODE`: `rw`, `ro` or `none`.
+ * The store that the server names, opened when it is first used. The server says so with `FOREBAY_STORE`, a folder,
+ * `FOREBAY_STORE_MODE`, which is `rw`, `ro` or `none`, and what its configuration settles: `FOREBAY_STORE_DURABILITY`,
+ * `FOREBAY_STORE_VALUE_BYTES_MAX` and `FOREBAY_STORE_READER_AGE_MAX_MS`.
  */
 export const store: Store = new Store(() => {
   const { env } = process;
@@ -310,6 +311,9 @@ export const store: Store = new Store(() => {
   const options: OpenOptions = {
     create: false,
     readOnly: mode !== 'rw',
+    durability: env['FOREBAY_STORE_DURABILITY'] as Durability | undefined,
+    valueBytesMax: Number(env['FOREBAY_STORE_VALUE_BYTES_MAX'] ?? 0),
+    readerAgeMax: Number(env['FOREBAY_STORE_READER_AGE_MAX_MS'] ?? 0),
   };
   return share(openNative(path, options, false), store);
 });

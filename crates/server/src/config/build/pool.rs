@@ -10,7 +10,7 @@ use crate::config::surroundings::is_executable;
 use crate::config::{Pool, Recycle, Retry, StoreMode, Worker, Workers, runtime};
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 8] = [
+const PROTOCOL_VARIABLES: [&str; 11] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK_FD",
     "FOREBAY_GENERATION",
@@ -19,6 +19,9 @@ const PROTOCOL_VARIABLES: [&str; 8] = [
     "FOREBAY_CALL_FD",
     "FOREBAY_STORE",
     "FOREBAY_STORE_MODE",
+    "FOREBAY_STORE_DURABILITY",
+    "FOREBAY_STORE_VALUE_BYTES_MAX",
+    "FOREBAY_STORE_READER_AGE_MAX_MS",
 ];
 
 /// Longest name of a pool.
