@@ -49,7 +49,12 @@ impl Disk {
 
     /// A server that stands on this disk.
     pub(super) fn under(&self, server: Setup) -> Setup {
-        let path = |name| self.file(name).into_os_string().into_string().unwrap();
+        let path = |name| {
+            self.file(name)
+                .into_os_string()
+                .into_string()
+                .expect("folders of tests are named in ASCII")
+        };
         server
             .env("LD_PRELOAD", &path("flushes.so"))
             .env("HOLD_FLUSHES", &path("hold"))
@@ -58,20 +63,20 @@ impl Disk {
 
     /// Has every flush wait until [`Disk::go_on`].
     pub(super) fn hold(&self) {
-        fs::write(self.file("hold"), "").unwrap();
+        fs::write(self.file("hold"), "").expect("a test's folder takes files");
     }
 
     pub(super) fn go_on(&self) {
-        fs::remove_file(self.file("hold")).unwrap();
+        fs::remove_file(self.file("hold")).expect("flushes were held");
     }
 
     /// Has every flush fail.
     pub(super) fn refuse(&self) {
-        fs::write(self.file("refuse"), "").unwrap();
+        fs::write(self.file("refuse"), "").expect("a test's folder takes files");
     }
 
     pub(super) fn refuse_no_more(&self) {
-        fs::remove_file(self.file("refuse")).unwrap();
+        fs::remove_file(self.file("refuse")).expect("flushes were refused");
     }
 }
 
