@@ -61,7 +61,12 @@ impl Data {
     pub(super) fn write_or_make(&self) -> Result<Store, StoreError> {
         match self.write() {
             Err(StoreError::Absent { .. }) => {
-                let store = Store::open(&self.folder, &Options::default())?;
+                let maker = Options {
+                    create: true,
+                    lead: true,
+                    ..follower()
+                };
+                let store = Store::open(&self.folder, &maker)?;
                 output::complaint(&format!("made a new store in {}", self.folder.display()));
                 Ok(store)
             }
