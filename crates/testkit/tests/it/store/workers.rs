@@ -49,24 +49,24 @@ fn workers_are_told_where_the_store_is_and_what_they_may() {
 fn handlers_have_the_limits_of_the_configuration() {
     const SOURCE: &str = "
 import { store } from 'forebay';
+import { open } from 'forebay/store';
 const outcome = (action) => { try { action(); return 'done'; } catch (error) { return error.code; } };
 export default (request) => {
     if (request.path === '/') return 'ready';
     const [kept, refused] = [1024, 1025].map((length) => outcome(() => store.set('A', 'x'.repeat(length - 2))));
-    const unflushed = store.stats().unflushedBytes > 0;
+    const used = ['sync', 'group', 'relaxed'].filter((durability) => outcome(() => open(store.path, { durability })) === 'done');
     const aged = outcome(() => store.snapshot(() => {
         const until = Date.now() + 1300;
         while (Date.now() < until);
         store.get('A');
     }));
-    return `${kept} ${refused} ${unflushed} ${aged}`;
+    return `${kept} ${refused} ${used} ${aged}`;
 };";
     for runtime in Runtime::BOTH {
         let name = format!("{runtime:?}").to_lowercase();
-        // The server flushes nothing by itself meanwhile.
-        for (durability, unflushed) in [("relaxed", true), ("sync", false)] {
+        for durability in ["relaxed", "sync"] {
             let server = Setup::new(&format!(
-                "[store]\ndurability = \"{durability}\"\nvalue_bytes_max = \"1KiB\"\nreader_age_max = \"1s\"\nflush_interval = \"1m\"\n\
+                "[store]\ndurability = \"{durability}\"\nvalue_bytes_max = \"1KiB\"\nreader_age_max = \"1s\"\n\
                  [pool.api]\nhandler = \"api.mjs\"\nruntime = \"{name}\"\n[[route]]\npath = \"/*\"\npool = \"api\"\n"
             ))
             .file("api.mjs", SOURCE)
@@ -74,7 +74,7 @@ export default (request) => {
             wait_until("the pool to answer", || server.get("/").status == 200);
             assert_eq!(
                 server.get("/limits").text(),
-                format!("done value_too_long {unflushed} snapshot_too_old"),
+                format!("done value_too_long {durability} snapshot_too_old"),
                 "{name} {durability}"
             );
         }
