@@ -418,7 +418,7 @@ fn unlock_all<'c>(_: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     Ok(None)
 }
 
-/// `stats()`: bytes of the file, of the map, of a page; the last commit, readers, bytes that are not flushed.
+/// `stats()`: bytes of the file, of the map, of a page; the last commit, readers, bytes that the log alone has, the last commit on the disk.
 fn stats<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     let stats = session
         .store()
@@ -431,6 +431,7 @@ fn stats<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
         stats.last_commit,
         stats.readers.into(),
         stats.unflushed_bytes,
+        stats.flushed_commit,
     ];
     let figures: Vec<Value<'_>> = figures
         .iter()

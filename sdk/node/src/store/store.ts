@@ -50,8 +50,10 @@ export interface StoreStats {
   lastCommit: number;
   /** Places for snapshots that are taken, over all processes. */
   readers: number;
-  /** Committed but not on the disk yet. */
+  /** What the log alone has of the tree until the next checkpoint, in bytes of the tree's file. */
   unflushedBytes: number;
+  /** The last commit that this process knows to be on the disk. */
+  flushedCommit: number;
 }
 
 const DURABILITIES = { sync: 0, group: 1, relaxed: 2 } as const;
@@ -234,10 +236,10 @@ export class Store {
 
   /** Figures about the store as a whole. */
   stats(): StoreStats {
-    const [fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes] = this.native.stats() as [
-      number, number, number, number, number, number,
+    const [fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes, flushedCommit] = this.native.stats() as [
+      number, number, number, number, number, number, number,
     ];
-    return { fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes };
+    return { fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes, flushedCommit };
   }
 
   /** Closes the store, once for each time that it was opened. Refused inside a transaction. */
