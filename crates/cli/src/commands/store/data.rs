@@ -32,9 +32,12 @@ impl Data {
             ..follower()
         };
         match self.open(&read_only) {
-            Err(StoreError::Engine {
-                code: WANTS_RECOVERY, ..
-            }) => self.write(),
+            Err(
+                StoreError::Unrecovered { .. }
+                | StoreError::Engine {
+                    code: WANTS_RECOVERY, ..
+                },
+            ) => self.write(),
             outcome => outcome,
         }
     }
