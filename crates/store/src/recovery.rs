@@ -45,6 +45,7 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
         let mut beyond = Beyond::new(store, End::of(&work)?.sequence)?;
         let first = beyond.next()?;
         let Some(mut change) = first else {
+            shared.disk.log.cut(End::of(&work)?)?;
             mark(&mut work, shared.tables)?;
             work.commit()?;
             shared.disk.checkpoint()?;

@@ -242,6 +242,18 @@ impl Log {
         }
     }
 
+    /// Removes what lies beyond the end, so that no record of a lost history can ever follow one that is yet to be written.
+    pub(crate) fn cut(&self, end: End) -> Result<(), StoreError> {
+        self.drop_beyond(end)?;
+        match self.segment(end)? {
+            Some(segment) if segment.bytes()? > end.offset => segment
+                .file
+                .set_len(end.offset)
+                .map_err(|source| file_error("cut", &segment.path, source)),
+            _ => Ok(()),
+        }
+    }
+
     /// Cuts the last segment where it stops being whole before its end: commits go on in a new one then, and who asks for what
     /// is missing is told.
     pub(crate) fn mend(&self, end: End) -> Result<(), StoreError> {

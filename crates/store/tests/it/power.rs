@@ -251,6 +251,9 @@ fn what_only_the_log_has_after_a_power_cut_is_done_again() {
     assert_eq!(snapshot.expires(&key(&["copy"])).unwrap(), Some(u64::MAX / 2));
     let sequence = snapshot.sequence().unwrap();
     assert_eq!(store.changes(0).unwrap().count() as u64, sequence);
+    // What follows the last whole record in the log is gone.
+    let (_, kept) = files(disk.path());
+    assert!(kept.len() < log.len() && log.starts_with(&kept));
     // The log was not written anew, and goes on.
     round(&store, 1, Durability::Sync);
     assert_eq!(store.changes(sequence).unwrap().count(), 1);
