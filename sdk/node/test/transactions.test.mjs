@@ -447,7 +447,8 @@ describe('a store', () => {
     const settled = async () => {
       for (let times = 0; times < 5; times++) {
         collect();
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        // What was collected is freed at the turns after that.
+        await new Promise((resolve) => setImmediate(resolve));
       }
       return process.memoryUsage.rss();
     };
