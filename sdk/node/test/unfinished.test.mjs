@@ -48,6 +48,14 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
+    it('is none that ended inside another one', async () => {
+      const { peer, store } = await worker(1);
+      assert.equal((await peer.fetch({ path: '/nests' })).status, 200);
+      assert.equal(store.get('Left', 'nests'), 1);
+      await peer.stop();
+      store.close();
+    });
+
     it('is kept over an await, whoever is answered meanwhile', async () => {
       const { peer, store } = await worker(2);
       assert.equal((await peer.fetch({ path: '/commits' })).json().done, '0');

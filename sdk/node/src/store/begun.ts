@@ -12,9 +12,13 @@ export function noteLevel(native: NativeStore): void {
   else begun.delete(native);
 }
 
-/** Whether any transaction is open. */
+/** Whether any transaction is open. One around those noted here may have ended them by a call that notes nothing. */
 export function isBegun(): boolean {
-  return begun.size > 0;
+  for (const native of begun) {
+    if (native.level() > 0) return true;
+    begun.delete(native);
+  }
+  return false;
 }
 
 /** Rolls back all that are open. */

@@ -1,12 +1,20 @@
 // Handlers that leave transactions open.
 import { server } from 'forebay/mg-dbx';
-import { json, router } from 'forebay';
+import { json, router, store } from 'forebay';
 
 const db = new server();
 db.open();
 let looked;
 const anotherLooked = new Promise((resolve) => (looked = resolve));
 const app = router();
+app.get('/nests', () => {
+  store.transaction(() => {
+    db.tstart();
+    db.set('Left', 'nests', 1);
+    db.tcommit();
+  });
+  return { done: true };
+});
 app.get('/returns', () => {
   db.tstart();
   db.set('Left', 'returns', 1);
