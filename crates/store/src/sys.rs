@@ -281,8 +281,10 @@ impl Environment {
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // SAFETY: every transaction holds the environment, so none is left. Closing makes the last commits durable.
-        unsafe { ffi::mdbx_env_close_ex(self.raw, false) };
+        // After a flush has failed a later one could succeed over pages that the system has let go of.
+        let without_flush = self.flush_failed.get().is_some();
+        // SAFETY: every transaction holds the environment, so none is left.
+        unsafe { ffi::mdbx_env_close_ex(self.raw, without_flush) };
     }
 }
 
