@@ -94,6 +94,7 @@ impl Disk {
     /// Takes back the record of a commit that has failed, lest it be done again after a power cut. What fails here would fail the next
     /// commit, too, and that writes over it.
     pub(crate) fn take_back(&self, before: End, end: End) {
+        self.log.let_go();
         if let Ok(still) = self.environment.write()
             && End::of(&still).is_ok_and(|now| now == before)
         {

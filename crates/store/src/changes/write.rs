@@ -191,7 +191,11 @@ impl Log {
             end.offset = bytes;
         }
         let segment = current.as_ref().expect("a segment has just been opened");
-        segment.write(end.offset, record, bytes)?;
+        let written = segment.write(end.offset, record, bytes);
+        if written.is_err() {
+            *current = None;
+        }
+        written?;
         Ok(End {
             sequence,
             segment: end.segment,
@@ -224,6 +228,11 @@ impl Log {
             .into_iter()
             .filter(|first| *first > end.segment);
         beyond.try_for_each(|first| remove(&segment_path(&self.store, first)))
+    }
+
+    /// Lets go of the segment that was used last. After a commit that failed, another process may make it anew.
+    pub(crate) fn let_go(&self) {
+        *self.current.lock() = None;
     }
 
     /// Makes the record between two ends none.
