@@ -274,6 +274,7 @@ impl Environment {
             until: self.snapshot_end(),
             environment: Arc::clone(self),
             writes: flags & ffi::MDBX_TXN_RDONLY == 0,
+            whole: None,
             idle: RefCell::default(),
         })
     }
@@ -294,6 +295,8 @@ pub(crate) struct Transaction {
     raw: *mut ffi::MDBX_txn,
     environment: Arc<Environment>,
     writes: bool,
+    /// While a part of it is open, which `raw` is then, the whole.
+    whole: Option<*mut ffi::MDBX_txn>,
     /// When a snapshot is too old, by the coarse clock.
     until: Duration,
     /// Cursors that nobody uses at the moment, with their table.
@@ -466,8 +469,52 @@ impl Transaction {
         })
     }
 
+    /// Begins a part of a write transaction, which can be dropped without the rest. It has no parts of its own.
+    pub(crate) fn begin_part(&mut self) -> Result<(), StoreError> {
+        assert!(self.writes && self.whole.is_none(), "only a whole has parts");
+        self.close_cursors();
+        let mut part = ptr::null_mut();
+        // SAFETY: the transaction is open for writing, no cursor of it is, and so is the place for the new handle.
+        check("begin a part of a transaction", unsafe {
+            ffi::mdbx_txn_begin_ex(
+                self.environment.raw,
+                self.raw,
+                ffi::MDBX_TXN_READWRITE,
+                &raw mut part,
+                ptr::null_mut(),
+            )
+        })?;
+        self.whole = Some(std::mem::replace(&mut self.raw, part));
+        Ok(())
+    }
+
+    /// Ends a part and keeps what it did. When that fails, the whole can only be rolled back.
+    pub(crate) fn keep_part(&mut self) -> Result<(), StoreError> {
+        let part = self.leave_part();
+        // SAFETY: the handle was valid; from here on it is gone whatever the result.
+        match unsafe { ffi::mdbx_txn_commit_ex(part, ptr::null_mut()) } {
+            ffi::MDBX_RESULT_TRUE => Err(StoreError::Broken),
+            code => check("keep a part of a transaction", code),
+        }
+    }
+
+    /// Ends a part as if it had never been.
+    pub(crate) fn drop_part(&mut self) {
+        let part = self.leave_part();
+        // SAFETY: the handle is valid, and no cursor is left.
+        unsafe { ffi::mdbx_txn_abort(part) };
+    }
+
+    /// Goes back to the whole, and gives the part that is to be ended.
+    fn leave_part(&mut self) -> *mut ffi::MDBX_txn {
+        self.close_cursors();
+        let whole = self.whole.take().expect("a part was begun");
+        std::mem::replace(&mut self.raw, whole)
+    }
+
     /// Commits; the id of the transaction names the state from now on.
     pub(crate) fn commit(mut self) -> Result<u64, StoreError> {
+        assert!(self.whole.is_none(), "a part that is open is kept or dropped first");
         let id = self.id();
         self.close_cursors();
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());
@@ -545,6 +592,9 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        if self.whole.is_some() {
+            self.drop_part();
+        }
         self.close_cursors();
         if !self.raw.is_null() {
             // SAFETY: the handle is valid, and no cursor is left.

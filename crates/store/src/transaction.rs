@@ -3,7 +3,7 @@
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use crate::{
-    changes::{End, Journal, Kind, Operation},
+    changes::{End, Journal, JournalMark, Kind, Operation},
     durability::Durability,
     error::{StoreError, TRANSACTION_FULL},
     expiry,
@@ -210,6 +210,8 @@ pub struct Transaction {
     /// Whether any node ends by itself.
     expiring: Option<bool>,
     broken: bool,
+    /// Where the journal was when the part began that is open.
+    part: Option<JournalMark>,
 }
 
 /// What a change means for the times at which nodes end.
@@ -242,7 +244,48 @@ impl Transaction {
             forgot: false,
             expiring: None,
             broken: false,
+            part: None,
         }
+    }
+
+    /// Begins a part of the transaction, all of which is kept or dropped: see [`Transaction::keep_part`] and [`Transaction::drop_part`].
+    /// A part has no parts of its own.
+    pub(crate) fn begin_part(&mut self) -> Result<(), StoreError> {
+        if self.broken {
+            return Err(StoreError::Broken);
+        }
+        self.work.begin_part()?;
+        self.part = Some(self.journal.mark());
+        Ok(())
+    }
+
+    /// Ends a part, which belongs to the rest from now on. One that has failed can only be dropped.
+    pub(crate) fn keep_part(&mut self) -> Result<(), StoreError> {
+        if self.broken {
+            return Err(StoreError::Broken);
+        }
+        self.part = None;
+        self.work.keep_part().inspect_err(|_| self.broken = true)
+    }
+
+    /// Ends a part as if it had never been, whatever has failed in it.
+    pub(crate) fn drop_part(&mut self) {
+        let mark = self.part.take().expect("a part was begun");
+        self.work.drop_part();
+        self.journal.go_back(mark);
+        self.catalogue = None;
+        self.expiring = None;
+        self.broken = false;
+    }
+
+    /// Whether a part is open.
+    pub(crate) fn is_in_part(&self) -> bool {
+        self.part.is_some()
+    }
+
+    /// What was written so far, in bytes of paths and values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.journal.bytes()
     }
 
     /// The commit that this will be.

@@ -159,11 +159,16 @@ export class WireRequest implements HttpRequest {
     }
   }
 
+  /** What `text()` would resolve to, when all of it is here; else undefined, and the body is yet to be read. */
+  textNow(): string | undefined {
+    if (this.#more !== null) return undefined;
+    this.#takeBody();
+    return this.#bytes.utf8Slice(this.#partAt(7), this.#end);
+  }
+
   async text(): Promise<string> {
-    if (this.#more === null) {
-      this.#takeBody();
-      return this.#bytes.utf8Slice(this.#partAt(7), this.#end);
-    }
+    const text = this.textNow();
+    if (text !== undefined) return text;
     const bytes = (await this.bytes()) as Bytes;
     return bytes.utf8Slice(0, bytes.length);
   }

@@ -27,6 +27,7 @@ export type RouteHandler<Path extends string> = (request: HttpRequest<ParamsOf<P
 
 /** Methods for which `all` is entered into the table of static routes. */
 const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+const PERCENT = 37;
 /** The key of an `all` route among a path's methods. */
 const ANY = '*';
 
@@ -63,6 +64,8 @@ type ParamsClass = new () => Record<string, string>;
 export class Router {
   readonly #root: Node = node();
   readonly #static = new Map<string, Handler>();
+  /** Routes whose only parameter is their last segment, by method and all that comes before it. */
+  readonly #lastParam = new Map<string, Route>();
   /** @internal */
   readonly startHooks: Hook[] = [];
   /** @internal */
@@ -118,8 +121,17 @@ export class Router {
   compile(): Handler {
     const routes = this.#static;
     return (request, ctx) => {
-      const handler = routes.get((request as WireRequest).methodAndPath);
-      return handler === undefined ? this.#dispatch(request as WireRequest, ctx) : handler(request, ctx);
+      const wire = request as WireRequest;
+      const head = wire.methodAndPath;
+      const handler = routes.get(head);
+      if (handler !== undefined) return handler(request, ctx);
+      const slash = head.lastIndexOf('/') + 1;
+      const route = this.#lastParam.get(head.slice(0, slash));
+      if (route === undefined || !isPlain(head, slash)) return this.#dispatch(wire, ctx);
+      const params = new route.Params();
+      params[route.names[0]!] = head.slice(slash);
+      wire.params = params;
+      return route.handler(request, ctx);
     };
   }
 
@@ -147,18 +159,10 @@ export class Router {
       throw new TypeError(`${what} ${pattern} is there already${other.pattern === pattern ? '' : ` as ${other.pattern}`}`);
     }
     routes.set(method, { pattern, names, Params: paramsClass(), handler });
-    if (names.length === 0) this.#enterStatic(pattern, routes);
+    const before = pattern.slice(0, pattern.lastIndexOf('/') + 1);
+    if (names.length === 0) enter(routes, pattern, (key, route) => this.#static.set(key, route.handler));
+    else if (names.length === 1 && pattern === `${before}:${names[0]}`) enter(routes, before, (key, route) => this.#lastParam.set(key, route));
     return this;
-  }
-
-  /** Static routes are found by one look-up; the key is method and path in one piece. */
-  #enterStatic(path: string, routes: Map<string, Route>): void {
-    // The key is read as Latin-1: other characters are compared decoded, in the tree.
-    if (!/^[\x21-\x7e]+$/.test(path)) return;
-    for (const method of new Set([...COMMON_METHODS, ...routes.keys()])) {
-      const route = methodOf(routes, method);
-      if (route !== undefined && method !== ANY) this.#static.set(method + path, route.handler);
-    }
   }
 
   #dispatch(request: WireRequest, ctx: Context): Answer {
@@ -236,6 +240,25 @@ function parsePattern(pattern: string): Segment[] {
 
 function node(): Node {
   return { statics: new Map(), param: null, rest: null, routes: new Map() };
+}
+
+/** Enters what a path answers with into a table of one look-up: the key is method and path in one piece. */
+function enter(routes: Map<string, Route>, path: string, set: (key: string, route: Route) => void): void {
+  // The key is read as Latin-1: other characters are compared decoded, in the tree.
+  if (!/^[\x21-\x7e]+$/.test(path)) return;
+  for (const method of new Set([...COMMON_METHODS, ...routes.keys()])) {
+    const route = methodOf(routes, method);
+    if (route !== undefined && method !== ANY) set(method + path, route);
+  }
+}
+
+/** Whether what begins there is a segment that means itself: not empty, ASCII, and nothing in it is percent-encoded. */
+function isPlain(head: string, at: number): boolean {
+  for (let index = at; index < head.length; index++) {
+    const code = head.charCodeAt(index);
+    if (code > 126 || code === PERCENT) return false;
+  }
+  return at < head.length;
 }
 
 function methodOf(routes: Map<string, Route>, method: string): Route | undefined {

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub use outline::Outline;
 pub use read::{Change, ChangeWalk, Operation, Step};
-pub(crate) use write::{Journal, Log, Segment};
+pub(crate) use write::{Journal, JournalMark, Log, Segment};
 
 use crate::{error::StoreError, sys};
 

@@ -55,6 +55,13 @@ pub(crate) struct Journal {
     copied: usize,
 }
 
+/// A place in a journal to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalMark {
+    record: usize,
+    copied: usize,
+}
+
 impl Journal {
     pub(crate) fn new() -> Self {
         Self {
@@ -65,12 +72,17 @@ impl Journal {
 
     /// Whether a transaction has changed as much as one may.
     pub(crate) fn is_full(&self) -> bool {
-        self.record.len().saturating_add(self.copied) > TRANSACTION_BYTES_MAX
+        self.bytes() > TRANSACTION_BYTES_MAX
+    }
+
+    /// How many bytes of paths and values it has written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.record.len().saturating_add(self.copied)
     }
 
     /// How many bytes of paths and values it may still write.
     pub(crate) fn room(&self) -> usize {
-        TRANSACTION_BYTES_MAX.saturating_sub(self.record.len().saturating_add(self.copied))
+        TRANSACTION_BYTES_MAX.saturating_sub(self.bytes())
     }
 
     /// Counts what an operation has written that does not say it.
@@ -80,6 +92,20 @@ impl Journal {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.record.is_empty()
+    }
+
+    /// How far it has come.
+    pub(crate) fn mark(&self) -> JournalMark {
+        JournalMark {
+            record: self.record.len(),
+            copied: self.copied,
+        }
+    }
+
+    /// Forgets what was added after a mark.
+    pub(crate) fn go_back(&mut self, mark: JournalMark) {
+        self.record.truncate(mark.record);
+        self.copied = mark.copied;
     }
 
     pub(crate) fn add(&mut self, kind: Kind, key: &Key, content: &[u8]) {

@@ -23,6 +23,14 @@ pub enum SessionError {
     /// A transaction, an inner part of which was rolled back.
     #[error("a nested transaction has failed, so the outer one cannot be committed")]
     Aborted,
+    /// An operation before which others were to be committed, which failed; those who made them are told by [`Session::settle`].
+    ///
+    /// [`Session::settle`]: super::Session::settle
+    #[error("what other requests have written could not be committed: {reason}")]
+    NotSettled {
+        /// What the commit said.
+        reason: String,
+    },
     /// A write where only one state is looked at.
     #[error("nothing can be written inside a snapshot")]
     InSnapshot,
@@ -71,6 +79,7 @@ impl SessionError {
             Self::NoTransaction => "no_transaction",
             Self::NoSnapshot => "no_snapshot",
             Self::Aborted => "aborted",
+            Self::NotSettled { .. } => "not_settled",
             Self::InSnapshot => "in_snapshot",
             Self::NotText => "not_text",
             Self::Malformed => "malformed",

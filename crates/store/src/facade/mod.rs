@@ -3,6 +3,10 @@
 //! A [`Session`] belongs to one thread. Outside a transaction each read is of the latest commit and each write a transaction
 //! of its own; between [`Session::begin`] and [`Session::commit`] both are of that transaction. Answers lie in the session until
 //! its next call. Nodes are named by [paths](path) as one run of bytes.
+//!
+//! To commit costs more than most transactions do. One that began with [`Begin::Together`] is held when it ends, and what follows is
+//! added to it, until [`Session::settle`] commits all of them as one: this session sees what is held, nobody else does, and nobody
+//! else can write. Each is still all or nothing by itself. Whatever the session does that others could wait for settles first.
 
 mod error;
 mod index;
@@ -22,6 +26,8 @@ use crate::{
 };
 use path::Paths;
 
+/// Most that is held, in bytes of paths and values: what is added to it beyond that waits for a commit.
+const HELD_BYTES_MAX: usize = 1 << 20;
 /// Most memory for answers that a session keeps for the next one, in bytes.
 const OUT_BYTES_KEPT: usize = 4 << 20;
 
@@ -39,6 +45,18 @@ pub struct Session {
     last_commit: u64,
     /// Told of commits that another process waits for, so that this one need not.
     announce: Option<fn(u64)>,
+    /// Why what was held could not be committed, until [`Session::settle`] says so.
+    lost: Option<SessionError>,
+}
+
+/// How a transaction is to be committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begin {
+    /// By itself, when it ends.
+    #[default]
+    Alone,
+    /// Together with others, where the session [announces](Session::announce) its commits; alone elsewhere.
+    Together,
 }
 
 /// What reads and writes are part of.
@@ -51,9 +69,22 @@ enum State {
         transaction: Box<Transaction>,
         depth: u32,
         aborted: bool,
+        begin: Begin,
+        /// Whether something was held before: this is a part of it.
+        is_part: bool,
     },
+    /// Reads are of what is held; all else settles first.
+    Held(Box<Transaction>),
     /// The same for reads.
     Looking { snapshot: Box<Snapshot>, depth: u32 },
+}
+
+/// A transaction whose end has come.
+struct Ended {
+    transaction: Box<Transaction>,
+    aborted: bool,
+    begin: Begin,
+    is_part: bool,
 }
 
 impl Session {
@@ -78,6 +109,7 @@ impl Session {
             out: Vec::new(),
             last_commit: 0,
             announce: None,
+            lost: None,
         })
     }
 
@@ -88,6 +120,7 @@ impl Session {
 
     /// Ends the session. Refused inside a transaction or snapshot.
     pub fn close(&mut self) -> Result<(), SessionError> {
+        self.settle_first()?;
         if !matches!(self.state, State::Apart) {
             return Err(SessionError::Busy);
         }
@@ -113,7 +146,7 @@ impl Session {
     }
 
     /// From now on commits with [`Durability::Group`] do not wait for the disk: whoever is told of them does so before the outcome
-    /// is shown to anybody.
+    /// is shown to anybody; and what was begun [together](Begin::Together) is held.
     pub fn announce(&mut self, tell: fn(u64)) {
         self.announce = Some(tell);
     }
@@ -222,78 +255,170 @@ impl Session {
         self.write(|transaction| transaction.merge(&to, &from))
     }
 
-    /// Begins a transaction; inside another one it becomes a part of that.
-    pub fn begin(&mut self) -> Result<u32, SessionError> {
+    /// Begins a transaction; inside another one it becomes a part of that, whose way to commit counts.
+    pub fn begin(&mut self, begin: Begin) -> Result<u32, SessionError> {
         match &mut self.state {
-            State::Apart => {
-                let transaction = Box::new(self.store()?.begin()?);
-                self.state = State::Writing {
-                    transaction,
-                    depth: 1,
-                    aborted: false,
-                };
-                Ok(1)
-            }
             State::Writing { depth, .. } => {
                 *depth += 1;
-                Ok(*depth)
+                return Ok(*depth);
             }
-            State::Looking { .. } => Err(SessionError::InSnapshot),
+            State::Looking { .. } => return Err(SessionError::InSnapshot),
+            State::Held(held) if begin == Begin::Together && held.bytes() < HELD_BYTES_MAX => {
+                held.begin_part()?;
+            }
+            State::Held(_) | State::Apart => self.settle_first()?,
         }
+        let (transaction, is_part) = match std::mem::replace(&mut self.state, State::Apart) {
+            State::Held(held) => (held, true),
+            _ => (Box::new(self.store()?.begin()?), false),
+        };
+        self.state = State::Writing {
+            transaction,
+            depth: 1,
+            aborted: false,
+            begin,
+            is_part,
+        };
+        Ok(1)
     }
 
     /// How many transactions within each other are open.
     pub fn level(&self) -> u32 {
         match &self.state {
             State::Writing { depth, .. } => *depth,
-            State::Apart | State::Looking { .. } => 0,
+            State::Apart | State::Held(_) | State::Looking { .. } => 0,
         }
     }
 
-    /// Ends a transaction. The outermost is committed as the durability says, which is the store's own without one; an inner
-    /// one becomes what the outer one becomes.
+    /// Ends a transaction. The outermost is committed as the durability says, which is the store's own without one, and as it was begun;
+    /// with [`Durability::Sync`] in any case now. An inner one becomes what the outer one becomes.
     pub fn commit(&mut self, durability: Option<Durability>) -> Result<(), SessionError> {
-        match &mut self.state {
-            State::Writing { depth, .. } if *depth > 1 => {
-                *depth -= 1;
-                Ok(())
-            }
-            State::Writing { aborted, .. } => {
-                let aborted = *aborted;
-                let State::Writing { transaction, .. } = std::mem::replace(&mut self.state, State::Apart)
-                else {
-                    unreachable!("the state has just been looked at")
-                };
-                if aborted {
-                    return Err(SessionError::Aborted);
-                }
-                let durability = durability.unwrap_or(self.store()?.options().durability);
-                self.finish(*transaction, durability)
-            }
-            State::Apart | State::Looking { .. } => Err(SessionError::NoTransaction),
+        if let State::Writing { depth, .. } = &mut self.state
+            && *depth > 1
+        {
+            *depth -= 1;
+            return Ok(());
         }
+        let Some(Ended {
+            mut transaction,
+            aborted,
+            begin,
+            is_part,
+        }) = self.end()
+        else {
+            return Err(SessionError::NoTransaction);
+        };
+        if aborted {
+            self.undo(transaction, is_part);
+            return Err(SessionError::Aborted);
+        }
+        if is_part && let Err(error) = transaction.keep_part() {
+            if transaction.is_in_part() {
+                self.undo(transaction, is_part);
+                return Err(error.into());
+            }
+            return Err(self.lose(error.into()));
+        }
+        let durability = durability.unwrap_or(self.store()?.options().durability);
+        let together = begin == Begin::Together && self.announce.is_some() && durability != Durability::Sync;
+        if together && transaction.bytes() > 0 {
+            self.state = State::Held(transaction);
+            return Ok(());
+        }
+        let outcome = self.finish(*transaction, durability);
+        outcome.map_err(|error| if is_part { self.lose(error) } else { error })
     }
 
     /// Rolls a transaction back. After an inner one the outer one can only be rolled back as well.
     pub fn roll_back(&mut self) -> Result<(), SessionError> {
-        match &mut self.state {
-            State::Writing { depth, aborted, .. } if *depth > 1 => {
-                *depth -= 1;
-                *aborted = true;
-                Ok(())
+        if let State::Writing { depth, aborted, .. } = &mut self.state
+            && *depth > 1
+        {
+            *depth -= 1;
+            *aborted = true;
+            return Ok(());
+        }
+        let Some(Ended {
+            transaction, is_part, ..
+        }) = self.end()
+        else {
+            return Err(SessionError::NoTransaction);
+        };
+        self.undo(transaction, is_part);
+        Ok(())
+    }
+
+    /// Commits what is held. An error is that of the first commit of what was held since the last call, and all of that is lost.
+    pub fn settle(&mut self) -> Result<(), SessionError> {
+        if matches!(self.state, State::Writing { is_part: true, .. }) {
+            return Err(SessionError::Busy);
+        }
+        let outcome = self.settle_first();
+        match self.lost.take() {
+            Some(error) => Err(error),
+            None => outcome,
+        }
+    }
+
+    /// Commits what is held before something that others could wait for. After a failure there is only [`Session::settle`].
+    fn settle_first(&mut self) -> Result<(), SessionError> {
+        if let Some(error) = &self.lost {
+            return Err(SessionError::NotSettled {
+                reason: error.to_string(),
+            });
+        }
+        if !matches!(self.state, State::Held(_)) {
+            return Ok(());
+        }
+        let State::Held(held) = std::mem::replace(&mut self.state, State::Apart) else {
+            unreachable!("the state has just been looked at")
+        };
+        let outcome = self.finish(*held, Durability::Group);
+        outcome.map_err(|error| self.lose(error))
+    }
+
+    /// Notes that what was held is lost; says so to the one who has met that.
+    fn lose(&mut self, error: SessionError) -> SessionError {
+        let reason = error.to_string();
+        self.lost = Some(error);
+        SessionError::NotSettled { reason }
+    }
+
+    /// Takes the outermost transaction.
+    fn end(&mut self) -> Option<Ended> {
+        match std::mem::replace(&mut self.state, State::Apart) {
+            State::Writing {
+                transaction,
+                aborted,
+                begin,
+                is_part,
+                ..
+            } => Some(Ended {
+                transaction,
+                aborted,
+                begin,
+                is_part,
+            }),
+            state => {
+                self.state = state;
+                None
             }
-            State::Writing { .. } => {
-                self.state = State::Apart;
-                Ok(())
-            }
-            State::Apart | State::Looking { .. } => Err(SessionError::NoTransaction),
+        }
+    }
+
+    /// Makes a transaction none, and what was held before it what is held.
+    fn undo(&mut self, mut transaction: Box<Transaction>, is_part: bool) {
+        if is_part {
+            transaction.drop_part();
+            self.state = State::Held(transaction);
         }
     }
 
     /// From here to [`Session::end_snapshot`] all reads are of one state; inside a transaction they are of that anyway.
     pub fn begin_snapshot(&mut self) -> Result<(), SessionError> {
+        self.settle_first()?;
         match &mut self.state {
-            State::Apart => {
+            State::Apart | State::Held(_) => {
                 let snapshot = Box::new(self.store()?.snapshot()?);
                 self.state = State::Looking { snapshot, depth: 1 };
             }
@@ -309,13 +434,14 @@ impl Session {
             State::Looking { depth, .. } if *depth > 1 => *depth -= 1,
             State::Looking { .. } => self.state = State::Apart,
             State::Writing { .. } => {}
-            State::Apart => return Err(SessionError::NoSnapshot),
+            State::Apart | State::Held(_) => return Err(SessionError::NoSnapshot),
         }
         Ok(())
     }
 
     /// Locks a node for this session; `false` when others still had it after `patience`, `None` waits for ever.
     pub fn lock(&mut self, path: &[u8], patience: Option<Duration>) -> Result<bool, SessionError> {
+        self.settle_first()?;
         let key = self.paths.key(path)?;
         let locks = match &mut self.locks {
             Some(locks) => locks,
@@ -329,6 +455,7 @@ impl Session {
 
     /// Takes back one [`Session::lock`]; `false` when there was none.
     pub fn unlock(&mut self, path: &[u8]) -> Result<bool, SessionError> {
+        self.settle_first()?;
         let key = self.paths.key(path)?;
         match &mut self.locks {
             Some(locks) => Ok(locks.unlock(&key)?),
@@ -338,6 +465,7 @@ impl Session {
 
     /// Takes back every lock.
     pub fn unlock_all(&mut self) -> Result<(), SessionError> {
+        self.settle_first()?;
         if let Some(locks) = &mut self.locks {
             locks.unlock_all()?;
         }
@@ -346,6 +474,7 @@ impl Session {
 
     /// Makes every commit durable that was made before the call.
     pub fn flush(&mut self) -> Result<(), SessionError> {
+        self.settle_first()?;
         Ok(self.store()?.flush()?)
     }
 
@@ -382,7 +511,9 @@ impl Session {
                 self.latest = Some(snapshot);
                 answer
             }
-            State::Writing { transaction, .. } => question(&transaction.reader(), out)?,
+            State::Writing { transaction, .. } | State::Held(transaction) => {
+                question(&transaction.reader(), out)?
+            }
             State::Looking { snapshot, .. } => question(&snapshot.reader(), out)?,
         })
     }
@@ -391,8 +522,11 @@ impl Session {
         &mut self,
         change: impl FnOnce(&mut Transaction) -> Result<T, StoreError>,
     ) -> Result<T, SessionError> {
+        if !matches!(self.state, State::Writing { .. }) {
+            self.settle_first()?;
+        }
         match &mut self.state {
-            State::Apart => {
+            State::Apart | State::Held(_) => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
                 let mut transaction = store.begin()?;
                 let durability = store.options().durability;

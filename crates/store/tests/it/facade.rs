@@ -4,7 +4,7 @@ use std::{cell::Cell, path::Path};
 
 use forebay_store::{
     Durability, Options, StoreError,
-    facade::{Children, Question, Session, SessionError, Value},
+    facade::{Begin, Children, Question, Session, SessionError, Value},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
 
@@ -99,8 +99,8 @@ fn a_transaction_joins_the_one_it_is_in() {
     let node = text("A");
     assert_eq!(
         (
-            session.begin().unwrap(),
-            session.begin().unwrap(),
+            session.begin(Begin::Alone).unwrap(),
+            session.begin(Begin::Alone).unwrap(),
             session.level()
         ),
         (1, 2, 2)
@@ -110,8 +110,8 @@ fn a_transaction_joins_the_one_it_is_in() {
     assert!(matches!(session.close(), Err(SessionError::Busy)));
     session.commit(Some(Durability::Sync)).unwrap();
     assert_eq!(session.level(), 0);
-    session.begin().unwrap();
-    session.begin().unwrap();
+    session.begin(Begin::Alone).unwrap();
+    session.begin(Begin::Alone).unwrap();
     session.set(&node, b"2").unwrap();
     session.roll_back().unwrap();
     assert!(matches!(session.commit(None), Err(SessionError::Aborted)));

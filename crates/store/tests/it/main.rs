@@ -14,5 +14,6 @@ mod model;
 mod patch;
 mod power;
 mod processes;
+mod together;
 mod transfer;
 mod verify;

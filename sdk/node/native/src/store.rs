@@ -12,7 +12,7 @@ use std::{
 
 use forebay_store::{
     Durability, Options, Store,
-    facade::{Children, Question, Session, SessionError, Value as Found},
+    facade::{Begin, Children, Question, Session, SessionError, Value as Found},
 };
 
 use crate::{
@@ -46,7 +46,8 @@ const OPERATIONS: &[Export<Session>] = &[
     (c"kill", 1, kill),
     (c"increment", 2, increment),
     (c"merge", 2, merge),
-    (c"begin", 0, begin),
+    (c"begin", 1, begin),
+    (c"settle", 0, settle),
     (c"commit", 1, commit),
     (c"rollBack", 0, roll_back),
     (c"level", 0, level),
@@ -301,9 +302,20 @@ fn merge<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     Ok(None)
 }
 
+/// `begin(together)`: 1 to have it committed together with others; gives how many are open within each other.
 fn begin<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
-    let level = session.begin().map_err(|error| failure(&error))?;
+    let begin = if call.integer(0)? == 0 {
+        Begin::Alone
+    } else {
+        Begin::Together
+    };
+    let level = session.begin(begin).map_err(|error| failure(&error))?;
     call.int(level.cast_signed()).map(Some)
+}
+
+fn settle<'c>(_: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
+    session.settle().map_err(|error| failure(&error))?;
+    Ok(None)
 }
 
 /// `commit(durability)`

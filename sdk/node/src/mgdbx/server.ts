@@ -142,7 +142,7 @@ export class server {
    * is open when a request has been handled is rolled back, and the request answered with 500.
    */
   tstart(): string {
-    return this.#bracket((native) => native.begin());
+    return this.#bracket((native) => native.begin(0));
   }
 
   /** How many transactions within each other are open. */

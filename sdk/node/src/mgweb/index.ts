@@ -191,8 +191,10 @@ export class Router {
   }
 
   #answer(request: HttpRequest, ctx: Context, url: string, handler: MgHandler): Answer {
-    // Without a body everything is there already, and the answer needs no promise.
-    if (!(request as WireRequest).hasBody) return this.#run(plainRequest(request, url, ''), request, ctx, handler);
+    // What has come with the request needs no promise.
+    const wire = request as WireRequest;
+    const here = wire.hasBody ? wire.textNow() : '';
+    if (here !== undefined) return this.#run(plainRequest(request, url, here), request, ctx, handler);
     return request.text().then((text) => this.#run(plainRequest(request, url, text), request, ctx, handler));
   }
 

@@ -26,6 +26,8 @@ export type StoreErrorCode =
   | 'aborted'
   /** A transaction in which an operation failed half way; it was rolled back. */
   | 'broken'
+  /** What was to be committed with the answers of earlier requests could not be; those are told why. */
+  | 'not_settled'
   /** A commit or a rollback without a transaction. */
   | 'no_transaction'
   /** The end of a snapshot that did not begin. */

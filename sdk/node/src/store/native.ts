@@ -42,7 +42,9 @@ export interface NativeStore {
   kill(path: number): boolean;
   increment(path: number, by: number): string;
   merge(to: number, from: number): void;
-  begin(): number;
+  /** 1 to have it committed by `settle`, together with others. */
+  begin(together: 0 | 1): number;
+  settle(): void;
   commit(durability: number): void;
   rollBack(): void;
   level(): number;

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { StoreError } from './error.js';
+import { mayHold, noteHeld } from './held.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
 import { START, answer, native, type NativeStore } from './native.js';
 import { StoreNode } from './node.js';
@@ -37,6 +38,14 @@ export interface OpenOptions {
 export interface TransactionOptions {
   /** What the commit waits for; the store's own durability when left out. In a nested transaction the outermost one's counts. */
   durability?: Durability | undefined;
+  /**
+   * When it is committed: `now`, which is meant when nothing is said, before `transaction` returns; or `answer`, in a worker of the
+   * server, at the latest when the request is answered, so that many requests share one commit. It is still all or nothing by itself, and
+   * this process sees it at once; others see it, and can write, only then. When that commit fails, the request is answered with an
+   * error. Nothing that follows in the handler should count on others seeing it, and nothing should take long: locks, `flush` and
+   * transactions that are committed now commit it first. `sync` always commits now. In a nested transaction the outermost one's counts.
+   */
+  commit?: 'now' | 'answer' | undefined;
 }
 
 /** Figures about a store as a whole. */
@@ -145,7 +154,8 @@ export class Store {
   transaction<T>(work: (store: this) => T, options: TransactionOptions = {}): T {
     const native = this.native;
     const durability = durabilityNumber(options.durability);
-    const level = native.begin();
+    const waits = waitsForAnswer(options.commit);
+    const level = native.begin(waits ? 1 : 0);
     let outcome: T;
     try {
       outcome = work(this);
@@ -162,6 +172,7 @@ export class Store {
       throw error;
     }
     native.commit(durability);
+    if (waits) noteHeld(native);
     return outcome;
   }
 
@@ -370,6 +381,12 @@ function durabilityNumber(durability: Durability | undefined): number {
     throw new StoreError('unsupported', `the durability is sync, group or relaxed, not ${JSON.stringify(durability)}`);
   }
   return number;
+}
+
+function waitsForAnswer(commit: TransactionOptions['commit']): boolean {
+  if (commit === undefined || commit === 'now') return false;
+  if (commit === 'answer') return mayHold();
+  throw new StoreError('unsupported', `a transaction is committed now or with the answer, not ${JSON.stringify(commit)}`);
 }
 
 /** Writes the path of a global and the first of further steps. */

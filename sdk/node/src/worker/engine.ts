@@ -9,6 +9,8 @@ import type { Log, WorkerContext } from '../context.js';
 import type { Handler, Hook } from '../handler.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
+import { setHolder } from '../store/held.js';
+import type { NativeStore } from '../store/native.js';
 import {
   ABORT,
   BODY,
@@ -42,6 +44,11 @@ const LOG_BACKLOG_MAX = 1_048_576;
 /** A longer log line is cut. */
 const LOG_LINE_MAX = 65_536;
 
+/** Nobody else can write while something is held: no further handler begins after so many milliseconds of that. */
+const HELD_MAX_MS = 1;
+/** Longest answer that waits in memory for what is held: its headers in bytes, its body in bytes or UTF-16 units of text. */
+const UNSENT_MAX = 8_192;
+
 const NO_HEADERS: readonly string[] = [];
 
 /** The members of INIT that a worker uses. */
@@ -65,6 +72,18 @@ interface Waiting {
   readonly received: number;
 }
 
+/** A whole answer. */
+interface Whole {
+  readonly job: Job;
+  readonly status: number;
+  readonly kind: number;
+  readonly headers: readonly string[];
+  readonly body: string | Uint8Array;
+  readonly flags: number;
+  /** How long the handler took. */
+  readonly micros: number;
+}
+
 export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Set once the link is open, before its first frame. */
   link!: Link;
@@ -83,6 +102,10 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   readonly #jobs = new Map<number, Job>();
   /** The job whose handler has a transaction open over an `await`, as far as that is known. */
   #writer: Job | null = null;
+  /** The store that holds what handlers have written, since when, and the answers that wait for its commit. */
+  #held: NativeStore | null = null;
+  #heldSince = 0;
+  #unsent: Whole[] = [];
   #inbox: Waiting[] = [];
   /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
@@ -98,6 +121,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#page = page;
     this.#onInit = onInit;
     this.#onEnd = onEnd;
+    setHolder((native) => this.#hold(native));
   }
 
   // The worker's life.
@@ -123,6 +147,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #stopIfDone(): void {
     if (!this.#draining || this.#stopping || this.#running > 0 || this.#inbox.length > 0) return;
+    this.#settle();
     this.#stopping = true;
     void this.#stop();
   }
@@ -234,6 +259,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       if (!page.claim(number, slot)) return;
       page.ringIfLate(this.#now);
     }
+    if (this.#held !== null && this.#now - this.#heldSince > HELD_MAX_MS) this.#settle();
     const job = new Job(this, bytes, at, end, flags, number, slot, received, this.#now, this.#window);
     this.#running++;
     // What is open already is another job's, which this one has nothing to do with unless it outlasts its frame.
@@ -337,7 +363,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     streamReply(job, reply, pieces, this, (error) => report(label, error)).catch((error: unknown) => this.#fail(job, error));
   }
 
-  /** Sends a whole answer, through the outbox where it fits, and ends the job. */
+  /** Sends a whole answer, after what is held has been committed, and ends the job. */
   #respond(
     job: Job,
     status: number,
@@ -348,25 +374,69 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   ): void {
     const now = (this.#now = performance.now());
     const micros = microseconds(now - job.started);
-    const put = this.#page?.put(flags, job.number, job.slot, status, kind, micros, headers, body, now) ?? false;
-    if (!put) {
-      const bytes = typeof body === 'string' ? Buffer.from(body) : body;
-      const rest = FRAME_PAYLOAD_MAX - RESPONSE_TABLE_BYTES - pairsBytes(headers);
-      if (bytes.length > rest) {
-        const sized = new Reply(status, kind, [...headers, 'content-length', String(bytes.length)], null);
-        this.#stream(job, sized, once(bytes));
-        return;
-      }
-      const { number, slot } = job;
-      this.link.write(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));
+    if (this.#held !== null && body.length + pairsBytes(headers) > UNSENT_MAX) this.#settle();
+    if (this.#held !== null) {
+      this.#unsent.push({ job, status, kind, headers, body, flags, micros });
+    } else if (!this.#put(job, status, kind, headers, body, flags, micros)) {
+      const sized = new Reply(status, kind, [...headers, 'content-length', String(Buffer.byteLength(body))], null);
+      this.#stream(job, sized, once(typeof body === 'string' ? Buffer.from(body) : body));
+      return;
     }
     this.#over(job);
+  }
+
+  /** Writes a whole answer, into the outbox where it fits; `false` when it is longer than a frame. */
+  #put(
+    job: Job,
+    status: number,
+    kind: number,
+    headers: readonly string[],
+    body: string | Uint8Array,
+    flags: number,
+    micros: number,
+  ): boolean {
+    const { number, slot } = job;
+    if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    if (bytes.length > FRAME_PAYLOAD_MAX - RESPONSE_TABLE_BYTES - pairsBytes(headers)) return false;
+    this.link.write(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));
+    return true;
+  }
+
+  /** What a handler has written is committed when this turn ends: other handlers of the same turn join it. */
+  #hold(native: NativeStore): void {
+    if (this.#held !== null) return;
+    this.#held = native;
+    this.#heldSince = performance.now();
+    process.nextTick(() => this.#settle());
+  }
+
+  /** Commits what is held, and sends the answers that wait for that. */
+  #settle(): void {
+    const native = this.#held;
+    if (native === null) return;
+    this.#held = null;
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    try {
+      native.settle();
+      for (const { job, status, kind, headers, body, flags, micros } of unsent) this.#put(job, status, kind, headers, body, flags, micros);
+    } catch (error) {
+      report(`what ${unsent.length} requests have written could not be committed`, error);
+      const failure = new HttpError(500, 'what the request has written could not be committed');
+      for (const { job, micros } of unsent) {
+        const { status, kind, headers, body } = errorReply(failure, job.request.id);
+        this.#put(job, status, kind, headers, body as string, FAULT, micros);
+      }
+    }
+    this.#page?.ring();
   }
 
   /** The job's last frame has been written: its place is free. */
   #over(job: Job): void {
     this.#running--;
     job.end();
+    if (this.#writer === job && !isBegun()) this.#writer = null;
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
       this.#stopIfDone();
@@ -407,12 +477,14 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       this.#respond(job, reply.status, reply.kind, reply.headers, body, 0);
       return;
     }
+    this.#settle();
     const micros = microseconds(performance.now() - job.started);
     const { status, kind, headers } = reply;
     this.link.write(responseFrame(0, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
   }
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {
+    this.#settle();
     this.link.write(frame(BODY, end ? END : 0, this.#generation, job.number, job.slot, bytes));
     if (end) this.#over(job);
   }
