@@ -514,7 +514,10 @@ impl Transaction {
 
     /// Commits; the id of the transaction names the state from now on.
     pub(crate) fn commit(mut self) -> Result<u64, StoreError> {
-        assert!(self.whole.is_none(), "a part that is open is kept or dropped first");
+        assert!(
+            self.whole.is_none(),
+            "a part that is open is kept or dropped first"
+        );
         let id = self.id();
         self.close_cursors();
         let raw = std::mem::replace(&mut self.raw, ptr::null_mut());

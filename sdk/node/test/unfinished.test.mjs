@@ -48,6 +48,16 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
+    it('is rolled back when it began after another request had been answered', async () => {
+      const { peer, store } = await worker(2);
+      const [late, level] = await Promise.all([peer.fetch({ path: '/late' }), peer.fetch({ path: '/level' })]);
+      assert.deepEqual([late.status, level.status], [500, 200]);
+      await warned(peer, '/late');
+      store.set('Other', 1);
+      await peer.stop();
+      store.close();
+    });
+
     it('is none that ended inside another one', async () => {
       const { peer, store } = await worker(1);
       assert.equal((await peer.fetch({ path: '/nests' })).status, 200);

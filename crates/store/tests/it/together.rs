@@ -56,7 +56,10 @@ fn what_is_committed_together_is_one_commit_that_nobody_sees_before() {
     let before = store.stats().unwrap().last_commit;
     for number in 1..=3 {
         together(&mut session, |session| {
-            assert_eq!(session.increment(&path("n"), b"1").unwrap(), number.to_string().as_bytes());
+            assert_eq!(
+                session.increment(&path("n"), b"1").unwrap(),
+                number.to_string().as_bytes()
+            );
         });
         assert_eq!(own(&mut session, "n"), Some(number.to_string()));
         assert_eq!((seen(&store, "n"), TOLD.load(SeqCst)), (None, 0));
@@ -64,7 +67,10 @@ fn what_is_committed_together_is_one_commit_that_nobody_sees_before() {
     session.settle().unwrap();
     assert_eq!(seen(&store, "n").as_deref(), Some("3"));
     assert_eq!(store.stats().unwrap().last_commit, before + 1);
-    assert_eq!((TOLD.load(SeqCst), session.last_commit()), (before + 1, before + 1));
+    assert_eq!(
+        (TOLD.load(SeqCst), session.last_commit()),
+        (before + 1, before + 1)
+    );
     session.settle().unwrap();
     assert_eq!(store.stats().unwrap().last_commit, before + 1);
 }
@@ -79,7 +85,10 @@ fn one_that_is_rolled_back_takes_nothing_else_along() {
     session.set(&path("a"), b"2").unwrap();
     session.set(&path("b"), b"2").unwrap();
     session.roll_back().unwrap();
-    assert_eq!((own(&mut session, "a").as_deref(), own(&mut session, "b")), (Some("1"), None));
+    assert_eq!(
+        (own(&mut session, "a").as_deref(), own(&mut session, "b")),
+        (Some("1"), None)
+    );
     // Nor does one whose inner one was rolled back.
     session.begin(Begin::Together).unwrap();
     session.set(&path("c"), b"3").unwrap();
@@ -100,9 +109,36 @@ fn one_that_is_rolled_back_takes_nothing_else_along() {
 }
 
 #[test]
+fn an_index_or_a_time_that_is_rolled_back_is_not_kept_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path());
+    let store = session.store().unwrap().clone();
+    together(&mut session, |session| session.set(&path("a"), b"1").unwrap());
+    session.begin(Begin::Together).unwrap();
+    let definition = br#"{"name":"by_n","records":["G"],"fields":[["n"]]}"#;
+    session.define_index(definition).unwrap();
+    session.expire(&path("a"), Some(u64::MAX >> 20)).unwrap();
+    session.roll_back().unwrap();
+    together(&mut session, |session| {
+        session.put(&path("r"), br#"{"n":7}"#).unwrap()
+    });
+    session.settle().unwrap();
+    assert_eq!(session.expires(&path("a")).unwrap(), None);
+    let snapshot = store.snapshot().unwrap();
+    assert!(snapshot.indexes().unwrap().is_empty());
+    // Made again, it has no entry from before.
+    session.kill(&path("r")).unwrap();
+    session.define_index(definition).unwrap();
+    assert_eq!(store.snapshot().unwrap().verify_indexes().unwrap(), 0);
+}
+
+#[test]
 fn whatever_others_could_wait_for_settles_first() {
-    let operations: [(&str, fn(&mut Session)); 8] = [
-        ("a write by itself", |session| session.set(&path("other"), b"1").unwrap()),
+    type Operation = fn(&mut Session);
+    let operations: [(&str, Operation); 8] = [
+        ("a write by itself", |session| {
+            session.set(&path("other"), b"1").unwrap();
+        }),
         ("a transaction by itself", |session| {
             session.begin(Begin::Alone).unwrap();
         }),
@@ -141,7 +177,10 @@ fn nothing_is_held_that_nobody_is_told_of_or_that_is_to_be_on_the_disk() {
     session.set(&path("c"), b"1").unwrap();
     session.commit(Some(Durability::Sync)).unwrap();
     // With it goes what was held.
-    assert_eq!((seen(&store, "b").as_deref(), seen(&store, "c").as_deref()), (Some("1"), Some("1")));
+    assert_eq!(
+        (seen(&store, "b").as_deref(), seen(&store, "c").as_deref()),
+        (Some("1"), Some("1"))
+    );
     // What changes nothing holds nobody up.
     together(&mut session, |_| {});
     let mut other = store.begin().unwrap();
@@ -177,7 +216,10 @@ fn all_that_is_lost_with_a_commit_is_told_and_nothing_is_written_before_that() {
     assert!(refused(session.begin(Begin::Together).map(|_| ())));
     assert!(refused(session.set(&path("b"), b"1")));
     assert_eq!(own(&mut session, "a"), None);
-    assert!(matches!(session.settle(), Err(SessionError::Store(StoreError::File { .. }))));
+    assert!(matches!(
+        session.settle(),
+        Err(SessionError::Store(StoreError::File { .. }))
+    ));
     together(&mut session, |session| session.set(&path("c"), b"1").unwrap());
     session.settle().unwrap();
     let found = ["a", "b", "c"].map(|name| seen(&store, name));
@@ -188,7 +230,11 @@ fn all_that_is_lost_with_a_commit_is_told_and_nothing_is_written_before_that() {
 #[derive(Clone, Debug)]
 enum Step {
     /// A transaction of so many writes, kept or not.
-    Transaction { begin: Begin, writes: Vec<(u8, u16)>, kept: bool },
+    Transaction {
+        begin: Begin,
+        writes: Vec<(u8, u16)>,
+        kept: bool,
+    },
     Alone(u8, u16),
     Settle,
 }

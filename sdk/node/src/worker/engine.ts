@@ -49,6 +49,8 @@ const HELD_MAX_MS = 1;
 /** Longest answer that waits in memory for what is held: its headers in bytes, its body in bytes or UTF-16 units of text. */
 const UNSENT_MAX = 8_192;
 
+const LOST = 'what the request has written could not be committed';
+
 const NO_HEADERS: readonly string[] = [];
 
 /** The members of INIT that a worker uses. */
@@ -375,6 +377,9 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     const now = (this.#now = performance.now());
     const micros = microseconds(now - job.started);
     if (this.#held !== null && body.length + pairsBytes(headers) > UNSENT_MAX) this.#settle();
+    if (job.isLost) {
+      ({ status, kind, headers, body, flags } = lost({ job, micros }));
+    }
     if (this.#held !== null) {
       this.#unsent.push({ job, status, kind, headers, body, flags, micros });
     } else if (!this.#put(job, status, kind, headers, body, flags, micros)) {
@@ -411,23 +416,24 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     process.nextTick(() => this.#settle());
   }
 
-  /** Commits what is held, and sends the answers that wait for that. */
+  /** Commits what is held, and sends the answers that wait for that. When it is lost, they and those of all open jobs are errors. */
   #settle(): void {
     const native = this.#held;
     if (native === null) return;
     this.#held = null;
     const unsent = this.#unsent;
     this.#unsent = [];
+    let isLost = false;
     try {
       native.settle();
-      for (const { job, status, kind, headers, body, flags, micros } of unsent) this.#put(job, status, kind, headers, body, flags, micros);
     } catch (error) {
-      report(`what ${unsent.length} requests have written could not be committed`, error);
-      const failure = new HttpError(500, 'what the request has written could not be committed');
-      for (const { job, micros } of unsent) {
-        const { status, kind, headers, body } = errorReply(failure, job.request.id);
-        this.#put(job, status, kind, headers, body as string, FAULT, micros);
-      }
+      isLost = true;
+      report('what requests have written could not be committed', error);
+      for (const job of this.#jobs.values()) job.isLost = true;
+    }
+    for (const answer of unsent) {
+      const { job, status, kind, headers, body, flags, micros } = isLost ? lost(answer) : answer;
+      this.#put(job, status, kind, headers, body, flags, micros);
     }
     this.#page?.ring();
   }
@@ -478,6 +484,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     this.#settle();
+    if (job.isLost) throw new HttpError(500, LOST);
     const micros = microseconds(performance.now() - job.started);
     const { status, kind, headers } = reply;
     this.link.write(responseFrame(0, this.#generation, job.number, job.slot, status, kind, micros, headers, body));
@@ -485,6 +492,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {
     this.#settle();
+    if (job.isLost) throw new HttpError(500, LOST);
     this.link.write(frame(BODY, end ? END : 0, this.#generation, job.number, job.slot, bytes));
     if (end) this.#over(job);
   }
@@ -524,6 +532,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     this.link.write(frame(LOG, 0, this.#generation, job?.number ?? 0, job?.slot ?? 0, line));
   }
+}
+
+/** The answer to a job whose writes are lost. */
+function lost({ job, micros }: Pick<Whole, 'job' | 'micros'>): Whole {
+  const { status, kind, headers, body } = errorReply(new HttpError(500, LOST), job.request.id);
+  return { job, status, kind, headers, body: body as string, flags: FAULT, micros };
 }
 
 /** Writes a failure to standard error, which the server logs line by line. */

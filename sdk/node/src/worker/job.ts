@@ -30,6 +30,8 @@ export class Job implements Context, BodySource {
   readonly started: number;
   /** Bytes of BODY payload the worker may still send. */
   window: number;
+  /** Whether what it may have written could not be committed. */
+  isLost = false;
   /** Called when the window grows or the job is aborted: whoever streams the response waits on it. */
   wake: (() => void) | null = null;
   readonly #owner: JobOwner;

@@ -32,6 +32,12 @@ app.get('/settles', async () => {
   db.set('Left', 'settles', 1);
   return { done: true };
 });
+app.get('/late', async () => {
+  await anotherLooked;
+  db.tstart();
+  db.set('Left', 'late', 1);
+  return { done: true };
+});
 app.get('/streams', () => {
   async function* body() {
     yield 'a';
