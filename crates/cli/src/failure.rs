@@ -60,7 +60,6 @@ fn code(error: &anyhow::Error) -> u8 {
             StoreFailure::Damaged { .. }
             | StoreFailure::Unreadable
             | StoreFailure::NotEmpty { .. }
-            | StoreFailure::InUse { .. }
             | StoreFailure::File { .. } => FAILED,
         }
     } else {
@@ -108,9 +107,6 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
     }
     if let Some(error) = error.downcast_ref::<StoreFailure>() {
         return match error {
-            StoreFailure::InUse { .. } => {
-                Some("stop it first; `store backup DIR --compact` copies while others have it open")
-            }
             StoreFailure::Damaged { .. } | StoreFailure::Unreadable => Some(
                 "`store restore DIR --data NEW` from a backup; `store export` still writes what is sound up to the first damage",
             ),
@@ -122,8 +118,14 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             | StoreFailure::File { .. } => None,
         };
     }
-    if let Some(StoreError::Absent { .. }) = error.downcast_ref() {
-        return Some("`--data DIR` for a store elsewhere; `store set` and `store import` make a new one");
+    match error.downcast_ref() {
+        Some(StoreError::Absent { .. }) => {
+            return Some("`--data DIR` for a store elsewhere; `store set` and `store import` make a new one");
+        }
+        Some(StoreError::InUse { .. }) => {
+            return Some("stop it first; `store backup DIR --compact` copies while others have it open");
+        }
+        _ => {}
     }
     match error.downcast_ref() {
         Some(ControlError::Unreachable { .. }) => {

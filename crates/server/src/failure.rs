@@ -166,6 +166,7 @@ impl From<StoreError> for Refusal {
             | StoreError::Unrecovered { .. }
             | StoreError::Absent { .. }
             | StoreError::OpenAlready { .. }
+            | StoreError::InUse { .. }
             | StoreError::Replay { .. }
             | StoreError::File { .. }
             | StoreError::Engine { .. } => Class::Internal,

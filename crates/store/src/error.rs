@@ -166,6 +166,14 @@ pub enum StoreError {
         /// What it should have been this time.
         wanted: String,
     },
+    /// A store that others have open, where it must be had alone.
+    #[error("the store in {} is open {}", path.display(), holders_of(holders))]
+    InUse {
+        /// The store's folder.
+        path: PathBuf,
+        /// The processes that have it open, as far as they may be known; none when it is this one.
+        holders: Vec<u32>,
+    },
     /// A file or folder beside the tree.
     #[error("cannot {what} {}", path.display())]
     File {
@@ -217,8 +225,17 @@ impl StoreError {
             | Self::Unrecovered { .. }
             | Self::Absent { .. }
             | Self::OpenAlready { .. }
+            | Self::InUse { .. }
             | Self::File { .. }
             | Self::Engine { .. } => false,
         }
     }
+}
+
+fn holders_of(holders: &[u32]) -> String {
+    if holders.is_empty() {
+        return "already".into();
+    }
+    let pids: Vec<String> = holders.iter().map(ToString::to_string).collect();
+    format!("in another process (pid {})", pids.join(", "))
 }

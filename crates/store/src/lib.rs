@@ -7,6 +7,8 @@
 pub mod changes;
 mod checkpoint;
 mod clock;
+mod compact;
+mod copy;
 mod decimal;
 pub mod durability;
 mod error;
@@ -31,6 +33,8 @@ pub mod transfer;
 mod tree;
 pub mod verify;
 
+pub use compact::{Compacted, compact};
+pub use copy::Progress;
 pub use durability::Durability;
 pub use error::StoreError;
 pub use key::{Key, KeyError, Subscript};

@@ -29,7 +29,9 @@ use crate::{
 /// Version of the layout of keys and records.
 const FORMAT: u32 = 2;
 /// The tree's file in the store's folder. The engine's lock file lies beside it.
-const FILE: &str = "store.mdbx";
+pub(crate) const FILE: &str = "store.mdbx";
+/// How often a file is opened anew that was replaced while it was being opened.
+const REPLACED_MAX: u32 = 5;
 /// Snapshots that are kept ready.
 const PARKED_MAX: usize = 16;
 
@@ -309,16 +311,6 @@ impl Store {
         }
     }
 
-    /// Writes a copy of the state as of now into a new folder, while others go on; `compact` leaves unused space out.
-    pub fn backup(&self, to: &Path, compact: bool) -> Result<(), StoreError> {
-        fs::create_dir_all(to).map_err(|source| StoreError::File {
-            what: "make the folder",
-            path: to.into(),
-            source,
-        })?;
-        self.shared.disk.environment.copy(&to.join(FILE), compact)
-    }
-
     /// Frees the places of snapshots whose process has died; says how many.
     pub fn clear_dead_readers(&self) -> Result<u32, StoreError> {
         self.shared.disk.environment.clear_dead_readers()
@@ -431,9 +423,11 @@ impl Shared {
     }
 }
 
-/// The engine opens a file once in a process: while a thread of an earlier opening still ends, this waits for it.
+/// The engine opens a file once in a process: while a thread of an earlier opening still ends, this waits for it. It also opens the file
+/// anew that a compaction has replaced meanwhile.
 fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
     let patience = Instant::now() + Duration::from_secs(5);
+    let mut replaced = 0;
     loop {
         match Shared::open(path.to_owned(), options) {
             // The second is what it says while the other one lets go of its locks.
@@ -443,6 +437,14 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
             }) if Instant::now() < patience => {
                 thread::sleep(Duration::from_millis(1));
             }
+            // What it says of a file that has no name any more. It has waited for the compaction by then, however long that took.
+            Err(StoreError::Engine {
+                code: libc::EBADFD, ..
+            }) if replaced < REPLACED_MAX => replaced += 1,
+            Err(StoreError::Engine {
+                code: sys::UNRECOVERED,
+                ..
+            }) => return Err(StoreError::Unrecovered { path: path.into() }),
             outcome => return outcome,
         }
     }

@@ -22,6 +22,8 @@ use crate::{error::StoreError, gate::Gate};
 const TABLES_MAX: u64 = 8;
 /// What the engine says of a file that this process has open already.
 pub(crate) const BUSY: i32 = ffi::MDBX_BUSY;
+/// What it says of a file that must be opened for writing first: its last commits did not outlive a power cut.
+pub(crate) const UNRECOVERED: i32 = ffi::MDBX_WANNA_RECOVERY;
 /// Longest value that the engine takes in any case.
 pub(crate) const VALUE_BYTES_LIMIT: usize = 0x7FF0_0000;
 

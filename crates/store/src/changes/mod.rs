@@ -28,7 +28,7 @@ pub(crate) use write::{Journal, JournalMark, Log, Segment};
 
 use crate::{error::StoreError, sys};
 
-const FOLDER: &str = "changes";
+pub(crate) const FOLDER: &str = "changes";
 const MAGIC: &[u8; 8] = b"FBCHG001";
 /// A segment is ended when it is longer than this.
 const SEGMENT_BYTES: u64 = 16 << 20;

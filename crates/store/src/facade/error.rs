@@ -71,6 +71,7 @@ impl SessionError {
                 StoreError::Unrecovered { .. } => "unrecovered",
                 StoreError::Absent { .. } => "absent",
                 StoreError::OpenAlready { .. } => "open_already",
+                StoreError::InUse { .. } => "in_use",
                 StoreError::File { .. } => "file",
                 StoreError::Engine { .. } => "engine",
             },

@@ -20,7 +20,7 @@ use std::{
 
 use crate::{error::StoreError, key::Key};
 
-use sys::{Hold, try_hold};
+pub(crate) use sys::{Hold, try_hold};
 
 const FILE: &str = "store.locks";
 /// First and longest pause between two attempts.

@@ -4,13 +4,13 @@ use std::{fs::File, io, os::fd::AsRawFd};
 
 /// How a byte is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(crate) enum Hold {
     Shared,
     Exclusive,
 }
 
 /// Holds a byte in another way from now on, or not at all; `Ok(false)` when another open file holds it against that.
-pub(super) fn try_hold(file: &File, at: u64, hold: Option<Hold>) -> io::Result<bool> {
+pub(crate) fn try_hold(file: &File, at: u64, hold: Option<Hold>) -> io::Result<bool> {
     let kind = match hold {
         Some(Hold::Shared) => libc::F_RDLCK,
         Some(Hold::Exclusive) => libc::F_WRLCK,

@@ -84,7 +84,7 @@ fn a_backup_and_the_log_make_the_store_of_any_point_in_time() {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = Store::open(folder.path(), &Options::default()).unwrap();
     write(&store, &["a"], "1");
-    store.backup(copy.path(), true).unwrap();
+    store.backup(copy.path(), true, &mut |_| ()).unwrap();
     let mut after = Vec::new();
     for value in 2..6 {
         write(&store, &["a"], &value.to_string());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod changes;
+mod compact;
 mod crashes;
 mod expiry;
 mod facade;
@@ -15,5 +16,6 @@ mod patch;
 mod power;
 mod processes;
 mod together;
+mod restart;
 mod transfer;
 mod verify;

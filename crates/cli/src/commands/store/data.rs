@@ -6,15 +6,8 @@ use forebay_store::{Options, Store, StoreError};
 
 use crate::output;
 
-/// What the engine answers when it may not write and would have to: the last commits did not outlive a power cut.
-const WANTS_RECOVERY: i32 = -30419;
-
-/// What it answers when `compact` has replaced the file just as it was being opened: EBADFD.
-const REPLACED: i32 = 77;
 /// How long one command may read one state of the store: an export of much takes its time.
 const READER_AGE_MAX: Duration = Duration::from_hours(24);
-/// How often a file that was replaced is opened again.
-const TRIES: usize = 5;
 
 /// Which store is meant.
 #[derive(Debug, clap::Args)]
@@ -31,33 +24,15 @@ impl Data {
             read_only: true,
             ..follower()
         };
-        match self.open(&read_only) {
-            Err(
-                StoreError::Unrecovered { .. }
-                | StoreError::Engine {
-                    code: WANTS_RECOVERY, ..
-                },
-            ) => self.write(),
+        match Store::open(&self.folder, &read_only) {
+            Err(StoreError::Unrecovered { .. }) => self.write(),
             outcome => outcome,
         }
     }
 
     /// Opens a store that is there, to write.
     pub(super) fn write(&self) -> Result<Store, StoreError> {
-        self.open(&follower())
-    }
-
-    fn open(&self, options: &Options) -> Result<Store, StoreError> {
-        let mut outcome = Store::open(&self.folder, options);
-        for _ in 1..TRIES {
-            match outcome {
-                Err(StoreError::Engine { code: REPLACED, .. }) => {
-                    outcome = Store::open(&self.folder, options);
-                }
-                outcome => return outcome,
-            }
-        }
-        outcome
+        Store::open(&self.folder, &follower())
     }
 
     /// Opens a store to write, and makes one where there is none.

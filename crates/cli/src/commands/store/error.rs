@@ -29,10 +29,7 @@ pub(crate) enum StoreFailure {
     /// A copy would be laid over something.
     #[error("the folder {} is not empty", folder.display())]
     NotEmpty { folder: PathBuf },
-    /// `compact` needs the files for itself.
-    #[error("the store in {} is open in another process{}", folder.display(), pids(holders))]
-    InUse { folder: PathBuf, holders: Vec<u32> },
-    /// A file that cannot be opened, written or moved.
+    /// A file that cannot be opened, written or looked into.
     #[error("cannot {what} {}", path.display())]
     File {
         what: &'static str,
@@ -47,12 +44,4 @@ pub(crate) enum StoreFailure {
         #[source]
         source: anyhow::Error,
     },
-}
-
-fn pids(holders: &[u32]) -> String {
-    if holders.is_empty() {
-        return String::new();
-    }
-    let pids: Vec<String> = holders.iter().map(ToString::to_string).collect();
-    format!(" (pid {})", pids.join(", "))
 }

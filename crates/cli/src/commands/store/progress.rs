@@ -36,8 +36,8 @@ impl Bar {
     }
 
     /// Of bytes alone.
-    pub(super) fn of_bytes(what: &'static str, total: u64) -> Self {
-        Self::of(what, None, true, Some(total))
+    pub(super) fn of_bytes(what: &'static str) -> Self {
+        Self::of(what, None, true, None)
     }
 
     /// Of a count alone, which comes to `total` where that is known.
@@ -56,6 +56,11 @@ impl Bar {
             next: output::has_pictures().then(|| begun + EVERY),
             drawn: false,
         }
+    }
+
+    /// Tells what it will come to, which is known only now.
+    pub(super) fn has_total(&mut self, total: u64) {
+        self.total = Some(total).filter(|total| *total > 0);
     }
 
     /// Shows where it is, when it is time to.
@@ -167,8 +172,10 @@ mod tests {
             bar.picture(15, 10, Duration::from_secs(1)),
             "import 15 lines, 10 B, 10 B/s"
         );
+        let mut copying = Bar::of_bytes("backup");
+        copying.has_total(4_000_000);
         assert_eq!(
-            Bar::of_bytes("backup", 4_000_000).picture(0, 1_000_000, Duration::from_secs(2)),
+            copying.picture(0, 1_000_000, Duration::from_secs(2)),
             "backup [#######-----------------------] 25 % 1.0 MB, 500.0 kB/s"
         );
         assert_eq!(
