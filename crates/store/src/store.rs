@@ -156,7 +156,7 @@ pub struct Stats {
     /// The last commit that this process knows to be on the disk.
     pub flushed_commit: u64,
     /// What the log alone has of the tree until the next checkpoint, in bytes of the tree's file.
-    pub unflushed_bytes: u64,
+    pub not_checkpointed_bytes: u64,
 }
 
 /// The engine allows a file to be open once in a process.
@@ -336,7 +336,7 @@ impl Store {
             last_commit: info.last_transaction,
             readers: info.readers,
             flushed_commit: self.shared.disk.flushed(),
-            unflushed_bytes: info.unsynced_bytes,
+            not_checkpointed_bytes: info.unsynced_bytes,
         })
     }
 

@@ -237,10 +237,11 @@ fn figures_are_told_to_people_and_to_programs() {
     let folder = Folder::new();
     done(&folder, &["set", "G", "1"]);
     let told = done(&folder, &["stats"]);
-    assert!(told.contains("pages        4096 bytes each\n"), "{told}");
+    assert!(told.contains("pages             4096 bytes each\n"), "{told}");
+    assert!(told.ends_with("\nnot checkpointed  0 B\n"), "{told}");
     let json: serde_json::Value = serde_json::from_str(&done(&folder, &["stats", "--json"])).unwrap();
     assert_eq!(json["page_bytes"], 4096);
-    assert_eq!(json["unflushed_bytes"], 0);
+    assert_eq!(json["not_checkpointed_bytes"], 0);
     assert!(json["last_commit"].as_u64().unwrap() > 0, "{json}");
 }
 

@@ -83,7 +83,7 @@ fn store(facts: &StoreFacts) -> Value {
             "bytes_max": stats.map_max,
             "last_commit": stats.last_commit,
             "flushed_commit": stats.flushed_commit,
-            "unflushed_bytes": stats.unflushed_bytes,
+            "not_checkpointed_bytes": stats.not_checkpointed_bytes,
             "readers": stats.readers,
         })
     });

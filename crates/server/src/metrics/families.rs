@@ -55,7 +55,7 @@ families! {
     STORE_FILE = Gauge "forebay_store_file_bytes" [] "Size of the store's file.";
     STORE_MAP_MAX = Gauge "forebay_store_map_max_bytes" [] "How far the file may grow: store.map_max.";
     STORE_LAST_COMMIT = Gauge "forebay_store_last_commit" [] "The number of the last commit, of whatever process.";
-    STORE_UNFLUSHED = Gauge "forebay_store_unflushed_bytes" [] "What the log alone has of the tree until the next checkpoint, in bytes of the tree's file.";
+    STORE_NOT_CHECKPOINTED = Gauge "forebay_store_not_checkpointed_bytes" [] "What the log alone has of the tree until the next checkpoint, in bytes of the tree's file.";
     STORE_READERS = Gauge "forebay_store_readers" [] "Places for snapshots that are taken, over all processes.";
     STORE_QUEUE = Gauge "forebay_store_queue_writes" [] "Writes over HTTP that wait for the store.";
     STORE_QUEUE_MAX = Gauge "forebay_store_queue_writes_max" [] "Most writes that may wait: store.queue_max.";

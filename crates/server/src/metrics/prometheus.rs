@@ -107,7 +107,11 @@ fn store(text: &mut Text, facts: &StoreFacts) {
         text.one(&families::STORE_FILE, &[], stats.file_bytes as f64);
         text.one(&families::STORE_MAP_MAX, &[], stats.map_max as f64);
         text.one(&families::STORE_LAST_COMMIT, &[], stats.last_commit as f64);
-        text.one(&families::STORE_UNFLUSHED, &[], stats.unflushed_bytes as f64);
+        text.one(
+            &families::STORE_NOT_CHECKPOINTED,
+            &[],
+            stats.not_checkpointed_bytes as f64,
+        );
         text.one(&families::STORE_READERS, &[], f64::from(stats.readers));
     }
     let writer = &facts.writer;
@@ -345,7 +349,7 @@ mod tests {
                     last_commit: 3,
                     readers: 1,
                     flushed_commit: 0,
-                    unflushed_bytes: 0,
+                    not_checkpointed_bytes: 0,
                 }),
                 writer: WriterCounts {
                     queued: 0,

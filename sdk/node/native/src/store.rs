@@ -442,7 +442,7 @@ fn stats<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
         stats.page_bytes.into(),
         stats.last_commit,
         stats.readers.into(),
-        stats.unflushed_bytes,
+        stats.not_checkpointed_bytes,
         stats.flushed_commit,
     ];
     let figures: Vec<Value<'_>> = figures

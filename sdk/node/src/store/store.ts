@@ -60,7 +60,7 @@ export interface StoreStats {
   /** Places for snapshots that are taken, over all processes. */
   readers: number;
   /** What the log alone has of the tree until the next checkpoint, in bytes of the tree's file. */
-  unflushedBytes: number;
+  notCheckpointedBytes: number;
   /** The last commit that this process knows to be on the disk. */
   flushedCommit: number;
 }
@@ -247,10 +247,10 @@ export class Store {
 
   /** Figures about the store as a whole. */
   stats(): StoreStats {
-    const [fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes, flushedCommit] = this.native.stats() as [
+    const [fileBytes, mapMax, pageBytes, lastCommit, readers, notCheckpointedBytes, flushedCommit] = this.native.stats() as [
       number, number, number, number, number, number, number,
     ];
-    return { fileBytes, mapMax, pageBytes, lastCommit, readers, unflushedBytes, flushedCommit };
+    return { fileBytes, mapMax, pageBytes, lastCommit, readers, notCheckpointedBytes, flushedCommit };
   }
 
   /** Closes the store, once for each time that it was opened. Refused inside a transaction. */

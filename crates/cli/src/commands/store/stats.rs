@@ -30,18 +30,18 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "page_bytes": stats.page_bytes,
             "last_commit": stats.last_commit,
             "readers": stats.readers,
-            "unflushed_bytes": stats.unflushed_bytes,
+            "not_checkpointed_bytes": stats.not_checkpointed_bytes,
         });
         return Ok(output::line(&stats.to_string())?);
     }
     Ok(output::whole(&format!(
-        "folder       {}\nfile         {} of at most {}\npages        {} bytes each\nlast commit  {}\nreaders      {}\nunflushed    {}\n",
+        "folder            {}\nfile              {} of at most {}\npages             {} bytes each\nlast commit       {}\nreaders           {}\nnot checkpointed  {}\n",
         store.path().display(),
         megabytes(stats.file_bytes),
         megabytes(stats.map_max),
         stats.page_bytes,
         thousands(stats.last_commit),
         stats.readers,
-        megabytes(stats.unflushed_bytes),
+        megabytes(stats.not_checkpointed_bytes),
     ))?)
 }

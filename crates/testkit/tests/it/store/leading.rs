@@ -99,7 +99,7 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
     };
     let store = Store::open(folder.path(), &options).unwrap();
     put(&mut server.connect(), "/store/Open/1", "1");
-    assert!(store.stats().unwrap().unflushed_bytes > 0);
+    assert!(store.stats().unwrap().not_checkpointed_bytes > 0);
     let held = store.begin().unwrap();
     let mut writing = server.connect();
     send(&mut writing, "PUT", "/store/Open/2", &[], b"2");
@@ -116,7 +116,7 @@ fn an_orderly_end_keeps_relaxed_writes_and_a_write_under_way() {
     drop(held);
     assert_eq!(writing.response().status, 201);
     assert!(server.wait().success());
-    assert_eq!(store.stats().unwrap().unflushed_bytes, 0);
+    assert_eq!(store.stats().unwrap().not_checkpointed_bytes, 0);
     let server = setup(&keys, "").start();
     assert_eq!(server.get("/store/Open/1").text(), "1");
     assert_eq!(server.get("/store/Open/2").text(), "2");
