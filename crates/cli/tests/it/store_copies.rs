@@ -4,13 +4,13 @@ use std::{
     fmt::Write as _,
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use forebay_testkit::{Folder, wait_for, wait_until};
+use forebay_testkit::{Folder, Process, wait_for, wait_until};
 use rustix::process::Signal;
 
 use crate::{
@@ -285,18 +285,27 @@ fn a_bit_flipped_anywhere_is_found_or_changes_no_answer() {
     assert!(found > 30, "{found} of 60, seed {SEED}");
 }
 
-/// Runs a command on a terminal and holds it for a moment as soon as it has written a part of a file, so that it takes long enough
-/// for a picture; what appeared on the screen. `None`: it was too fast for that.
-fn held(folder: &Folder, words: &str, written: &str) -> Option<String> {
+/// Attempts to see a picture of a command that may be too fast for it.
+const TRIES: usize = 30;
+
+/// Runs a command on a terminal and holds the process that does the work for a moment as soon as there is one, so that it takes long
+/// enough for a picture; what appeared on the screen. `None`: it was too fast for that.
+fn held(
+    folder: &Folder,
+    words: &str,
+    picture: &str,
+    at_work: impl Fn(Process) -> Option<Process>,
+) -> Option<String> {
     let line = format!("cd {} && exec FOREBAY store {words}", folder.path().display());
     let mut terminal = Terminal::run(&line, &[]);
-    let written = folder.path().join(written);
-    let mut is_there = false;
-    let process = wait_for("the command to write", || {
-        let has_begun = fs::metadata(&written).is_ok_and(|about| about.blocks() > 0);
-        let running = terminal.process();
-        is_there |= running.is_some();
-        (has_begun || (is_there && running.is_none())).then_some(running)
+    let mut was_there = false;
+    let process = wait_for("the command to be at work", || {
+        let command = terminal.process();
+        was_there |= command.is_some();
+        match command {
+            Some(command) => at_work(command).map(Some),
+            None => was_there.then_some(None),
+        }
     })?;
     process.signal(Signal::STOP);
     let stopped = Instant::now();
@@ -307,12 +316,25 @@ fn held(folder: &Folder, words: &str, written: &str) -> Option<String> {
     // `script` stops when what it runs does.
     terminal.script().signal(Signal::CONT);
     let screen = terminal.end("");
-    screen.contains(" % ").then_some(screen)
+    if !screen.contains(picture) {
+        return None;
+    }
+    // The last picture is taken away.
+    let after = screen
+        .rsplit_once("\r\x1b[K")
+        .expect("pictures take the place of others")
+        .1;
+    assert!(!after.contains('%'), "{screen:?}");
+    Some(screen)
+}
+
+/// Whether something has been written into a file.
+fn is_begun(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|about| about.blocks() > 0)
 }
 
 #[test]
 fn copying_shows_how_far_it_is_on_a_terminal() {
-    const TRIES: usize = 30;
     let folder = Folder::new();
     done(&folder, &["set", "G", "1"]);
     let long = format!("\"{}\"", "x".repeat(60 << 20));
@@ -325,25 +347,89 @@ fn copying_shows_how_far_it_is_on_a_terminal() {
         ("restore", "restore copy --data newN", "newN/store.mdbx"),
         ("compact", "compact", "data/compact.tmp/made/store.mdbx"),
     ] {
-        let screen = (0..TRIES).find_map(|at| {
+        let seen = (0..TRIES).any(|at| {
             let at = at.to_string();
-            let seen = held(&folder, &words.replace('N', &at), &written.replace('N', &at));
+            let written = folder.path().join(written.replace('N', &at));
+            let picture = format!("\r\x1b[K{what} [");
+            let screen = held(&folder, &words.replace('N', &at), &picture, |command| {
+                is_begun(&written).then_some(command)
+            });
             for copy in ["copy", "new"] {
                 let _ = fs::remove_dir_all(folder.path().join(format!("{copy}{at}")));
             }
-            seen
+            screen.is_some()
         });
-        let screen = screen.unwrap_or_else(|| panic!("no picture of {what} in {TRIES} tries"));
-        assert!(screen.contains(&format!("\r\x1b[K{what} [")), "{screen:?}");
-        // The last picture is taken away.
-        let after = screen.rsplit_once("\r\x1b[K").unwrap().1;
-        assert!(!after.contains('%'), "{screen:?}");
+        assert!(seen, "no picture of {what} in {TRIES} tries");
     }
     // Elsewhere nothing of the kind.
     let told = store(&folder, &["backup", "quiet"]);
     assert!(
         !told.err.contains('%') && told.err.starts_with("quiet: "),
         "{told:?}"
+    );
+}
+
+#[test]
+fn doing_changes_again_shows_how_many_they_are_on_a_terminal() {
+    const CHANGES: u64 = 5000;
+    let folder = Folder::new();
+    done(&folder, &["set", "G", "0"]);
+    done(&folder, &["backup", "copy"]);
+    let mut lines = String::new();
+    for at in 0..CHANGES {
+        writeln!(lines, "set G/{at} 1").unwrap();
+    }
+    assert_eq!(fed(&folder, &["shell"], &lines).code, 0);
+    let screen = (0..TRIES).find_map(|at| {
+        let target = format!("new{at}");
+        let log = folder.path().join(&target).join("changes");
+        held(
+            &folder,
+            &format!("restore copy --changes data --data {target}"),
+            " changes, ",
+            |command| is_begun(&log.join("00000000000000000002.log")).then_some(command),
+        )
+    });
+    let screen = screen.unwrap_or_else(|| panic!("no picture in {TRIES} tries"));
+    let picture = screen
+        .split("\r\x1b[K")
+        .find(|picture| picture.contains(" changes, "))
+        .unwrap();
+    let (share, count) = picture.split_once(" % ").unwrap();
+    assert!(share.starts_with("restore ["), "{picture:?}");
+    let share: u64 = share.rsplit_once("] ").unwrap().1.parse().unwrap();
+    let count = count.split_once(" changes, ").unwrap().0.replace(',', "");
+    assert_eq!(
+        share,
+        count.parse::<u64>().unwrap() * 100 / CHANGES,
+        "{picture:?}"
+    );
+    assert!(screen.contains("5000 changes done again"), "{screen:?}");
+}
+
+#[test]
+fn verifying_shows_how_far_it_is_on_a_terminal() {
+    let folder = Folder::new();
+    let mut lines = String::new();
+    for number in 0..100_000 {
+        writeln!(lines, "{{\"path\":[\"G\",{number}],\"value\":{number}}}").unwrap();
+    }
+    assert_eq!(fed(&folder, &["import", "-"], &lines).code, 0);
+    let screen = (0..TRIES).find_map(|_| {
+        held(&folder, "verify", " records, ", |command| {
+            let mut readers = Process::children_of(command.pid).into_iter();
+            readers.find(|reader| {
+                let maps = fs::read_to_string(format!("/proc/{}/maps", reader.pid));
+                maps.is_ok_and(|maps| maps.contains("store.mdbx"))
+            })
+        })
+    });
+    let screen = screen.unwrap_or_else(|| panic!("no picture in {TRIES} tries"));
+    assert!(screen.contains("\r\x1b[Kverify ["), "{screen:?}");
+    assert!(screen.ends_with(" MB\r\n"), "{screen:?}");
+    assert!(
+        screen.contains("sound: 100,000 records in 1 globals, "),
+        "{screen:?}"
     );
 }
 
