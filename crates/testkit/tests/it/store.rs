@@ -16,6 +16,7 @@ mod search;
 mod workers;
 mod writes;
 
+use forebay_store::{Options, Store};
 use forebay_testkit::{Client, Response, Server, Setup};
 
 /// Everybody may do everything with the globals `Open` and `Other`.
@@ -36,6 +37,16 @@ fn config(keys: &str, access: &str, route: &str) -> String {
 
 fn start() -> Server {
     setup("", "").start()
+}
+
+/// Opens the server's store in this process.
+fn open(server: &Server) -> Store {
+    let options = Options {
+        lead: false,
+        create: false,
+        ..Options::default()
+    };
+    Store::open(&server.folder().path().join("data"), &options).expect("the store can be opened")
 }
 
 /// Sends a request.

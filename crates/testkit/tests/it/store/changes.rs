@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_store::{Durability, Key, Options, Store};
+use forebay_store::{Durability, Key};
 use forebay_testkit::{Client, Server};
 use serde_json::Value;
 
-use super::{ask, config, put, reload, send, setup, start};
+use super::{ask, config, open, put, reload, send, setup, start};
 
 /// Globals of which one can be read by those who have a token.
 const SECRET: &str = "Open = { read = \"public\", write = \"public\" }\nSecret = { read = \"token:SECRET\", write = \"public\" }\n";
@@ -88,16 +88,6 @@ impl Follower {
             serde_json::from_str(&event[2].1).expect("a change is JSON"),
         )
     }
-}
-
-/// Opens the server's store in this process.
-fn open(server: &Server) -> Store {
-    let options = Options {
-        lead: false,
-        create: false,
-        ..Options::default()
-    };
-    Store::open(&server.folder().path().join("data"), &options).expect("the store can be opened")
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use forebay_store::{Durability, Key, Options, Store};
-use forebay_testkit::{Setup, wait_until};
+use forebay_store::{Durability, Key, Store};
+use forebay_testkit::{Server, Setup, wait_until};
 
-use super::{OPEN, ask, config, disk::Disk, reload, start};
+use super::{OPEN, ask, config, disk::Disk, open, reload, start};
 use crate::support::Runtime;
 
 #[test]
@@ -112,26 +112,36 @@ export default (request) => {
     return 'done';
 };";
 
+/// A server on that disk which flushes nothing by itself, with such a handler behind every path.
+fn serving(disk: &Disk, handler: &str, deadline: &str) -> Server {
+    let setup = Setup::new(&format!(
+        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = {{ min = 1, max = 1 }}\n\
+         [[route]]\npath = \"/0\"\npool = \"api\"\n\
+         [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"{deadline}\"\n",
+    ));
+    let server = disk.under(setup).file("api.mjs", handler).start();
+    wait_until("the pool to answer", || server.get("/0").status == 200);
+    server
+}
+
+/// Makes a commit and lets no flush come to its end from then on. Closing the store would wait for one.
+fn commit_behind(disk: &Disk, server: &Server) -> (Store, u64) {
+    let store = open(server);
+    let mut transaction = store.begin().expect("a transaction can be begun");
+    let key = Key::global("Open").expect("a global's name");
+    transaction.put(&key, b"1").expect("it is JSON");
+    let commit = transaction
+        .commit(Durability::Relaxed)
+        .expect("a relaxed commit waits for no disk");
+    disk.hold();
+    (store, commit)
+}
+
 #[test]
 fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
-    // The server flushes nothing by itself meanwhile.
     let disk = Disk::new();
-    let setup = Setup::new(
-        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
-         [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
-    );
-    let server = disk.under(setup).file("api.mjs", COMMITTING).start();
-    wait_until("the pool to answer", || server.get("/0").status == 200);
-    let options = Options {
-        lead: false,
-        create: false,
-        ..Options::default()
-    };
-    let store = Store::open(&server.folder().path().join("data"), &options).unwrap();
-    let mut transaction = store.begin().unwrap();
-    transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
-    let commit = transaction.commit(Durability::Relaxed).unwrap();
-    disk.hold();
+    let server = serving(&disk, COMMITTING, "20s");
+    let (_store, commit) = commit_behind(&disk, &server);
     let mut client = server.connect();
     client.request("GET", &format!("/{commit}"));
     assert!(
@@ -150,31 +160,8 @@ fn an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
 #[test]
 fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
     let disk = Disk::new();
-    let setup = Setup::new(
-        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
-         [[route]]\npath = \"/ready\"\npool = \"api\"\n[[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"1s\"\n",
-    );
-    let server = disk
-        .under(setup)
-        .file(
-            "api.mjs",
-            COMMITTING.replace(
-                "request.path.slice(1)",
-                "request.path.slice(1).replace('ready', '0')",
-            ),
-        )
-        .start();
-    wait_until("the pool to answer", || server.get("/ready").status == 200);
-    let options = Options {
-        lead: false,
-        create: false,
-        ..Options::default()
-    };
-    let store = Store::open(&server.folder().path().join("data"), &options).unwrap();
-    let mut transaction = store.begin().unwrap();
-    transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
-    let commit = transaction.commit(Durability::Relaxed).unwrap();
-    disk.hold();
+    let server = serving(&disk, COMMITTING, "1s");
+    let (_store, commit) = commit_behind(&disk, &server);
     let answer = server.get(&format!("/{commit}"));
     assert_eq!(answer.status, 504, "{answer:?}");
     disk.go_on();
@@ -194,22 +181,8 @@ export default async function* (request) {
     yield 'saved';
 }";
     let disk = Disk::new();
-    let setup = Setup::new(
-        "[store]\nflush_interval = \"1m\"\n[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 1, max = 1 }\n\
-         [[route]]\npath = \"/*\"\npool = \"api\"\ndeadline = \"20s\"\n",
-    );
-    let server = disk.under(setup).file("api.mjs", STREAMING).start();
-    wait_until("the pool to answer", || server.get("/0").status == 200);
-    let options = Options {
-        lead: false,
-        create: false,
-        ..Options::default()
-    };
-    let store = Store::open(&server.folder().path().join("data"), &options).unwrap();
-    let mut transaction = store.begin().unwrap();
-    transaction.put(&Key::global("Open").unwrap(), b"1").unwrap();
-    let commit = transaction.commit(Durability::Relaxed).unwrap();
-    disk.hold();
+    let server = serving(&disk, STREAMING, "20s");
+    let (_store, commit) = commit_behind(&disk, &server);
     // The handler commits once it has the request's body, which is after its answer has begun.
     let mut client = server.connect();
     client.send(format!(

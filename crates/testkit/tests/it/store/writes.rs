@@ -2,21 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_store::{Options, Store, Transaction};
+use forebay_store::{Store, Transaction};
 use forebay_testkit::{Client, Server, wait_until};
 
-use super::{ask, put, send, setup, start, text};
+use super::{ask, open, put, send, setup, start, text};
 use crate::support::{assert_took, metric};
-
-/// Opens the server's store in this process.
-fn open(server: &Server) -> Store {
-    let options = Options {
-        lead: false,
-        create: false,
-        ..Options::default()
-    };
-    Store::open(&server.folder().path().join("data"), &options).expect("the store can be opened")
-}
 
 /// Keeps every other writer waiting, the server's too.
 fn hold(store: &Store) -> Transaction {
