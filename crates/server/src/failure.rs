@@ -69,6 +69,8 @@ pub(crate) enum Refusal {
     WriteQueueFull { queue_max: usize },
     #[error("writes that wait for the store hold {queue_bytes_max} bytes already (store.queue_bytes_max)")]
     WriteQueueBytesFull { queue_bytes_max: usize },
+    #[error("{max} clients take lines from the store already, that is the most; pages need no such place")]
+    TooManyStreams { max: usize },
     #[error("the write waited until its deadline and was not done")]
     WriteExpired,
     #[error("the server is stopping")]
@@ -223,9 +225,10 @@ impl Refusal {
             Self::NoIdLeft { .. } => Class::Conflict,
             Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
             Self::Closed { .. } => Class::Forbidden,
-            Self::WriteQueueFull { .. } | Self::WriteQueueBytesFull { .. } | Self::Stopping => {
-                Class::Overload
-            }
+            Self::WriteQueueFull { .. }
+            | Self::WriteQueueBytesFull { .. }
+            | Self::TooManyStreams { .. }
+            | Self::Stopping => Class::Overload,
             Self::WriteExpired => Class::Deadline,
             Self::Store { class, .. } => *class,
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,

@@ -16,6 +16,7 @@ use std::{
 };
 
 use forebay_store::{Options, Stats, Store, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::{disk::Disk, lock::Lock, news::News};
 pub(crate) use self::{
@@ -24,7 +25,10 @@ pub(crate) use self::{
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };
-use crate::config;
+use crate::{config, failure::Refusal};
+
+/// Of so many snapshots that all processes may have, one at most is of an answer that is read while its client takes it.
+const READERS_PER_STREAM: u32 = 8;
 
 /// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -89,9 +93,16 @@ pub(crate) struct OpenStore {
     writer: Writer,
     news: News,
     disk: Disk,
+    /// Places of answers that keep a snapshot while they are sent.
+    streams: Arc<Semaphore>,
+    streams_max: usize,
     /// Held until the server ends.
     _lock: Lock,
 }
+
+/// A place among the answers that keep a snapshot while they are sent; free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 /// What is told about the store.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +131,7 @@ impl OpenStore {
             flush_interval: config.flush_interval,
             ..Options::default()
         };
+        let streams_max = usize::try_from(options.readers_max / READERS_PER_STREAM).unwrap_or(usize::MAX);
         let store = Store::open(&config.path, &options)?;
         indexes::make(&store, &config.indexes)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
@@ -129,6 +141,8 @@ impl OpenStore {
             store,
             writer,
             news,
+            streams: Arc::new(Semaphore::new(streams_max)),
+            streams_max,
             _lock: lock,
         }))
     }
@@ -139,6 +153,14 @@ impl OpenStore {
 
     pub(crate) fn writer(&self) -> &Writer {
         &self.writer
+    }
+
+    /// A place for an answer that keeps a snapshot while it is sent. Others need snapshots, too.
+    pub(crate) fn stream(&self) -> Result<StreamPlace, Refusal> {
+        let place = Arc::clone(&self.streams).try_acquire_owned();
+        place.map(StreamPlace).map_err(|_| Refusal::TooManyStreams {
+            max: self.streams_max,
+        })
     }
 
     /// Where followers of changes hear of them.
@@ -168,5 +190,17 @@ impl OpenStore {
         if let Err(error) = self.store.checkpoint() {
             tracing::error!(target: "forebay::store", cause = %error, "the last commits may not be on the disk");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_streams_is_the_documented_one() {
+        let document = include_str!("../../../../docs/guide/store.md");
+        let max = Options::default().readers_max / READERS_PER_STREAM;
+        assert!(document.contains(&format!("{max} clients at a time take lines")));
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     failure::Refusal,
     front::Head,
     reply::{Body, Reply},
+    store::StreamPlace,
 };
 
 /// Bytes of a page after which it ends, whatever its limit is.
@@ -121,16 +122,16 @@ impl Walk<'_> {
     }
 }
 
-/// Answers with the children that a query asks for.
+/// Answers with the children that a query asks for; line by line where it has a place for that.
 pub(super) fn reply(
     snapshot: Snapshot,
     key: Key,
     query: Query,
-    lines: bool,
+    lines: Option<StreamPlace>,
     value_bytes_max: usize,
 ) -> Result<Reply<'static>, Refusal> {
     let mut wanted = Wanted::of(&snapshot, &key, &query)?;
-    if lines {
+    if let Some(place) = lines {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
         reply.headers.to_mut().push_known("vary", "accept");
@@ -141,6 +142,7 @@ pub(super) fn reply(
             query,
             sent: 0,
             value_bytes_max,
+            _place: place,
         }));
         return Ok(reply);
     }
@@ -276,6 +278,7 @@ pub(crate) struct ChildStream {
     query: Query,
     sent: usize,
     value_bytes_max: usize,
+    _place: StreamPlace,
 }
 
 impl ChildStream {

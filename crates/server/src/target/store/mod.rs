@@ -29,7 +29,7 @@ use crate::{
     failure::Refusal,
     front::{End, Head, RequestBody, Stream, Wire},
     reply::{Body, HeaderLines, Reply},
-    store::{OpenStore, Tag, lifetime, path},
+    store::{OpenStore, StreamPlace, Tag, lifetime, path},
 };
 
 /// Room for the fields of a usual answer.
@@ -77,7 +77,9 @@ impl StoreTarget {
         let key = path::key(rest)?;
         self.rules.check_read(key.global_name(), head)?;
         let query = Query::read(head.query())?;
-        let lines = children::wants_lines(head);
+        let lines = children::wants_lines(head)
+            .then(|| self.open.stream())
+            .transpose()?;
         let snapshot = self.open.store().snapshot()?;
         let ends = snapshot.ends(&key)?;
         if ends.is_some_and(|ends| ends <= lifetime::now_ms()) {
@@ -97,9 +99,9 @@ impl StoreTarget {
         snapshot: Snapshot,
         key: Key,
         query: Query,
-        lines: bool,
+        lines: Option<StreamPlace>,
     ) -> Result<Reply<'static>, Refusal> {
-        if query.is_of_children() || lines {
+        if query.is_of_children() || lines.is_some() {
             return children::reply(snapshot, key, query, lines, self.value_bytes_max);
         }
         if let Some(depth) = query.depth {

@@ -226,3 +226,43 @@ fn a_reader_that_takes_too_long_is_cut_off() {
     server.wait_for_log(&["an answer is cut off", "reader_age_max"]);
     assert_eq!(server.get("/store/Open/big?keys").status, 200);
 }
+
+#[test]
+fn only_so_many_clients_take_lines_at_a_time() {
+    const MAX: usize = 128;
+    let server = setup("", "").server("body_bytes_max = \"8MiB\"").start();
+    let mut client = server.connect();
+    // More than sockets hold, in children of which each is little.
+    let value = format!("\"{}\"", "x".repeat(60_000));
+    for part in 0..3 {
+        let members: Vec<String> = (0..100).map(|at| format!("\"{part}-{at}\":{value}")).collect();
+        let answer = ask(
+            &mut client,
+            "PATCH",
+            "/store/Open/big",
+            &[("content-type", "application/merge-patch+json")],
+            format!("{{{}}}", members.join(",")).as_bytes(),
+        );
+        assert!(matches!(answer.status, 201 | 204), "{answer:?}");
+    }
+    let lines = [("accept", "application/x-ndjson")];
+    let mut takers: Vec<Client> = (0..MAX)
+        .map(|_| {
+            let mut taker = server.connect();
+            super::send(&mut taker, "GET", "/store/Open/big", &lines, b"");
+            assert_eq!(taker.head().unwrap().status, 200);
+            taker
+        })
+        .collect();
+    let refused = ask(&mut client, "GET", "/store/Open/big?limit=1", &lines, b"");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(
+        refused.detail(),
+        "128 clients take lines from the store already, that is the most; pages need no such place"
+    );
+    assert_eq!(text(&mut client, "/store/Open/big?limit=1&keys"), "[\"0-0\"]");
+    takers.pop();
+    wait_until("a place to be free", || {
+        ask(&mut client, "GET", "/store/Open/big?limit=1", &lines, b"").status == 200
+    });
+}
