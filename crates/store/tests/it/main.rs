@@ -15,7 +15,7 @@ mod model;
 mod patch;
 mod power;
 mod processes;
-mod together;
 mod restart;
+mod together;
 mod transfer;
 mod verify;
