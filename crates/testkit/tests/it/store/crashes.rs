@@ -1,10 +1,10 @@
-//! `kill -9` of the server at any point: every write that was acknowledged is there, and no part of one.
+//! `kill -9` of the server, or of its workers, at any point: every write that was acknowledged is there, and no part of one.
 
 use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{SystemTime, UNIX_EPOCH},
@@ -96,7 +96,10 @@ fn global(client: &mut Client, name: &str) -> BTreeMap<String, String> {
     }
     let entry = |line: &str| {
         let entry: Value = serde_json::from_str(line).expect("a line is JSON");
-        let text = |name: &str| entry[name].as_str().expect("both are text").to_owned();
+        let text = |name: &str| match &entry[name] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
         (text("key"), text("value"))
     };
     answer.text().lines().map(entry).collect()
@@ -157,4 +160,85 @@ fn a_killed_server_has_every_write_that_it_acknowledged() {
             );
         }
     }
+}
+
+/// Notes a name and counts it, in one transaction: every third with a commit of its own, every fifth is given up half way.
+const NOTING: &str = "
+import { HttpError, store } from 'forebay';
+export default (request) => {
+    const name = request.path.slice('/note/'.length);
+    const number = Number(name.split('-').at(-1));
+    const note = () => {
+        const count = store.node('Other', 'count').increment();
+        store.set('Open', name, count);
+        if (number % 5 === 0) throw new HttpError(409, 'given up');
+    };
+    store.transaction(note, { commit: number % 3 === 0 ? 'now' : 'answer' });
+    return 'noted';
+};";
+
+#[test]
+fn killed_workers_have_made_every_transaction_that_was_answered() {
+    const NOTERS: usize = 12;
+    let kills = if soak() { 300 } else { 15 };
+    let server = setup(
+        "",
+        "[pool.api]\nhandler = \"api.mjs\"\nworkers = { min = 2, max = 2 }\n[[route]]\npath = \"/note/*\"\npool = \"api\"\n",
+    )
+    .file("api.mjs", NOTING)
+    .start();
+    let (noted, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let noters: Vec<_> = (0..NOTERS)
+        .map(|noter| {
+            let mut client = server.connect();
+            let (noted, ends) = (noted.clone(), ends.clone());
+            thread::spawn(move || {
+                let mut done = Vec::new();
+                for number in 1.. {
+                    let name = format!("{noter}-{number}");
+                    match attempt(&mut client, "POST", &format!("/note/{name}"), "")
+                        .expect("the server lives")
+                    {
+                        200 => {
+                            done.push(name);
+                            noted.fetch_add(1, Ordering::SeqCst);
+                        }
+                        409 => assert!(number % 5 == 0, "{name} is given up"),
+                        // Its worker was killed, before or after it had noted the name.
+                        502 | 503 => {}
+                        other => panic!("{name} is answered {other}"),
+                    }
+                    if ends.load(Ordering::SeqCst) {
+                        return done;
+                    }
+                }
+                unreachable!("numbers do not end")
+            })
+        })
+        .collect();
+    for kill in 1..=kills {
+        wait_until("notes", || noted.load(Ordering::SeqCst) >= kill * 50);
+        server.wait_for_workers(2)[kill % 2].kill();
+    }
+    ends.store(true, Ordering::SeqCst);
+    let answered: Vec<String> = noters
+        .into_iter()
+        .flat_map(|noter| noter.join().unwrap())
+        .collect();
+    let mut client = server.connect();
+    let found = global(&mut client, "Open");
+    for name in &answered {
+        assert!(found.contains_key(name), "{name} is lost");
+    }
+    for name in found.keys() {
+        let number: usize = name.rsplit_once('-').unwrap().1.parse().unwrap();
+        assert!(number % 5 != 0, "{name} was given up");
+    }
+    let mut counts: Vec<usize> = found.values().map(|count| count.parse().unwrap()).collect();
+    counts.sort_unstable();
+    assert_eq!(
+        counts,
+        (1..=found.len()).collect::<Vec<_>>(),
+        "each was counted once"
+    );
 }
