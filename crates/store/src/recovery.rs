@@ -20,6 +20,8 @@ const KEY: &[u8] = b"boot";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Changes that are done again in one transaction.
 const BATCH: usize = 1000;
+/// Bytes of paths and values after which the next transaction begins before that.
+const BATCH_BYTES: usize = 8 << 20;
 
 /// Makes a store whole that the system was started anew under. Who opens a store for writing does this before anything else.
 pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
@@ -30,8 +32,7 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
         return Ok(());
     }
     if shared.options.read_only {
-        let since = End::of(&snapshot)?.sequence;
-        return match Beyond::new(store, since)?.next()? {
+        return match Beyond::new(store, End::of(&snapshot)?)?.next()? {
             None => Ok(()),
             Some(_) => Err(StoreError::Unrecovered { path: store.into() }),
         };
@@ -42,7 +43,7 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
         if is_this_run(work.get(shared.tables.meta, KEY)?) {
             return Ok(());
         }
-        let mut beyond = Beyond::new(store, End::of(&work)?.sequence)?;
+        let mut beyond = Beyond::new(store, End::of(&work)?)?;
         let first = beyond.next()?;
         let Some(mut change) = first else {
             shared.disk.log.cut(End::of(&work)?)?;
@@ -51,12 +52,16 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
             shared.disk.checkpoint()?;
             return Ok(());
         };
-        let mut transaction = Transaction::new(Arc::clone(shared), work);
+        let mut transaction = Transaction::again(Arc::clone(shared), work);
+        let mut written = 0;
         for _ in 0..BATCH {
             for operation in &change.operations {
                 transaction.apply(operation)?;
             }
-            transaction.end_log_at(beyond.end())?;
+            written += transaction.end_log_at(beyond.end())?;
+            if written > BATCH_BYTES {
+                break;
+            }
             match beyond.next()? {
                 Some(next) => change = next,
                 None => break,
@@ -76,35 +81,26 @@ fn boot() -> Vec<u8> {
     text.trim_ascii().to_vec()
 }
 
-/// The whole records of the log behind a change, up to the first that is none.
+/// The whole records behind the log's end, up to the first that is none. One that is whole and not understood is an error: what
+/// comes from there on may be commits that somebody was told of.
 struct Beyond {
-    walk: Option<ChangeWalk>,
+    walk: ChangeWalk,
     end: End,
 }
 
 impl Beyond {
-    fn new(store: &Path, since: u64) -> Result<Self, StoreError> {
-        let walk = match ChangeWalk::new(store, None, since) {
-            Err(StoreError::ChangesGone { .. }) => None,
-            walk => Some(walk?),
-        };
+    fn new(store: &Path, end: End) -> Result<Self, StoreError> {
         Ok(Self {
-            walk,
-            end: End::default(),
+            walk: ChangeWalk::behind(store, end)?,
+            end,
         })
     }
 
     fn next(&mut self) -> Result<Option<Change>, StoreError> {
-        let Some(walk) = &mut self.walk else {
-            return Ok(None);
-        };
-        match walk.next() {
-            None | Some(Err(StoreError::ChangesGone { .. } | StoreError::Damaged { .. })) => {
-                self.walk = None;
-                Ok(None)
-            }
+        match self.walk.next() {
+            None | Some(Err(StoreError::ChangesGone { .. })) => Ok(None),
             Some(Ok(change)) => {
-                self.end = walk.place().expect("a change came from a segment");
+                self.end = self.walk.place().expect("a change came from a segment");
                 Ok(Some(change))
             }
             Some(Err(error)) => Err(error),

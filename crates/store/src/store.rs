@@ -222,11 +222,14 @@ impl Store {
 
     /// Begins to write. Waits until no other thread or process writes; that wait has no bound of its own.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
+        Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
+    }
+
+    fn work(&self) -> Result<sys::Transaction, StoreError> {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
-        let transaction = self.shared.disk.environment.write()?;
-        Ok(Transaction::new(Arc::clone(&self.shared), transaction))
+        self.shared.disk.environment.write()
     }
 
     /// Runs a transaction and commits it as the options say; rolls back when the function fails.
@@ -285,7 +288,7 @@ impl Store {
             if !wanted(&change) {
                 break;
             }
-            let mut transaction = self.begin()?;
+            let mut transaction = Transaction::again(Arc::clone(&self.shared), self.work()?);
             for operation in &change.operations {
                 transaction.apply(operation)?;
             }

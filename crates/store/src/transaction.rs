@@ -1,6 +1,6 @@
 //! Snapshots and transactions: what users of a store hold.
 
-use std::{borrow::Cow, marker::PhantomData, sync::Arc};
+use std::{borrow::Cow, marker::PhantomData, mem, sync::Arc};
 
 use crate::{
     changes::{End, Journal, JournalMark, Kind, Operation},
@@ -9,7 +9,7 @@ use crate::{
     expiry,
     index::{self, Catalogue, Definition, Place, Query, QueryWalk, Reach, Upkeep},
     key::{Key, Subscript},
-    store::Shared,
+    store::{Shared, VALUE_BYTES_LIMIT},
     sys,
     tree::{
         Defined, Reader, Tables,
@@ -201,6 +201,7 @@ impl Drop for Snapshot {
 pub struct Transaction {
     one_thread: PhantomData<*const ()>,
     shared: Arc<Shared>,
+    tables: Tables,
     work: sys::Transaction,
     journal: Journal,
     /// Read when something is changed for the first time.
@@ -228,7 +229,7 @@ impl Read for Transaction {
     fn reader(&self) -> Reader<'_> {
         Reader {
             transaction: &self.work,
-            tables: self.shared.tables,
+            tables: self.tables,
         }
     }
 }
@@ -237,6 +238,7 @@ impl Transaction {
     pub(crate) fn new(shared: Arc<Shared>, work: sys::Transaction) -> Self {
         Self {
             one_thread: PhantomData,
+            tables: shared.tables,
             shared,
             work,
             journal: Journal::new(),
@@ -286,6 +288,13 @@ impl Transaction {
     /// What was written so far, in bytes of paths and values.
     pub(crate) fn bytes(&self) -> usize {
         self.journal.bytes()
+    }
+
+    /// One that does again what was within somebody's limits when it was done first.
+    pub(crate) fn again(shared: Arc<Shared>, work: sys::Transaction) -> Self {
+        let mut transaction = Self::new(shared, work);
+        transaction.tables.value_bytes_max = VALUE_BYTES_LIMIT;
+        transaction
     }
 
     /// The commit that this will be.
@@ -442,10 +451,12 @@ impl Transaction {
         }
     }
 
-    /// Has the log end at a place at which it holds already what was done so far.
-    pub(crate) fn end_log_at(&mut self, end: End) -> Result<(), StoreError> {
-        self.journal = Journal::new();
-        end.put(&mut self.work)
+    /// Has the log end at a place at which it holds already what was done so far. Says how many bytes of paths and values were
+    /// written since it was told so last.
+    pub(crate) fn end_log_at(&mut self, end: End) -> Result<usize, StoreError> {
+        let written = mem::replace(&mut self.journal, Journal::new()).bytes();
+        end.put(&mut self.work)?;
+        Ok(written)
     }
 
     /// Commits what the log holds already.
@@ -543,7 +554,7 @@ impl Transaction {
                 reason: TRANSACTION_FULL,
             });
         }
-        let outcome = change(&mut self.work, self.shared.tables);
+        let outcome = change(&mut self.work, self.tables);
         // Bad input is found before anything is changed.
         self.broken = outcome.as_ref().is_err_and(|error| !error.is_input());
         outcome

@@ -105,6 +105,31 @@ impl ChangeWalk {
         })
     }
 
+    /// The whole records that lie behind an end of the log.
+    pub(crate) fn behind(store: &Path, end: End) -> Result<Self, StoreError> {
+        let mut segments = segments(store)?;
+        segments.retain(|first| *first > end.segment);
+        segments.reverse();
+        let path = segment_path(store, end.segment);
+        let current = match File::open(&path) {
+            Ok(mut file) => {
+                let sought = file.seek(SeekFrom::Start(end.offset));
+                sought.map_err(|source| file_error("read", &path, source))?;
+                Some((end.segment, buffered(file), end.offset))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(file_error("open", &path, source)),
+        };
+        Ok(Self {
+            store: store.into(),
+            end: None,
+            since: end.sequence,
+            segments,
+            current,
+            bytes_read: 0,
+        })
+    }
+
     /// The last change that has come, or that was known before.
     pub fn since(&self) -> u64 {
         self.since
@@ -208,7 +233,10 @@ impl ChangeWalk {
             *at += HEAD_BYTES as u64 + length;
             self.bytes_read += HEAD_BYTES as u64 + length;
             let step = step.ok_or_else(|| StoreError::Damaged {
-                what: format!("the log of changes, {}", path.display()),
+                what: format!(
+                    "the log of changes, {}: the record that ends at byte {at} is whole, and no change that this program knows",
+                    path.display()
+                ),
             })?;
             let sequence = step.sequence();
             if sequence <= self.since {
@@ -247,7 +275,8 @@ fn open(store: &Path, segment: u64) -> Result<(u64, BufReader<File>, u64), Store
     let mut file = File::open(&path).map_err(|source| file_error("open", &path, source))?;
     let mut magic = [0; MAGIC.len()];
     let read = filled(&mut file, &mut magic).map_err(|source| file_error("read", &path, source))?;
-    if !read || magic != *MAGIC {
+    // One whose beginning never came to the disk holds nothing.
+    if read && magic != [0; MAGIC.len()] && magic != *MAGIC {
         return Err(StoreError::Damaged {
             what: format!("{} does not begin as a log of changes does", path.display()),
         });
@@ -255,13 +284,17 @@ fn open(store: &Path, segment: u64) -> Result<(u64, BufReader<File>, u64), Store
     let at = MAGIC.len() as u64;
     file.seek(SeekFrom::Start(at))
         .map_err(|source| file_error("read", &path, source))?;
-    Ok((segment, BufReader::with_capacity(256 << 10, file), at))
+    Ok((segment, buffered(file), at))
+}
+
+fn buffered(file: File) -> BufReader<File> {
+    BufReader::with_capacity(256 << 10, file)
 }
 
 /// How far the segment at the log's end is whole, from its beginning.
 pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
     let file = File::open(path).map_err(|source| file_error("open", path, source))?;
-    let mut file = BufReader::with_capacity(256 << 10, file);
+    let mut file = buffered(file);
     let failed = |source| file_error("read", path, source);
     let mut magic = [0; MAGIC.len()];
     if !filled(&mut file, &mut magic).map_err(failed)? || magic != *MAGIC {

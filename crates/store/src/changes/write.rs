@@ -70,14 +70,14 @@ impl Journal {
         }
     }
 
+    /// How many bytes of paths and values were written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.record.len().saturating_add(self.copied)
+    }
+
     /// Whether a transaction has changed as much as one may.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() > TRANSACTION_BYTES_MAX
-    }
-
-    /// How many bytes of paths and values it has written.
-    pub(crate) fn bytes(&self) -> usize {
-        self.record.len().saturating_add(self.copied)
     }
 
     /// How many bytes of paths and values it may still write.

@@ -15,6 +15,7 @@ mod model;
 mod patch;
 mod power;
 mod processes;
+mod recovery;
 mod restart;
 mod together;
 mod transfer;

@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 const BOOT_ID: std::ops::Range<usize> = 212..228;
 const HEADERS: usize = 3;
 
-fn key(path: &[&str]) -> Key {
+pub(super) fn key(path: &[&str]) -> Key {
     let mut key = Key::global("G").unwrap();
     for name in path {
         key.push(name).unwrap();
@@ -25,7 +25,7 @@ fn key(path: &[&str]) -> Key {
 }
 
 /// Flushes only when it is told to.
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         flush_interval: Duration::from_hours(1),
         pack_bytes_max: 200,
@@ -66,7 +66,7 @@ fn torn(flushed: &[u8], later: &[u8], percent: u64, chance: &mut Chance) -> Vec<
     image
 }
 
-fn after_restart(image: &mut [u8]) {
+pub(super) fn after_restart(image: &mut [u8]) {
     for page in image.chunks_mut(PAGE).take(HEADERS) {
         for byte in &mut page[BOOT_ID] {
             *byte ^= 0x5A;
@@ -85,7 +85,7 @@ fn lay_down(folder: &Path, tree: &[u8], log: &[u8]) {
     fs::write(folder.join("changes").join("00000000000000000001.log"), log).unwrap();
 }
 
-fn round(store: &Store, number: usize, durability: Durability) {
+pub(super) fn round(store: &Store, number: usize, durability: Durability) {
     let mut transaction = store.begin().unwrap();
     for record in 0..20 {
         let record = ((number * 13 + record * 7) % 150).to_string();
@@ -102,7 +102,7 @@ fn round(store: &Store, number: usize, durability: Durability) {
 }
 
 /// Everything readable and in agreement; says how many rounds are there.
-fn check(store: &Store) -> usize {
+pub(super) fn check(store: &Store) -> usize {
     let snapshot = store.snapshot().unwrap();
     for value in snapshot.values(&key(&[])).unwrap() {
         value.unwrap();
@@ -191,90 +191,6 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
         lost > 0 && trusted > 0,
         "the images did not show what they are for"
     );
-}
-
-/// A tree as of a checkpoint, and a log that goes on for so many commits of every kind.
-fn behind_its_log(commits: usize) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &options()).unwrap();
-    round(&store, 0, Durability::Sync);
-    store.checkpoint().unwrap();
-    let (tree, _) = files(folder.path());
-    let definition = Definition {
-        name: "n".into(),
-        records: key(&["data"]),
-        fields: vec![vec!["n".into()]],
-        unique: false,
-    };
-    store
-        .transact(|transaction| transaction.define_index(&definition))
-        .unwrap();
-    for number in 1..=commits {
-        round(&store, number, Durability::Relaxed);
-    }
-    store
-        .transact(|transaction| {
-            transaction.merge(&key(&["copy"]), &key(&["data"]))?;
-            transaction
-                .expire(&key(&["copy"]), Some(u64::MAX / 2))
-                .map(|_| ())
-        })
-        .unwrap();
-    let document = store
-        .snapshot()
-        .unwrap()
-        .document(&key(&[]))
-        .unwrap()
-        .unwrap()
-        .into_owned();
-    (tree, files(folder.path()).1, document)
-}
-
-#[test]
-fn what_only_the_log_has_after_a_power_cut_is_done_again() {
-    let (mut tree, log, document) = behind_its_log(1100);
-    after_restart(&mut tree);
-    let disk = tempfile::tempdir().unwrap();
-    lay_down(disk.path(), &tree, &log);
-    let read_only = Options {
-        read_only: true,
-        ..options()
-    };
-    assert!(matches!(
-        Store::open(disk.path(), &read_only),
-        Err(StoreError::Unrecovered { .. })
-    ));
-    let store = Store::open(disk.path(), &options()).unwrap();
-    assert_eq!(check(&store), 1101);
-    let snapshot = store.snapshot().unwrap();
-    assert_eq!(snapshot.document(&key(&[])).unwrap().unwrap(), document);
-    assert_eq!(snapshot.expires(&key(&["copy"])).unwrap(), Some(u64::MAX / 2));
-    let sequence = snapshot.sequence().unwrap();
-    assert_eq!(store.changes(0).unwrap().count() as u64, sequence);
-    // What follows the last whole record in the log is gone.
-    let (_, kept) = files(disk.path());
-    assert!(kept.len() < log.len() && log.starts_with(&kept));
-    // The log was not written anew, and goes on.
-    round(&store, 1, Durability::Sync);
-    assert_eq!(store.changes(sequence).unwrap().count(), 1);
-    drop((snapshot, store));
-    assert_eq!(check(&Store::open(disk.path(), &read_only).unwrap()), 1102);
-}
-
-#[test]
-fn what_lies_beyond_the_tree_without_a_power_cut_has_never_been() {
-    let (tree, log, _) = behind_its_log(3);
-    let disk = tempfile::tempdir().unwrap();
-    lay_down(disk.path(), &tree, &log);
-    let store = Store::open(disk.path(), &options()).unwrap();
-    let rounds = store
-        .snapshot()
-        .unwrap()
-        .get(&key(&["rounds"]))
-        .unwrap()
-        .map(<[u8]>::to_vec);
-    assert_eq!(rounds.as_deref(), Some(&b"1"[..]));
-    assert_eq!(store.changes(0).unwrap().count(), 1);
 }
 
 #[test]

@@ -1,0 +1,249 @@
+//! The first opening after a power cut: what only the log has is done again.
+
+use std::{fs, path::Path};
+
+use forebay_store::{Durability, Key, Options, Read, Store, StoreError, index::Definition};
+use tempfile::TempDir;
+
+use super::power::{after_restart, check, key, options, round};
+
+/// Files of a store, as they are before somebody opens it.
+struct Files {
+    tree: Vec<u8>,
+    /// The log's segments, by their names.
+    log: Vec<(String, Vec<u8>)>,
+}
+
+impl Files {
+    /// The tree as it is now and the log that goes on for as long as `later` writes.
+    fn behind_the_log(store: &Store, later: impl FnOnce()) -> Self {
+        store.checkpoint().unwrap();
+        let tree = fs::read(store.path().join("store.mdbx")).unwrap();
+        later();
+        let mut files = Self::of(store.path());
+        files.tree = tree;
+        files
+    }
+
+    fn of(folder: &Path) -> Self {
+        let entries = fs::read_dir(folder.join("changes")).unwrap();
+        let read = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, fs::read(entry.path()).unwrap())
+        };
+        let mut log: Vec<_> = entries.map(|entry| read(entry.unwrap())).collect();
+        log.sort();
+        Self {
+            tree: fs::read(folder.join("store.mdbx")).unwrap(),
+            log,
+        }
+    }
+
+    /// Has the system be another one than the one that wrote them.
+    fn after_restart(mut self) -> Self {
+        after_restart(&mut self.tree);
+        self
+    }
+
+    fn lay_down(&self) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("store.mdbx"), &self.tree).unwrap();
+        fs::create_dir(folder.path().join("changes")).unwrap();
+        for (name, bytes) in &self.log {
+            fs::write(folder.path().join("changes").join(name), bytes).unwrap();
+        }
+        folder
+    }
+}
+
+fn put(store: &Store, name: &str, bytes: usize) {
+    let text = format!("\"{}\"", "x".repeat(bytes - 2));
+    store
+        .transact(|transaction| transaction.set(&key(&[name]), text.as_bytes()))
+        .unwrap();
+}
+
+fn length(store: &Store, name: &str) -> Option<usize> {
+    let snapshot = store.snapshot().unwrap();
+    snapshot.get(&key(&[name])).unwrap().map(<[u8]>::len)
+}
+
+fn read_only() -> Options {
+    Options {
+        read_only: true,
+        ..options()
+    }
+}
+
+/// Limits of who opens a store, narrower than those of who wrote it.
+fn narrow() -> Options {
+    Options {
+        value_bytes_max: 100,
+        lead: false,
+        ..options()
+    }
+}
+
+/// A log that goes on for so many commits of every kind, and the document that they come to.
+fn commits_of_every_kind(commits: usize) -> (Files, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    round(&store, 0, Durability::Sync);
+    let definition = Definition {
+        name: "n".into(),
+        records: key(&["data"]),
+        fields: vec![vec!["n".into()]],
+        unique: false,
+    };
+    let files = Files::behind_the_log(&store, || {
+        store
+            .transact(|transaction| transaction.define_index(&definition))
+            .unwrap();
+        for number in 1..=commits {
+            round(&store, number, Durability::Relaxed);
+        }
+        store
+            .transact(|transaction| {
+                transaction.merge(&key(&["copy"]), &key(&["data"]))?;
+                transaction
+                    .expire(&key(&["copy"]), Some(u64::MAX / 2))
+                    .map(|_| ())
+            })
+            .unwrap();
+    });
+    let snapshot = store.snapshot().unwrap();
+    let document = snapshot.document(&key(&[])).unwrap().unwrap();
+    (files, document.into_owned())
+}
+
+#[test]
+fn what_only_the_log_has_after_a_power_cut_is_done_again() {
+    let (files, document) = commits_of_every_kind(1100);
+    let files = files.after_restart();
+    let disk = files.lay_down();
+    assert!(matches!(
+        Store::open(disk.path(), &read_only()),
+        Err(StoreError::Unrecovered { .. })
+    ));
+    let store = Store::open(disk.path(), &options()).unwrap();
+    assert_eq!(check(&store), 1101);
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(snapshot.document(&key(&[])).unwrap().unwrap(), document);
+    assert_eq!(snapshot.expires(&key(&["copy"])).unwrap(), Some(u64::MAX / 2));
+    let sequence = snapshot.sequence().unwrap();
+    assert_eq!(store.changes(0).unwrap().count() as u64, sequence);
+    // What follows the last whole record in the log is gone.
+    let (kept, before) = (&Files::of(disk.path()).log[0].1, &files.log[0].1);
+    assert!(kept.len() < before.len() && before.starts_with(kept));
+    // The log was not written anew, and goes on.
+    round(&store, 1, Durability::Sync);
+    assert_eq!(store.changes(sequence).unwrap().count(), 1);
+    drop((snapshot, store));
+    assert_eq!(check(&Store::open(disk.path(), &read_only()).unwrap()), 1102);
+}
+
+#[test]
+fn what_lies_beyond_the_tree_without_a_power_cut_has_never_been() {
+    let disk = commits_of_every_kind(3).0.lay_down();
+    let store = Store::open(disk.path(), &options()).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(snapshot.get(&key(&["rounds"])).unwrap(), Some(&b"1"[..]));
+    assert_eq!(store.changes(0).unwrap().count(), 1);
+}
+
+#[test]
+fn what_was_within_the_limits_of_who_wrote_it_is_done_again_by_whoever_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    let definition = Definition {
+        name: "n".into(),
+        records: Key::global("I").unwrap(),
+        fields: vec![vec!["n".into()]],
+        unique: false,
+    };
+    store
+        .transact(|transaction| transaction.define_index(&definition))
+        .unwrap();
+    let files = Files::behind_the_log(&store, || {
+        put(&store, "long", 1000);
+        let records = format!("{{\"1\":{{\"n\":1,\"text\":\"{}\"}}}}", "x".repeat(1000));
+        store
+            .transact(|transaction| transaction.lay_over(&definition.records, records.as_bytes()))
+            .unwrap();
+    });
+    let disk = files.after_restart().lay_down();
+    let recovered = Store::open(disk.path(), &narrow()).unwrap();
+    assert_eq!(length(&recovered, "long"), Some(1000));
+    assert_eq!(recovered.snapshot().unwrap().verify_indexes().unwrap(), 1);
+    // Its own writes have its own limits.
+    let long = format!("\"{}\"", "x".repeat(1000));
+    let refused = recovered.begin().unwrap().set(&key(&["own"]), long.as_bytes());
+    assert!(
+        matches!(refused, Err(StoreError::ValueTooLong { .. })),
+        "{refused:?}"
+    );
+
+    let empty = tempfile::tempdir().unwrap();
+    let restored = Store::open(empty.path(), &narrow()).unwrap();
+    assert_eq!(restored.replay(folder.path(), |_| true).unwrap(), 3);
+    assert_eq!(length(&restored, "long"), Some(1000));
+    assert_eq!(restored.snapshot().unwrap().verify_indexes().unwrap(), 1);
+}
+
+#[test]
+fn what_is_done_again_takes_as_many_transactions_as_its_size_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    put(&store, "first", 1 << 20);
+    let mut before = 0;
+    let files = Files::behind_the_log(&store, || {
+        before = store.stats().unwrap().last_commit;
+        for number in 0..20 {
+            put(&store, &number.to_string(), 1 << 20);
+        }
+        // Copies are long, too, and say so nowhere.
+        for number in 20..40 {
+            store
+                .transact(|transaction| transaction.merge(&key(&[&number.to_string()]), &key(&["first"])))
+                .unwrap();
+        }
+    });
+    let disk = files.after_restart().lay_down();
+    let recovered = Store::open(disk.path(), &options()).unwrap();
+    for number in 0..40 {
+        assert_eq!(length(&recovered, &number.to_string()), Some(1 << 20), "{number}");
+    }
+    // 40 MiB in transactions of at most 9, one that finds the end, and what the engine counts for opening it.
+    let commits = recovered.stats().unwrap().last_commit - before;
+    assert!((6..10).contains(&commits), "{commits}");
+}
+
+#[test]
+fn a_whole_record_that_is_not_understood_ends_no_log_but_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    put(&store, "a", 10);
+    let mut files = Files::behind_the_log(&store, || {
+        put(&store, "b", 20);
+        put(&store, "c", 30);
+    });
+    // The record of the second: a head of 8 bytes, then its number, its time and the kind of its operation.
+    let log = &mut files.log[0].1;
+    let first = 8 + 8 + u32::from_le_bytes(log[8..12].try_into().unwrap()) as usize;
+    let end = first + 8 + u32::from_le_bytes(log[first..first + 4].try_into().unwrap()) as usize;
+    log[first + 8 + 16] = 99;
+    let sum = crc32c::crc32c(&log[first + 8..end]);
+    log[first + 4..first + 8].copy_from_slice(&sum.to_le_bytes());
+    let files = files.after_restart();
+    let disk = files.lay_down();
+    for options in [options(), narrow(), read_only()] {
+        let refused = Store::open(disk.path(), &options);
+        let Err(StoreError::Damaged { what }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert!(what.contains(&files.log[0].0), "{what}");
+        assert!(what.contains("no change that this program knows"), "{what}");
+    }
+    // And nothing was touched.
+    assert_eq!(Files::of(disk.path()).log, files.log);
+}
