@@ -13,8 +13,9 @@ use std::{
 
 use crate::{
     changes,
-    copy::{Progress, failed, settle, size},
+    copy::{Progress, failed, size},
     error::StoreError,
+    folder as folders,
     locks::{Hold, try_hold},
     store::{FILE, Options, Store},
 };
@@ -90,7 +91,7 @@ fn replace(
         });
     }
     fs::rename(made.join(FILE), file).map_err(failed("replace", file))?;
-    settle(folder)?;
+    folders::flush(folder).map_err(failed("flush", folder))?;
     Ok(Compacted {
         before_bytes,
         after_bytes,

@@ -13,6 +13,7 @@ use std::{
 
 use crate::{
     error::StoreError,
+    folder,
     store::{FILE, Store},
 };
 
@@ -40,7 +41,7 @@ impl Store {
         compact: bool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, StoreError> {
-        fs::create_dir_all(to).map_err(failed("make the folder", to))?;
+        folder::make(to).map_err(failed("make the folder", to))?;
         let file = to.join(FILE);
         let bytes_max = self.stats()?.file_bytes;
         let (ended, end) = mpsc::channel::<()>();
@@ -64,16 +65,9 @@ impl Store {
         copy.set_permissions(Permissions::from_mode(0o600))
             .and_then(|()| copy.sync_all())
             .map_err(failed("keep to its owner", &file))?;
-        settle(to)?;
+        folder::flush(to).map_err(failed("flush", to))?;
         size(&file)
     }
-}
-
-/// Has the names in a folder outlast a power cut.
-pub(crate) fn settle(folder: &Path) -> Result<(), StoreError> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(failed("flush", folder))
 }
 
 /// Bytes of a file.

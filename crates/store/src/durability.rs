@@ -24,7 +24,7 @@ use crate::{
     changes::{End, Log, Segment},
     checkpoint::Checkpoints,
     error::StoreError,
-    sys::Environment,
+    sys::{Environment, Transaction},
 };
 
 /// What a commit waits for.
@@ -102,6 +102,14 @@ impl Disk {
         }
     }
 
+    /// Has the log end on the disk where the tree says. Only who writes may do that, and only when the tree is on the disk.
+    pub(crate) fn cut_log(&self, end: End) -> Result<(), StoreError> {
+        match self.log.cut(end)? {
+            Some(segment) => self.environment.flushing(|| segment.flush()),
+            None => Ok(()),
+        }
+    }
+
     /// Brings the tree to the disk, and the log before it. Says which was the last commit.
     pub(crate) fn checkpoint(&self) -> Result<u64, StoreError> {
         // Most of it while others go on committing.
@@ -110,18 +118,24 @@ impl Disk {
             segment.as_ref().map_or(Ok(()), Segment::flush)?;
             self.environment.write_pages()
         })?;
-        // The tree must not come to know of a commit that the log has not: nobody commits now.
         let still = self.environment.write()?;
-        let (last, end) = (still.id() - 1, End::of(&still)?);
+        let (last, end) = self.checkpoint_before(&still)?;
+        drop(still);
+        self.log.drop_oldest(end)?;
+        Ok(last)
+    }
+
+    /// Brings all to the disk that was committed before a transaction that has changed nothing yet: the log first, for the tree must not
+    /// come to know of a commit that the log has not. Says which was the last commit, and where the log ends with it.
+    pub(crate) fn checkpoint_before(&self, still: &Transaction) -> Result<(u64, End), StoreError> {
+        let (last, end) = (still.id() - 1, End::of(still)?);
         let segment = self.log.segment(end)?;
         self.environment.flushing(|| {
             segment.as_ref().map_or(Ok(()), Segment::flush)?;
             still.flush_before()
         })?;
-        drop(still);
         self.flushed.fetch_max(last, Relaxed);
-        self.log.drop_oldest(end)?;
-        Ok(last)
+        Ok((last, end))
     }
 }
 

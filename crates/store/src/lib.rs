@@ -14,6 +14,7 @@ pub mod durability;
 mod error;
 mod expiry;
 pub mod facade;
+mod folder;
 mod gate;
 pub mod index;
 pub mod json;

@@ -46,7 +46,9 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
         let mut beyond = Beyond::new(store, End::of(&work)?)?;
         let first = beyond.next()?;
         let Some(mut change) = first else {
-            shared.disk.log.cut(End::of(&work)?)?;
+            // What is cut off the log may be all that there is of a commit, but for the tree.
+            let (_, end) = shared.disk.checkpoint_before(&work)?;
+            shared.disk.cut_log(end)?;
             mark(&mut work, shared.tables)?;
             work.commit()?;
             shared.disk.checkpoint()?;

@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     ffi::CStr,
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock, OnceLock, Weak},
     thread,
@@ -13,11 +12,12 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    changes::{Change, ChangeWalk, End, Log},
+    changes::{Change, ChangeWalk, Log},
     clock,
     durability::{Disk, Durability, Flusher},
     error::StoreError,
     expiry::{self, Sweeper},
+    folder,
     index::Catalogue,
     locks::Locks,
     recovery,
@@ -181,7 +181,7 @@ impl Store {
             }
         };
         if options.create && !options.read_only {
-            fs::create_dir_all(path).map_err(file_error("make the folder"))?;
+            folder::make(path).map_err(file_error("make the folder"))?;
         } else if !path.join(FILE).is_file() {
             return Err(StoreError::Absent { path: path.into() });
         }
@@ -369,12 +369,6 @@ impl Shared {
         let tables = prepare(&environment, &path, &options)?;
         let log = Log::new(&path, options.changes_bytes_max, options.lead);
         let disk = Arc::new(Disk::new(environment, log, options.read_only));
-        if options.lead && !options.read_only {
-            let snapshot = disk.environment.read()?;
-            let end = End::of(&snapshot)?;
-            drop(snapshot);
-            disk.log.mend(end)?;
-        }
         let flusher = if options.read_only {
             None
         } else {
@@ -498,5 +492,10 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
     recovery::mark(&mut transaction, tables)?;
     transaction.commit()?;
     environment.flushing(|| environment.write()?.flush_before())?;
+    folder::flush(path).map_err(|source| StoreError::File {
+        what: "flush",
+        path: path.into(),
+        source,
+    })?;
     Ok(tables)
 }

@@ -291,7 +291,7 @@ fn buffered(file: File) -> BufReader<File> {
     BufReader::with_capacity(256 << 10, file)
 }
 
-/// How far the segment at the log's end is whole, from its beginning.
+/// How far the segment at the log's end is whole, from its beginning to its end at most.
 pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
     let file = File::open(path).map_err(|source| file_error("open", path, source))?;
     let mut file = buffered(file);
@@ -310,7 +310,7 @@ pub(super) fn whole_bytes(path: &Path, end: End) -> Result<u64, StoreError> {
         }
         whole += HEAD_BYTES as u64 + length;
     }
-    Ok(whole)
+    Ok(whole.min(end.offset))
 }
 
 /// What stands before the next record's body: its length and its checksum.

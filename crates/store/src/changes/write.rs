@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{clock, error::StoreError, key::Key, sys::Environment};
+use crate::{clock, error::StoreError, folder, key::Key, sys::Environment};
 
 use super::read::whole_bytes;
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};
@@ -231,7 +231,7 @@ impl Log {
 
     fn begin(&self, sequence: u64) -> Result<Segment, StoreError> {
         let folder = self.store.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|source| file_error("make", &folder, source))?;
+        folder::make(&folder).map_err(|source| file_error("make", &folder, source))?;
         let path = segment_path(&self.store, sequence);
         let file = OpenOptions::new()
             .read(true)
@@ -242,9 +242,7 @@ impl Log {
         file.write_all_at(MAGIC, 0)
             .map_err(|source| file_error("write", &path, source))?;
         // The name of the file is to be on the disk before what it holds counts.
-        File::open(&folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|source| file_error("flush", &folder, source))?;
+        folder::flush(&folder).map_err(|source| file_error("flush", &folder, source))?;
         Ok(Segment::new(sequence, path, file))
     }
 
@@ -277,33 +275,21 @@ impl Log {
         }
     }
 
-    /// Removes what lies beyond the end, so that no record of a lost history can ever follow one that is yet to be written.
-    pub(crate) fn cut(&self, end: End) -> Result<(), StoreError> {
+    /// Removes what lies beyond the end, so that no record of a lost history can ever follow one that is yet to be written. Where the
+    /// last segment stops being whole before its end, it is cut there: commits go on in a new one then, and who asks for what is
+    /// missing is told. The segment that was cut is to be flushed.
+    pub(crate) fn cut(&self, end: End) -> Result<Option<Segment>, StoreError> {
         self.drop_beyond(end)?;
-        match self.segment(end)? {
-            Some(segment) if segment.bytes()? > end.offset => segment
-                .file
-                .set_len(end.offset)
-                .map_err(|source| file_error("cut", &segment.path, source)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Cuts the last segment where it stops being whole before its end: commits go on in a new one then, and who asks for what
-    /// is missing is told.
-    pub(crate) fn mend(&self, end: End) -> Result<(), StoreError> {
-        let path = segment_path(&self.store, end.segment);
-        let whole = match whole_bytes(&path, end) {
-            Err(StoreError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-            Ok(whole) if whole >= end.offset => return Ok(()),
-            Ok(whole) => whole,
+        let Some(segment) = self.segment(end)? else {
+            return Ok(None);
         };
-        let file = OpenOptions::new().write(true).open(&path);
-        file.and_then(|file| file.set_len(whole))
-            .map_err(|source| file_error("cut", &path, source))
+        let kept = whole_bytes(&segment.path, end)?;
+        if kept == segment.bytes()? {
+            return Ok(None);
+        }
+        let cut = segment.file.set_len(kept);
+        cut.map_err(|source| file_error("cut", &segment.path, source))?;
+        Ok(Some(segment))
     }
 
     /// Removes segments, the oldest first, for which there is no room. Those from the end on are needed after a power cut, when the tree

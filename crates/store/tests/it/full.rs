@@ -7,6 +7,8 @@ use std::{
 
 use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
 
+use super::disk::{Disk, obey, store_to_use};
+
 fn key(path: &[&str]) -> Key {
     let mut key = Key::global("G").unwrap();
     for name in path {
@@ -63,6 +65,53 @@ fn a_store_that_has_reached_its_size_refuses_writes_until_something_is_removed()
         .unwrap();
     write(&store, written).unwrap();
     assert_eq!(count(&store), written - 1);
+}
+
+/// Another process that writes records, when it is told to.
+#[test]
+fn a_writer() {
+    let Some(folder) = store_to_use() else { return };
+    let store = Store::open(&folder, &Options::default()).unwrap();
+    obey(|number| match write(&store, number.parse().unwrap()) {
+        Ok(()) => "written".into(),
+        Err(StoreError::Full { .. }) => "full".into(),
+        Err(error) => panic!("{error}"),
+    });
+}
+
+#[test]
+fn who_found_no_room_goes_on_in_the_log_that_others_have_begun_since() {
+    let disk = Disk::new();
+    let mut other = disk.start("full::a_writer");
+    let log = disk.store().join("changes");
+    let segments = || std::fs::read_dir(&log).unwrap().count();
+    // Until the next record is the first of its segment.
+    let mut number = 0;
+    while number == 0
+        || std::fs::metadata(log.join("00000000000000000001.log"))
+            .unwrap()
+            .len()
+            <= (16 << 20) + (64 << 10)
+    {
+        assert_eq!(other.ask(&number.to_string()), "written");
+        number += 1;
+    }
+    assert_eq!(segments(), 1);
+    disk.refuse_tree();
+    assert_eq!(other.ask(&number.to_string()), "full");
+    assert_eq!(segments(), 2, "no segment was begun");
+    disk.refuse_no_more();
+
+    let options = Options {
+        lead: false,
+        ..Options::default()
+    };
+    let store = Store::open(&disk.store(), &options).unwrap();
+    write(&store, number).unwrap();
+    assert_eq!(other.ask(&(number + 1).to_string()), "written");
+    write(&store, number + 2).unwrap();
+    assert_eq!(count(&store), number + 3);
+    assert_eq!(store.changes(0).unwrap().map(Result::unwrap).count(), number + 3);
 }
 
 /// A small disk, mounted for a test.

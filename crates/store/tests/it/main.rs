@@ -5,6 +5,7 @@
 mod changes;
 mod compact;
 mod crashes;
+mod disk;
 mod expiry;
 mod facade;
 mod full;

@@ -1,20 +1,13 @@
-//! Power cuts: of what was written since the last flush, any pages may be on the disk and any may not.
-//!
-//! The image of such a disk is the tree's file as it was at a checkpoint and the log as it was at a flush, both with some of their pages as
-//! they became later. Unflushed pages are trusted for as long as the system has not been started anew, which the engine and the store
-//! know by the system's boot id; so the image also gets another one.
+//! Power cuts: of what was written since the last flush, any pages may be on the disk and any may not, and so may the names of files.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, time::Duration};
 
 use forebay_store::{
     Durability, Key, Options, Read, Store, StoreError,
     index::{Definition, Query},
 };
 
-const PAGE: usize = 4096;
-/// Where a header page of the engine holds the boot id: after 20 bytes for any page and 192 of the header.
-const BOOT_ID: std::ops::Range<usize> = 212..228;
-const HEADERS: usize = 3;
+use super::disk::{Chance, Disk, Program, obey, store_to_use};
 
 pub(super) fn key(path: &[&str]) -> Key {
     let mut key = Key::global("G").unwrap();
@@ -31,58 +24,6 @@ pub(super) fn options() -> Options {
         pack_bytes_max: 200,
         ..Options::default()
     }
-}
-
-fn files(folder: &Path) -> (Vec<u8>, Vec<u8>) {
-    let log = folder.join("changes").join("00000000000000000001.log");
-    (
-        fs::read(folder.join("store.mdbx")).unwrap(),
-        fs::read(log).unwrap(),
-    )
-}
-
-/// A sequence that looks random and is the same in every run (xorshift, Marsaglia 2003).
-struct Chance(u64);
-
-impl Chance {
-    fn yes(&mut self, percent: u64) -> bool {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % 100 < percent
-    }
-}
-
-/// What may be left of `later` when only `flushed` was sure to be on the disk.
-fn torn(flushed: &[u8], later: &[u8], percent: u64, chance: &mut Chance) -> Vec<u8> {
-    let mut image = flushed.to_vec();
-    for (number, page) in later.chunks(PAGE).enumerate() {
-        let at = number * PAGE;
-        if chance.yes(percent) {
-            image.resize(image.len().max(at + page.len()), 0);
-            image[at..at + page.len()].copy_from_slice(page);
-        }
-    }
-    image
-}
-
-pub(super) fn after_restart(image: &mut [u8]) {
-    for page in image.chunks_mut(PAGE).take(HEADERS) {
-        for byte in &mut page[BOOT_ID] {
-            *byte ^= 0x5A;
-        }
-    }
-    let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
-    let id = id.trim_ascii();
-    while let Some(at) = image.windows(id.len()).position(|window| window == id) {
-        image[at] = if image[at] == b'0' { b'1' } else { b'0' };
-    }
-}
-
-fn lay_down(folder: &Path, tree: &[u8], log: &[u8]) {
-    fs::create_dir_all(folder.join("changes")).unwrap();
-    fs::write(folder.join("store.mdbx"), tree).unwrap();
-    fs::write(folder.join("changes").join("00000000000000000001.log"), log).unwrap();
 }
 
 pub(super) fn round(store: &Store, number: usize, durability: Durability) {
@@ -118,69 +59,111 @@ pub(super) fn check(store: &Store) -> usize {
     String::from_utf8_lossy(rounds).parse().unwrap()
 }
 
-#[test]
-fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
-    let images = if std::env::var_os("FOREBAY_SOAK").is_some() {
-        3000
-    } else {
-        60
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &options()).unwrap();
+/// Writes a value of so many bytes, which nobody flushes.
+fn write_long(store: &Store, bytes: usize) {
+    let mut transaction = store.begin().unwrap();
+    let long = format!("\"{}\"", "z".repeat(bytes));
+    transaction.set(&key(&["long"]), long.as_bytes()).unwrap();
+    transaction.commit(Durability::Relaxed).unwrap();
+}
+
+fn define(store: &Store) {
     let definition = Definition {
         name: "n".into(),
         records: key(&["data"]),
         fields: vec![vec!["n".into()]],
         unique: false,
     };
-    store
-        .transact(|transaction| transaction.define_index(&definition))
-        .unwrap();
-    let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
-    let mut rounds = 0;
-    let (mut lost, mut trusted) = (0, 0);
-    let mut checkpoint = Vec::new();
-    for image in 0..images {
-        rounds += 1;
-        if image % 7 == 0 {
-            store.checkpoint().unwrap();
-            checkpoint = files(folder.path()).0;
-        }
-        round(&store, rounds, Durability::Sync);
-        // The log is on the disk; of the tree, what was there at the checkpoint.
-        let flushed = ((checkpoint.clone(), files(folder.path()).1), rounds);
-        for _ in 0..=image % 4 {
-            rounds += 1;
-            round(&store, rounds, Durability::Relaxed);
-        }
-        let later = files(folder.path());
-        let percent = [0, 20, 50, 80, 100][image % 5];
-        let mut tree = torn(&flushed.0.0, &later.0, percent, &mut chance);
-        let log = torn(&flushed.0.1, &later.1, percent, &mut chance);
+    let mut transaction = store.begin().unwrap();
+    transaction.define_index(&definition).unwrap();
+    transaction.commit(Durability::Relaxed).unwrap();
+}
 
+/// The program that is cut off: does rounds when it is told to, and nothing in between: nobody asks the store's own threads for anything.
+#[test]
+fn a_writer() {
+    let Some(folder) = store_to_use() else { return };
+    let options = Options {
+        // Segments go when nobody needs them.
+        changes_bytes_max: 0,
+        ..options()
+    };
+    let store = Store::open(&folder, &options).unwrap();
+    let mut rounds = 0;
+    obey(|order| {
+        match order {
+            "define" => define(&store),
+            "checkpoint" => store.checkpoint().unwrap(),
+            "sequence" => return store.snapshot().unwrap().sequence().unwrap().to_string(),
+            "sync" | "relaxed" => {
+                rounds += 1;
+                if rounds % 3 == 0 {
+                    // Segments of the log are to be full soon.
+                    write_long(&store, 3 << 20);
+                }
+                let durability = if order == "sync" {
+                    Durability::Sync
+                } else {
+                    Durability::Relaxed
+                };
+                round(&store, rounds, durability);
+            }
+            other => panic!("{other} is no order"),
+        }
+        rounds.to_string()
+    });
+}
+
+fn ask(writer: &mut Program, order: &str) -> usize {
+    writer.ask(order).parse().unwrap()
+}
+
+#[test]
+fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
+    let images = if std::env::var_os("FOREBAY_SOAK").is_some() {
+        3000
+    } else {
+        35
+    };
+    let disk = Disk::new();
+    let mut writer = disk.start("power::a_writer");
+    writer.ask("define");
+    let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
+    let (mut lost, mut trusted, mut segments) = (0, 0, 0);
+    let mut checkpoint = 0;
+    for image in 0..images {
+        if image % 7 == 6 {
+            writer.ask("checkpoint");
+            checkpoint = ask(&mut writer, "sequence") as u64;
+        }
+        let flushed = ask(&mut writer, "sync");
+        let mut written = flushed;
+        for _ in 0..=image % 4 {
+            written = ask(&mut writer, "relaxed");
+        }
+        let percent = [0, 20, 50, 80, 100][image % 5];
         if percent == 100 {
             // Without a restart nothing is lost: what the system has not written yet it still knows.
-            let disk = tempfile::tempdir().unwrap();
-            lay_down(disk.path(), &tree, &log);
-            assert_eq!(check(&Store::open(disk.path(), &options()).unwrap()), rounds);
+            let copy = disk.as_it_is();
+            assert_eq!(check(&Store::open(copy.path(), &options()).unwrap()), written);
             trusted += 1;
         }
-        after_restart(&mut tree);
-        let disk = tempfile::tempdir().unwrap();
-        lay_down(disk.path(), &tree, &log);
-        let after = Store::open(disk.path(), &options()).unwrap();
+        let left = disk.after_power_cut(percent, &mut chance);
+        let log = left.path().join("changes");
+        segments = segments.max(fs::read_dir(log).unwrap().count());
+        let after = Store::open(left.path(), &options()).unwrap();
         let found = check(&after);
         assert!(
-            found >= flushed.1 && found <= rounds,
-            "image {image}: {found} of {} to {rounds}",
-            flushed.1
+            found >= flushed && found <= written,
+            "image {image}: {found} of {flushed} to {written}"
         );
-        lost += rounds - found;
+        lost += written - found;
         let sequence = after.snapshot().unwrap().sequence().unwrap();
-        for change in after.changes(0).unwrap() {
+        // Older changes may be gone; of later ones none is missing.
+        for change in after.changes(checkpoint).unwrap() {
             change.unwrap_or_else(|error| panic!("image {image}, log up to {sequence}: {error}"));
         }
-        round(&after, rounds, Durability::Sync);
+        round(&after, written, Durability::Sync);
         assert_eq!(check(&after), found + 1);
         match after.changes(sequence).unwrap().next() {
             Some(Ok(change)) => assert_eq!(change.sequence, sequence + 1),
@@ -188,9 +171,22 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
         }
     }
     assert!(
-        lost > 0 && trusted > 0,
+        lost > 0 && trusted > 0 && segments > 2,
         "the images did not show what they are for"
     );
+}
+
+#[test]
+fn a_store_that_was_made_is_there_after_a_power_cut() {
+    let disk = Disk::new();
+    disk.start("power::a_writer").ask("sequence");
+    let left = disk.after_power_cut(0, &mut Chance(1));
+    let options = Options {
+        create: false,
+        ..options()
+    };
+    let after = Store::open(left.path(), &options).unwrap();
+    assert_eq!(after.snapshot().unwrap().sequence().unwrap(), 0);
 }
 
 #[test]

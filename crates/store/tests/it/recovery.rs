@@ -5,7 +5,10 @@ use std::{fs, path::Path};
 use forebay_store::{Durability, Key, Options, Read, Store, StoreError, index::Definition};
 use tempfile::TempDir;
 
-use super::power::{after_restart, check, key, options, round};
+use super::{
+    disk::{Chance, Disk, after_restart, store_to_use},
+    power::{check, key, options, round},
+};
 
 /// Files of a store, as they are before somebody opens it.
 struct Files {
@@ -246,4 +249,79 @@ fn a_whole_record_that_is_not_understood_ends_no_log_but_is_refused() {
     }
     // And nothing was touched.
     assert_eq!(Files::of(disk.path()).log, files.log);
+}
+
+#[test]
+fn damage_before_the_end_of_the_tree_hides_nothing_that_comes_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    put(&store, "a", 100);
+    let mut files = Files::behind_the_log(&store, || put(&store, "b", 20));
+    files.log[0].1[100] ^= 1;
+    let files = files.after_restart();
+    for lead in [true, false] {
+        let disk = files.lay_down();
+        let options = Options { lead, ..options() };
+        let recovered = Store::open(disk.path(), &options).unwrap();
+        assert_eq!(length(&recovered, "a"), Some(100));
+        assert_eq!(length(&recovered, "b"), Some(20));
+        // The log has lost what it cannot tell, says so, and goes on.
+        let gone = recovered.changes(0).unwrap().next();
+        assert!(
+            matches!(gone, Some(Err(StoreError::ChangesGone { since: 0, .. }))),
+            "{gone:?}"
+        );
+        put(&recovered, "c", 30);
+        let told: Vec<_> = recovered.changes(2).unwrap().collect();
+        assert!(
+            matches!(&told[..], [Ok(change)] if change.sequence == 3),
+            "{told:?}"
+        );
+    }
+}
+
+/// The program that is cut off: opens a store and closes it.
+#[test]
+fn an_opener() {
+    if let Some(folder) = store_to_use() {
+        drop(Store::open(&folder, &narrow()).unwrap());
+    }
+}
+
+#[test]
+fn a_recovery_that_is_cut_off_by_the_next_power_cut_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &options()).unwrap();
+    put(&store, "a", 5000);
+    let mut files = Files::behind_the_log(&store, || {
+        put(&store, "b", 5000);
+        put(&store, "c", 5000);
+    });
+    // The log is cut where it is damaged, before what is done again.
+    files.log[0].1[100] ^= 1;
+    let files = files.after_restart().lay_down();
+    let mut chance = Chance(0x2545_F491_4F6C_DD1D);
+    let mut cuts = 0;
+    loop {
+        let disk = Disk::with(files.path());
+        let was_cut = disk.run_until_cut("recovery::an_opener", cuts + 1);
+        for percent in [0, 100, 50, 50, 50] {
+            let left = disk.after_power_cut(percent, &mut chance);
+            let recovered = Store::open(left.path(), &options()).unwrap();
+            for name in ["a", "b", "c"] {
+                assert_eq!(
+                    length(&recovered, name),
+                    Some(5000),
+                    "{name} after {cuts} flushes"
+                );
+            }
+            put(&recovered, "d", 100);
+            assert_eq!(recovered.changes(3).unwrap().count(), 1, "after {cuts} flushes");
+        }
+        if !was_cut {
+            break;
+        }
+        cuts += 1;
+    }
+    assert!(cuts > 2, "{cuts}");
 }
