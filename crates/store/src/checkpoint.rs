@@ -13,6 +13,9 @@ use crate::{durability::Disk, error::StoreError};
 
 /// Bytes of pages that are not on the disk after which a checkpoint is made.
 const BYTES: u64 = 4 << 20;
+/// Bytes of pages that are not on the disk at which whoever begins to write makes a checkpoint first: where nobody leads, or the thread
+/// does not keep up. One transaction comes on top of it. No such page can be used anew, so this also bounds how far the file grows.
+pub(crate) const BYTES_MAX: u64 = 64 << 20;
 /// How long after a checkpoint the next one is made for less.
 const PERIOD: Duration = Duration::from_secs(1);
 

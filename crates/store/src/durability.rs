@@ -22,10 +22,14 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     changes::{End, Log, Segment},
-    checkpoint::Checkpoints,
+    checkpoint::{self, Checkpoints},
     error::StoreError,
     sys::{Environment, Transaction},
 };
+
+/// A transaction that comes to the greatest size of the file has the engine make a checkpoint of the commits before it. The log of those
+/// is on the disk when so little room is left at its beginning.
+const ROOM_BYTES: u64 = 64 << 20;
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +54,7 @@ pub(crate) struct Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The engine makes a checkpoint when it is closed, and the log is to be on the disk before that. What fails here is told by
-        // the log itself.
+        // So that a power cut leaves nothing to be done again. What fails here can be done again.
         if !self.read_only {
             let _ = self.checkpoint();
         }
@@ -68,6 +71,27 @@ impl Disk {
         }
     }
 
+    /// Begins to write: waits until nobody else does. So much at most is of the tree that is not on the disk by then:
+    /// [`checkpoint::BYTES_MAX`].
+    pub(crate) fn begin(&self) -> Result<Transaction, StoreError> {
+        let work = self.environment.write()?;
+        let unsynced = self.environment.info()?.unsynced_bytes;
+        if unsynced > checkpoint::BYTES_MAX {
+            self.checkpoint_before(&work)?;
+        } else if work.room()? < ROOM_BYTES && work.id() - 1 > self.flushed() {
+            self.flush_log(End::of(&work)?, work.id() - 1)?;
+        }
+        Ok(work)
+    }
+
+    /// Before a commit whose record the log has: a state of which no page is new counts for the engine as one that is on the disk.
+    pub(crate) fn before_commit(&self, work: &Transaction, end: End) -> Result<(), StoreError> {
+        if work.is_clean()? {
+            self.flush_log(end, work.id() - 1)?;
+        }
+        Ok(())
+    }
+
     /// The last commit that this process knows to be on the disk.
     pub(crate) fn flushed(&self) -> u64 {
         self.flushed.load(Relaxed)
@@ -82,13 +106,21 @@ impl Disk {
         if last <= self.flushed() {
             return Ok(self.flushed());
         }
-        let Some(segment) = self.log.segment(end)? else {
+        if !self.flush_log(end, last)? {
             // What came from a backup has no log of its own yet.
             return self.checkpoint();
+        }
+        Ok(last)
+    }
+
+    /// Brings the log to the disk, which ends so after that commit; `false` when there is none.
+    fn flush_log(&self, end: End, last: u64) -> Result<bool, StoreError> {
+        let Some(segment) = self.log.segment(end)? else {
+            return Ok(false);
         };
         self.environment.flushing(|| segment.flush())?;
         self.flushed.fetch_max(last, Relaxed);
-        Ok(last)
+        Ok(true)
     }
 
     /// Takes back the record of a commit that has failed, lest it be done again after a power cut. What fails here would fail the next

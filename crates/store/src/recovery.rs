@@ -39,7 +39,7 @@ pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreErr
     }
     drop(snapshot);
     loop {
-        let mut work = shared.disk.environment.write()?;
+        let mut work = shared.disk.begin()?;
         if is_this_run(work.get(shared.tables.meta, KEY)?) {
             return Ok(());
         }

@@ -229,7 +229,7 @@ impl Store {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
-        self.shared.disk.environment.write()
+        self.shared.disk.begin()
     }
 
     /// Runs a transaction and commits it as the options say; rolls back when the function fails.

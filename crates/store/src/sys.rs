@@ -24,6 +24,8 @@ const TABLES_MAX: u64 = 8;
 pub(crate) const BUSY: i32 = ffi::MDBX_BUSY;
 /// What it says of a file that must be opened for writing first: its last commits did not outlive a power cut.
 pub(crate) const UNRECOVERED: i32 = ffi::MDBX_WANNA_RECOVERY;
+/// Bytes that no file has: the engine is to make no checkpoint of its own, for that would bring the tree to the disk before the log.
+const NEVER_BYTES: u64 = 1 << 43;
 /// Longest value that the engine takes in any case.
 pub(crate) const VALUE_BYTES_LIMIT: usize = 0x7FF0_0000;
 
@@ -104,9 +106,10 @@ impl Environment {
                 u64::from(opening.readers_max),
             )?;
             let map_max = isize::try_from(opening.map_max).unwrap_or(isize::MAX);
+            // To make the file smaller the engine would make a checkpoint of its own, so it never does.
             // SAFETY: the handle is open and no file is yet; -1 leaves a size as it is.
             check("set the size of the map", unsafe {
-                ffi::mdbx_env_set_geometry(raw, 1 << 20, -1, map_max, 16 << 20, 32 << 20, 4096)
+                ffi::mdbx_env_set_geometry(raw, 1 << 20, -1, map_max, 16 << 20, 0, 4096)
             })?;
         }
         let mut flags =
@@ -126,9 +129,13 @@ impl Environment {
         environment.check("open the file", unsafe {
             ffi::mdbx_env_open(raw, name.as_ptr(), flags, 0o600)
         })?;
-        if opening.leads && !opening.read_only {
-            // Without a threshold nearly every commit would make a checkpoint of its own.
-            environment.option("set the threshold of a flush", ffi::MDBX_opt_sync_bytes, 64 << 20)?;
+        if !opening.read_only {
+            // Without a threshold nearly every commit would make a checkpoint.
+            environment.option(
+                "set the threshold of a flush",
+                ffi::MDBX_opt_sync_bytes,
+                NEVER_BYTES,
+            )?;
         }
         // SAFETY: the environment is open.
         let longest = unsafe { ffi::mdbx_env_get_maxkeysize_ex(raw, ffi::MDBX_DB_DEFAULTS) };
@@ -284,8 +291,8 @@ impl Environment {
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // After a flush has failed a later one could succeed over pages that the system has let go of.
-        let without_flush = self.flush_failed.get().is_some();
+        // The engine would make a checkpoint of its own, though others may have committed since the last one, or a flush has failed.
+        let without_flush = true;
         // SAFETY: every transaction holds the environment, so none is left.
         unsafe { ffi::mdbx_env_close_ex(self.raw, without_flush) };
     }
@@ -324,6 +331,27 @@ impl Transaction {
             ffi::MDBX_RESULT_TRUE => Ok(()),
             code => check("flush", code),
         }
+    }
+
+    /// How many bytes the file can still take beyond what is in use, up to its greatest size.
+    pub(crate) fn room(&self) -> Result<u64, StoreError> {
+        let info = self.info()?;
+        Ok(info.txn_space_limit_hard.saturating_sub(info.txn_space_used))
+    }
+
+    /// Whether no page has changed, whatever was asked for.
+    pub(crate) fn is_clean(&self) -> Result<bool, StoreError> {
+        Ok(self.info()?.txn_space_dirty == 0)
+    }
+
+    fn info(&self) -> Result<ffi::MDBX_txn_info, StoreError> {
+        // SAFETY: the structure is plain numbers, for which zeros are valid.
+        let mut info: ffi::MDBX_txn_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the transaction is open, and so is the place for the answer.
+        check("tell about a transaction", unsafe {
+            ffi::mdbx_txn_info(self.raw, &raw mut info, false)
+        })?;
+        Ok(info)
     }
 
     /// Three numbers that the engine keeps with every state, beside its tables; zeros at first.
@@ -555,13 +583,7 @@ impl Transaction {
         // SAFETY: the handle is a valid snapshot that rests.
         match unsafe { ffi::mdbx_txn_unpark(self.raw, false) } {
             ffi::MDBX_SUCCESS => {
-                // SAFETY: the structure is plain numbers, for which zeros are valid.
-                let mut info: ffi::MDBX_txn_info = unsafe { std::mem::zeroed() };
-                // SAFETY: the transaction is open, and so is the place for the answer.
-                check("tell about a snapshot", unsafe {
-                    ffi::mdbx_txn_info(self.raw, &raw mut info, false)
-                })?;
-                if info.txn_reader_lag == 0 {
+                if self.info()?.txn_reader_lag == 0 {
                     self.until = self.environment.snapshot_end();
                     return Ok(());
                 }
@@ -780,4 +802,36 @@ fn words(code: c_int) -> String {
     // SAFETY: the place is as large as said; the answer ends with NUL and lies there or in constant memory.
     let words = unsafe { CStr::from_ptr(ffi::mdbx_strerror_r(code, text.as_mut_ptr(), text.len())) };
     words.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_closes_a_file_brings_nothing_of_it_to_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let opening = Opening {
+                leads: true,
+                read_only: false,
+                map_max: 1 << 30,
+                readers_max: 10,
+                reader_age_max: Duration::from_mins(1),
+            };
+            Environment::open(&folder.path().join("file"), opening).unwrap()
+        };
+        let environment = open();
+        let mut transaction = environment.write().unwrap();
+        let table = transaction.table(c"table", true).unwrap().unwrap();
+        transaction.put(table, b"key", &[b"value"]).unwrap();
+        transaction.commit().unwrap();
+        drop(environment);
+        let environment = open();
+        assert!(environment.info().unwrap().unsynced_bytes > 0);
+        let snapshot = environment.read().unwrap();
+        let table = snapshot.table(c"table", false).unwrap().unwrap();
+        assert_eq!(snapshot.get(table, b"key").unwrap(), Some(&b"value"[..]));
+    }
 }

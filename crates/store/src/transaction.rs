@@ -482,6 +482,7 @@ impl Transaction {
         let disk = &self.shared.disk;
         let before = End::of(&self.work)?;
         let end = disk.log.append(before, &mut self.journal, &disk.environment)?;
+        disk.before_commit(&self.work, end)?;
         end.put(&mut self.work)?;
         let id = self.work.commit().inspect_err(|_| disk.take_back(before, end))?;
         match durability {

@@ -1,6 +1,6 @@
 //! Power cuts: of what was written since the last flush, any pages may be on the disk and any may not, and so may the names of files.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use forebay_store::{
     Durability, Key, Options, Read, Store, StoreError,
@@ -60,11 +60,11 @@ pub(super) fn check(store: &Store) -> usize {
 }
 
 /// Writes a value of so many bytes, which nobody flushes.
-fn write_long(store: &Store, bytes: usize) {
-    let mut transaction = store.begin().unwrap();
+fn write_long(store: &Store, name: &str, bytes: usize) -> Result<(), StoreError> {
+    let mut transaction = store.begin()?;
     let long = format!("\"{}\"", "z".repeat(bytes));
-    transaction.set(&key(&["long"]), long.as_bytes()).unwrap();
-    transaction.commit(Durability::Relaxed).unwrap();
+    transaction.set(&key(&[name]), long.as_bytes())?;
+    transaction.commit(Durability::Relaxed).map(|_| ())
 }
 
 fn define(store: &Store) {
@@ -79,27 +79,34 @@ fn define(store: &Store) {
     transaction.commit(Durability::Relaxed).unwrap();
 }
 
-/// The program that is cut off: does rounds when it is told to, and nothing in between: nobody asks the store's own threads for anything.
-#[test]
-fn a_writer() {
+/// The program that is cut off: does what it is told to, and nothing in between, for nobody asks the store's own threads for anything.
+fn write_as_told(options: Options) {
     let Some(folder) = store_to_use() else { return };
-    let options = Options {
-        // Segments go when nobody needs them.
-        changes_bytes_max: 0,
-        ..options()
-    };
     let store = Store::open(&folder, &options).unwrap();
     let mut rounds = 0;
     obey(|order| {
-        match order {
-            "define" => define(&store),
-            "checkpoint" => store.checkpoint().unwrap(),
-            "sequence" => return store.snapshot().unwrap().sequence().unwrap().to_string(),
-            "sync" | "relaxed" => {
+        match order.split_once(' ').unwrap_or((order, "")) {
+            ("define", _) => define(&store),
+            ("checkpoint", _) => store.checkpoint().unwrap(),
+            ("sequence", _) => return store.snapshot().unwrap().sequence().unwrap().to_string(),
+            ("unflushed", _) => return store.stats().unwrap().unflushed_bytes.to_string(),
+            ("long", name) => {
+                return match write_long(&store, name, 4 << 20) {
+                    Ok(()) => "written".into(),
+                    Err(StoreError::Full { .. }) => "full".into(),
+                    Err(error) => panic!("{error}"),
+                };
+            }
+            ("nothing", name) => {
+                let mut transaction = store.begin().unwrap();
+                transaction.lay_over(&key(&[name]), b"{}").unwrap();
+                transaction.commit(Durability::Relaxed).unwrap();
+            }
+            ("sync" | "relaxed", _) => {
                 rounds += 1;
                 if rounds % 3 == 0 {
                     // Segments of the log are to be full soon.
-                    write_long(&store, 3 << 20);
+                    write_long(&store, "long", 3 << 20).unwrap();
                 }
                 let durability = if order == "sync" {
                     Durability::Sync
@@ -108,9 +115,39 @@ fn a_writer() {
                 };
                 round(&store, rounds, durability);
             }
-            other => panic!("{other} is no order"),
+            _ => panic!("{order} is no order"),
         }
         rounds.to_string()
+    });
+}
+
+#[test]
+fn a_writer_that_drops_segments() {
+    write_as_told(Options {
+        // They go when nobody needs them.
+        changes_bytes_max: 0,
+        ..options()
+    });
+}
+
+#[test]
+fn a_writer_that_does_not_lead() {
+    write_as_told(Options {
+        lead: false,
+        ..options()
+    });
+}
+
+#[test]
+fn a_writer_that_leads() {
+    write_as_told(options());
+}
+
+#[test]
+fn a_writer_with_little_room() {
+    write_as_told(Options {
+        map_max: 24 << 20,
+        ..options()
     });
 }
 
@@ -126,7 +163,7 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
         35
     };
     let disk = Disk::new();
-    let mut writer = disk.start("power::a_writer");
+    let mut writer = disk.start("power::a_writer_that_drops_segments");
     writer.ask("define");
     let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
     let (mut lost, mut trusted, mut segments) = (0, 0, 0);
@@ -179,7 +216,7 @@ fn a_power_cut_loses_only_what_was_not_flushed_and_tears_nothing() {
 #[test]
 fn a_store_that_was_made_is_there_after_a_power_cut() {
     let disk = Disk::new();
-    disk.start("power::a_writer").ask("sequence");
+    disk.start("power::a_writer_that_drops_segments").ask("sequence");
     let left = disk.after_power_cut(0, &mut Chance(1));
     let options = Options {
         create: false,
@@ -187,6 +224,78 @@ fn a_store_that_was_made_is_there_after_a_power_cut() {
     };
     let after = Store::open(left.path(), &options).unwrap();
     assert_eq!(after.snapshot().unwrap().sequence().unwrap(), 0);
+}
+
+/// When the power is cut now, the log has all that the tree has.
+fn assert_log_is_ahead(disk: &Disk, when: &str) {
+    let left = disk.after_power_cut(0, &mut Chance(1));
+    assert_log_is_whole(left.path(), when);
+}
+
+fn assert_log_is_whole(store: &Path, when: &str) {
+    let after = Store::open(store, &options()).unwrap();
+    let sequence = after.snapshot().unwrap().sequence().unwrap();
+    for change in after.changes(0).unwrap() {
+        change.unwrap_or_else(|error| panic!("{when}, log up to {sequence}: {error}"));
+    }
+}
+
+#[test]
+fn the_tree_never_comes_to_the_disk_before_the_log_however_much_nobody_flushes() {
+    const UNFLUSHED_MAX: usize = (64 + 6) << 20;
+    for program in ["power::a_writer_that_leads", "power::a_writer_that_does_not_lead"] {
+        let disk = Disk::new();
+        let mut writer = disk.start(program);
+        let mut most = 0;
+        for number in 0..20 {
+            writer.ask(&format!("long {number}"));
+            let unflushed = ask(&mut writer, "unflushed");
+            assert!(unflushed < UNFLUSHED_MAX, "{program}: {unflushed} after {number}");
+            most = most.max(unflushed);
+            if number < 3 || number > 13 {
+                assert_log_is_ahead(&disk, &format!("{program} after {number}"));
+            }
+        }
+        assert!(most > 60 << 20, "{program}: {most}");
+        // A new opener finds much that is not on the disk.
+        for number in 0..8 {
+            writer.ask(&format!("long {number}"));
+        }
+        drop(writer);
+        let mut other = disk.start(program);
+        other.ask("relaxed");
+        assert_log_is_ahead(&disk, &format!("{program} opened anew"));
+    }
+}
+
+#[test]
+fn the_tree_never_comes_to_the_disk_before_the_log_when_a_commit_changes_nothing() {
+    let disk = Disk::new();
+    let mut writer = disk.start("power::a_writer_that_leads");
+    for order in ["define", "sync", "checkpoint", "nothing data"] {
+        writer.ask(order);
+    }
+    // Some have the page that says so, and not the log's.
+    for chance in 1..10 {
+        let left = disk.after_power_cut(50, &mut Chance(chance << 40));
+        assert_log_is_whole(left.path(), &format!("chance {chance}"));
+    }
+}
+
+#[test]
+fn the_tree_never_comes_to_the_disk_before_the_log_when_there_is_no_room() {
+    let disk = Disk::new();
+    let mut writer = disk.start("power::a_writer_with_little_room");
+    let mut written = 0;
+    for number in 0..10 {
+        writer.ask("relaxed");
+        let name = number % 4;
+        if writer.ask(&format!("long {name}")) == "written" {
+            written += 1;
+        }
+        assert_log_is_ahead(&disk, &format!("after {number}"));
+    }
+    assert!((4..10).contains(&written), "{written}");
 }
 
 #[test]
