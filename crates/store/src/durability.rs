@@ -12,7 +12,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
@@ -50,6 +50,8 @@ pub(crate) struct Disk {
     pub(crate) log: Log,
     read_only: bool,
     flushed: AtomicU64,
+    /// Whether the tree has all that the log has of earlier runs of the system. What lies beyond its end may be commits until then.
+    is_recovered: AtomicBool,
 }
 
 impl Drop for Disk {
@@ -68,7 +70,13 @@ impl Disk {
             log,
             read_only,
             flushed: AtomicU64::new(0),
+            is_recovered: AtomicBool::new(false),
         }
+    }
+
+    /// Tells that whatever lies beyond the log's end has never been committed.
+    pub(crate) fn set_recovered(&self) {
+        self.is_recovered.store(true, Relaxed);
     }
 
     /// Begins to write: waits until nobody else does. So much at most is of the tree that is not on the disk by then:
@@ -125,13 +133,35 @@ impl Disk {
 
     /// Takes back the record of a commit that has failed, lest it be done again after a power cut. What fails here would fail the next
     /// commit, too, and that writes over it.
-    pub(crate) fn take_back(&self, before: End, end: End) {
+    pub(crate) fn take_back(&self, before: End) {
         self.log.let_go();
         if let Ok(still) = self.environment.write()
             && End::of(&still).is_ok_and(|now| now == before)
         {
-            let _ = self.log.take_back(before, end);
+            let _ = self.forget_beyond(before);
         }
+    }
+
+    /// Makes none of the record of a process that was killed between it and its commit.
+    pub(crate) fn forget_uncommitted(&self) -> Result<(), StoreError> {
+        let end = End::of(&self.environment.read()?)?;
+        if !self.log.has_beyond(end)? {
+            return Ok(());
+        }
+        // It may as well be a commit that is under way, or has been made meanwhile: nobody commits while this is looked at again.
+        let still = self.environment.write()?;
+        self.forget_beyond(End::of(&still)?)
+    }
+
+    /// Makes none of what lies beyond the log's end, on the disk, too. Only who writes may do that.
+    fn forget_beyond(&self, end: End) -> Result<(), StoreError> {
+        if self.is_recovered.load(Relaxed)
+            && self.log.has_beyond(end)?
+            && let Some(segment) = self.log.forget_beyond(end)?
+        {
+            self.environment.flushing(|| segment.flush())?;
+        }
+        Ok(())
     }
 
     /// Has the log end on the disk where the tree says. Only who writes may do that, and only when the tree is on the disk.
@@ -152,6 +182,7 @@ impl Disk {
         })?;
         let still = self.environment.write()?;
         let (last, end) = self.checkpoint_before(&still)?;
+        self.forget_beyond(end)?;
         drop(still);
         self.log.drop_oldest(end)?;
         Ok(last)

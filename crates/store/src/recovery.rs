@@ -25,6 +25,16 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// Makes a store whole that the system was started anew under. Who opens a store for writing does this before anything else.
 pub(crate) fn recover(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
+    do_again(shared, store)?;
+    shared.disk.set_recovered();
+    if shared.options.read_only {
+        return Ok(());
+    }
+    shared.disk.forget_uncommitted()
+}
+
+/// Does again what only the log has.
+fn do_again(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
     let boot = boot();
     let is_this_run = |known: Option<&[u8]>| !boot.is_empty() && known == Some(&boot);
     let snapshot = shared.disk.environment.read()?;

@@ -484,7 +484,7 @@ impl Transaction {
         let end = disk.log.append(before, &mut self.journal, &disk.environment)?;
         disk.before_commit(&self.work, end)?;
         end.put(&mut self.work)?;
-        let id = self.work.commit().inspect_err(|_| disk.take_back(before, end))?;
+        let id = self.work.commit().inspect_err(|_| disk.take_back(before))?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {
                 reason: error.to_string(),

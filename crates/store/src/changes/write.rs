@@ -163,6 +163,16 @@ impl Segment {
         self.file.write_all_at(record, offset).map_err(failed)
     }
 
+    /// Whether anything but zeros stands where a record would begin.
+    fn has_record(&self, offset: u64) -> Result<bool, StoreError> {
+        let mut head = [0; HEAD_BYTES];
+        match self.file.read_exact_at(&mut head, offset) {
+            Ok(()) => Ok(head != *TERMINATOR),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+            Err(source) => Err(file_error("read", &self.path, source)),
+        }
+    }
+
     /// Brings what was written to the disk.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.file
@@ -248,10 +258,17 @@ impl Log {
 
     /// Removes segments of a history that the tree does not have: begun before a power cut, or left by another tree.
     fn drop_beyond(&self, end: End) -> Result<(), StoreError> {
-        let mut beyond = segments(&self.store)?
-            .into_iter()
-            .filter(|first| *first > end.segment);
-        beyond.try_for_each(|first| remove(&segment_path(&self.store, first)))
+        let mut beyond = segments(&self.store)?;
+        beyond.retain(|first| *first > end.segment);
+        if beyond.is_empty() {
+            return Ok(());
+        }
+        for first in beyond {
+            remove(&segment_path(&self.store, first))?;
+        }
+        // Lest they come back after a power cut, when a record beyond the end counts.
+        let folder = self.store.join(FOLDER);
+        folder::flush(&folder).map_err(|source| file_error("flush", &folder, source))
     }
 
     /// Lets go of the segment that was used last. After a commit that failed, another process may make it anew.
@@ -259,20 +276,29 @@ impl Log {
         *self.current.lock() = None;
     }
 
-    /// Makes the record between two ends none.
-    pub(crate) fn take_back(&self, before: End, end: End) -> Result<(), StoreError> {
-        let at = if end.segment == before.segment {
-            before.offset
-        } else {
-            MAGIC.len() as u64
-        };
-        match self.segment(end)? {
-            Some(segment) => segment
-                .file
-                .write_all_at(TERMINATOR, at)
-                .map_err(|source| file_error("write", &segment.path, source)),
-            None => Ok(()),
+    /// Whether something lies beyond the end that would be taken for a record after a power cut.
+    pub(crate) fn has_beyond(&self, end: End) -> Result<bool, StoreError> {
+        if segments(&self.store)?
+            .last()
+            .is_some_and(|last| *last > end.segment)
+        {
+            return Ok(true);
         }
+        match self.segment(end)? {
+            Some(segment) => segment.has_record(end.offset),
+            None => Ok(false),
+        }
+    }
+
+    /// Makes none of what lies beyond the end. The segment that was written to is to be flushed.
+    pub(crate) fn forget_beyond(&self, end: End) -> Result<Option<Segment>, StoreError> {
+        self.drop_beyond(end)?;
+        let Some(segment) = self.segment(end)? else {
+            return Ok(None);
+        };
+        let written = segment.file.write_all_at(TERMINATOR, end.offset);
+        written.map_err(|source| file_error("write", &segment.path, source))?;
+        Ok(Some(segment))
     }
 
     /// Removes what lies beyond the end, so that no record of a lost history can ever follow one that is yet to be written. Where the

@@ -252,7 +252,7 @@ fn the_tree_never_comes_to_the_disk_before_the_log_however_much_nobody_flushes()
             let unflushed = ask(&mut writer, "unflushed");
             assert!(unflushed < UNFLUSHED_MAX, "{program}: {unflushed} after {number}");
             most = most.max(unflushed);
-            if number < 3 || number > 13 {
+            if !(3..14).contains(&number) {
                 assert_log_is_ahead(&disk, &format!("{program} after {number}"));
             }
         }
@@ -296,6 +296,63 @@ fn the_tree_never_comes_to_the_disk_before_the_log_when_there_is_no_room() {
         assert_log_is_ahead(&disk, &format!("after {number}"));
     }
     assert!((4..10).contains(&written), "{written}");
+}
+
+/// What is left of the store has so many changes, whatever has come to the disk since the last flush.
+fn assert_changes(disk: &Disk, sequence: u64, when: &str) {
+    for percent in [0, 50, 100] {
+        let left = disk.after_power_cut(percent, &mut Chance(0x1234_5678_9ABC));
+        let after = Store::open(left.path(), &options()).unwrap();
+        let found = after.snapshot().unwrap().sequence().unwrap();
+        assert_eq!(found, sequence, "{when}, {percent} percent");
+    }
+}
+
+/// Has the next record be the first of a segment, if it is to be full.
+fn write_segment(writer: &mut Program, is_full: bool) {
+    writer.ask("sync");
+    for number in 0..if is_full { 4 } else { 1 } {
+        writer.ask(&format!("long {number}"));
+    }
+}
+
+#[test]
+fn what_a_killed_process_has_not_committed_never_comes_to_be_once_others_have_the_store() {
+    for is_full in [false, true] {
+        let disk = Disk::new();
+        let mut killed = disk.start("power::a_writer_that_does_not_lead");
+        write_segment(&mut killed, is_full);
+        let sequence = ask(&mut killed, "sequence") as u64;
+        let mut leader = disk.start("power::a_writer_that_leads");
+        leader.ask("sequence");
+        disk.kill_at_tree();
+        assert_eq!(killed.try_to_ask("relaxed"), None);
+        disk.refuse_no_more();
+        // One that leads finds it by and by, one that opens the store at once.
+        leader.ask("checkpoint");
+        assert_changes(&disk, sequence, "after a checkpoint");
+        drop(leader);
+
+        let mut killed = disk.start("power::a_writer_that_does_not_lead");
+        disk.kill_at_tree();
+        assert_eq!(killed.try_to_ask("relaxed"), None);
+        disk.refuse_no_more();
+        disk.start("power::a_writer_that_does_not_lead").ask("sequence");
+        assert_changes(&disk, sequence, "after an opening");
+    }
+}
+
+#[test]
+fn a_commit_that_failed_is_not_done_again() {
+    for is_full in [false, true] {
+        let disk = Disk::new();
+        let mut writer = disk.start("power::a_writer_that_does_not_lead");
+        write_segment(&mut writer, is_full);
+        let sequence = ask(&mut writer, "sequence") as u64;
+        disk.refuse_tree();
+        assert_eq!(writer.ask("long more"), "full");
+        assert_changes(&disk, sequence, "after it");
+    }
 }
 
 #[test]

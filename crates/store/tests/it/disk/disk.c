@@ -2,7 +2,8 @@
  *
  * What is flushed below DISK_ROOT is kept as it is then: a file as DISK_FLUSHED/files/PATH, the names in a folder as lines of
  * DISK_FLUSHED/names/PATH, slashes written as plus signs. After the flush whose number is DISK_CUT the program ends at once.
- * While there is a file DISK_REFUSE, nothing can be written to a store's tree.
+ * While there is a file DISK_REFUSE, nothing can be written to a store's tree: the system says so, or ends the program if the file
+ * says "kill". By then all that was written to the log has come to the disk, as it may at any time.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +128,23 @@ int fsync(int file)
     return outcome;
 }
 
+static void keep_log(void)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/store/changes", getenv("DISK_ROOT"));
+    DIR *folder = opendir(name);
+    if (folder == NULL)
+        return;
+    keep(dirfd(folder));
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        int file = openat(dirfd(folder), entry->d_name, O_RDONLY);
+        if (file >= 0 && entry->d_name[0] != '.')
+            keep(file);
+        close(file);
+    }
+    closedir(folder);
+}
+
 static int is_refused(int file)
 {
     const char *refuse = getenv("DISK_REFUSE"), *tree = "store.mdbx";
@@ -136,6 +155,10 @@ static int is_refused(int file)
     size_t length = path == NULL ? 0 : strlen(path);
     if (length < strlen(tree) || strcmp(path + length - strlen(tree), tree) != 0)
         return 0;
+    keep_log();
+    struct stat found;
+    if (stat(refuse, &found) == 0 && found.st_size > 0)
+        kill(getpid(), SIGKILL);
     errno = ENOSPC;
     return 1;
 }

@@ -131,6 +131,11 @@ impl Disk {
         fs::write(self.folder.path().join("refuse"), "").unwrap();
     }
 
+    /// Has who writes to the tree of a store be killed before.
+    pub(super) fn kill_at_tree(&self) {
+        fs::write(self.folder.path().join("refuse"), "kill").unwrap();
+    }
+
     pub(super) fn refuse_no_more(&self) {
         fs::remove_file(self.folder.path().join("refuse")).unwrap();
     }
@@ -192,7 +197,7 @@ impl Disk {
     }
 }
 
-/// A program that does what it is told.
+/// A program that does what it is told, until it is killed.
 pub(super) struct Program {
     child: Child,
     orders: ChildStdin,
@@ -202,11 +207,16 @@ pub(super) struct Program {
 impl Program {
     /// Has the program do something, and waits for its answer.
     pub(super) fn ask(&mut self, order: &str) -> String {
+        self.try_to_ask(order).expect("the program has ended")
+    }
+
+    /// As [`Program::ask`]; `None` when it ends instead.
+    pub(super) fn try_to_ask(&mut self, order: &str) -> Option<String> {
         writeln!(self.orders, "{order}").unwrap();
         loop {
-            let line = self.answers.next().expect("the program has ended").unwrap();
+            let line = self.answers.next()?.unwrap();
             if let Some(answer) = line.strip_prefix("answer ") {
-                return answer.to_owned();
+                return Some(answer.to_owned());
             }
         }
     }
