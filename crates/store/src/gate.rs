@@ -1,8 +1,8 @@
 //! One at a time within this process, in the order of asking.
 //!
 //! The engine has a lock of its own for all processes, which is given to whoever happens to come first. Among the threads of one
-//! process this gate sees to it that who commits again and again does not keep who flushes from ever getting it, and that a thread
-//! does not wait for itself.
+//! process this gate sees to it that who commits again and again does not keep who makes a checkpoint from ever getting it, and that a
+//! thread does not wait for itself. To flush the log takes no turn.
 
 use std::thread::{self, ThreadId};
 

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **How it stays true to the tree.** A record is written before its commit, at the place that the tree itself names as the log's
-//! end; the commit moves that end. What lies beyond the end has never happened and is written over, but for after a power cut, which
-//! sets the tree back ([`crate::recovery`]). A checkpoint brings the log to the disk before the tree. When a power cut has still left
+//! end; the commit moves that end. What lies beyond the end has never happened and is made none or written over, but for after a
+//! power cut, which sets the tree back ([`crate::recovery`]). A checkpoint brings the log to the disk before the tree. When a power cut has still left
 //! the log shorter than the tree says, the log begins anew in a segment of its own, and whoever asks for what is missing is told so.
 
 mod outline;

@@ -89,7 +89,7 @@ fn write_as_told(options: Options) {
             ("define", _) => define(&store),
             ("checkpoint", _) => store.checkpoint().unwrap(),
             ("sequence", _) => return store.snapshot().unwrap().sequence().unwrap().to_string(),
-            ("unflushed", _) => return store.stats().unwrap().unflushed_bytes.to_string(),
+            ("unflushed", _) => return store.stats().unwrap().not_checkpointed_bytes.to_string(),
             ("long", name) => {
                 return match write_long(&store, name, 4 << 20) {
                     Ok(()) => "written".into(),
