@@ -482,8 +482,9 @@ impl Transaction {
         let disk = &self.shared.disk;
         let before = End::of(&self.work)?;
         let end = disk.log.append(before, &mut self.journal, &disk.environment)?;
-        disk.before_commit(&self.work, end)?;
-        end.put(&mut self.work)?;
+        disk.before_commit(&self.work, end)
+            .and_then(|()| end.put(&mut self.work))
+            .inspect_err(|_| disk.log.let_go())?;
         let id = self.work.commit().inspect_err(|_| disk.take_back(before))?;
         match durability {
             Durability::Sync => disk.flush().map(|_| ()).map_err(|error| StoreError::NotFlushed {
