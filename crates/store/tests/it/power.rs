@@ -89,7 +89,7 @@ fn write_as_told(options: Options) {
             ("define", _) => define(&store),
             ("checkpoint", _) => store.checkpoint().unwrap(),
             ("sequence", _) => return store.snapshot().unwrap().sequence().unwrap().to_string(),
-            ("unflushed", _) => return store.stats().unwrap().not_checkpointed_bytes.to_string(),
+            ("unsynced", _) => return store.stats().unwrap().not_checkpointed_bytes.to_string(),
             ("long", name) => {
                 return match write_long(&store, name, 4 << 20) {
                     Ok(()) => "written".into(),
@@ -242,16 +242,16 @@ fn assert_log_is_whole(store: &Path, when: &str) {
 
 #[test]
 fn the_tree_never_comes_to_the_disk_before_the_log_however_much_nobody_flushes() {
-    const UNFLUSHED_MAX: usize = (64 + 6) << 20;
+    const UNSYNCED_MAX: usize = (64 + 6) << 20;
     for program in ["power::a_writer_that_leads", "power::a_writer_that_does_not_lead"] {
         let disk = Disk::new();
         let mut writer = disk.start(program);
         let mut most = 0;
         for number in 0..20 {
             writer.ask(&format!("long {number}"));
-            let unflushed = ask(&mut writer, "unflushed");
-            assert!(unflushed < UNFLUSHED_MAX, "{program}: {unflushed} after {number}");
-            most = most.max(unflushed);
+            let unsynced = ask(&mut writer, "unsynced");
+            assert!(unsynced < UNSYNCED_MAX, "{program}: {unsynced} after {number}");
+            most = most.max(unsynced);
             if !(3..14).contains(&number) {
                 assert_log_is_ahead(&disk, &format!("{program} after {number}"));
             }
