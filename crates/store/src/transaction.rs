@@ -280,6 +280,11 @@ impl Transaction {
         self.broken = false;
     }
 
+    /// Whether something has failed half way.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Whether a part is open.
     pub(crate) fn is_in_part(&self) -> bool {
         self.part.is_some()

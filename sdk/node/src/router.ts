@@ -25,7 +25,7 @@ type ParamName<Segment extends string> = Segment extends `:${infer Name}`
 /** A handler whose `request.params` has exactly the pattern's parameters. */
 export type RouteHandler<Path extends string> = (request: HttpRequest<ParamsOf<Path>>, ctx: Context) => Answer;
 
-/** Methods for which `all` is entered into the table of static routes. */
+/** Methods for which `all` is entered into the tables of one look-up. */
 const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const PERCENT = 37;
 /** The key of an `all` route among a path's methods. */

@@ -15,7 +15,7 @@ for (const runtime of RUNTIMES) {
     async function worker() {
       const folder = freshFolder();
       const store = open(folder);
-      const peer = await Peer.start({ runtime, handler: HANDLER, windowBytes: 4_194_304, env: { FOREBAY_STORE: folder } });
+      const peer = await Peer.start({ runtime, handler: HANDLER, windowBytes: 4_194_304, env: { FOREBAY_STORE: folder, OTHER_STORE: freshFolder() } });
       return { folder, peer, store };
     }
     /** Sends requests so that the worker reads them at once. */
@@ -77,11 +77,33 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('does not keep others from writing while handler after handler runs', async () => {
+    it('is committed before a handler begins that has never asked for this, or late', async () => {
       const { peer, store } = await worker();
       const before = store.stats().lastCommit;
-      const [, after] = await fetchAll(peer, ['/slow', '/commits']);
+      const [, after] = await fetchAll(peer, ['/add', '/commits']);
       assert.deepEqual(after.json(), { commits: before + 1 });
+      const [first, second] = await fetchAll(peer, ['/slow', '/slow']);
+      assert.deepEqual([first.json(), second.json()], [{ commits: before + 1 }, { commits: before + 2 }]);
+      await peer.stop();
+      store.close();
+    });
+
+    it('is committed in whatever store it was made, by whatever it was ended', async () => {
+      const { peer, store } = await worker();
+      assert.deepEqual((await peer.fetch({ path: '/both' })).json(), { sum: 1 });
+      assert.equal(store.get('Sum'), 1);
+      assert.equal((await peer.fetch({ path: '/ends' })).status, 500);
+      assert.equal(store.get('Sum'), 7);
+      await peer.stop();
+      store.close();
+    });
+
+    it('is refused when something in it has failed half way, and nothing else is', async () => {
+      const { peer, store } = await worker();
+      const answers = await fetchAll(peer, ['/breaks', '/add', '/breaks', '/add']);
+      assert.deepEqual(answers.map(({ status }) => status), [500, 200, 500, 200]);
+      assert.match(peer.stderr, /an operation of this transaction has failed/);
+      assert.deepEqual([store.get('Sum'), store.node('Unique').exists], [2, false]);
       await peer.stop();
       store.close();
     });
@@ -94,7 +116,8 @@ for (const runtime of RUNTIMES) {
       peer.link.uncork();
       assert.deepEqual((await answer).json(), { sum: 1 });
       assert.equal((await stopped).code, 0);
-      assert.equal(store.get('Sum'), 1);
+      // What a hook writes at the end is not lost either.
+      assert.deepEqual([store.get('Sum'), store.get('Stopped')], [1, true]);
       store.close();
     });
 
@@ -105,7 +128,7 @@ for (const runtime of RUNTIMES) {
       const failed = await peer.fetch({ path: '/add' });
       assert.deepEqual([failed.status, failed.fault], [500, true]);
       assert.equal(failed.json().detail, 'what the request has written could not be committed');
-      for (const path of ['/late', '/awaits', '/streams']) {
+      for (const path of ['/late', '/awaits', '/streams', '/page', '/long']) {
         const answer = await peer.fetch({ path });
         assert.deepEqual([path, answer.status, answer.json().detail], [path, 500, 'what the request has written could not be committed']);
       }

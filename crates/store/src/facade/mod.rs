@@ -321,7 +321,7 @@ impl Session {
         }
         let durability = durability.unwrap_or(self.store()?.options().durability);
         let together = begin == Begin::Together && self.announce.is_some() && durability != Durability::Sync;
-        if together && transaction.bytes() > 0 {
+        if together && transaction.bytes() > 0 && !transaction.is_broken() {
             self.state = State::Held(transaction);
             return Ok(());
         }

@@ -188,6 +188,47 @@ fn nothing_is_held_that_nobody_is_told_of_or_that_is_to_be_on_the_disk() {
 }
 
 #[test]
+fn one_that_has_failed_half_way_is_refused_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path());
+    let store = session.store().unwrap().clone();
+    session
+        .define_index(br#"{"name":"by_n","records":["G"],"fields":[["n"]],"unique":true}"#)
+        .unwrap();
+    let fail = |session: &mut Session| {
+        session.begin(Begin::Together).unwrap();
+        session.put(&path("a"), br#"{"n":1}"#).unwrap();
+        assert!(session.put(&path("b"), br#"{"n":1}"#).is_err());
+        assert!(matches!(
+            session.commit(None),
+            Err(SessionError::Store(StoreError::Broken))
+        ));
+    };
+    fail(&mut session);
+    together(&mut session, |session| session.set(&path("c"), b"1").unwrap());
+    fail(&mut session);
+    session.settle().unwrap();
+    let found = ["a", "b", "c"].map(|name| seen(&store, name));
+    assert_eq!(found, [None, None, Some("1".into())]);
+}
+
+#[test]
+fn what_has_become_large_is_joined_by_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path());
+    let store = session.store().unwrap().clone();
+    let half = format!("\"{}\"", "x".repeat(600_000));
+    for name in ["a", "b"] {
+        together(&mut session, |session| {
+            session.set(&path(name), half.as_bytes()).unwrap()
+        });
+        assert_eq!(seen(&store, "a"), None);
+    }
+    session.begin(Begin::Together).unwrap();
+    assert!(seen(&store, "b").is_some());
+}
+
+#[test]
 fn a_session_that_ends_in_between_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = session(folder.path());

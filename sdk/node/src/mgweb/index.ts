@@ -191,10 +191,14 @@ export class Router {
   }
 
   #answer(request: HttpRequest, ctx: Context, url: string, handler: MgHandler): Answer {
-    // What has come with the request needs no promise.
     const wire = request as WireRequest;
-    const here = wire.hasBody ? wire.textNow() : '';
-    if (here !== undefined) return this.#run(plainRequest(request, url, here), request, ctx, handler);
+    try {
+      // What has come with the request needs no promise.
+      const here = wire.hasBody ? wire.textNow() : '';
+      if (here !== undefined) return this.#run(plainRequest(request, url, here), request, ctx, handler);
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
     return request.text().then((text) => this.#run(plainRequest(request, url, text), request, ctx, handler));
   }
 

@@ -42,6 +42,10 @@ export type StoreErrorCode =
   | 'absent'
   /** This process has the store open with other options. */
   | 'open_already'
+  /** Others have the store open, and what was asked for is done only when nobody has. */
+  | 'in_use'
+  /** The store has to be opened for writing once, since the system was started anew before all of it was on the disk. */
+  | 'unrecovered'
   /** The store is of another version of this program. */
   | 'format'
   /** No space is left: on the disk, or up to the store's limit. */

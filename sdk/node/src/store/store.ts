@@ -40,10 +40,14 @@ export interface TransactionOptions {
   durability?: Durability | undefined;
   /**
    * When it is committed: `now`, which is meant when nothing is said, before `transaction` returns; or `answer`, in a worker of the
-   * server, at the latest when the request is answered, so that many requests share one commit. It is still all or nothing by itself, and
-   * this process sees it at once; others see it, and can write, only then. When that commit fails, the request is answered with an
-   * error. Nothing that follows in the handler should count on others seeing it, and nothing should take long: locks, `flush` and
-   * transactions that are committed now commit it first. `sync` always commits now. In a nested transaction the outermost one's counts.
+   * server, when the requests have been handled that have come at the same time, so that those whose handlers ask for this share one
+   * commit. It is still all or nothing by itself, and these handlers see it at once; all others see it, and can write, only then, right
+   * before it is answered. So nothing that follows in the handler should count on others seeing it, and nothing should take long: locks,
+   * `flush` and transactions that are committed now commit it first. When that commit fails, the requests that share it are answered with
+   * an error, and so are all others that this worker has not answered yet.
+   *
+   * `sync` always commits now, and so does the test kit. Outside of requests (in a timer, or a hook) it is committed when the running code has
+   * ended. In a nested transaction the outermost one's counts.
    */
   commit?: 'now' | 'answer' | undefined;
 }
@@ -156,6 +160,8 @@ export class Store {
     const durability = durabilityNumber(options.durability);
     const waits = waitsForAnswer(options.commit);
     const level = native.begin(waits ? 1 : 0);
+    // Before anything can go wrong: what its own function ends is held, too.
+    if (waits) noteHeld(native);
     let outcome: T;
     try {
       outcome = work(this);
@@ -172,7 +178,6 @@ export class Store {
       throw error;
     }
     native.commit(durability);
-    if (waits) noteHeld(native);
     return outcome;
   }
 

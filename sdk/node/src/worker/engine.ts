@@ -2,7 +2,8 @@
  * The worker's loop: frames in, handler calls, answers out.
  *
  * Under load everything here happens within one read of the link: each REQUEST is claimed, its handler called, its answer
- * written to the outbox, before the next one is looked at; the doorbell comes last. What cannot run yet (a handler's promise
+ * written to the outbox, before the next one is looked at; the doorbell comes last. Only answers that wait for a commit which their
+ * handlers share come later, when all have run. What cannot run yet (a handler's promise
  * is open, an answer has not left) stays in `#inbox`, unclaimed, so that the server may give it to another worker.
  */
 import type { Log, WorkerContext } from '../context.js';
@@ -46,6 +47,8 @@ const LOG_LINE_MAX = 65_536;
 
 /** Nobody else can write while something is held: no further handler begins after so many milliseconds of that. */
 const HELD_MAX_MS = 1;
+/** Shapes of requests that are remembered as sharing their commits. */
+const SHAPES_MAX = 256;
 /** Longest answer that waits in memory for what is held: its headers in bytes, its body in bytes or UTF-16 units of text. */
 const UNSENT_MAX = 8_192;
 
@@ -108,6 +111,9 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #held: NativeStore | null = null;
   #heldSince = 0;
   #unsent: Whole[] = [];
+  /** Whether the job that is over next has had something held; and the shapes of requests that have. */
+  #asked = false;
+  readonly #sharing = new Set<string>();
   #inbox: Waiting[] = [];
   /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
@@ -169,6 +175,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   /** Ends the process as soon as nothing waits to be sent. */
   endWhenSent(status: number): void {
+    if (!this.#settle()) status ||= 1;
     this.#page?.ring();
     void this.idle().then(() => this.#end(status));
   }
@@ -261,8 +268,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       if (!page.claim(number, slot)) return;
       page.ringIfLate(this.#now);
     }
-    if (this.#held !== null && this.#now - this.#heldSince > HELD_MAX_MS) this.#settle();
     const job = new Job(this, bytes, at, end, flags, number, slot, received, this.#now, this.#window);
+    if (this.#held !== null && !this.#joins(job)) this.#settle();
     this.#running++;
     // What is open already is another job's, which this one has nothing to do with unless it outlasts its frame.
     const begun = isBegun();
@@ -376,7 +383,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   ): void {
     const now = (this.#now = performance.now());
     const micros = microseconds(now - job.started);
-    if (this.#held !== null && body.length + pairsBytes(headers) > UNSENT_MAX) this.#settle();
+    if (this.#held !== null && body.length + pairsBytes(headers) > UNSENT_MAX && !this.#settle()) job.isLost = true;
     if (job.isLost) {
       ({ status, kind, headers, body, flags } = lost({ job, micros }));
     }
@@ -410,16 +417,26 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   /** What a handler has written is committed when this turn ends: other handlers of the same turn join it. */
   #hold(native: NativeStore): void {
-    if (this.#held !== null) return;
+    this.#asked = true;
+    if (this.#held === native) return;
+    this.#settle();
     this.#held = native;
     this.#heldSince = performance.now();
     process.nextTick(() => this.#settle());
   }
 
-  /** Commits what is held, and sends the answers that wait for that. When it is lost, they and those of all open jobs are errors. */
-  #settle(): void {
+  /** Whether a job may begin while something is held: requests like it have held something themselves, and it was not long ago. */
+  #joins(job: Job): boolean {
+    return this.#now - this.#heldSince <= HELD_MAX_MS && this.#sharing.has(shape(job));
+  }
+
+  /**
+   * Commits what is held, and sends the answers that wait for that. `false` when it is lost: they and those of all open jobs are errors
+   * then.
+   */
+  #settle(): boolean {
     const native = this.#held;
-    if (native === null) return;
+    if (native === null) return true;
     this.#held = null;
     const unsent = this.#unsent;
     this.#unsent = [];
@@ -436,12 +453,18 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       this.#put(job, status, kind, headers, body, flags, micros);
     }
     this.#page?.ring();
+    return !isLost;
   }
 
-  /** The job's last frame has been written: its place is free. */
+  /** The job's last frame has been written, or waits for the commit: its place is free. */
   #over(job: Job): void {
     this.#running--;
     job.end();
+    if (this.#asked) {
+      this.#asked = false;
+      if (this.#sharing.size >= SHAPES_MAX) this.#sharing.clear();
+      this.#sharing.add(shape(job));
+    }
     if (this.#writer === job && !isBegun()) this.#writer = null;
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
@@ -532,6 +555,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     this.link.write(frame(LOG, 0, this.#generation, job?.number ?? 0, job?.slot ?? 0, line));
   }
+}
+
+/** Method and path of a request, with what has digits left open: what requests have in common that one handler answers. */
+function shape({ request }: Job): string {
+  return request.methodAndPath.replace(/[^/]*\d[^/]*/g, '#');
 }
 
 /** The answer to a job whose writes are lost. */

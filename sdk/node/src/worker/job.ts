@@ -126,7 +126,7 @@ export class Job implements Context, BodySource {
     incoming.wake?.();
   }
 
-  /** The last frame of the answer was written: whoever still reads the request's body gets an error. */
+  /** The last frame of the answer was written, or waits for a commit: whoever still reads the request's body gets an error. */
   end(): void {
     this.#answered = true;
     this.#incoming?.wake?.();

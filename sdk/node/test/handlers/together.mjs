@@ -1,7 +1,11 @@
 // Handlers whose transactions are committed with their answers.
+import { server } from 'forebay/mg-dbx';
 import { router, store } from 'forebay';
+import { open } from 'forebay/store';
 
 const app = router();
+const db = new server();
+db.open();
 const commits = () => store.stats().lastCommit;
 const add = () => store.transaction(() => store.node('Sum').increment(), { commit: 'answer' });
 
@@ -36,13 +40,43 @@ app.get('/late', async () => {
   return { sum: add() };
 });
 app.get('/slow', () => {
-  const sum = add();
+  const before = commits();
+  add();
   const end = performance.now() + 5;
   while (performance.now() < end);
+  return { commits: before };
+});
+app.get('/both', () => {
+  const other = open(process.env.OTHER_STORE);
+  other.transaction(() => other.set('Sum', 1), { commit: 'answer' });
+  const sum = add();
+  other.close();
   return { sum };
+});
+app.get('/ends', () => {
+  store.transaction(() => {
+    store.set('Sum', 7);
+    db.tcommit();
+  }, { commit: 'answer' });
+});
+app.get('/breaks', () => {
+  store.transaction(() => {
+    store.defineIndex({ name: 'by_n', records: store.node('Unique'), fields: ['n'], unique: true });
+    store.set('Unique', 1, { n: 1 });
+    try {
+      store.set('Unique', 2, { n: 1 });
+    } catch {
+      // It cannot go on, whoever catches that.
+    }
+  }, { commit: 'answer' });
+});
+app.onStop(async () => {
+  await null;
+  store.transaction(() => store.set('Stopped', true), { commit: 'answer' });
 });
 app.get('/commits', () => ({ commits: commits() }));
 app.get('/long', () => `${add()}${'x'.repeat(2_000_000)}`);
+app.get('/page', () => `${add()}${'x'.repeat(20_000)}`);
 app.get('/streams', async function* () {
   add();
   yield 'y'.repeat(40_000);

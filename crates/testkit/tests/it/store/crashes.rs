@@ -194,7 +194,7 @@ fn killed_workers_have_made_every_transaction_that_was_answered() {
             let (noted, ends) = (noted.clone(), ends.clone());
             thread::spawn(move || {
                 let mut done = Vec::new();
-                for number in 1.. {
+                for number in 1_usize.. {
                     let name = format!("{noter}-{number}");
                     match attempt(&mut client, "POST", &format!("/note/{name}"), "")
                         .expect("the server lives")
