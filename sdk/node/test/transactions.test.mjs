@@ -438,6 +438,24 @@ describe('a store', () => {
     assert.deepEqual(under({ FOREBAY_STORE_DURABILITY: 'relaxed', ...limits }), ['relaxed', 'snapshot_too_old', 'value_too_long']);
   });
 
+  it('of the server that the program has closed is opened again as the server has settled it', () => {
+    const folder = freshFolder();
+    open(folder).close();
+    const printed = run(
+      `import { store } from './index.js';
+      import { open } from './store/index.js';
+      const outcome = (action) => { try { return action(); } catch ({ code }) { return code; } };
+      store.set('A', 1);
+      store.close();
+      const closed = outcome(() => store.get('A'));
+      const relaxed = outcome(() => open('${folder}', { durability: 'relaxed' }));
+      const own = open('${folder}', { durability: 'sync' });
+      console.log(JSON.stringify([closed, relaxed, own === store, store.get('A'), outcome(() => own.set('A', 'x'.repeat(2000)))]));`,
+      { FOREBAY_STORE: folder, FOREBAY_STORE_DURABILITY: 'sync', FOREBAY_STORE_VALUE_BYTES_MAX: '1000' },
+    );
+    assert.deepEqual(JSON.parse(printed), ['closed', 'open_already', true, 1, 'value_too_long']);
+  });
+
   it('takes no memory for openings that are closed', async () => {
     const folder = freshFolder();
     const store = open(folder);

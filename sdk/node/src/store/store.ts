@@ -106,6 +106,11 @@ export class Store {
     return this.#native ?? this.#used();
   }
 
+  /** Sees to it that it is open, also when it has been closed. @internal */
+  use(): void {
+    if (this.#opening === undefined || this.#opening.count === 0) this.#used();
+  }
+
   #used(): NativeStore {
     this.#opening = this.#open();
     return (this.#native = this.#opening.native);
@@ -315,9 +320,9 @@ export function open(path: string, options: OpenOptions = {}): Store {
 }
 
 /**
- * The store that the server names, opened when it is first used. The server says so with `FOREBAY_STORE`, a folder,
- * `FOREBAY_STORE_MODE`, which is `rw`, `ro` or `none`, and what its configuration settles: `FOREBAY_STORE_DURABILITY`,
- * `FOREBAY_STORE_VALUE_BYTES_MAX` and `FOREBAY_STORE_READER_AGE_MAX_MS`.
+ * The store that the server names, opened when it is first used; one that was closed is open again when `open` is called with its folder.
+ * The server names it with `FOREBAY_STORE`, a folder, `FOREBAY_STORE_MODE`, which is `rw`, `ro` or `none`, and what its configuration
+ * settles: `FOREBAY_STORE_DURABILITY`, `FOREBAY_STORE_VALUE_BYTES_MAX` and `FOREBAY_STORE_READER_AGE_MAX_MS`.
  */
 export const store: Store = new Store(() => {
   const { env } = process;
@@ -336,14 +341,14 @@ export const store: Store = new Store(() => {
   return share(openNative(path, options, false), store);
 });
 
-/** Opens the server's store as the server has settled it, so that whatever else is wanted is refused; makes it where it may. */
+/** Has the server's store open as the server has settled it, so that whatever else is wanted is refused; makes it where it may. */
 function useServers(path: string, create: boolean): void {
   try {
-    store.native;
+    store.use();
   } catch (error) {
     if (!create || !(error instanceof StoreError) || error.code !== 'absent') throw error;
     openNative(path, { create }, false).close();
-    store.native;
+    store.use();
   }
 }
 
