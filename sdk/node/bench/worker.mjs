@@ -37,7 +37,8 @@ async function run(runtime) {
   const inFlight = Number(options['in-flight']);
   const args = options.args === '' ? [] : options.args.split(' ');
   const env = options.store === '' ? {} : { FOREBAY_STORE: resolve(options.store) };
-  const peer = await Peer.start({ runtime, handler: resolve(options.handler), args, env });
+  const peer = new Peer();
+  await peer.start({ runtime, handler: resolve(options.handler), args, env });
   const { words, link, bell } = peer;
   const series = options.path.split(',').map((path) => {
     const one = frame(TYPES.REQUEST, END, peer.generation, 0, 0, requestPayload({ path, route: path, headers: HEADERS }));

@@ -22,15 +22,8 @@ function handlerFile(test, source, name = 'handler.mjs') {
 
 for (const runtime of RUNTIMES) {
   describe(`a ${runtime} worker's jobs`, () => {
-    /** A worker with the timing handlers, ended after the test. */
-    async function worker(test, options = {}) {
-      const peer = await Peer.start({ runtime, handler: TIMING, ...options });
-      test.after(() => {
-        peer.link.destroy();
-        return peer.exited;
-      });
-      return peer;
-    }
+    /** A worker with the timing handlers. */
+    const worker = (test, options = {}) => Peer.start(test, { runtime, handler: TIMING, ...options });
 
     it('run one at a time: the next one stays unclaimed, and can be taken back', async (test) => {
       const peer = await worker(test);
@@ -213,7 +206,7 @@ for (const runtime of RUNTIMES) {
   describe(`a ${runtime} worker's life`, () => {
     it('starts with the hooks of the start module and the handler, before READY', async (test) => {
       const start = handlerFile(test, 'export async function onStart(ctx) { ctx.state.first = ctx.worker.pool; }');
-      const peer = await Peer.start({ runtime, handler: TIMING, start });
+      const peer = await Peer.start(test, { runtime, handler: TIMING, start });
       assert.deepEqual(peer.logs.map(({ message, job }) => [message, job]), [['started', 0]]);
       assert.deepEqual((await peer.fetch({ path: '/state' })).json(), { first: 'api', started: 1 });
       await peer.stop();
@@ -228,7 +221,7 @@ for (const runtime of RUNTIMES) {
       ['has a start hook that fails', 'export default () => 1; export async function onStart() { throw new Error("not today") }', /^not today$/],
     ]) {
       it(`says FAILED and ends when its handler ${what}`, async (test) => {
-        const peer = await Peer.start({ runtime, handler: handlerFile(test, source), ready: false });
+        const peer = await Peer.start(test, { runtime, handler: handlerFile(test, source), ready: false });
         const failed = JSON.parse((await peer.expect(TYPES.FAILED)).payload);
         assert.match(failed.message, message);
         assert.deepEqual(await peer.exited, { code: 1, signal: null });
@@ -240,8 +233,8 @@ for (const runtime of RUNTIMES) {
       ['DRAIN', (peer) => peer.send(TYPES.DRAIN, 0, 0, 0)],
       ['SIGTERM', (peer) => peer.child.kill('SIGTERM')],
     ]) {
-      it(`ends on ${what}: claimed jobs finish, others are left to the server, stop hooks run`, async () => {
-        const peer = await Peer.start({ runtime, handler: TIMING, concurrency: 2 });
+      it(`ends on ${what}: claimed jobs finish, others are left to the server, stop hooks run`, async (test) => {
+        const peer = await Peer.start(test, { runtime, handler: TIMING, concurrency: 2 });
         const job = peer.request({ path: '/events' });
         await until(() => job.head !== undefined);
         end(peer);
@@ -257,8 +250,8 @@ for (const runtime of RUNTIMES) {
       });
     }
 
-    it('answers on DRAIN what it was sent, when it has no page to leave it on', async () => {
-      const peer = await Peer.start({ runtime, handler: TIMING, page: false });
+    it('answers on DRAIN what it was sent, when it has no page to leave it on', async (test) => {
+      const peer = await Peer.start(test, { runtime, handler: TIMING, page: false });
       const first = peer.request({ path: '/signal' });
       const second = peer.request({ path: '/state' });
       peer.send(TYPES.DRAIN, 0, 0, 0);
@@ -269,20 +262,20 @@ for (const runtime of RUNTIMES) {
       assert.match(peer.stdout, /stopped after undefined runs/);
     });
 
-    it('ends at once on DRAIN when it is idle', async () => {
-      const peer = await Peer.start({ runtime, handler: TIMING });
+    it('ends at once on DRAIN when it is idle', async (test) => {
+      const peer = await Peer.start(test, { runtime, handler: TIMING });
       assert.deepEqual(await peer.stop(), { code: 0, signal: null });
     });
 
-    it('outlives SIGINT, which a terminal sends to the whole group', async () => {
-      const peer = await Peer.start({ runtime, handler: TIMING });
+    it('outlives SIGINT, which a terminal sends to the whole group', async (test) => {
+      const peer = await Peer.start(test, { runtime, handler: TIMING });
       peer.child.kill('SIGINT');
       assert.equal((await peer.fetch({ path: '/state' })).status, 200);
       await peer.stop();
     });
 
-    it('ends when the link does, whatever it is doing', async () => {
-      const peer = await Peer.start({ runtime, handler: TIMING });
+    it('ends when the link does, whatever it is doing', async (test) => {
+      const peer = await Peer.start(test, { runtime, handler: TIMING });
       const job = peer.request({ path: '/wait/a' });
       await until(() => peer.isClaimed(job));
       peer.link.destroy();
@@ -297,7 +290,7 @@ for (const runtime of RUNTIMES) {
           own: [3, 4, 5].map((fd) => readlinkSync('/proc/self/fd/' + fd)),
           child: spawnSync('ls', ['-l', '/proc/self/fd'], { encoding: 'utf8' }).stdout,
         });`);
-      const peer = await Peer.start({ runtime, handler });
+      const peer = await Peer.start(test, { runtime, handler });
       const { own, child } = (await peer.fetch({ path: '/' })).json();
       for (const target of own) assert.ok(!child.includes(target), `${target} in ${child}`);
       await peer.stop();
@@ -307,16 +300,16 @@ for (const runtime of RUNTIMES) {
       ['/throw-later', /uncaughtException, this worker ends: Error: thrown outside/],
       ['/reject-later', /unhandledRejection, this worker ends: Error: rejected outside/],
     ]) {
-      it(`ends with status 1 after ${path}`, async () => {
-        const peer = await Peer.start({ runtime, handler: TIMING });
+      it(`ends with status 1 after ${path}`, async (test) => {
+        const peer = await Peer.start(test, { runtime, handler: TIMING });
         assert.equal((await peer.fetch({ path })).text, 'fine');
         assert.deepEqual(await peer.exited, { code: 1, signal: null });
         assert.match(peer.stderr, message);
       });
     }
 
-    it('leaves the answers of jobs before a crash in the outbox', async () => {
-      const peer = await Peer.start({ runtime, handler: TIMING });
+    it('leaves the answers of jobs before a crash in the outbox', async (test) => {
+      const peer = await Peer.start(test, { runtime, handler: TIMING });
       peer.takes = false;
       peer.child.once('exit', () => peer.takeOutbox());
       const before = peer.request({ path: '/state' });

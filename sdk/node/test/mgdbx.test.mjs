@@ -136,9 +136,9 @@ describe('globals of mg-dbx', () => {
     assert.equal(node.increment('tenth', 0.2), '0.3');
   });
 
-  it('lock over processes', async () => {
+  it('lock over processes', async (test) => {
     const node = fresh();
-    const holder = start(`
+    const holder = start(test, `
       import { server } from './mgdbx/index.js';
       const db = new server();
       db.open({ type: 'Forebay', path: ${JSON.stringify(store.path)} });

@@ -107,14 +107,16 @@ export class Peer {
   outboxFrames = 0;
   linkFrames = 0;
 
-  /** Starts a worker; `handler` is the absolute path of its handler file. */
-  static async start(options) {
+  /** Starts a worker that lives no longer than the test, however that ends. */
+  static async start(test, options) {
     const peer = new Peer();
-    await peer.#start(options);
+    test.after(() => peer.end());
+    await peer.start(options);
     return peer;
   }
 
-  async #start({ runtime = 'node', handler = null, start = null, concurrency = 1, page = true, windowBytes = 262_144, env = {}, ready = true, args = [], cwd }) {
+  /** Starts the worker; `handler` is the absolute path of its handler file. */
+  async start({ runtime = 'node', handler = null, start = null, concurrency = 1, page = true, windowBytes = 262_144, env = {}, ready = true, args = [], cwd }) {
     this.folder = mkdtempSync(join(tmpdir(), 'forebay-peer-'));
     const file = openSync(join(this.folder, 'page'), 'w+');
     ftruncateSync(file, PAGE_BYTES);
@@ -240,9 +242,16 @@ export class Peer {
     return this.request(request).answer;
   }
 
+  /** Asks the worker to end, and resolves once it has. */
   async stop() {
     this.send(TYPES.DRAIN, 0, 0, 0);
     return this.exited;
+  }
+
+  /** Ends the worker, whatever it is doing, unless it has ended. */
+  async end() {
+    this.child?.kill('SIGKILL');
+    await this.exited;
   }
 
   takeOutbox() {

@@ -16,7 +16,7 @@ it('the README shows a handler that works, and a test of it that passes', async 
   context.after(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, 'api.mjs'), handler);
   writeFileSync(join(folder, 'api.test.mjs'), test);
-  const peer = await Peer.start({ handler: join(folder, 'api.mjs') });
+  const peer = await Peer.start(context, { handler: join(folder, 'api.mjs') });
   assert.deepEqual((await peer.fetch({ path: '/users/7' })).json(), { name: 'Ada' });
   const made = await peer.fetch({ method: 'POST', path: '/users', body: '{"name":"Bo"}' });
   assert.equal(made.header('location'), '/users/8');

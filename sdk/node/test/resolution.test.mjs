@@ -62,8 +62,8 @@ const GREETING = `export function greeting(who: string): string { return who; }\
 
 for (const runtime of RUNTIMES) {
   describe(`a handler alone in a folder, in ${runtime},`, () => {
-    async function answers(options) {
-      const peer = await Peer.start({ runtime, ...options });
+    async function answers(test, options) {
+      const peer = await Peer.start(test, { runtime, ...options });
       assert.deepEqual((await peer.fetch({ path: '/hello' })).json(), { hello: 'world' });
       // An HttpError of another copy of the package would be a 500.
       assert.equal((await peer.fetch({ path: '/error' })).status, 418);
@@ -86,7 +86,7 @@ for (const runtime of RUNTIMES) {
         // Node takes a .js file without package.json for CommonJS, unless it finds import statements in it (22.7).
         const files = name === 'api.js' ? { 'package.json': '{"type":"module"}' } : {};
         const folder = folderWith(test, { [name]: source, ...files });
-        await answers({ handler: join(folder, name), cwd: folder });
+        await answers(test, { handler: join(folder, name), cwd: folder });
       });
     }
 
@@ -116,7 +116,7 @@ for (const runtime of RUNTIMES) {
       });
       const env = { FOREBAY_STORE: join(folder, 'data'), FOREBAY_STORE_MODE: 'rw' };
       execFileSync(process.execPath, [join(folder, 'make.mjs'), env.FOREBAY_STORE]);
-      const peer = await Peer.start({ runtime, handler: join(folder, 'store.mjs'), env });
+      const peer = await Peer.start(test, { runtime, handler: join(folder, 'store.mjs'), env });
       const { lastCommit, ...answer } = (await peer.fetch({ path: '/hello' })).json();
       assert.deepEqual(answer, { hello: 'world', stored: { a: 1, b: 2, c: 3 } });
       // The server, which waits for the disk in this worker's place, is told of the last commit.
@@ -127,7 +127,7 @@ for (const runtime of RUNTIMES) {
 
     it('is found by paths with spaces and signs', async (test) => {
       const folder = folderWith(test, { 'a b#c%20/äpi.mjs': ES });
-      await answers({ handler: join(folder, 'a b#c%20/äpi.mjs') });
+      await answers(test, { handler: join(folder, 'a b#c%20/äpi.mjs') });
     });
 
     for (const extension of ['ts', 'mts']) {
@@ -136,13 +136,13 @@ for (const runtime of RUNTIMES) {
         const folder = folderWith(test, { [`api.${extension}`]: TYPED, 'greeting.ts': GREETING });
         const cache = folderWith(test, {});
         const options = { handler: join(folder, `api.${extension}`), env: { FOREBAY_BIN: binary, FOREBAY_CACHE_DIR: cache } };
-        await answers(options);
+        await answers(test, options);
         assert.equal(runs(), 2);
         assert.ok(readdirSync(join(cache, 'ts')).every((name) => /^[0-9a-f]{64}\.js$/.test(name)));
-        await answers(options);
+        await answers(test, options);
         assert.equal(runs(), 2);
         writeFileSync(join(folder, 'greeting.ts'), GREETING.replace('return who', 'return who as string'));
-        await answers(options);
+        await answers(test, options);
         assert.equal(runs(), 3);
       });
     }
@@ -151,7 +151,7 @@ for (const runtime of RUNTIMES) {
       const { binary } = stripper(test);
       const folder = folderWith(test, { 'api.ts': 'export default () => 1;\nenum Color { Red }\n' });
       const cache = folderWith(test, {});
-      const peer = await Peer.start({
+      const peer = await Peer.start(test, {
         runtime, handler: join(folder, 'api.ts'), ready: false, env: { FOREBAY_BIN: binary, FOREBAY_CACHE_DIR: cache },
       });
       const failed = JSON.parse((await peer.expect(TYPES.FAILED)).payload);
@@ -161,7 +161,7 @@ for (const runtime of RUNTIMES) {
 
     it('does not find what is not installed', async (test) => {
       const folder = folderWith(test, { 'api.mjs': "import 'forebay-nothing';\nexport default () => 1;\n" });
-      const peer = await Peer.start({ runtime, handler: join(folder, 'api.mjs'), ready: false });
+      const peer = await Peer.start(test, { runtime, handler: join(folder, 'api.mjs'), ready: false });
       const failed = JSON.parse((await peer.expect(TYPES.FAILED)).payload);
       assert.match(failed.message, /forebay-nothing/);
       await peer.exited;

@@ -34,9 +34,13 @@ export function run(source, env = {}) {
   return execFileSync(process.execPath, [program(source)], { encoding: 'utf8', env: { ...rest, ...env }, stdio: ['pipe', 'pipe', 'inherit'] });
 }
 
-/** Starts a program; `line()` waits for what it prints next. */
-export function start(source) {
+/** Starts a program that lives no longer than the test, however that ends; `line()` waits for what it prints next. */
+export function start(test, source) {
   const child = spawn(process.execPath, [program(source)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  test.after(() => {
+    child.kill('SIGKILL');
+    return child.exited;
+  });
   child.stdout.setEncoding('utf8');
   const lines = [];
   const waiting = [];

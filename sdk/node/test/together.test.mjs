@@ -12,10 +12,10 @@ const HANDLER = fileURLToPath(new URL('handlers/together.mjs', import.meta.url))
 
 for (const runtime of RUNTIMES) {
   describe(`a transaction that is committed with the answer in ${runtime}`, () => {
-    async function worker() {
+    async function worker(test) {
       const folder = freshFolder();
       const store = open(folder);
-      const peer = await Peer.start({ runtime, handler: HANDLER, windowBytes: 4_194_304, env: { FOREBAY_STORE: folder, OTHER_STORE: freshFolder() } });
+      const peer = await Peer.start(test, { runtime, handler: HANDLER, windowBytes: 4_194_304, env: { FOREBAY_STORE: folder, OTHER_STORE: freshFolder() } });
       return { folder, peer, store };
     }
     /** Sends requests so that the worker reads them at once. */
@@ -26,16 +26,16 @@ for (const runtime of RUNTIMES) {
       return Promise.all(answers);
     }
 
-    it('is seen by its process at once, and by others before the answer', async () => {
-      const { peer, store } = await worker();
+    it('is seen by its process at once, and by others before the answer', async (test) => {
+      const { peer, store } = await worker(test);
       assert.deepEqual((await peer.fetch({ path: '/twice' })).json(), { sums: [1, 2], own: 2, made: 0 });
       assert.equal(store.get('Sum'), 2);
       await peer.stop();
       store.close();
     });
 
-    it('shares its commit with those of other requests', async () => {
-      const { peer, store } = await worker();
+    it('shares its commit with those of other requests', async (test) => {
+      const { peer, store } = await worker(test);
       const paths = new Array(8).fill('/add');
       // On a busy machine every request may take its millisecond.
       const end = Date.now() + 10_000;
@@ -50,8 +50,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('takes nothing else along when it fails', async () => {
-      const { peer, store } = await worker();
+    it('takes nothing else along when it fails', async (test) => {
+      const { peer, store } = await worker(test);
       const answers = await fetchAll(peer, ['/add', '/fails', '/add']);
       assert.deepEqual(answers.map(({ status }) => status), [200, 500, 200]);
       assert.deepEqual([answers[0].json().sum, answers[2].json().sum, store.get('Sum')], [1, 3, 3]);
@@ -59,16 +59,16 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is committed before a lock, and when the handler waits for anything', async () => {
-      const { peer, store } = await worker();
+    it('is committed before a lock, and when the handler waits for anything', async (test) => {
+      const { peer, store } = await worker(test);
       assert.deepEqual((await peer.fetch({ path: '/locks' })).json(), { made: 1 });
       assert.deepEqual((await peer.fetch({ path: '/awaits' })).json(), { made: 1 });
       await peer.stop();
       store.close();
     });
 
-    it('may have a long answer, or one that comes in pieces', async () => {
-      const { peer, store } = await worker();
+    it('may have a long answer, or one that comes in pieces', async (test) => {
+      const { peer, store } = await worker(test);
       const [, long, streamed] = await fetchAll(peer, ['/add', '/long', '/streams', '/add']);
       assert.ok(long.text === `2${'x'.repeat(2_000_000)}`);
       assert.ok(streamed.text === `${'y'.repeat(40_000)}end`);
@@ -77,8 +77,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is committed before a handler begins that has never asked for this, or late', async () => {
-      const { peer, store } = await worker();
+    it('is committed before a handler begins that has never asked for this, or late', async (test) => {
+      const { peer, store } = await worker(test);
       const before = store.stats().lastCommit;
       const [, after] = await fetchAll(peer, ['/add', '/commits']);
       assert.deepEqual(after.json(), { commits: before + 1 });
@@ -88,8 +88,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is committed in whatever store it was made, by whatever it was ended', async () => {
-      const { peer, store } = await worker();
+    it('is committed in whatever store it was made, by whatever it was ended', async (test) => {
+      const { peer, store } = await worker(test);
       assert.deepEqual((await peer.fetch({ path: '/both' })).json(), { sum: 1 });
       assert.equal(store.get('Sum'), 1);
       assert.equal((await peer.fetch({ path: '/ends' })).status, 500);
@@ -98,8 +98,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is refused when something in it has failed half way, and nothing else is', async () => {
-      const { peer, store } = await worker();
+    it('is refused when something in it has failed half way, and nothing else is', async (test) => {
+      const { peer, store } = await worker(test);
       const answers = await fetchAll(peer, ['/breaks', '/add', '/breaks', '/add']);
       assert.deepEqual(answers.map(({ status }) => status), [500, 200, 500, 200]);
       assert.match(peer.stderr, /an operation of this transaction has failed/);
@@ -108,8 +108,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is answered before the worker ends', async () => {
-      const { peer, store } = await worker();
+    it('is answered before the worker ends', async (test) => {
+      const { peer, store } = await worker(test);
       peer.link.cork();
       const answer = peer.fetch({ path: '/late' });
       const stopped = peer.stop();
@@ -121,8 +121,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('makes an error of the answer when it could not be committed', async () => {
-      const { folder, peer, store } = await worker();
+    it('makes an error of the answer when it could not be committed', async (test) => {
+      const { folder, peer, store } = await worker(test);
       const log = join(folder, 'changes');
       writeFileSync(log, 'no folder');
       const failed = await peer.fetch({ path: '/add' });
@@ -139,8 +139,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is refused under another word', async () => {
-      const { peer, store } = await worker();
+    it('is refused under another word', async (test) => {
+      const { peer, store } = await worker(test);
       assert.equal((await peer.fetch({ path: '/unknown' })).status, 500);
       assert.match(peer.stderr, /a transaction is committed now or with the answer, not "later"/);
       await peer.stop();

@@ -91,7 +91,7 @@ describe('transactions', () => {
     refuses('unsupported', () => open(freshFolder(), { durability: 'toString' }));
   });
 
-  it('keep increments of many processes apart', async () => {
+  it('keep increments of many processes apart', async (test) => {
     const folder = freshFolder();
     const store = open(folder, { durability: 'relaxed' });
     const source = `
@@ -101,7 +101,7 @@ describe('transactions', () => {
         store.transaction(() => store.set('C', 'copy', store.node('C', 'n').increment()));
       }
       store.close();`;
-    const children = [start(source), start(source)];
+    const children = [start(test, source), start(test, source)];
     for (let round = 0; round < 300; round++) store.node('C', 'n').increment();
     assert.deepEqual(await Promise.all(children.map((child) => child.exited)), [0, 0]);
     assert.equal(store.get('C', 'n'), 900);
@@ -308,10 +308,10 @@ describe('merge patches', () => {
 });
 
 describe('locks', () => {
-  it('keep others waiting, and end with their owner', async () => {
+  it('keep others waiting, and end with their owner', async (test) => {
     const folder = freshFolder();
     const store = open(folder);
-    const holder = start(`
+    const holder = start(test, `
       import { open } from './store/index.js';
       const store = open(${JSON.stringify(folder)});
       console.log(store.node('L', 1).lock());
@@ -514,10 +514,10 @@ describe('a store', () => {
     assert.deepEqual([store.get('A'), store.get('B')], [undefined, 1]);
   });
 
-  it('survives a process that is killed in the middle of a transaction', async () => {
+  it('survives a process that is killed in the middle of a transaction', async (test) => {
     const folder = freshFolder();
     const store = open(folder);
-    const child = start(`
+    const child = start(test, `
       import { open } from './store/index.js';
       const store = open(${JSON.stringify(folder)});
       store.set('A', 'whole');

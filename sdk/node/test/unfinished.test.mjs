@@ -10,18 +10,18 @@ const HANDLER = fileURLToPath(new URL('handlers/unfinished.mjs', import.meta.url
 
 for (const runtime of RUNTIMES) {
   describe(`a transaction that a handler leaves open in ${runtime}`, () => {
-    async function worker(concurrency) {
+    async function worker(test, concurrency) {
       const folder = freshFolder();
       const store = open(folder, { durability: 'relaxed' });
-      const peer = await Peer.start({ runtime, handler: HANDLER, concurrency, env: { FOREBAY_STORE: folder } });
+      const peer = await Peer.start(test, { runtime, handler: HANDLER, concurrency, env: { FOREBAY_STORE: folder } });
       return { peer, store };
     }
     const warned = (peer, path) =>
       until(() => peer.logs.some(({ level, message }) => level === 'warn' && message === `the handler of GET ${path} left a transaction open, which was rolled back`));
 
     for (const path of ['/returns', '/settles']) {
-      it(`is rolled back when ${path.slice(1) === 'returns' ? 'it returns' : 'its promise settles'}, and the request fails`, async () => {
-        const { peer, store } = await worker(1);
+      it(`is rolled back when ${path.slice(1) === 'returns' ? 'it returns' : 'its promise settles'}, and the request fails`, async (test) => {
+        const { peer, store } = await worker(test, 1);
         const answer = await peer.fetch({ path });
         assert.equal(answer.status, 500);
         assert.equal(answer.fault, true);
@@ -35,8 +35,8 @@ for (const runtime of RUNTIMES) {
       });
     }
 
-    it('is rolled back when it throws or its stream ends, and the answer stays what it is', async () => {
-      const { peer, store } = await worker(1);
+    it('is rolled back when it throws or its stream ends, and the answer stays what it is', async (test) => {
+      const { peer, store } = await worker(test, 1);
       const failed = await peer.fetch({ path: '/throws' });
       assert.equal(failed.json().detail, 'the handler failed');
       await warned(peer, '/throws');
@@ -48,8 +48,8 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is rolled back when it began after another request had been answered', async () => {
-      const { peer, store } = await worker(2);
+    it('is rolled back when it began after another request had been answered', async (test) => {
+      const { peer, store } = await worker(test, 2);
       const [late, level] = await Promise.all([peer.fetch({ path: '/late' }), peer.fetch({ path: '/level' })]);
       assert.deepEqual([late.status, level.status], [500, 200]);
       await warned(peer, '/late');
@@ -58,16 +58,16 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
-    it('is none that ended inside another one', async () => {
-      const { peer, store } = await worker(1);
+    it('is none that ended inside another one', async (test) => {
+      const { peer, store } = await worker(test, 1);
       assert.equal((await peer.fetch({ path: '/nests' })).status, 200);
       assert.equal(store.get('Left', 'nests'), 1);
       await peer.stop();
       store.close();
     });
 
-    it('is kept over an await, whoever is answered meanwhile', async () => {
-      const { peer, store } = await worker(2);
+    it('is kept over an await, whoever is answered meanwhile', async (test) => {
+      const { peer, store } = await worker(test, 2);
       assert.equal((await peer.fetch({ path: '/commits' })).json().done, '0');
       const [awaits, level] = await Promise.all([peer.fetch({ path: '/awaits' }), peer.fetch({ path: '/level' })]);
       assert.deepEqual([awaits.status, awaits.json().done, level.status, level.json().level], [200, '0', 200, '1']);

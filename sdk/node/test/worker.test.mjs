@@ -8,9 +8,9 @@ const KINDS = fileURLToPath(new URL('handlers/kinds.mjs', import.meta.url));
 
 for (const runtime of RUNTIMES) {
   describe(`a ${runtime} worker`, () => {
-    let peer;
-    before(async () => (peer = await Peer.start({ runtime, handler: KINDS })));
-    after(() => peer.stop());
+    const peer = new Peer();
+    before(() => peer.start({ runtime, handler: KINDS }));
+    after(() => peer.end());
 
     it('introduces itself', () => {
       assert.equal(peer.hello.protocol, 1);
@@ -223,8 +223,8 @@ for (const runtime of RUNTIMES) {
       for (const [index, answer] of answers.entries()) assert.ok((await answer).body.equals(bodies[index]), `body ${index}`);
     });
 
-    it('ends when a frame is longer than the protocol allows', async () => {
-      const other = await Peer.start({ runtime, handler: KINDS });
+    it('ends when a frame is longer than the protocol allows', async (test) => {
+      const other = await Peer.start(test, { runtime, handler: KINDS });
       const header = Buffer.alloc(16);
       header.writeUInt32LE(1_048_577);
       other.link.write(header);
