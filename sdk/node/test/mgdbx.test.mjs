@@ -55,6 +55,13 @@ describe('a connection of mg-dbx', () => {
       assert.equal(action(), '');
       assert.notEqual(db.geterrormessage(), '');
     }
+    for (const [name, found] of [[7, 'number'], [null, 'null'], [undefined, 'undefined'], [{}, 'object']]) {
+      for (const action of [() => db.get(name), () => db.set(name, 1), () => db.defined(name), () => db.next(name, '')]) {
+        assert.deepEqual([action(), db.geterrormessage()], ['', `the name of a global is a string, not ${found}`]);
+      }
+      assert.throws(() => new mglobal(db, name), { code: 'key' });
+      assert.throws(() => new mcursor(db, { global: name ?? 7 }), { code: 'key' });
+    }
     assert.deepEqual([db.function('add^math', 1), db.classmethod('%Library.Date', 'x', 1)], ['', '']);
     assert.match(db.geterrormessage(), /no classes of InterSystems/);
     const person = new mclass(db, 'User.Person');

@@ -1,7 +1,7 @@
 import { StoreError } from '../store/error.js';
 import { noteLevel } from '../store/begun.js';
 import { answer, type NativeStore } from '../store/native.js';
-import { open as openStore, store as provided, type Store } from '../store/store.js';
+import { checkGlobal, open as openStore, store as provided, type Store } from '../store/store.js';
 import { type StoreNode } from '../store/node.js';
 import { putPath, putSubscript, type Subscript } from '../store/path.js';
 import { VERSION } from '../version.js';
@@ -221,7 +221,7 @@ export class server {
 
   /** The operations on a global, which may be named with a `^`. @internal */
   node(global: string): Operations {
-    return new Operations(this, [typeof global === 'string' ? globalName(global) : global]);
+    return new Operations(this, [withoutCaret(global)]);
   }
 
   /** Runs an operation, or has it run later when there is a callback. @internal */
@@ -369,7 +369,7 @@ function nodeAt(store: Store, path: readonly Subscript[], keys: readonly unknown
 
 /** Writes the path of a node for the addon, as that of {@link nodeAt}; gives its end. */
 function putKeys(path: readonly Subscript[], keys: readonly unknown[]): number {
-  globalName(path[0]);
+  checkGlobal(path[0]);
   let end = putPath(path);
   for (let index = 0; index < keys.length; index++) end = putSubscript(end, keyText(keys[index]));
   return end;
@@ -388,10 +388,14 @@ function mNumber(text: string): number {
   return Number(NUMBER.exec(text)?.[0] ?? 0);
 }
 
-/** The name without the `^` that M writes before it. */
+/** The name without the `^` that M writes before it. Throws when it is none. */
 export function globalName(name: unknown): string {
-  if (typeof name !== 'string') throw new StoreError('key', `the name of a global is a string, not ${typeof name}`);
-  return name.startsWith('^') ? name.slice(1) : name;
+  return withoutCaret(checkGlobal(name));
+}
+
+/** What is no name stays as it is, for the operation to refuse. */
+function withoutCaret(name: string): string {
+  return typeof name === 'string' && name.startsWith('^') ? name.slice(1) : name;
 }
 
 /** A key as text, as all keys travel. */

@@ -406,7 +406,8 @@ function putBelow(global: string, steps: readonly unknown[], count: number): num
   return path;
 }
 
-function checkGlobal(name: string): string {
+/** Throws when a global cannot have that name; what a text may be is for the store to say. */
+export function checkGlobal(name: unknown): string {
   if (typeof name === 'string') return name;
   throw new StoreError('key', `the name of a global is a string, not ${name === null ? 'null' : typeof name}`);
 }
