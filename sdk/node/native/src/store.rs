@@ -236,7 +236,8 @@ fn values<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     call.array(&found).map(Some)
 }
 
-/// Whether the page of children or values that has just been given ended before its limit, with more behind it.
+/// Asked right after `children`, `values` or `query`: whether their page ended because it had become long. Then there may be more, though it
+/// has fewer than `limit`; else one with fewer is the last.
 fn more<'c>(call: &'c Call<'c>, session: &mut Session) -> Outcome<'c> {
     call.boolean(session.more()).map(Some)
 }
