@@ -1,16 +1,15 @@
-// Redis with its own load generator (Debian package `redis-server`), over TCP on the loopback.
+// Redis (Debian package `redis-server`), over TCP on the loopback: with its own load generator, and asked by a program of Node.
 
 import { existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../http.mjs';
-import { treeCpu_us } from '../proc.mjs';
+import { lapProgram } from '../laps.mjs';
 import { launch, runToEnd, stop } from '../processes.mjs';
 import { printedVersion, searchPath } from './installed.mjs';
 
 const START_TIMEOUT_MS = 15_000;
 const KEYS = 1_000_000; // of which SET takes one at random
 const FIRST_RATE = 20_000; // of the warm-up: redis-benchmark is told how many requests to make, not for how long
-const PIPELINED = 100;
 
 function lacking() {
   const there = ['redis-server', 'redis-benchmark'].every((name) => searchPath.split(':').some((folder) => existsSync(`${folder}/${name}`)));
@@ -73,27 +72,17 @@ export function redisSet(appendfsync, bytes) {
   };
 }
 
-/** Redis without any file as a contender of a lap: sets in pipelines of a hundred, gets one by one. CPU is that of server and client. */
+const inLap = lapProgram('Redis, one connection', process.execPath, new URL('laps/redis.mjs', import.meta.url), lacking);
+
+/** Redis without any file as a contender of a lap. */
 export const redisInLap = {
-  name: 'Redis, one connection',
-  lacking,
-  async lap({ folder, records, passes }) {
-    const server = await start(folder, ['--appendonly', 'no']);
-    const commands = {
-      set: [records * passes, ['-P', PIPELINED, '-r', records, '-c', 1, 'SET', 'Person:data:__rand_int__:firstName', 'Ada__rand_int__']],
-      get: [records, ['-r', records, '-c', 1, 'GET', 'Person:data:__rand_int__:firstName']],
-    };
+  ...inLap,
+  async lap(plan) {
+    const { process: process_, port } = await start(plan.folder, ['--appendonly', 'no']);
     try {
-      const results = {};
-      for (const [operation, [operations, args]] of Object.entries(commands)) {
-        const cpuBefore_us = treeCpu_us(process.pid);
-        const { requests_per_s } = await benchmark(server.port, operations, args);
-        const cpu_seconds = (treeCpu_us(process.pid) - cpuBefore_us) / 1e6;
-        results[operation] = { operations, seconds: operations / requests_per_s, cpu_seconds };
-      }
-      return results;
+      return await inLap.lap({ ...plan, server: { port, pid: process_.pid } });
     } finally {
-      await stop(server.process);
+      await stop(process_);
     }
   },
 };

@@ -3,6 +3,7 @@ import test from 'node:test';
 import { parseGtm } from '../peers/gtm.mjs';
 import { parsePgbench, parsePgbenchLog } from '../peers/postgres.mjs';
 import { parseRedisBenchmark } from '../peers/redis.mjs';
+import { encode, readReplies } from '../peers/resp.mjs';
 
 const PGBENCH = `pgbench (15.18 (Debian 15.18-0+deb12u1))
 transaction type: insert.sql
@@ -44,6 +45,24 @@ test('redis-benchmark: rate and latencies in microseconds, found by the names of
 test('redis-benchmark: output without a result or a column is an error', () => {
   assert.throws(() => parseRedisBenchmark(REDIS.split('\n', 1)[0]), /printed no rps/);
   assert.throws(() => parseRedisBenchmark(REDIS.replace('p99_latency_ms', 'p999_latency_ms')), /printed no p99_latency_ms/);
+});
+
+test('Redis: a command is its words with their lengths', () => {
+  assert.equal(encode('GET', 'a key'), '*2\r\n$3\r\nGET\r\n$5\r\na key\r\n');
+});
+
+test('Redis: replies are read wherever what has arrived ends', () => {
+  const replies = '+OK\r\n$5\r\na\r\nbc\r\n$-1\r\n$0\r\n\r\n';
+  assert.deepEqual(readReplies(replies), { replies: ['OK', 'a\r\nbc', null, ''], rest: '' });
+  for (let at = 0; at <= replies.length; at++) {
+    const first = readReplies(replies.slice(0, at));
+    const second = readReplies(first.rest + replies.slice(at));
+    assert.deepEqual([...first.replies, ...second.replies], ['OK', 'a\r\nbc', null, ''], `in two at ${at}`);
+  }
+});
+
+test('Redis: an error is one here too', () => {
+  assert.throws(() => readReplies('+OK\r\n-ERR unknown command\r\n'), /Redis answered -ERR unknown command/);
 });
 
 const GTM = 'set 300000 213372 21\nget 300000 189709 19\nwalk 300000 44602 4\nsetdoc 300000 954610 95\ngetdoc 300000 742383 74\n';
