@@ -57,6 +57,17 @@ describe('the package', () => {
     assert.doesNotMatch(readFileSync(`${root}package-lock.json`, 'utf8'), /"resolved"|registry/);
   });
 
+  it('declares every code of the errors of a store, and no other', () => {
+    const read = (path) => readFileSync(root + path, 'utf8');
+    const found = (text, pattern) => [...text.matchAll(pattern)].map(([, code]) => code);
+    const sources = readdirSync(`${root}src`, { recursive: true }).filter((name) => name.endsWith('.ts'));
+    const thrown = sources.flatMap((name) => found(read(`src/${name}`), /new StoreError\('(\w+)'/g));
+    const told = found(read('../../crates/store/src/facade/error.rs'), /=> "(\w+)"/g);
+    assert.ok(thrown.length > 0 && told.length > 0);
+    const declared = found(read('src/store/error.ts'), /^ {2}\| '(\w+)'/gm);
+    assert.deepEqual(declared.toSorted(), [...new Set([...thrown, ...told])].toSorted());
+  });
+
   it('has types that know patterns, bodies and contexts', () => {
     const compiler = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url));
     execFileSync(process.execPath, [compiler, '--project', `${root}test/tsconfig.json`], { stdio: 'inherit' });

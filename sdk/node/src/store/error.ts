@@ -26,25 +26,28 @@ export type StoreErrorCode =
   | 'aborted'
   /** A transaction in which an operation failed half way; it was rolled back. */
   | 'broken'
-  /** What was to be committed with the answers of earlier requests could not be; those are told why. */
+  /**
+   * Not begun, because what earlier requests of the same turn had left to be committed with their answers (`commit: 'answer'`) could not
+   * be. It is lost, and they are answered with an error; of this, nothing has been done, and it may be done again in a later turn.
+   */
   | 'not_settled'
   /** A commit or a rollback without a transaction. */
   | 'no_transaction'
   /** The end of a snapshot that did not begin. */
   | 'no_snapshot'
-  /** Closing inside a transaction or a snapshot. */
+  /** Closing inside a transaction or a snapshot; children of mg-dbx whose lock another process holds. */
   | 'busy'
   /** The store has been closed. */
   | 'closed'
-  /** This worker was given no store. */
+  /** This process was given no store; glsdb could not open one. */
   | 'no_store'
   /** There is no store in the folder. */
   | 'absent'
   /** This process has the store open with other options. */
   | 'open_already'
-  /** Others have the store open, and what was asked for is done only when nobody has. */
+  /** Others have the store open, where it must be had alone. */
   | 'in_use'
-  /** The store has to be opened for writing once, since the system was started anew before all of it was on the disk. */
+  /** The system was started anew since the store was written: it must be opened for writing once, before it can be read. */
   | 'unrecovered'
   /** The store is of another version of this program. */
   | 'format'

@@ -14,23 +14,26 @@ import { putAlone, putSubscript, type Subscript } from './path.js';
  */
 export type Durability = 'sync' | 'group' | 'relaxed';
 
-/** How a store is opened. What is left out is as it is where this process has the store open already, or where the server has settled it. */
+/**
+ * How a store is opened. What is left out, and a number that is not above 0, is as it is where this process has the store open already, or
+ * where the server has settled it; what is said otherwise is refused there (`open_already`).
+ */
 export interface OpenOptions {
-  /** Make a new store where there is none: true unless it is said otherwise. */
+  /** Make a new store where there is none; true when left out, but for `readOnly`. */
   create?: boolean | undefined;
-  /** Refuse every write. */
+  /** Refuse every write (`read_only`); false when left out. */
   readOnly?: boolean | undefined;
   /** What a commit waits for that does not say; `group` when left out. */
   durability?: Durability | undefined;
-  /** How far the file may grow, in bytes; 64 GiB when left out. */
+  /** How far the file may grow, in bytes (`full`); 64 GiB when left out. */
   mapMax?: number | undefined;
-  /** Most snapshots at the same time, over all processes; 1024 when left out. */
+  /** Most snapshots at the same time, over all processes (`too_many_readers`); 1024 when left out. */
   readersMax?: number | undefined;
-  /** Longest value or document, in bytes of JSON; 64 MiB when left out. */
+  /** Longest value or document, in bytes of JSON (`value_too_long`); 64 MiB when left out, 1 GiB at most. */
   valueBytesMax?: number | undefined;
-  /** Longest time in milliseconds that a relaxed commit is not on the disk; 20 when left out. */
+  /** Longest time in milliseconds that a relaxed commit is not on the disk; 20 when left out, a day at most. */
   flushInterval?: number | undefined;
-  /** Longest time in milliseconds that one snapshot may be read from; 60,000 when left out. */
+  /** Longest time in milliseconds that one snapshot may be read from (`snapshot_too_old`); 60,000 when left out, a day at most. */
   readerAgeMax?: number | undefined;
 }
 
