@@ -120,7 +120,7 @@ fn an_index_or_a_time_that_is_rolled_back_is_not_kept_up() {
     session.expire(&path("a"), Some(u64::MAX >> 20)).unwrap();
     session.roll_back().unwrap();
     together(&mut session, |session| {
-        session.put(&path("r"), br#"{"n":7}"#).unwrap()
+        session.put(&path("r"), br#"{"n":7}"#).unwrap();
     });
     session.settle().unwrap();
     assert_eq!(session.expires(&path("a")).unwrap(), None);
