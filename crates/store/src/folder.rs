@@ -13,13 +13,17 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
         Some(above) if above.as_os_str().is_empty() => Some(Path::new(".")),
         above => above,
     };
-    match fs::create_dir(path) {
+    let mut made = fs::create_dir(path);
+    if let (Err(error), Some(above)) = (&made, above)
+        && error.kind() == ErrorKind::NotFound
+        && !above.is_dir()
+    {
+        make(above)?;
+        made = fs::create_dir(path);
+    }
+    match made {
         Ok(()) => above.map_or(Ok(()), flush),
         Err(_) if path.is_dir() => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            make(above.ok_or(error)?)?;
-            make(path)
-        }
         Err(error) => Err(error),
     }
 }
@@ -48,5 +52,7 @@ mod tests {
         );
         assert!(make(&path.join("file/d")).is_err());
         assert!(make(Path::new("")).is_err());
+        // Nobody can make a folder there, though the one above it is.
+        assert!(make(Path::new("/proc/nothing")).is_err());
     }
 }

@@ -220,7 +220,7 @@ fn what_has_become_large_is_joined_by_nothing_more() {
     let half = format!("\"{}\"", "x".repeat(600_000));
     for name in ["a", "b"] {
         together(&mut session, |session| {
-            session.set(&path(name), half.as_bytes()).unwrap()
+            session.set(&path(name), half.as_bytes()).unwrap();
         });
         assert_eq!(seen(&store, "a"), None);
     }
