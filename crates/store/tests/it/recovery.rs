@@ -6,8 +6,9 @@ use forebay_store::{Durability, Key, Options, Read, Store, StoreError, index::De
 use tempfile::TempDir;
 
 use super::{
-    disk::{Chance, Disk, after_restart, store_to_use},
+    disk::{Chance, Disk, store_to_use},
     power::{check, key, options, round},
+    restart::restart,
 };
 
 /// Files of a store, as they are before somebody opens it.
@@ -44,7 +45,7 @@ impl Files {
 
     /// Has the system be another one than the one that wrote them.
     fn after_restart(mut self) -> Self {
-        after_restart(&mut self.tree);
+        restart(&mut self.tree);
         self
     }
 

@@ -1,23 +1,27 @@
-//! A store's file as a system finds it that was started anew: unflushed pages are trusted only until then, which the engine and the store
+//! A tree's file as a system finds it that was started anew: unflushed pages are trusted only until then, which the engine and the store
 //! know by the system's boot id.
 
 use std::{fs, ops::Range};
+
+use memchr::memmem;
 
 const PAGE: usize = 4096;
 /// Where a header page of the engine holds the boot id: after 20 bytes for any page and 192 of the header.
 const BOOT_ID: Range<usize> = 212..228;
 const HEADERS: usize = 3;
 
-/// Gives the file another boot id.
-pub(crate) fn restart(file: &mut [u8]) {
-    for page in file.chunks_mut(PAGE).take(HEADERS) {
-        for byte in &mut page[BOOT_ID] {
-            *byte ^= 0x5A;
+/// Has a tree's file, or what a power cut has left of it, belong to another run of the system.
+pub(crate) fn restart(tree: &mut [u8]) {
+    for page in tree.chunks_mut(PAGE).take(HEADERS) {
+        if let Some(id) = page.get_mut(BOOT_ID) {
+            id.fill(0x5A);
         }
     }
     let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
     let id = id.trim_ascii();
-    while let Some(at) = file.windows(id.len()).position(|window| window == id) {
-        file[at] = if file[at] == b'0' { b'1' } else { b'0' };
+    let mut from = 0;
+    while let Some(found) = memmem::find(&tree[from..], id) {
+        from += found;
+        tree[from] = if tree[from] == b'0' { b'1' } else { b'0' };
     }
 }

@@ -11,6 +11,8 @@ use std::{
 
 use tempfile::TempDir;
 
+use super::restart::restart;
+
 const LIBRARY: &str = include_str!("disk.c");
 const PAGE: usize = 4096;
 /// Names the store's folder to a program, and tells it that it is to do something.
@@ -169,7 +171,7 @@ impl Disk {
             let later = fs::read(self.folder.path().join("root").join(&path)).unwrap_or_default();
             tear(&mut image, &later, percent, chance);
             if name == "store.mdbx" {
-                after_restart(&mut image);
+                restart(&mut image);
             }
             fs::write(to.join(&name), image).unwrap();
         }
@@ -254,26 +256,6 @@ fn tear(image: &mut Vec<u8>, later: &[u8], percent: u64, chance: &mut Chance) {
             image.resize(image.len().max(at + page.len()), 0);
             image[at..at + page.len()].copy_from_slice(page);
         }
-    }
-}
-
-/// Has a tree's file belong to another run of the system. Unflushed pages are trusted for as long as the system has not been started anew,
-/// which the engine and the store know by the system's boot id.
-pub(super) fn after_restart(tree: &mut [u8]) {
-    /// Where a header page of the engine holds the boot id: after 20 bytes for any page and 192 of the header.
-    const BOOT_ID: std::ops::Range<usize> = 212..228;
-    const HEADERS: usize = 3;
-    for page in tree.chunks_mut(PAGE).take(HEADERS) {
-        if let Some(id) = page.get_mut(BOOT_ID) {
-            id.fill(0x5A);
-        }
-    }
-    let id = fs::read("/proc/sys/kernel/random/boot_id").unwrap();
-    let id = id.trim_ascii();
-    let mut from = 0;
-    while let Some(found) = memchr::memmem::find(&tree[from..], id) {
-        from += found;
-        tree[from] = if tree[from] == b'0' { b'1' } else { b'0' };
     }
 }
 
