@@ -11,11 +11,12 @@ mod compact;
 mod copy;
 mod decimal;
 pub mod durability;
+#[allow(unsafe_code, reason = "the engine is C; this folder is where that stays")]
+mod engine;
 mod error;
 mod expiry;
 pub mod facade;
 mod folder;
-mod gate;
 pub mod index;
 pub mod json;
 pub mod key;
@@ -27,8 +28,6 @@ mod locks;
 mod patch;
 mod recovery;
 mod store;
-#[allow(unsafe_code, reason = "the engine is C; `sys.rs` is where that stays")]
-mod sys;
 mod transaction;
 pub mod transfer;
 mod tree;

@@ -15,13 +15,13 @@ use crate::{
     changes::{Change, ChangeWalk, Log},
     clock,
     durability::{Disk, Durability, Flusher},
+    engine::{self, Environment, Opening, Parked},
     error::StoreError,
     expiry::{self, Sweeper},
     folder,
     index::Catalogue,
     locks::Locks,
     recovery,
-    sys::{self, Environment, Opening, Parked},
     transaction::{Snapshot, Transaction},
     tree::Tables,
 };
@@ -225,7 +225,7 @@ impl Store {
         Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
     }
 
-    fn work(&self) -> Result<sys::Transaction, StoreError> {
+    fn work(&self) -> Result<engine::Transaction, StoreError> {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
@@ -390,7 +390,7 @@ impl Shared {
     }
 
     /// The indexes that a transaction finds; parsed only when they have changed.
-    pub(crate) fn catalogue(&self, transaction: &sys::Transaction) -> Result<Arc<Catalogue>, StoreError> {
+    pub(crate) fn catalogue(&self, transaction: &engine::Transaction) -> Result<Arc<Catalogue>, StoreError> {
         let text = Catalogue::text(transaction, self.tables)?;
         let mut known = self.catalogue.lock();
         if known.0 != text {
@@ -429,7 +429,7 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
         match Shared::open(path.to_owned(), options) {
             // The second is what it says while the other one lets go of its locks.
             Err(StoreError::Engine {
-                code: sys::BUSY | libc::EAGAIN,
+                code: engine::BUSY | libc::EAGAIN,
                 ..
             }) if Instant::now() < patience => {
                 thread::sleep(Duration::from_millis(1));
@@ -439,7 +439,7 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
                 code: libc::EBADFD, ..
             }) if replaced < REPLACED_MAX => replaced += 1,
             Err(StoreError::Engine {
-                code: sys::UNRECOVERED,
+                code: engine::UNRECOVERED,
                 ..
             }) => return Err(StoreError::Unrecovered { path: path.into() }),
             outcome => return outcome,
@@ -455,7 +455,7 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
         found,
         expected: FORMAT,
     };
-    let open = |transaction: &sys::Transaction, create| {
+    let open = |transaction: &engine::Transaction, create| {
         let table = |name: &CStr| {
             let table = transaction.table(name, create)?;
             table.ok_or_else(|| wrong(format!("without the table {}", name.to_string_lossy())))

@@ -3,6 +3,8 @@
 //! What the engine leaves to its caller is settled here: lengths are checked before it sees them (its release builds end the
 //! process otherwise), memory it lends is tied to the transaction that lends it, and handles are closed in the right order.
 
+mod gate;
+
 use std::{
     cell::RefCell,
     ffi::{CStr, CString},
@@ -16,7 +18,8 @@ use std::{
 
 use signet_mdbx_sys as ffi;
 
-use crate::{error::StoreError, gate::Gate};
+use self::gate::Gate;
+use crate::error::StoreError;
 
 /// Most tables in one file.
 const TABLES_MAX: u64 = 8;
