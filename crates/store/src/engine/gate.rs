@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// The gate. Whoever is inside has a number; numbers are given out and served in order.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(super) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -25,12 +25,12 @@ struct State {
 }
 
 impl Gate {
-    /// Waits for its turn. `false` when this thread is inside already and would wait for itself.
-    pub(crate) fn enter(&self) -> bool {
+    /// Waits for its turn. `None` when this thread is inside already and would wait for itself.
+    pub(super) fn enter(&self) -> Option<Inside<'_>> {
         let me = thread::current().id();
         let mut state = self.state.lock();
         if state.inside == Some(me) {
-            return false;
+            return None;
         }
         let number = state.next;
         state.next += 1;
@@ -38,16 +38,26 @@ impl Gate {
             self.changed.wait(&mut state);
         }
         state.inside = Some(me);
-        true
+        Some(Inside(self))
     }
 
     /// Lets the next one in.
-    pub(crate) fn leave(&self) {
+    pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         assert!(state.inside.take().is_some(), "only who is inside can leave");
         state.serving += 1;
         if state.serving != state.next {
             self.changed.notify_all();
         }
+    }
+}
+
+/// The right to write, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Inside<'e>(&'e Gate);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
