@@ -17,7 +17,8 @@ use crate::{
     error::StoreError,
     folder as folders,
     locks::{Hold, try_hold},
-    store::{FILE, Options, Store},
+    opening::{FILE, Options},
+    store::Store,
 };
 
 /// The file on which the engine has all who open a store hold a lock, and the byte of it that whoever is alone holds.

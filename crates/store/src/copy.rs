@@ -11,11 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    error::StoreError,
-    folder,
-    store::{FILE, Store},
-};
+use crate::{error::StoreError, folder, opening::FILE, store::Store};
 
 /// How often the file that is being written is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

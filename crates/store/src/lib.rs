@@ -25,6 +25,7 @@ pub mod key;
     reason = "locks on bytes of a file; `sys.rs` is where that stays"
 )]
 mod locks;
+mod opening;
 mod patch;
 mod recovery;
 mod store;
@@ -39,7 +40,8 @@ pub use durability::Durability;
 pub use error::StoreError;
 pub use key::{Key, KeyError, Subscript};
 pub use locks::Locks;
-pub use store::{Options, Stats, Store, VALUE_BYTES_LIMIT};
+pub use opening::{Options, VALUE_BYTES_LIMIT};
+pub use store::{Stats, Store};
 pub use transaction::{Read, Snapshot, Transaction};
 pub use tree::{
     Defined,

@@ -10,7 +10,8 @@ use crate::{
     expiry,
     index::{self, Catalogue, Definition, Place, Query, QueryWalk, Reach, Upkeep},
     key::{Key, Subscript},
-    store::{Shared, VALUE_BYTES_LIMIT},
+    opening::VALUE_BYTES_LIMIT,
+    store::Shared,
     tree::{
         Defined, Reader, Tables,
         read::{ChildWalk, GlobalWalk, Range, ValueWalk},

@@ -1,0 +1,270 @@
+//! How a folder becomes an open store: with which options, and once in a process, whoever else has it open or compacts it.
+
+use std::{
+    collections::HashMap,
+    ffi::CStr,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock, Weak},
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    changes::Log,
+    durability::{Disk, Durability, Flusher},
+    engine::{self, Environment, Opening},
+    error::StoreError,
+    folder, recovery,
+    store::{Shared, Store},
+    tree::Tables,
+};
+
+/// Version of the layout of keys and records.
+const FORMAT: u32 = 2;
+/// The tree's file in the store's folder. The engine's lock file lies beside it.
+pub(crate) const FILE: &str = "store.mdbx";
+/// How often a file is opened anew that was replaced while it was being opened.
+const REPLACED_MAX: u32 = 5;
+
+/// Most that [`Options::value_bytes_max`] can be: as much as one transaction can write.
+pub const VALUE_BYTES_LIMIT: usize = 1 << 30;
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Make a new store where there is none.
+    pub create: bool,
+    /// Refuse every write.
+    pub read_only: bool,
+    /// Settle the limits that all processes share. Exactly one opener should: the server, or a program without one.
+    pub lead: bool,
+    /// How far the file may grow, in bytes.
+    pub map_max: usize,
+    /// Most snapshots at the same time over all processes.
+    pub readers_max: u32,
+    /// Longest that one snapshot may be read from. It holds back the reuse of space while it lasts.
+    pub reader_age_max: Duration,
+    /// Longest document or value, in bytes of JSON; [`VALUE_BYTES_LIMIT`] at most.
+    pub value_bytes_max: usize,
+    /// Longest subtree that is kept as one text. Answers do not depend on it.
+    pub pack_bytes_max: usize,
+    /// What a commit waits for when it does not say.
+    pub durability: Durability,
+    /// Most that earlier segments of the log of changes may take, in bytes; older ones are dropped.
+    pub changes_bytes_max: u64,
+    /// Longest that a relaxed commit of any process is not on the disk. The one who leads sees to that.
+    pub flush_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create: true,
+            read_only: false,
+            lead: true,
+            map_max: 64 << 30,
+            readers_max: 1024,
+            reader_age_max: Duration::from_mins(1),
+            value_bytes_max: 64 << 20,
+            pack_bytes_max: 2048,
+            durability: Durability::Group,
+            changes_bytes_max: 1 << 30,
+            flush_interval: Duration::from_millis(20),
+        }
+    }
+}
+
+impl Options {
+    /// The first option that somebody wants otherwise who opens the store once more: its name, what it is, and what is wanted. Who makes
+    /// the store is no part of that, who only reads may join one that writes, and who wants to lead has to be first.
+    fn other(&self, wanted: &Self) -> Option<(&'static str, String, String)> {
+        // All fields by name: a new one must find its place here.
+        let of = |options: &Self| {
+            let Self {
+                create: _,
+                read_only,
+                lead,
+                map_max,
+                readers_max,
+                reader_age_max,
+                value_bytes_max,
+                pack_bytes_max,
+                durability,
+                changes_bytes_max,
+                flush_interval,
+            } = *options;
+            [
+                ("read_only", (read_only && self.read_only).to_string()),
+                ("lead", (lead || self.lead).to_string()),
+                ("map_max", map_max.to_string()),
+                ("readers_max", readers_max.to_string()),
+                ("reader_age_max", format!("{reader_age_max:?}")),
+                ("value_bytes_max", value_bytes_max.to_string()),
+                ("pack_bytes_max", pack_bytes_max.to_string()),
+                ("durability", format!("{durability:?}").to_lowercase()),
+                ("changes_bytes_max", changes_bytes_max.to_string()),
+                ("flush_interval", format!("{flush_interval:?}")),
+            ]
+        };
+        let mut pairs = of(self).into_iter().zip(of(wanted));
+        pairs.find_map(|((name, found), (_, wanted))| (found != wanted).then_some((name, found, wanted)))
+    }
+}
+
+/// The engine allows a file to be open once in a process.
+static OPEN: LazyLock<Mutex<HashMap<PathBuf, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+
+impl Store {
+    /// With which options this process has the store in a folder open, if it has.
+    pub fn opened(path: &Path) -> Option<Options> {
+        let path = path.canonicalize().ok()?;
+        let shared = OPEN.lock().get(&path).and_then(Weak::upgrade)?;
+        Some(shared.options)
+    }
+
+    /// Opens the store in a folder. The same folder opened twice in a process gives the same store, and is refused where the options
+    /// are others.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        let file_error = |what| {
+            move |source| StoreError::File {
+                what,
+                path: path.into(),
+                source,
+            }
+        };
+        if options.create && !options.read_only {
+            folder::make(path).map_err(file_error("make the folder"))?;
+        } else if !path.join(FILE).is_file() {
+            return Err(StoreError::Absent { path: path.into() });
+        }
+        let path = path.canonicalize().map_err(file_error("find"))?;
+        let mut open = OPEN.lock();
+        if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
+            return match shared.options.other(options) {
+                None => Ok(Self { shared }),
+                Some((option, found, wanted)) => Err(StoreError::OpenAlready {
+                    path,
+                    option,
+                    found,
+                    wanted,
+                }),
+            };
+        }
+        let shared = Arc::new(open_when_free(&path, *options)?);
+        recovery::recover(&shared, &path)?;
+        if options.lead && !options.read_only {
+            shared.start_to_sweep()?;
+        }
+        open.retain(|_, other| other.strong_count() > 0);
+        open.insert(path, Arc::downgrade(&shared));
+        Ok(Self { shared })
+    }
+}
+
+/// The engine opens a file once in a process: while a thread of an earlier opening still ends, this waits for it. It also opens the file
+/// anew that a compaction has replaced meanwhile.
+fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
+    let patience = Instant::now() + Duration::from_secs(5);
+    let mut replaced = 0;
+    loop {
+        match open_files(path.to_owned(), options) {
+            // The second is what it says while the other one lets go of its locks.
+            Err(StoreError::Engine {
+                code: engine::BUSY | libc::EAGAIN,
+                ..
+            }) if Instant::now() < patience => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            // What it says of a file that has no name any more. It has waited for the compaction by then, however long that took.
+            Err(StoreError::Engine {
+                code: libc::EBADFD, ..
+            }) if replaced < REPLACED_MAX => replaced += 1,
+            Err(StoreError::Engine {
+                code: engine::UNRECOVERED,
+                ..
+            }) => return Err(StoreError::Unrecovered { path: path.into() }),
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Opens the files, and starts the thread that flushes them.
+fn open_files(path: PathBuf, options: Options) -> Result<Shared, StoreError> {
+    let environment = Environment::open(
+        &path.join(FILE),
+        Opening {
+            leads: options.lead && !options.read_only,
+            read_only: options.read_only,
+            map_max: options.map_max,
+            readers_max: options.readers_max,
+            reader_age_max: options.reader_age_max,
+        },
+    )?;
+    let tables = prepare(&environment, &path, &options)?;
+    let log = Log::new(&path, options.changes_bytes_max, options.lead);
+    let disk = Arc::new(Disk::new(environment, log, options.read_only));
+    let flusher = if options.read_only {
+        None
+    } else {
+        Some(Flusher::start(
+            &disk,
+            options.lead.then_some(options.flush_interval),
+        )?)
+    };
+    Ok(Shared::new(path, options, disk, tables, flusher))
+}
+
+/// Opens the tables, making them in a new store, and checks the format.
+fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Result<Tables, StoreError> {
+    const FORMAT_KEY: &[u8] = b"format";
+    let wrong = |found: String| StoreError::Format {
+        path: path.into(),
+        found,
+        expected: FORMAT,
+    };
+    let open = |transaction: &engine::Transaction, create| {
+        let table = |name: &CStr| {
+            let table = transaction.table(name, create)?;
+            table.ok_or_else(|| wrong(format!("without the table {}", name.to_string_lossy())))
+        };
+        Ok::<_, StoreError>(Tables {
+            nodes: table(c"nodes")?,
+            meta: table(c"meta")?,
+            index: table(c"index")?,
+            expiry: table(c"expiry")?,
+            due: table(c"due")?,
+            pack_bytes_max: options.pack_bytes_max,
+            value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_LIMIT),
+        })
+    };
+    let snapshot = environment.read()?;
+    if let Some(meta) = snapshot.table(c"meta", false)? {
+        let found = snapshot.get(meta, FORMAT_KEY)?.unwrap_or_default();
+        let found = String::from_utf8_lossy(found).into_owned();
+        if found != FORMAT.to_string() {
+            return Err(wrong(found));
+        }
+        let tables = open(&snapshot, false)?;
+        // A table stays open after its transaction only when that commits.
+        snapshot.commit()?;
+        return Ok(tables);
+    }
+    drop(snapshot);
+    if options.read_only {
+        return Err(StoreError::Absent { path: path.into() });
+    }
+    let mut transaction = environment.write()?;
+    let tables = open(&transaction, true)?;
+    transaction.put(tables.meta, FORMAT_KEY, &[FORMAT.to_string().as_bytes()])?;
+    recovery::mark(&mut transaction, tables)?;
+    transaction.commit()?;
+    environment.flushing(|| environment.write()?.flush_before())?;
+    folder::flush(path).map_err(|source| StoreError::File {
+        what: "flush",
+        path: path.into(),
+        source,
+    })?;
+    Ok(tables)
+}
