@@ -23,8 +23,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     changes::{End, Log, Segment},
     checkpoint::{self, Checkpoints},
-    engine::{Environment, Transaction},
     error::StoreError,
+    sys::{Environment, Transaction},
 };
 
 /// A transaction that comes to the greatest size of the file has the engine make a checkpoint of the commits before it. The log of those

@@ -14,10 +14,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::{
     clock,
     durability::Durability,
-    engine::{Seek, Transaction},
     error::StoreError,
     key::{Key, within},
     store::{Shared, Store},
+    sys::{Seek, Transaction},
     tree::Tables,
 };
 

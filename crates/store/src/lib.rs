@@ -11,8 +11,6 @@ mod compact;
 mod copy;
 mod decimal;
 pub mod durability;
-#[allow(unsafe_code, reason = "the engine is C; this folder is where that stays")]
-mod engine;
 mod error;
 mod expiry;
 pub mod facade;
@@ -29,6 +27,8 @@ mod opening;
 mod patch;
 mod recovery;
 mod store;
+#[allow(unsafe_code, reason = "the engine is C; this folder is where that stays")]
+mod sys;
 mod transaction;
 pub mod transfer;
 mod tree;

@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use crate::{
     changes::Log,
     durability::{Disk, Durability, Flusher},
-    engine::{self, Environment, Opening},
     error::StoreError,
     folder, recovery,
     store::{Shared, Store},
+    sys::{self, Environment, Opening},
     tree::Tables,
 };
 
@@ -172,7 +172,7 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
         match open_files(path.to_owned(), options) {
             // The second is what it says while the other one lets go of its locks.
             Err(StoreError::Engine {
-                code: engine::BUSY | libc::EAGAIN,
+                code: sys::BUSY | libc::EAGAIN,
                 ..
             }) if Instant::now() < patience => {
                 thread::sleep(Duration::from_millis(1));
@@ -182,7 +182,7 @@ fn open_when_free(path: &Path, options: Options) -> Result<Shared, StoreError> {
                 code: libc::EBADFD, ..
             }) if replaced < REPLACED_MAX => replaced += 1,
             Err(StoreError::Engine {
-                code: engine::UNRECOVERED,
+                code: sys::UNRECOVERED,
                 ..
             }) => return Err(StoreError::Unrecovered { path: path.into() }),
             outcome => return outcome,
@@ -224,7 +224,7 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
         found,
         expected: FORMAT,
     };
-    let open = |transaction: &engine::Transaction, create| {
+    let open = |transaction: &sys::Transaction, create| {
         let table = |name: &CStr| {
             let table = transaction.table(name, create)?;
             table.ok_or_else(|| wrong(format!("without the table {}", name.to_string_lossy())))

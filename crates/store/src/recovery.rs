@@ -8,9 +8,9 @@ use std::{fs, path::Path, sync::Arc};
 
 use crate::{
     changes::{Change, ChangeWalk, End},
-    engine,
     error::StoreError,
     store::Shared,
+    sys,
     transaction::Transaction,
     tree::Tables,
 };
@@ -84,7 +84,7 @@ fn do_again(shared: &Arc<Shared>, store: &Path) -> Result<(), StoreError> {
 }
 
 /// Has a tree belong to this run of the system.
-pub(crate) fn mark(work: &mut engine::Transaction, tables: Tables) -> Result<(), StoreError> {
+pub(crate) fn mark(work: &mut sys::Transaction, tables: Tables) -> Result<(), StoreError> {
     work.put(tables.meta, KEY, &[&boot()])
 }
 

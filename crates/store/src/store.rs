@@ -11,12 +11,12 @@ use crate::{
     changes::{Change, ChangeWalk},
     clock,
     durability::{Disk, Durability, Flusher},
-    engine::{self, Parked},
     error::StoreError,
     expiry::{self, Sweeper},
     index::Catalogue,
     locks::Locks,
     opening::Options,
+    sys::{self, Parked},
     transaction::{Snapshot, Transaction},
     tree::Tables,
 };
@@ -80,7 +80,7 @@ impl Store {
         Ok(Transaction::new(Arc::clone(&self.shared), self.work()?))
     }
 
-    fn work(&self) -> Result<engine::Transaction, StoreError> {
+    fn work(&self) -> Result<sys::Transaction, StoreError> {
         if self.shared.options.read_only {
             return Err(StoreError::ReadOnly);
         }
@@ -237,7 +237,7 @@ impl Shared {
     }
 
     /// The indexes that a transaction finds; parsed only when they have changed.
-    pub(crate) fn catalogue(&self, transaction: &engine::Transaction) -> Result<Arc<Catalogue>, StoreError> {
+    pub(crate) fn catalogue(&self, transaction: &sys::Transaction) -> Result<Arc<Catalogue>, StoreError> {
         let text = Catalogue::text(transaction, self.tables)?;
         let mut known = self.catalogue.lock();
         if known.0 != text {

@@ -5,13 +5,13 @@ use std::{borrow::Cow, marker::PhantomData, mem, sync::Arc};
 use crate::{
     changes::{End, Journal, JournalMark, Kind, Operation},
     durability::Durability,
-    engine,
     error::{StoreError, TRANSACTION_FULL},
     expiry,
     index::{self, Catalogue, Definition, Place, Query, QueryWalk, Reach, Upkeep},
     key::{Key, Subscript},
     opening::VALUE_BYTES_LIMIT,
     store::Shared,
+    sys,
     tree::{
         Defined, Reader, Tables,
         read::{ChildWalk, GlobalWalk, Range, ValueWalk},
@@ -131,18 +131,18 @@ impl Read for Reader<'_> {
 pub struct Snapshot {
     shared: Arc<Shared>,
     /// There until the snapshot is dropped.
-    transaction: Option<engine::Transaction>,
+    transaction: Option<sys::Transaction>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>, transaction: engine::Transaction) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, transaction: sys::Transaction) -> Self {
         Self {
             shared,
             transaction: Some(transaction),
         }
     }
 
-    fn transaction(&self) -> &engine::Transaction {
+    fn transaction(&self) -> &sys::Transaction {
         self.transaction
             .as_ref()
             .expect("a snapshot lasts until it is dropped")
@@ -191,7 +191,7 @@ impl Read for Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if let Some(Ok(parked)) = self.transaction.take().map(engine::Transaction::park) {
+        if let Some(Ok(parked)) = self.transaction.take().map(sys::Transaction::park) {
             self.shared.park(parked);
         }
     }
@@ -203,7 +203,7 @@ pub struct Transaction {
     one_thread: PhantomData<*const ()>,
     shared: Arc<Shared>,
     tables: Tables,
-    work: engine::Transaction,
+    work: sys::Transaction,
     journal: Journal,
     /// Read when something is changed for the first time.
     catalogue: Option<Arc<Catalogue>>,
@@ -236,7 +236,7 @@ impl Read for Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(shared: Arc<Shared>, work: engine::Transaction) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, work: sys::Transaction) -> Self {
         Self {
             one_thread: PhantomData,
             tables: shared.tables,
@@ -297,7 +297,7 @@ impl Transaction {
     }
 
     /// One that does again what was within somebody's limits when it was done first.
-    pub(crate) fn again(shared: Arc<Shared>, work: engine::Transaction) -> Self {
+    pub(crate) fn again(shared: Arc<Shared>, work: sys::Transaction) -> Self {
         let mut transaction = Self::new(shared, work);
         transaction.tables.value_bytes_max = VALUE_BYTES_LIMIT;
         transaction
@@ -551,7 +551,7 @@ impl Transaction {
 
     fn attempt<T>(
         &mut self,
-        change: impl FnOnce(&mut engine::Transaction, Tables) -> Result<T, StoreError>,
+        change: impl FnOnce(&mut sys::Transaction, Tables) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.broken {
             return Err(StoreError::Broken);

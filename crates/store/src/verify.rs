@@ -6,11 +6,11 @@
 //! records ask for and no more, and that each time at which a node ends is known from both sides.
 
 use crate::{
-    engine::{Seek, Transaction},
     error::StoreError,
     index::{self, Catalogue},
     json,
     key::{Key, decode, subscript_length, within},
+    sys::{Seek, Transaction},
     transaction::{Read as _, Snapshot},
     tree::{Defined, Reader, Record, Tables},
 };

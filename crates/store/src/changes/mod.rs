@@ -26,7 +26,7 @@ pub use outline::Outline;
 pub use read::{Change, ChangeWalk, Operation, Step};
 pub(crate) use write::{Journal, JournalMark, Log, Segment};
 
-use crate::{engine, error::StoreError};
+use crate::{error::StoreError, sys};
 
 pub(crate) const FOLDER: &str = "changes";
 const MAGIC: &[u8; 8] = b"FBCHG001";
@@ -48,7 +48,7 @@ pub(crate) struct End {
 
 impl End {
     /// Where it ends in one state of the tree.
-    pub(crate) fn of(state: &engine::Transaction) -> Result<Self, StoreError> {
+    pub(crate) fn of(state: &sys::Transaction) -> Result<Self, StoreError> {
         let [sequence, segment, offset] = state.marks()?;
         Ok(Self {
             sequence,
@@ -58,7 +58,7 @@ impl End {
     }
 
     /// Has it end here in the state that the transaction makes.
-    pub(crate) fn put(self, work: &mut engine::Transaction) -> Result<(), StoreError> {
+    pub(crate) fn put(self, work: &mut sys::Transaction) -> Result<(), StoreError> {
         work.set_marks([self.sequence, self.segment, self.offset])
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{clock, engine::Environment, error::StoreError, folder, key::Key};
+use crate::{clock, error::StoreError, folder, key::Key, sys::Environment};
 
 use super::read::whole_bytes;
 use super::{End, FOLDER, HEAD_BYTES, Kind, MAGIC, SEGMENT_BYTES, file_error, segment_path, segments};

@@ -16,10 +16,10 @@ mod query;
 mod upkeep;
 
 use crate::{
-    engine::{Seek, Transaction},
     error::StoreError,
     json::{self, Json},
     key::{Key, decode, within},
+    sys::{Seek, Transaction},
     tree::{Reader, Tables},
 };
 

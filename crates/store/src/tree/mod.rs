@@ -13,7 +13,7 @@ pub(crate) mod read;
 mod record;
 pub(crate) mod write;
 
-use crate::engine::Table;
+use crate::sys::Table;
 
 pub(crate) use read::Reader;
 pub(crate) use record::Record;

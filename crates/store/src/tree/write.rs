@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use crate::{
     decimal,
-    engine::{Cursor, Seek, Transaction},
     error::{StoreError, TRANSACTION_FULL},
     json::{self, Json},
     key::{Key, Subscripts, decode, global_length, subscript_length, within},
+    sys::{Cursor, Seek, Transaction},
 };
 
 use super::{
