@@ -61,7 +61,7 @@ bench: build $(PEER_MODULES)
 	node bench/run.mjs $(ARGS)
 
 soak: deps sdk
-	FOREBAY_SOAK=1 cargo test -p forebay-pool -p forebay-testkit -- --nocapture
+	FOREBAY_SOAK=1 cargo test -p forebay-store -p forebay-pool -p forebay-testkit -- --nocapture
 
 $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json $(shell find sdk/node/src -name '*.ts')
 	@mkdir -p sdk/node/dist
