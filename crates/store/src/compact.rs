@@ -9,6 +9,8 @@ use std::{
     io,
     os::unix::fs::symlink,
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -24,6 +26,10 @@ use crate::{
 /// The file on which the engine has all who open a store hold a lock, and the byte of it that whoever is alone holds.
 const LOCK_FILE: &str = "store.mdbx-lck";
 const ALONE: u64 = 0;
+/// How long others may still have the store open: a thread that ends its last work, a child process that is yet to begin its program.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Where the work is done, within the store's folder.
 const WORKSHOP: &str = "compact.tmp";
 
@@ -109,13 +115,17 @@ fn hold_alone(folder: &Path) -> Result<File, StoreError> {
         .truncate(false)
         .open(&path)
         .map_err(failed("open", &path))?;
-    if try_hold(&file, ALONE, Some(Hold::Exclusive)).map_err(failed("lock", &path))? {
-        return Ok(file);
+    let end = Instant::now() + PATIENCE;
+    while !try_hold(&file, ALONE, Some(Hold::Exclusive)).map_err(failed("lock", &path))? {
+        if Instant::now() >= end {
+            return Err(StoreError::InUse {
+                path: folder.into(),
+                holders: holders(&path),
+            });
+        }
+        thread::sleep(PAUSE);
     }
-    Err(StoreError::InUse {
-        path: folder.into(),
-        holders: holders(&path),
-    })
+    Ok(file)
 }
 
 /// The other processes that have a file open, as far as this user may know.
