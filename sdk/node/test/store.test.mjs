@@ -293,6 +293,29 @@ describe('nodes', () => {
       assert.equal(one.get('a'), 1);
     }
   });
+
+  it('are told apart however much of a path is that of the call before', () => {
+    const store = freshStore();
+    const known = new Map();
+    const steps = ['a', 'b', 'aa', '', 1, '1', '01', 12, 1.5, -0, 7n, 'é'];
+    let seed = 1;
+    const below = (bound) => (seed = (seed * 48_271) % 2_147_483_647) % bound;
+    for (let turn = 0; turn < 20_000; turn++) {
+      const path = Array.from({ length: 1 + below(4) }, () => steps[below(below(2) === 0 ? 3 : steps.length)]);
+      const key = JSON.stringify(path.map(String));
+      const kind = below(8);
+      if (kind === 0) refuses('key', () => store.get('G', ...path, null));
+      else if (kind === 1) store.node('H', ...path).get();
+      else if (kind === 2) store.globals('B').next();
+      if (below(2) === 0) known.set(key, (store.set('G', ...path, turn), turn));
+      else if (known.has(key)) assert.equal(store.get('G', ...path), known.get(key), key);
+    }
+    // One that was refused half way has left its beginning, and nothing else.
+    store.set('T', 'a', 'b', 'aa', 1);
+    refuses('key', () => store.get('T', 1, null));
+    store.set('T', 1, 'b', 'aa', 2);
+    assert.deepEqual(store.node('T').document, { 1: { b: { aa: 2 } }, a: { b: { aa: 1 } } });
+  });
 });
 
 describe('iteration', () => {

@@ -24,6 +24,11 @@ const numberBytes = new Uint8Array(numbers.buffer);
 let owner: readonly Subscript[] | undefined;
 let ownerEnd = START;
 
+/** The steps that `putSteps` has left at the beginning of the area, and where each ends: those that come again need not be written. */
+const steps: unknown[] = [];
+const ends: number[] = [];
+let stepsLeft = 0;
+
 /** How often paths have been written: who runs code of others meanwhile sees here whether that has used the area. */
 export let uses = 0;
 
@@ -32,6 +37,7 @@ export function putPath(path: readonly Subscript[]): number {
   uses++;
   if (owner === path) return ownerEnd;
   owner = undefined;
+  stepsLeft = 0;
   let at = START;
   for (let index = 0; index < path.length; index++) at = putSubscript(at, path[index]!);
   owner = path;
@@ -43,7 +49,31 @@ export function putPath(path: readonly Subscript[]): number {
 export function putAlone(text: string): number {
   uses++;
   owner = undefined;
+  stepsLeft = 0;
   return putSubscript(START, text);
+}
+
+/** Writes the path of a global and the first `count` of further steps; gives its end. */
+export function putSteps(global: string, further: readonly unknown[], count: number): number {
+  uses++;
+  owner = undefined;
+  const left = stepsLeft;
+  // Until all are written, for one may be refused.
+  stepsLeft = 0;
+  let at = START;
+  let index = 0;
+  let step: unknown = global;
+  while (index < left && index <= count && steps[index] === step) {
+    at = ends[index]!;
+    step = further[index++];
+  }
+  for (; index <= count; step = further[index++]) {
+    at = putSubscript(at, step as Subscript);
+    steps[index] = step;
+    ends[index] = at;
+  }
+  stepsLeft = count + 1;
+  return at;
 }
 
 /** Writes a whole path behind what lies there. */

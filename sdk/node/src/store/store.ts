@@ -6,7 +6,7 @@ import { CLOBBERED, putJson, takeLong } from './json.js';
 import { START, answer, native, type NativeStore } from './native.js';
 import { StoreNode } from './node.js';
 import { definitionText, queryRecords, readDefinition, type IndexDefinition, type Query } from './query.js';
-import { putAlone, putSubscript, type Subscript } from './path.js';
+import { putAlone, putSteps, type Subscript } from './path.js';
 
 /**
  * What a commit waits for: `sync` for a flush of its own, `group` for the next flush, which it shares with others, `relaxed` for
@@ -133,7 +133,7 @@ export class Store {
   get<T = any>(global: string, ...subscripts: Subscript[]): T | undefined {
     // The same as a node does, without making one.
     const native = this.native;
-    return answer(native.get(putBelow(global, subscripts, subscripts.length))) as T | undefined;
+    return answer(native.get(putSteps(checkGlobal(global), subscripts, subscripts.length))) as T | undefined;
   }
 
   /** Gives a node a value: see {@link StoreNode.set}. */
@@ -141,13 +141,13 @@ export class Store {
     const native = this.native;
     const last = subscriptsAndValue.length - 1;
     if (last < 0) throw new StoreError('not_json', 'cannot store undefined');
-    let path = putBelow(global, subscriptsAndValue, last);
+    let path = putSteps(checkGlobal(global), subscriptsAndValue, last);
     const end = putJson(path, subscriptsAndValue[last]);
     if (end > 0) {
       native.set(path, end);
       return;
     }
-    if (end === CLOBBERED) path = putBelow(global, subscriptsAndValue, last);
+    if (end === CLOBBERED) path = putSteps(checkGlobal(global), subscriptsAndValue, last);
     native.set(path, 0, takeLong());
   }
 
@@ -400,13 +400,6 @@ function waitsForAnswer(commit: TransactionOptions['commit']): boolean {
   if (commit === undefined || commit === 'now') return false;
   if (commit === 'answer') return mayHold();
   throw new StoreError('unsupported', `a transaction is committed now or with the answer, not ${JSON.stringify(commit)}`);
-}
-
-/** Writes the path of a global and the first of further steps. */
-function putBelow(global: string, steps: readonly unknown[], count: number): number {
-  let path = putAlone(checkGlobal(global));
-  for (let index = 0; index < count; index++) path = putSubscript(path, steps[index] as Subscript);
-  return path;
 }
 
 /** Throws when a global cannot have that name; what a text may be is for the store to say. */
