@@ -2,6 +2,7 @@
 //! much of the file cannot be used anew.
 
 use std::{
+    path::Path,
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -47,11 +48,10 @@ impl Checkpoints {
         thread::Builder::new()
             .name("store-checkpoint".into())
             .spawn(move || run(&thread_shared, &disk))
-            .map_err(|source| StoreError::File {
-                what: "start a thread to make checkpoints",
-                path: "the store".into(),
-                source,
-            })?;
+            .map_err(StoreError::file(
+                "start a thread to make checkpoints",
+                Path::new("the store"),
+            ))?;
         Ok(Self {
             shared,
             last: Instant::now(),

@@ -15,10 +15,10 @@ use std::{
 
 use crate::{
     changes,
-    copy::{Progress, failed, size},
+    copy::{Progress, size},
     error::StoreError,
     folder as folders,
-    locks::{Hold, try_hold},
+    locks::{Hold, open_file, try_hold},
     opening::{FILE, Options},
     store::Store,
 };
@@ -71,13 +71,13 @@ fn replace(
 ) -> Result<Compacted, StoreError> {
     // The store is opened under a second name. So the lock file beside its first name stays ours alone: whoever opens the store
     // meanwhile waits there, and then finds that the file it has opened is no longer the store's.
-    fs::create_dir(workshop).map_err(failed("make", workshop))?;
+    fs::create_dir(workshop).map_err(StoreError::file("make", workshop))?;
     let again = workshop.join(FILE);
-    fs::hard_link(file, &again).map_err(failed("link", &again))?;
+    fs::hard_link(file, &again).map_err(StoreError::file("link", &again))?;
     if folder.join(changes::FOLDER).exists() {
         // Who opens a store after a power cut does again what its log holds beyond the tree, and has to find it.
         let log = workshop.join(changes::FOLDER);
-        symlink(Path::new("..").join(changes::FOLDER), &log).map_err(failed("link", &log))?;
+        symlink(Path::new("..").join(changes::FOLDER), &log).map_err(StoreError::file("link", &log))?;
     }
     let follower = Options {
         create: false,
@@ -90,15 +90,15 @@ fn replace(
     let after_bytes = store.backup(&made, true, progress)?;
     drop(store);
     // Before the old file is replaced: whoever has opened it knows by the names it has left whether it is still the store's.
-    fs::remove_file(&again).map_err(failed("remove", &again))?;
+    fs::remove_file(&again).map_err(StoreError::file("remove", &again))?;
     if after_bytes >= before_bytes {
         return Ok(Compacted {
             before_bytes,
             after_bytes: before_bytes,
         });
     }
-    fs::rename(made.join(FILE), file).map_err(failed("replace", file))?;
-    folders::flush(folder).map_err(failed("flush", folder))?;
+    fs::rename(made.join(FILE), file).map_err(StoreError::file("replace", file))?;
+    folders::flush(folder).map_err(StoreError::file("flush", folder))?;
     Ok(Compacted {
         before_bytes,
         after_bytes,
@@ -108,15 +108,9 @@ fn replace(
 /// Holds the lock file of a store that nobody has open.
 fn hold_alone(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join(LOCK_FILE);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(failed("open", &path))?;
+    let file = open_file(&path)?;
     let end = Instant::now() + PATIENCE;
-    while !try_hold(&file, ALONE, Some(Hold::Exclusive)).map_err(failed("lock", &path))? {
+    while !try_hold(&file, ALONE, Some(Hold::Exclusive)).map_err(StoreError::file("lock", &path))? {
         if Instant::now() >= end {
             return Err(StoreError::InUse {
                 path: folder.into(),
@@ -151,7 +145,9 @@ fn holders(file: &Path) -> Vec<u32> {
 
 fn clear(folder: &Path) -> Result<(), StoreError> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", folder)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::file("remove", folder)(error))
+        }
         _ => Ok(()),
     }
 }

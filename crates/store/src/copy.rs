@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File, Permissions},
-    io,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     panic::resume_unwind,
     path::Path,
@@ -37,7 +36,7 @@ impl Store {
         compact: bool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64, StoreError> {
-        folder::make(to).map_err(failed("make the folder", to))?;
+        folder::make(to).map_err(StoreError::file("make the folder", to))?;
         let file = to.join(FILE);
         let bytes_max = self.stats()?.file_bytes;
         let (ended, end) = mpsc::channel::<()>();
@@ -57,11 +56,11 @@ impl Store {
             }
             copying.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
-        let copy = File::open(&file).map_err(failed("open", &file))?;
+        let copy = File::open(&file).map_err(StoreError::file("open", &file))?;
         copy.set_permissions(Permissions::from_mode(0o600))
             .and_then(|()| copy.sync_all())
-            .map_err(failed("keep to its owner", &file))?;
-        folder::flush(to).map_err(failed("flush", to))?;
+            .map_err(StoreError::file("keep to its owner", &file))?;
+        folder::flush(to).map_err(StoreError::file("flush", to))?;
         size(&file)
     }
 }
@@ -70,13 +69,5 @@ impl Store {
 pub(crate) fn size(file: &Path) -> Result<u64, StoreError> {
     fs::metadata(file)
         .map(|about| about.len())
-        .map_err(failed("find", file))
-}
-
-pub(crate) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| StoreError::File {
-        what,
-        path: path.into(),
-        source,
-    }
+        .map_err(StoreError::file("find", file))
 }

@@ -10,6 +10,7 @@
 use std::{
     fmt, mem,
     panic::{self, AssertUnwindSafe},
+    path::Path,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -258,11 +259,10 @@ impl Flusher {
         thread::Builder::new()
             .name("store-flush".into())
             .spawn(move || run(&thread_shared, &disk, interval, checkpoints))
-            .map_err(|source| StoreError::File {
-                what: "start a thread to flush",
-                path: "the store".into(),
-                source,
-            })?;
+            .map_err(StoreError::file(
+                "start a thread to flush",
+                Path::new("the store"),
+            ))?;
         Ok(Self { shared })
     }
 

@@ -1,6 +1,10 @@
 //! Everything that can fail here, each with its limit and the value found.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::{json::JsonError, key::KeyError};
 
@@ -198,6 +202,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A file that could not be made, read or written: what the system says becomes that.
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File {
+            what,
+            path: path.into(),
+            source,
+        }
+    }
+
     /// Whether it is the caller's input that was refused. Nothing has been changed then, and the transaction can go on.
     pub fn is_input(&self) -> bool {
         match self {

@@ -4,6 +4,7 @@
 //! second, as an ordinary transaction; until then a node is there, however late it is.
 
 use std::{
+    path::Path,
     sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
@@ -149,11 +150,10 @@ impl Sweeper {
                     let _ = sweep(&Store { shared }, clock::now_ms());
                 }
             })
-            .map_err(|source| StoreError::File {
-                what: "start a thread to remove what is due",
-                path: "the store".into(),
-                source,
-            })?;
+            .map_err(StoreError::file(
+                "start a thread to remove what is due",
+                Path::new("the store"),
+            ))?;
         Ok(Self { end })
     }
 }

@@ -127,19 +127,12 @@ impl Store {
     /// Opens the store in a folder. The same folder opened twice in a process gives the same store, and is refused where the options
     /// are others.
     pub fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
-        let file_error = |what| {
-            move |source| StoreError::File {
-                what,
-                path: path.into(),
-                source,
-            }
-        };
         if options.create && !options.read_only {
-            folder::make(path).map_err(file_error("make the folder"))?;
+            folder::make(path).map_err(StoreError::file("make the folder", path))?;
         } else if !path.join(FILE).is_file() {
             return Err(StoreError::Absent { path: path.into() });
         }
-        let path = path.canonicalize().map_err(file_error("find"))?;
+        let path = path.canonicalize().map_err(StoreError::file("find", path))?;
         let mut open = OPEN.lock();
         if let Some(shared) = open.get(&path).and_then(Weak::upgrade) {
             return match shared.options.other(options) {
@@ -261,10 +254,6 @@ fn prepare(environment: &Arc<Environment>, path: &Path, options: &Options) -> Re
     recovery::mark(&mut transaction, tables)?;
     transaction.commit()?;
     environment.flushing(|| environment.write()?.flush_before())?;
-    folder::flush(path).map_err(|source| StoreError::File {
-        what: "flush",
-        path: path.into(),
-        source,
-    })?;
+    folder::flush(path).map_err(StoreError::file("flush", path))?;
     Ok(tables)
 }

@@ -268,9 +268,9 @@ impl Session {
             }
             State::Held(_) | State::Apart => self.settle_first()?,
         }
-        let (transaction, is_part) = match std::mem::replace(&mut self.state, State::Apart) {
-            State::Held(held) => (held, true),
-            _ => (Box::new(self.store()?.begin()?), false),
+        let (transaction, is_part) = match self.take_held() {
+            Some(held) => (held, true),
+            None => (Box::new(self.store()?.begin()?), false),
         };
         self.state = State::Writing {
             transaction,
@@ -367,11 +367,8 @@ impl Session {
                 reason: error.to_string(),
             });
         }
-        if !matches!(self.state, State::Held(_)) {
+        let Some(held) = self.take_held() else {
             return Ok(());
-        }
-        let State::Held(held) = std::mem::replace(&mut self.state, State::Apart) else {
-            unreachable!("the state has just been looked at")
         };
         let outcome = self.finish(*held, Durability::Group);
         outcome.map_err(|error| self.lose(error))
@@ -382,6 +379,17 @@ impl Session {
         let reason = error.to_string();
         self.lost = Some(error);
         SessionError::NotSettled { reason }
+    }
+
+    /// Takes what is held.
+    fn take_held(&mut self) -> Option<Box<Transaction>> {
+        match std::mem::replace(&mut self.state, State::Apart) {
+            State::Held(held) => Some(held),
+            state => {
+                self.state = state;
+                None
+            }
+        }
     }
 
     /// Takes the outermost transaction.

@@ -12,7 +12,7 @@ mod sys;
 
 use std::{
     collections::HashMap,
-    fs::{File, OpenOptions},
+    fs::File,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -55,19 +55,8 @@ impl Held {
 
 impl Locks {
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
-        let path = folder.join(FILE);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
         Ok(Self {
-            file: file.map_err(|source| StoreError::File {
-                what: "open",
-                path,
-                source,
-            })?,
+            file: open_file(&folder.join(FILE))?,
             held: HashMap::new(),
         })
     }
@@ -184,6 +173,17 @@ impl Locks {
             source,
         })
     }
+}
+
+/// Opens a file on whose bytes locks are held, or makes it: nothing is ever written to it.
+pub(crate) fn open_file(path: &Path) -> Result<File, StoreError> {
+    File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(StoreError::file("open", path))
 }
 
 /// The bytes that stand for a node and the nodes above it, its own last.

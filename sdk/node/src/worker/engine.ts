@@ -382,14 +382,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     flags: number,
   ): void {
     const now = (this.#now = performance.now());
-    const micros = microseconds(now - job.started);
     if (this.#held !== null && body.length + pairsBytes(headers) > UNSENT_MAX && !this.#settle()) job.isLost = true;
-    if (job.isLost) {
-      ({ status, kind, headers, body, flags } = lost({ job, micros }));
-    }
+    let answer: Whole = { job, status, kind, headers, body, flags, micros: microseconds(now - job.started) };
+    if (job.isLost) answer = lost(answer);
     if (this.#held !== null) {
-      this.#unsent.push({ job, status, kind, headers, body, flags, micros });
-    } else if (!this.#put(job, status, kind, headers, body, flags, micros)) {
+      this.#unsent.push(answer);
+    } else if (!this.#put(answer)) {
       const sized = new Reply(status, kind, [...headers, 'content-length', String(Buffer.byteLength(body))], null);
       this.#stream(job, sized, once(typeof body === 'string' ? Buffer.from(body) : body));
       return;
@@ -398,15 +396,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   /** Writes a whole answer, into the outbox where it fits; `false` when it is longer than a frame. */
-  #put(
-    job: Job,
-    status: number,
-    kind: number,
-    headers: readonly string[],
-    body: string | Uint8Array,
-    flags: number,
-    micros: number,
-  ): boolean {
+  #put({ job, status, kind, headers, body, flags, micros }: Whole): boolean {
     const { number, slot } = job;
     if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
@@ -448,10 +438,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       report('what requests have written could not be committed', error);
       for (const job of this.#jobs.values()) job.isLost = true;
     }
-    for (const answer of unsent) {
-      const { job, status, kind, headers, body, flags, micros } = isLost ? lost(answer) : answer;
-      this.#put(job, status, kind, headers, body, flags, micros);
-    }
+    for (const answer of unsent) this.#put(isLost ? lost(answer) : answer);
     this.#page?.ring();
     return !isLost;
   }
@@ -563,7 +550,7 @@ function shape({ request }: Job): string {
 }
 
 /** The answer to a job whose writes are lost. */
-function lost({ job, micros }: Pick<Whole, 'job' | 'micros'>): Whole {
+function lost({ job, micros }: Whole): Whole {
   const { status, kind, headers, body } = errorReply(new HttpError(500, LOST), job.request.id);
   return { job, status, kind, headers, body: body as string, flags: FAULT, micros };
 }
