@@ -2,16 +2,14 @@
 //!
 //! A [`Session`] belongs to one thread. Outside a transaction each read is of the latest commit and each write a transaction
 //! of its own; between [`Session::begin`] and [`Session::commit`] both are of that transaction. Answers lie in the session until
-//! its next call. Nodes are named by [paths](path) as one run of bytes.
-//!
-//! To commit costs more than most transactions do. One that began with [`Begin::Together`] is held when it ends, and what follows is
-//! added to it, until [`Session::settle`] commits all of them as one: this session sees what is held, nobody else does, and nobody
-//! else can write. Each is still all or nothing by itself. Whatever the session does that others could wait for settles first.
+//! its next call. Nodes are named by [paths](path) as one run of bytes. Transactions that are committed together are the subject of
+//! [`Begin`].
 
 mod error;
 mod index;
 mod pages;
 mod path;
+mod transactions;
 mod value;
 
 use std::{borrow::Cow, path::Path, time::Duration};
@@ -19,15 +17,12 @@ use std::{borrow::Cow, path::Path, time::Duration};
 pub use error::SessionError;
 pub use index::Question;
 pub use pages::Children;
+pub use transactions::Begin;
 pub use value::Value;
 
-use crate::{
-    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader,
-};
+use crate::{Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader};
 use path::Paths;
 
-/// Most that is held, in bytes of paths and values: what is added to it beyond that waits for a commit.
-const HELD_BYTES_MAX: usize = 1 << 20;
 /// Most memory for answers that a session keeps for the next one, in bytes.
 const OUT_BYTES_KEPT: usize = 4 << 20;
 
@@ -49,16 +44,6 @@ pub struct Session {
     lost: Option<SessionError>,
 }
 
-/// How a transaction is to be committed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begin {
-    /// By itself, when it ends.
-    #[default]
-    Alone,
-    /// Together with others, where the session [announces](Session::announce) its commits; alone elsewhere.
-    Together,
-}
-
 /// What reads and writes are part of.
 #[derive(Debug)]
 enum State {
@@ -77,14 +62,6 @@ enum State {
     Held(Box<Transaction>),
     /// The same for reads.
     Looking { snapshot: Box<Snapshot>, depth: u32 },
-}
-
-/// A transaction whose end has come.
-struct Ended {
-    transaction: Box<Transaction>,
-    aborted: bool,
-    begin: Begin,
-    is_part: bool,
 }
 
 impl Session {
@@ -255,173 +232,6 @@ impl Session {
         self.write(|transaction| transaction.merge(&to, &from))
     }
 
-    /// Begins a transaction; inside another one it becomes a part of that, whose way to commit counts.
-    pub fn begin(&mut self, begin: Begin) -> Result<u32, SessionError> {
-        match &mut self.state {
-            State::Writing { depth, .. } => {
-                *depth += 1;
-                return Ok(*depth);
-            }
-            State::Looking { .. } => return Err(SessionError::InSnapshot),
-            State::Held(held) if begin == Begin::Together && held.bytes() < HELD_BYTES_MAX => {
-                held.begin_part()?;
-            }
-            State::Held(_) | State::Apart => self.settle_first()?,
-        }
-        let (transaction, is_part) = match self.take_held() {
-            Some(held) => (held, true),
-            None => (Box::new(self.store()?.begin()?), false),
-        };
-        self.state = State::Writing {
-            transaction,
-            depth: 1,
-            aborted: false,
-            begin,
-            is_part,
-        };
-        Ok(1)
-    }
-
-    /// How many transactions within each other are open.
-    pub fn level(&self) -> u32 {
-        match &self.state {
-            State::Writing { depth, .. } => *depth,
-            State::Apart | State::Held(_) | State::Looking { .. } => 0,
-        }
-    }
-
-    /// Ends a transaction. The outermost is committed as the durability says, which is the store's own without one, and as it was begun;
-    /// with [`Durability::Sync`] in any case now. An inner one becomes what the outer one becomes.
-    pub fn commit(&mut self, durability: Option<Durability>) -> Result<(), SessionError> {
-        if let State::Writing { depth, .. } = &mut self.state
-            && *depth > 1
-        {
-            *depth -= 1;
-            return Ok(());
-        }
-        let Some(Ended {
-            mut transaction,
-            aborted,
-            begin,
-            is_part,
-        }) = self.end()
-        else {
-            return Err(SessionError::NoTransaction);
-        };
-        if aborted {
-            self.undo(transaction, is_part);
-            return Err(SessionError::Aborted);
-        }
-        if is_part && let Err(error) = transaction.keep_part() {
-            if transaction.is_in_part() {
-                self.undo(transaction, is_part);
-                return Err(error.into());
-            }
-            return Err(self.lose(error.into()));
-        }
-        let durability = durability.unwrap_or(self.store()?.options().durability);
-        let together = begin == Begin::Together && self.announce.is_some() && durability != Durability::Sync;
-        if together && transaction.bytes() > 0 && !transaction.is_broken() {
-            self.state = State::Held(transaction);
-            return Ok(());
-        }
-        let outcome = self.finish(*transaction, durability);
-        outcome.map_err(|error| if is_part { self.lose(error) } else { error })
-    }
-
-    /// Rolls a transaction back. After an inner one the outer one can only be rolled back as well.
-    pub fn roll_back(&mut self) -> Result<(), SessionError> {
-        if let State::Writing { depth, aborted, .. } = &mut self.state
-            && *depth > 1
-        {
-            *depth -= 1;
-            *aborted = true;
-            return Ok(());
-        }
-        let Some(Ended {
-            transaction, is_part, ..
-        }) = self.end()
-        else {
-            return Err(SessionError::NoTransaction);
-        };
-        self.undo(transaction, is_part);
-        Ok(())
-    }
-
-    /// Commits what is held. An error is that of the first commit of what was held since the last call, and all of that is lost.
-    pub fn settle(&mut self) -> Result<(), SessionError> {
-        if matches!(self.state, State::Writing { is_part: true, .. }) {
-            return Err(SessionError::Busy);
-        }
-        let outcome = self.settle_first();
-        match self.lost.take() {
-            Some(error) => Err(error),
-            None => outcome,
-        }
-    }
-
-    /// Commits what is held before something that others could wait for. After a failure there is only [`Session::settle`].
-    fn settle_first(&mut self) -> Result<(), SessionError> {
-        if let Some(error) = &self.lost {
-            return Err(SessionError::NotSettled {
-                reason: error.to_string(),
-            });
-        }
-        let Some(held) = self.take_held() else {
-            return Ok(());
-        };
-        let outcome = self.finish(*held, Durability::Group);
-        outcome.map_err(|error| self.lose(error))
-    }
-
-    /// Notes that what was held is lost; says so to the one who has met that.
-    fn lose(&mut self, error: SessionError) -> SessionError {
-        let reason = error.to_string();
-        self.lost = Some(error);
-        SessionError::NotSettled { reason }
-    }
-
-    /// Takes what is held.
-    fn take_held(&mut self) -> Option<Box<Transaction>> {
-        match std::mem::replace(&mut self.state, State::Apart) {
-            State::Held(held) => Some(held),
-            state => {
-                self.state = state;
-                None
-            }
-        }
-    }
-
-    /// Takes the outermost transaction.
-    fn end(&mut self) -> Option<Ended> {
-        match std::mem::replace(&mut self.state, State::Apart) {
-            State::Writing {
-                transaction,
-                aborted,
-                begin,
-                is_part,
-                ..
-            } => Some(Ended {
-                transaction,
-                aborted,
-                begin,
-                is_part,
-            }),
-            state => {
-                self.state = state;
-                None
-            }
-        }
-    }
-
-    /// Makes a transaction none, and what was held before it what is held.
-    fn undo(&mut self, mut transaction: Box<Transaction>, is_part: bool) {
-        if is_part {
-            transaction.drop_part();
-            self.state = State::Held(transaction);
-        }
-    }
-
     /// From here to [`Session::end_snapshot`] all reads are of one state; inside a transaction they are of that anyway.
     pub fn begin_snapshot(&mut self) -> Result<(), SessionError> {
         self.settle_first()?;
@@ -545,17 +355,6 @@ impl Session {
             State::Writing { transaction, .. } => Ok(change(transaction)?),
             State::Looking { .. } => Err(SessionError::InSnapshot),
         }
-    }
-
-    fn finish(&mut self, transaction: Transaction, durability: Durability) -> Result<(), SessionError> {
-        match self.announce.filter(|_| durability == Durability::Group) {
-            Some(tell) => {
-                self.last_commit = transaction.commit(Durability::Relaxed)?;
-                tell(self.last_commit);
-            }
-            None => self.last_commit = transaction.commit(durability)?,
-        }
-        Ok(())
     }
 
     fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {
