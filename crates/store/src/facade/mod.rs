@@ -7,6 +7,7 @@
 
 mod error;
 mod index;
+pub mod operations;
 mod pages;
 mod path;
 mod transactions;

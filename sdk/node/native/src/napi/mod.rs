@@ -2,4 +2,4 @@
 
 mod sys;
 
-pub(crate) use sys::{Call, Class, Export, Failure, Outcome, Value};
+pub(crate) use sys::{Call, Class, Export, Failure, Outcome};

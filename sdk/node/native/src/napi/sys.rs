@@ -14,6 +14,8 @@ use std::{
     rc::Rc,
 };
 
+use forebay_store::facade::operations::{self, Call as _, Refused};
+
 use crate::Thread;
 
 type Env = *mut c_void;
@@ -144,22 +146,33 @@ impl Failure {
     }
 }
 
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Self {
+            code: Some(refused.code),
+            message: refused.message,
+            class: None,
+        }
+    }
+}
+
 /// What a call gives: a value, or `None` for `undefined`.
 pub(crate) type Outcome<'c> = Result<Option<Value<'c>>, Failure>;
 
-/// A function of the addon, its name, and how many arguments it takes.
-pub(crate) type Export<T> = (&'static CStr, usize, Function<T>);
-
-/// What a function does; `T` is what it belongs to.
-pub(crate) type Function<T> = for<'c> fn(&'c Call<'c>, &mut T) -> Outcome<'c>;
+/// A function of the addon, its name, and how many arguments it takes. What it does is given a `T`, which it belongs to.
+pub(crate) type Export<T> = (
+    &'static CStr,
+    usize,
+    for<'c> fn(&'c Call<'c>, &mut T) -> Outcome<'c>,
+);
 
 /// A class of JavaScript that is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class(RawReference);
 
 /// A function with what it belongs to. One for each function that was made, freed when JavaScript can no longer call that one.
-struct Bound<T> {
-    function: Function<T>,
+struct Bound<T, F> {
+    function: F,
     state: Rc<RefCell<T>>,
     area: Area,
     errors: Option<Class>,
@@ -189,7 +202,7 @@ unsafe extern "C" fn napi_register_module_v1(env: Env, exports: RawValue) -> Raw
     let registered = call.area_buffer().and_then(|area| {
         let exports = Value::of(exports);
         call.set(exports, c"area", area)?;
-        call.functions(exports, crate::FUNCTIONS, &thread, None)?;
+        call.functions(exports, crate::FUNCTIONS.iter().copied(), &thread, None)?;
         call.at_end(move || thread.borrow_mut().end())
     });
     if let Err(failure) = registered {
@@ -201,8 +214,11 @@ unsafe extern "C" fn napi_register_module_v1(env: Env, exports: RawValue) -> Raw
 /// Runs a function of the addon. Nothing it does may unwind into the runtime.
 ///
 /// # Safety
-/// The runtime passes a live environment and the call's data, and `data` is the `Bound<T>` that the function was made with.
-unsafe extern "C" fn run<T, const ARGUMENTS: usize>(env: Env, info: CallbackInfo) -> RawValue {
+/// The runtime passes a live environment and the call's data, and `data` is the `Bound<T, F>` that the function was made with.
+unsafe extern "C" fn run<T, F, const ARGUMENTS: usize>(env: Env, info: CallbackInfo) -> RawValue
+where
+    F: for<'c> Fn(&'c Call<'c>, &mut T) -> Outcome<'c>,
+{
     let mut arguments = [null_mut(); ARGUMENTS];
     let mut count = ARGUMENTS;
     let mut data = null_mut();
@@ -220,8 +236,8 @@ unsafe extern "C" fn run<T, const ARGUMENTS: usize>(env: Env, info: CallbackInfo
     if status != 0 {
         return null_mut();
     }
-    // SAFETY: functions are made with a `Bound<T>` as their data that lasts as long as they do, see `functions`.
-    let bound = unsafe { &*data.cast::<Bound<T>>() };
+    // SAFETY: functions are made with a `Bound<T, F>` as their data that lasts as long as they do, see `functions`.
+    let bound = unsafe { &*data.cast::<Bound<T, F>>() };
     let call = Call {
         env,
         arguments: &arguments,
@@ -242,10 +258,10 @@ unsafe extern "C" fn run<T, const ARGUMENTS: usize>(env: Env, info: CallbackInfo
 /// Frees what a function was made with, once nobody can call it.
 ///
 /// # Safety
-/// `data` is the `Bound<T>` that `functions` made for the one function that the runtime has found unreachable.
-unsafe extern "C" fn release<T>(_: Env, data: *mut c_void, _: *mut c_void) {
+/// `data` is the `Bound<T, F>` that `functions` made for the one function that the runtime has found unreachable.
+unsafe extern "C" fn release<T, F>(_: Env, data: *mut c_void, _: *mut c_void) {
     // SAFETY: `functions` made the box and gave it away; the runtime calls this once, and the function never again.
-    let bound = unsafe { Box::from_raw(data.cast::<Bound<T>>()) };
+    let bound = unsafe { Box::from_raw(data.cast::<Bound<T, F>>()) };
     // What it belongs to may have a defect in its end, which must not unwind into the runtime.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(bound)));
 }
@@ -271,21 +287,24 @@ impl Value<'_> {
 
 impl<'c> Call<'c> {
     /// Makes functions that belong to a state, as members of an object.
-    pub(crate) fn functions<T>(
+    pub(crate) fn functions<T, F>(
         &self,
         object: Value<'_>,
-        functions: &[Export<T>],
+        functions: impl Iterator<Item = (&'static CStr, usize, F)>,
         state: &Rc<RefCell<T>>,
         errors: Option<Class>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Failure>
+    where
+        F: for<'a> Fn(&'a Call<'a>, &mut T) -> Outcome<'a>,
+    {
         for (name, arity, function) in functions {
-            let callback: Callback = if *arity <= ARGUMENTS_FEW {
-                run::<T, ARGUMENTS_FEW>
+            let callback: Callback = if arity <= ARGUMENTS_FEW {
+                run::<T, F, ARGUMENTS_FEW>
             } else {
-                run::<T, ARGUMENTS_MAX>
+                run::<T, F, ARGUMENTS_MAX>
             };
             let data = Box::into_raw(Box::new(Bound {
-                function: *function,
+                function,
                 state: Rc::clone(state),
                 area: self.area,
                 errors,
@@ -307,7 +326,7 @@ impl<'c> Call<'c> {
             })?;
             // SAFETY: environment and function are live, and `release` knows what the data is.
             check(unsafe {
-                napi_add_finalizer(self.env, made.raw, data, release::<T>, null_mut(), null_mut())
+                napi_add_finalizer(self.env, made.raw, data, release::<T, F>, null_mut(), null_mut())
             })?;
             self.set(object, name, made)?;
         }
@@ -320,72 +339,6 @@ impl<'c> Call<'c> {
         let argument = Box::into_raw(Box::new(action)).cast();
         // SAFETY: the environment is live, and `end` knows what the argument is.
         check(unsafe { napi_add_env_cleanup_hook(self.env, end, argument) })
-    }
-
-    /// An argument that is an integer.
-    pub(crate) fn integer(&self, index: usize) -> Result<i32, Failure> {
-        let mut number = 0;
-        // SAFETY: environment and argument are live, and so is the place for the answer.
-        check(unsafe { napi_get_value_int32(self.env, self.arguments[index], &raw mut number) })?;
-        Ok(number)
-    }
-
-    /// An argument that is a number.
-    pub(crate) fn number(&self, index: usize) -> Result<f64, Failure> {
-        let mut number = 0.0;
-        // SAFETY: as in `integer`.
-        check(unsafe { napi_get_value_double(self.env, self.arguments[index], &raw mut number) })?;
-        Ok(number)
-    }
-
-    /// An argument that is text; `None` when it is left out.
-    pub(crate) fn text(&self, index: usize) -> Result<Option<Vec<u8>>, Failure> {
-        let mut kind = 0;
-        let argument = self.arguments[index];
-        // SAFETY: as in `integer`.
-        check(unsafe { napi_typeof(self.env, argument, &raw mut kind) })?;
-        if kind == UNDEFINED {
-            return Ok(None);
-        }
-        let mut bytes = 0;
-        // SAFETY: as in `integer`; without a place the length is told.
-        check(unsafe { napi_get_value_string_utf8(self.env, argument, null_mut(), 0, &raw mut bytes) })?;
-        // The function writes a NUL at the end.
-        let mut text = vec![0; bytes + 1];
-        // SAFETY: the place is as large as said.
-        check(unsafe {
-            napi_get_value_string_utf8(
-                self.env,
-                argument,
-                text.as_mut_ptr().cast(),
-                text.len(),
-                &raw mut bytes,
-            )
-        })?;
-        text.truncate(bytes);
-        Ok(Some(text))
-    }
-
-    /// The bytes of the area between two arguments that are integers.
-    pub(crate) fn span(&self, from: usize, to: usize) -> Result<&[u8], Failure> {
-        self.bytes(self.integer(from)?, self.integer(to)?)
-    }
-
-    /// The bytes of the area from one place to another.
-    pub(crate) fn bytes(&self, from: i32, to: i32) -> Result<&[u8], Failure> {
-        // SAFETY: the area is that large and lasts; JavaScript, which alone writes to it, waits for this call.
-        let area = unsafe { std::slice::from_raw_parts(self.area.0, AREA_BYTES) };
-        let place = |at: i32| usize::try_from(at).ok();
-        place(from)
-            .zip(place(to))
-            .and_then(|(from, to)| area.get(from..to))
-            .ok_or_else(|| Failure::plain("the arguments lie outside of the shared memory"))
-    }
-
-    /// Writes the first byte of the area, where JavaScript looks for what kind of answer it got.
-    pub(crate) fn mark(&self, kind: u8) {
-        // SAFETY: the area is there, and no slice of it that is still in use covers its first byte.
-        unsafe { self.area.0.write(kind) };
     }
 
     /// A class given as an argument, to be kept.
@@ -404,56 +357,6 @@ impl<'c> Call<'c> {
     pub(crate) fn set(&self, object: Value<'_>, name: &CStr, value: Value<'_>) -> Result<(), Failure> {
         // SAFETY: the environment and both values are live, the name is a C string.
         check(unsafe { napi_set_named_property(self.env, object.raw, name.as_ptr(), value.raw) })
-    }
-
-    pub(crate) fn array(&self, values: &[Value<'c>]) -> Result<Value<'c>, Failure> {
-        // SAFETY: the environment is live, and so is the place for the answer.
-        let array = made(|result| unsafe { napi_create_array_with_length(self.env, values.len(), result) })?;
-        for (index, value) in (0..).zip(values) {
-            // SAFETY: the environment and both values are live.
-            check(unsafe { napi_set_element(self.env, array.raw, index, value.raw) })?;
-        }
-        Ok(array)
-    }
-
-    pub(crate) fn string(&self, text: &str) -> Result<Value<'c>, Failure> {
-        let (start, bytes) = (text.as_ptr().cast(), text.len());
-        // SAFETY: the environment is live, and the text is as long as said; ASCII is Latin-1 as well, and quicker to take.
-        made(|result| unsafe {
-            if text.is_ascii() {
-                napi_create_string_latin1(self.env, start, bytes, result)
-            } else {
-                napi_create_string_utf8(self.env, start, bytes, result)
-            }
-        })
-    }
-
-    /// Bytes as a string of characters up to U+00FF.
-    pub(crate) fn latin1(&self, bytes: &[u8]) -> Result<Value<'c>, Failure> {
-        // SAFETY: as in `string`; every byte is a character of Latin-1.
-        made(|result| unsafe {
-            napi_create_string_latin1(self.env, bytes.as_ptr().cast(), bytes.len(), result)
-        })
-    }
-
-    pub(crate) fn int(&self, number: i32) -> Result<Value<'c>, Failure> {
-        // SAFETY: the environment is live, and so is the place for the answer.
-        made(|result| unsafe { napi_create_int32(self.env, number, result) })
-    }
-
-    pub(crate) fn double(&self, number: f64) -> Result<Value<'c>, Failure> {
-        // SAFETY: as in `int`.
-        made(|result| unsafe { napi_create_double(self.env, number, result) })
-    }
-
-    pub(crate) fn boolean(&self, value: bool) -> Result<Value<'c>, Failure> {
-        // SAFETY: as in `int`.
-        made(|result| unsafe { napi_get_boolean(self.env, value, result) })
-    }
-
-    pub(crate) fn null(&self) -> Result<Value<'c>, Failure> {
-        // SAFETY: as in `int`.
-        made(|result| unsafe { napi_get_null(self.env, result) })
     }
 
     /// Memory as an `ArrayBuffer`.
@@ -498,6 +401,116 @@ impl<'c> Call<'c> {
         made(|result| unsafe {
             napi_new_instance(self.env, class.raw, arguments.len(), arguments.as_ptr(), result)
         })
+    }
+}
+
+impl<'c> operations::Call for Call<'c> {
+    type Value = Value<'c>;
+    type Error = Failure;
+
+    fn integer(&self, index: usize) -> Result<i32, Failure> {
+        let mut number = 0;
+        // SAFETY: environment and argument are live, and so is the place for the answer.
+        check(unsafe { napi_get_value_int32(self.env, self.arguments[index], &raw mut number) })?;
+        Ok(number)
+    }
+
+    fn number(&self, index: usize) -> Result<f64, Failure> {
+        let mut number = 0.0;
+        // SAFETY: as in `integer`.
+        check(unsafe { napi_get_value_double(self.env, self.arguments[index], &raw mut number) })?;
+        Ok(number)
+    }
+
+    fn text(&self, index: usize) -> Result<Option<Vec<u8>>, Failure> {
+        let mut kind = 0;
+        let argument = self.arguments[index];
+        // SAFETY: as in `integer`.
+        check(unsafe { napi_typeof(self.env, argument, &raw mut kind) })?;
+        if kind == UNDEFINED {
+            return Ok(None);
+        }
+        let mut bytes = 0;
+        // SAFETY: as in `integer`; without a place the length is told.
+        check(unsafe { napi_get_value_string_utf8(self.env, argument, null_mut(), 0, &raw mut bytes) })?;
+        // The function writes a NUL at the end.
+        let mut text = vec![0; bytes + 1];
+        // SAFETY: the place is as large as said.
+        check(unsafe {
+            napi_get_value_string_utf8(
+                self.env,
+                argument,
+                text.as_mut_ptr().cast(),
+                text.len(),
+                &raw mut bytes,
+            )
+        })?;
+        text.truncate(bytes);
+        Ok(Some(text))
+    }
+
+    fn bytes(&self, from: i32, to: i32) -> Result<&[u8], Failure> {
+        // SAFETY: the area is that large and lasts; JavaScript, which alone writes to it, waits for this call.
+        let area = unsafe { std::slice::from_raw_parts(self.area.0, AREA_BYTES) };
+        let place = |at: i32| usize::try_from(at).ok();
+        place(from)
+            .zip(place(to))
+            .and_then(|(from, to)| area.get(from..to))
+            .ok_or_else(|| Failure::plain("the arguments lie outside of the shared memory"))
+    }
+
+    fn mark(&self, kind: u8) {
+        // SAFETY: the area is there, and no slice of it that is still in use covers its first byte.
+        unsafe { self.area.0.write(kind) };
+    }
+
+    fn array(&self, values: &[Value<'c>]) -> Result<Value<'c>, Failure> {
+        // SAFETY: the environment is live, and so is the place for the answer.
+        let array = made(|result| unsafe { napi_create_array_with_length(self.env, values.len(), result) })?;
+        for (index, value) in (0..).zip(values) {
+            // SAFETY: the environment and both values are live.
+            check(unsafe { napi_set_element(self.env, array.raw, index, value.raw) })?;
+        }
+        Ok(array)
+    }
+
+    fn string(&self, text: &str) -> Result<Value<'c>, Failure> {
+        let (start, bytes) = (text.as_ptr().cast(), text.len());
+        // SAFETY: the environment is live, and the text is as long as said; ASCII is Latin-1 as well, and quicker to take.
+        made(|result| unsafe {
+            if text.is_ascii() {
+                napi_create_string_latin1(self.env, start, bytes, result)
+            } else {
+                napi_create_string_utf8(self.env, start, bytes, result)
+            }
+        })
+    }
+
+    fn latin1(&self, bytes: &[u8]) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `string`; every byte is a character of Latin-1.
+        made(|result| unsafe {
+            napi_create_string_latin1(self.env, bytes.as_ptr().cast(), bytes.len(), result)
+        })
+    }
+
+    fn int(&self, number: i32) -> Result<Value<'c>, Failure> {
+        // SAFETY: the environment is live, and so is the place for the answer.
+        made(|result| unsafe { napi_create_int32(self.env, number, result) })
+    }
+
+    fn double(&self, number: f64) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `int`.
+        made(|result| unsafe { napi_create_double(self.env, number, result) })
+    }
+
+    fn boolean(&self, value: bool) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `int`.
+        made(|result| unsafe { napi_get_boolean(self.env, value, result) })
+    }
+
+    fn null(&self) -> Result<Value<'c>, Failure> {
+        // SAFETY: as in `int`.
+        made(|result| unsafe { napi_get_null(self.env, result) })
     }
 }
 

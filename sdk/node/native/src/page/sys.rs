@@ -8,6 +8,8 @@ use std::{
     sync::atomic::{AtomicPtr, AtomicU64, Ordering},
 };
 
+use forebay_store::facade::operations::Call as _;
+
 use crate::{
     Thread,
     napi::{Call, Failure, Outcome},

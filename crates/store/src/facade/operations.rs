@@ -1,0 +1,633 @@
+//! The operations of a session as another language calls them: what is a call there is one here, whatever the language.
+//!
+//! Arguments lie in an area, memory that both sides see, behind its first [`START`] bytes: `path` is the place where the path ends
+//! that begins there, what else there is follows it. The first byte of the area says of an answer that is text whether it is a string
+//! or JSON.
+
+use std::{ffi::CStr, time::Duration};
+
+use super::{Begin, Children, Question, Session, SessionError, Value as Found};
+use crate::Durability;
+
+/// Where arguments begin in the area.
+pub const START: i32 = 8;
+/// The answer is what it is.
+const PLAIN: u8 = 0;
+/// The answer is the JSON text of an object or array.
+const JSON: u8 = 1;
+
+/// A running call from another language: its arguments, and how values of that language are made.
+pub trait Call {
+    /// A value of that language.
+    type Value;
+    /// What it throws.
+    type Error: From<Refused>;
+
+    /// An argument that is an integer.
+    fn integer(&self, index: usize) -> Result<i32, Self::Error>;
+    /// An argument that is a number.
+    fn number(&self, index: usize) -> Result<f64, Self::Error>;
+    /// An argument that is text; `None` when it is left out.
+    fn text(&self, index: usize) -> Result<Option<Vec<u8>>, Self::Error>;
+    /// The bytes of the area from one place to another.
+    fn bytes(&self, from: i32, to: i32) -> Result<&[u8], Self::Error>;
+    /// The bytes of the area between two arguments that are integers.
+    fn span(&self, from: usize, to: usize) -> Result<&[u8], Self::Error> {
+        self.bytes(self.integer(from)?, self.integer(to)?)
+    }
+    /// Writes the first byte of the area.
+    fn mark(&self, kind: u8);
+
+    /// An array.
+    fn array(&self, values: &[Self::Value]) -> Result<Self::Value, Self::Error>;
+    /// A string.
+    fn string(&self, text: &str) -> Result<Self::Value, Self::Error>;
+    /// Bytes as a string of characters up to U+00FF.
+    fn latin1(&self, bytes: &[u8]) -> Result<Self::Value, Self::Error>;
+    /// An integer.
+    fn int(&self, number: i32) -> Result<Self::Value, Self::Error>;
+    /// A number.
+    fn double(&self, number: f64) -> Result<Self::Value, Self::Error>;
+    /// A truth value.
+    fn boolean(&self, value: bool) -> Result<Self::Value, Self::Error>;
+    /// The value that is none.
+    fn null(&self) -> Result<Self::Value, Self::Error>;
+}
+
+/// Why an operation was not done.
+#[derive(Debug)]
+pub struct Refused {
+    /// The word by which programs tell errors apart.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl From<SessionError> for Refused {
+    fn from(error: SessionError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&SessionError> for Refused {
+    /// The error with everything that led to it.
+    fn from(error: &SessionError) -> Self {
+        let mut message = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(source) = cause {
+            message.push_str(": ");
+            message.push_str(&source.to_string());
+            cause = source.source();
+        }
+        Self {
+            code: error.code(),
+            message,
+        }
+    }
+}
+
+/// What a call gives: a value, or `None` for none.
+pub type Outcome<C> = Result<Option<<C as Call>::Value>, <C as Call>::Error>;
+
+/// An operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What it is called.
+    pub name: &'static CStr,
+    /// How many arguments it takes.
+    pub arguments: usize,
+    kind: Kind,
+}
+
+const fn operation(name: &'static CStr, arguments: usize, kind: Kind) -> Operation {
+    Operation {
+        name,
+        arguments,
+        kind,
+    }
+}
+
+/// All of them.
+pub const OPERATIONS: &[Operation] = &[
+    operation(c"get", 1, Kind::Get),
+    operation(c"value", 1, Kind::OwnValue),
+    operation(c"document", 1, Kind::Document),
+    operation(c"defined", 1, Kind::Defined),
+    operation(c"isArray", 1, Kind::IsArray),
+    operation(c"next", 2, Kind::Next),
+    operation(c"previous", 2, Kind::Previous),
+    operation(c"children", 8, Kind::Children),
+    operation(c"values", 3, Kind::Values),
+    operation(c"more", 0, Kind::More),
+    operation(c"globals", 3, Kind::Globals),
+    operation(c"set", 3, Kind::Set),
+    operation(c"put", 3, Kind::Put),
+    operation(c"layOver", 3, Kind::LayOver),
+    operation(c"patch", 3, Kind::Patch),
+    operation(c"kill", 1, Kind::Kill),
+    operation(c"increment", 2, Kind::Increment),
+    operation(c"merge", 2, Kind::Merge),
+    operation(c"begin", 1, Kind::Begin),
+    operation(c"settle", 0, Kind::Settle),
+    operation(c"commit", 1, Kind::Commit),
+    operation(c"rollBack", 0, Kind::RollBack),
+    operation(c"level", 0, Kind::Level),
+    operation(c"beginSnapshot", 0, Kind::BeginSnapshot),
+    operation(c"endSnapshot", 0, Kind::EndSnapshot),
+    operation(c"flush", 0, Kind::Flush),
+    operation(c"lastCommit", 0, Kind::LastCommit),
+    operation(c"expire", 2, Kind::Expire),
+    operation(c"expires", 1, Kind::Expires),
+    operation(c"defineIndex", 1, Kind::DefineIndex),
+    operation(c"dropIndex", 1, Kind::DropIndex),
+    operation(c"indexes", 0, Kind::Indexes),
+    operation(c"query", 7, Kind::Query),
+    operation(c"lock", 2, Kind::Lock),
+    operation(c"unlock", 1, Kind::Unlock),
+    operation(c"unlockAll", 0, Kind::UnlockAll),
+    operation(c"stats", 0, Kind::Stats),
+    operation(c"close", 0, Kind::Close),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Get,
+    OwnValue,
+    Document,
+    Defined,
+    IsArray,
+    Next,
+    Previous,
+    Children,
+    Values,
+    More,
+    Globals,
+    Set,
+    Put,
+    LayOver,
+    Patch,
+    Kill,
+    Increment,
+    Merge,
+    Begin,
+    Settle,
+    Commit,
+    RollBack,
+    Level,
+    BeginSnapshot,
+    EndSnapshot,
+    Flush,
+    LastCommit,
+    Expire,
+    Expires,
+    DefineIndex,
+    DropIndex,
+    Indexes,
+    Query,
+    Lock,
+    Unlock,
+    UnlockAll,
+    Stats,
+    Close,
+}
+
+impl Operation {
+    /// Does it.
+    pub fn run<C: Call>(self, call: &C, session: &mut Session) -> Outcome<C> {
+        match self.kind {
+            Kind::Get => get(call, session),
+            Kind::OwnValue => own_value(call, session),
+            Kind::Document => document(call, session),
+            Kind::Defined => defined(call, session),
+            Kind::IsArray => is_array(call, session),
+            Kind::Next => next(call, session),
+            Kind::Previous => previous(call, session),
+            Kind::Children => children(call, session),
+            Kind::Values => values(call, session),
+            Kind::More => more(call, session),
+            Kind::Globals => globals(call, session),
+            Kind::Set => set(call, session),
+            Kind::Put => put(call, session),
+            Kind::LayOver => lay_over(call, session),
+            Kind::Patch => patch(call, session),
+            Kind::Kill => kill(call, session),
+            Kind::Increment => increment(call, session),
+            Kind::Merge => merge(call, session),
+            Kind::Begin => begin(call, session),
+            Kind::Settle => settle(call, session),
+            Kind::Commit => commit(call, session),
+            Kind::RollBack => roll_back(call, session),
+            Kind::Level => level(call, session),
+            Kind::BeginSnapshot => begin_snapshot(call, session),
+            Kind::EndSnapshot => end_snapshot(call, session),
+            Kind::Flush => flush(call, session),
+            Kind::LastCommit => last_commit(call, session),
+            Kind::Expire => expire(call, session),
+            Kind::Expires => expires(call, session),
+            Kind::DefineIndex => define_index(call, session),
+            Kind::DropIndex => drop_index(call, session),
+            Kind::Indexes => indexes(call, session),
+            Kind::Query => query(call, session),
+            Kind::Lock => lock(call, session),
+            Kind::Unlock => unlock(call, session),
+            Kind::UnlockAll => unlock_all(call, session),
+            Kind::Stats => stats(call, session),
+            Kind::Close => close(call, session),
+        }
+    }
+}
+
+/// `get(path)`: what was set there.
+fn get<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let path = path(call)?;
+    match session.get(path).map_err(Refused::from)? {
+        Some(text) => value(call, text),
+        None => Ok(None),
+    }
+}
+
+/// `value(path)`: its own value, without children.
+fn own_value<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    match session.value(path(call)?).map_err(Refused::from)? {
+        Some(text) => value(call, text),
+        None => Ok(None),
+    }
+}
+
+/// `document(path)`: its JSON text.
+fn document<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let text = session.document(path(call)?).map_err(Refused::from)?;
+    text.map(|text| call.string(utf8(text)?)).transpose()
+}
+
+fn defined<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let defined = session.defined(path(call)?).map_err(Refused::from)?;
+    call.int(defined.into()).map(Some)
+}
+
+fn is_array<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let is_array = session.is_array(path(call)?).map_err(Refused::from)?;
+    call.boolean(is_array).map(Some)
+}
+
+/// `next(path, seed)`: the seed lies between both, if there is one.
+fn next<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    neighbour(call, session, false)
+}
+
+fn previous<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    neighbour(call, session, true)
+}
+
+fn neighbour<C: Call>(call: &C, session: &mut Session, reverse: bool) -> Outcome<C> {
+    let found = session
+        .neighbour(path(call)?, call.span(0, 1)?, reverse)
+        .map_err(Refused::from)?;
+    found.map(|text| call.string(utf8(text)?)).transpose()
+}
+
+/// `children(path, from, after, to, before, prefix, flags, limit)`: each bound ends where its number says and begins where
+/// the one before it ends; flags are 1 for reverse and 2 for "with values". Gives key, value, key, value, or only keys.
+fn children<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let flags = call.integer(6)?;
+    let with_values = flags & 2 != 0;
+    let which = Children {
+        from: call.span(0, 1)?,
+        after: call.span(1, 2)?,
+        to: call.span(2, 3)?,
+        before: call.span(3, 4)?,
+        prefix: call.span(4, 5)?,
+        reverse: flags & 1 != 0,
+        with_values,
+    };
+    let mut page = session
+        .children(path(call)?, which, limit(call, 7)?)
+        .map_err(Refused::from)?;
+    let mut found = Vec::new();
+    while !page.is_empty() {
+        found.push(call.string(utf8(item(&mut page)?)?)?);
+        if with_values {
+            found.push(element(call, item(&mut page)?)?);
+        }
+    }
+    call.array(&found).map(Some)
+}
+
+/// `values(path, after, limit)`: the path of the node after which to begin lies between both, if there is one. Gives an
+/// array of subscripts and a value by turns.
+fn values<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let mut page = session
+        .values(path(call)?, call.span(0, 1)?, limit(call, 2)?)
+        .map_err(Refused::from)?;
+    let mut found = Vec::new();
+    while !page.is_empty() {
+        let mut subscripts = Vec::new();
+        for _ in 0..number(&mut page)? {
+            subscripts.push(call.string(utf8(item(&mut page)?)?)?);
+        }
+        found.push(call.array(&subscripts)?);
+        found.push(element(call, item(&mut page)?)?);
+    }
+    call.array(&found).map(Some)
+}
+
+/// Asked right after `children`, `values` or `query`: whether their page ended because it had become long. Then there may be more, though it
+/// has fewer than `limit`; else one with fewer is the last.
+fn more<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    call.boolean(session.more()).map(Some)
+}
+
+/// `globals(from, after, limit)`: the name lies at the start, if there is one; `after` is 1 to leave it out.
+fn globals<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let page = session
+        .globals(path(call)?, call.integer(1)? != 0, limit(call, 2)?)
+        .map_err(Refused::from)?;
+    texts(call, page)
+}
+
+/// `set(path, end)` and those below: the JSON text that is written lies between both, or is the third argument when it is
+/// long.
+fn set<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    write(call, |path, text| session.set(path, text))
+}
+
+fn put<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    write(call, |path, text| session.put(path, text))
+}
+
+fn lay_over<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    write(call, |path, text| session.lay_over(path, text))
+}
+
+fn patch<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    write(call, |path, text| session.patch(path, text))
+}
+
+fn write<C: Call>(call: &C, write: impl FnOnce(&[u8], &[u8]) -> Result<(), SessionError>) -> Outcome<C> {
+    let end = call.integer(1)?;
+    let path_end = call.integer(0)?;
+    let outcome = if end >= path_end {
+        write(path(call)?, call.bytes(path_end, end)?)
+    } else {
+        write(path(call)?, &call.text(2)?.unwrap_or_default())
+    };
+    outcome.map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn kill<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let existed = session.kill(path(call)?).map_err(Refused::from)?;
+    call.boolean(existed).map(Some)
+}
+
+/// `increment(path, end)`: the number lies between both; gives the sum's text.
+fn increment<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let sum = session
+        .increment(path(call)?, call.span(0, 1)?)
+        .map_err(Refused::from)?;
+    call.string(utf8(sum)?).map(Some)
+}
+
+/// `merge(path, from)`: the path that is copied lies between both.
+fn merge<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    session
+        .merge(path(call)?, call.span(0, 1)?)
+        .map_err(Refused::from)?;
+    Ok(None)
+}
+
+/// `begin(together)`: 1 to have it committed together with others; gives how many are open within each other.
+fn begin<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let begin = if call.integer(0)? == 0 {
+        Begin::Alone
+    } else {
+        Begin::Together
+    };
+    let level = session.begin(begin).map_err(Refused::from)?;
+    call.int(level.cast_signed()).map(Some)
+}
+
+fn settle<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.settle().map_err(Refused::from)?;
+    Ok(None)
+}
+
+/// `commit(durability)`
+fn commit<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    session
+        .commit(durability(call.integer(0)?))
+        .map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn roll_back<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.roll_back().map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn level<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    call.int(session.level().cast_signed()).map(Some)
+}
+
+fn begin_snapshot<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.begin_snapshot().map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn end_snapshot<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.end_snapshot().map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn flush<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.flush().map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn last_commit<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    call.double(session.last_commit() as f64).map(Some)
+}
+
+/// `expire(path, at)`: milliseconds since 1970, or less than 0 for never.
+fn expire<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let at = call.number(1)?;
+    let at = (at >= 0.0).then_some(at as u64);
+    let existed = session.expire(path(call)?, at).map_err(Refused::from)?;
+    call.boolean(existed).map(Some)
+}
+
+fn expires<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let at = session.expires(path(call)?).map_err(Refused::from)?;
+    at.map(|at| call.double(at as f64)).transpose()
+}
+
+/// `defineIndex(definition)`: JSON text.
+fn define_index<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    session
+        .define_index(&call.text(0)?.unwrap_or_default())
+        .map_err(Refused::from)?;
+    Ok(None)
+}
+
+fn drop_index<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let existed = session.drop_index(path(call)?).map_err(Refused::from)?;
+    call.boolean(existed).map(Some)
+}
+
+/// `indexes()`: JSON texts.
+fn indexes<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    texts(call, session.indexes().map_err(Refused::from)?)
+}
+
+/// `query(name, equal, from, to, place, flags, limit)`: each ends where its number says; the place is what the page before gave; flags
+/// are 1 for reverse, 2 to leave `from` out and 4 to leave `to` out. Gives the path of the records' parent, the place that has been
+/// reached (its bytes as characters), and the subscripts.
+fn query<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let flags = call.integer(5)?;
+    let question = Question {
+        equal: call.span(0, 1)?,
+        from: call.span(1, 2)?,
+        after: flags & 2 != 0,
+        to: call.span(2, 3)?,
+        before: flags & 4 != 0,
+        reverse: flags & 1 != 0,
+    };
+    let mut page = session
+        .query(path(call)?, question, call.span(3, 4)?, limit(call, 6)?)
+        .map_err(Refused::from)?;
+    let place = call.latin1(item(&mut page)?)?;
+    let mut parts = Vec::new();
+    for _ in 0..number(&mut page)? {
+        parts.push(call.string(utf8(item(&mut page)?)?)?);
+    }
+    let parts = call.array(&parts)?;
+    let found = texts(call, page)?.map_or_else(|| call.array(&[]), Ok)?;
+    call.array(&[parts, place, found]).map(Some)
+}
+
+/// `lock(path, patience)`: milliseconds, or less than 0 to wait for ever.
+fn lock<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let patience = Duration::try_from_secs_f64(call.number(1)? / 1000.0).ok();
+    let locked = session.lock(path(call)?, patience).map_err(Refused::from)?;
+    call.boolean(locked).map(Some)
+}
+
+fn unlock<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let held = session.unlock(path(call)?).map_err(Refused::from)?;
+    call.boolean(held).map(Some)
+}
+
+fn unlock_all<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.unlock_all().map_err(Refused::from)?;
+    Ok(None)
+}
+
+/// `stats()`: bytes of the file, of the map, of a page; the last commit, readers, bytes that the log alone has, the last commit on the disk.
+fn stats<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
+    let stats = session
+        .store()
+        .and_then(|store| Ok(store.stats()?))
+        .map_err(Refused::from)?;
+    let figures = [
+        stats.file_bytes,
+        stats.map_max,
+        stats.page_bytes.into(),
+        stats.last_commit,
+        stats.readers.into(),
+        stats.not_checkpointed_bytes,
+        stats.flushed_commit,
+    ];
+    let figures: Vec<C::Value> = figures
+        .iter()
+        .map(|figure| call.double(*figure as f64))
+        .collect::<Result<_, _>>()?;
+    call.array(&figures).map(Some)
+}
+
+fn close<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
+    session.close().map_err(Refused::from)?;
+    Ok(None)
+}
+
+/// An array of the texts of a page.
+fn texts<C: Call>(call: &C, mut page: &[u8]) -> Outcome<C> {
+    let mut found = Vec::new();
+    while !page.is_empty() {
+        found.push(call.string(utf8(item(&mut page)?)?)?);
+    }
+    call.array(&found).map(Some)
+}
+
+fn path<C: Call>(call: &C) -> Result<&[u8], C::Error> {
+    call.bytes(START, call.integer(0)?)
+}
+
+fn limit<C: Call>(call: &C, index: usize) -> Result<usize, C::Error> {
+    Ok(usize::try_from(call.integer(index)?).unwrap_or(0))
+}
+
+/// What a number in a call says; `None`: the store's own.
+pub fn durability(number: i32) -> Option<Durability> {
+    match number {
+        0 => Some(Durability::Sync),
+        1 => Some(Durability::Group),
+        2 => Some(Durability::Relaxed),
+        _ => None,
+    }
+}
+
+/// What a canonical text is in JavaScript; objects and arrays stay text, and the area says so.
+fn value<C: Call>(call: &C, text: &[u8]) -> Outcome<C> {
+    let found = Found::read(text).ok_or_else(damaged)?;
+    call.mark(if matches!(found, Found::Container(_)) {
+        JSON
+    } else {
+        PLAIN
+    });
+    scalar(call, &found).map(Some)
+}
+
+/// The same among others: objects and arrays are text in an array of one.
+fn element<C: Call>(call: &C, text: &[u8]) -> Result<C::Value, C::Error> {
+    let found = Found::read(text).ok_or_else(damaged)?;
+    let made = scalar(call, &found)?;
+    if matches!(found, Found::Container(_)) {
+        return call.array(&[made]);
+    }
+    Ok(made)
+}
+
+fn scalar<C: Call>(call: &C, found: &Found<'_>) -> Result<C::Value, C::Error> {
+    match found {
+        Found::Null => call.null(),
+        Found::Boolean(value) => call.boolean(*value),
+        Found::Number(number) => call.double(*number),
+        Found::Text(text) => call.string(text),
+        Found::Container(text) => call.string(text),
+    }
+}
+
+/// Takes the next length and bytes off a page.
+fn item<'a>(page: &mut &'a [u8]) -> Result<&'a [u8], Refused> {
+    let length = number(page)?;
+    let (bytes, rest) = page.split_at_checked(length as usize).ok_or_else(damaged)?;
+    *page = rest;
+    Ok(bytes)
+}
+
+fn number(page: &mut &[u8]) -> Result<u32, Refused> {
+    let (number, rest) = page.split_first_chunk::<4>().ok_or_else(damaged)?;
+    *page = rest;
+    Ok(u32::from_le_bytes(*number))
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Refused> {
+    std::str::from_utf8(bytes).map_err(|_| damaged())
+}
+
+fn damaged() -> Refused {
+    Refused {
+        code: "damaged",
+        message: "the store is damaged: an answer is not the text that was written".into(),
+    }
+}
