@@ -8,9 +8,10 @@ import { installResolver } from './loader/install.js';
 import { unsupported } from './supported.js';
 import { VERSION } from './version.js';
 import { FAILED, HELLO, PROTOCOL, READY, frame } from './wire.js';
-import { Engine, report, type Init } from './worker/engine.js';
+import { Engine, type Init } from './worker/engine.js';
 import { openLink } from './worker/link.js';
 import { Page } from './worker/page.js';
+import { report } from './worker/report.js';
 
 const complaint = unsupported(process.versions);
 if (complaint !== undefined) giveUp(complaint);

@@ -10,8 +10,6 @@ import type { Log, WorkerContext } from '../context.js';
 import type { Handler, Hook } from '../handler.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
-import { setHolder } from '../store/held.js';
-import type { NativeStore } from '../store/native.js';
 import {
   ABORT,
   BODY,
@@ -38,21 +36,14 @@ import {
 import { Job, type JobOwner } from './job.js';
 import type { Link, LinkEvents } from './link.js';
 import type { Page } from './page.js';
+import { report } from './report.js';
+import { LOST, SharedCommits, lost, type Whole } from './shared-commits.js';
 import { streamReply, type FrameSink } from './stream.js';
 
 /** Log lines are dropped, and counted, while so many bytes wait to leave. */
 const LOG_BACKLOG_MAX = 1_048_576;
 /** A longer log line is cut. */
 const LOG_LINE_MAX = 65_536;
-
-/** Nobody else can write while something is held: no further handler begins after so many milliseconds of that. */
-const HELD_MAX_MS = 1;
-/** Shapes of requests that are remembered as sharing their commits. */
-const SHAPES_MAX = 256;
-/** Longest answer that waits in memory for what is held: its headers in bytes, its body in bytes or UTF-16 units of text. */
-const UNSENT_MAX = 8_192;
-
-const LOST = 'what the request has written could not be committed';
 
 const NO_HEADERS: readonly string[] = [];
 
@@ -77,18 +68,6 @@ interface Waiting {
   readonly received: number;
 }
 
-/** A whole answer. */
-interface Whole {
-  readonly job: Job;
-  readonly status: number;
-  readonly kind: number;
-  readonly headers: readonly string[];
-  readonly body: string | Uint8Array;
-  readonly flags: number;
-  /** How long the handler took. */
-  readonly micros: number;
-}
-
 export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Set once the link is open, before its first frame. */
   link!: Link;
@@ -107,13 +86,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   readonly #jobs = new Map<number, Job>();
   /** The job whose handler has a transaction open over an `await`, as far as that is known. */
   #writer: Job | null = null;
-  /** The store that holds what handlers have written, since when, and the answers that wait for its commit. */
-  #held: NativeStore | null = null;
-  #heldSince = 0;
-  #unsent: Whole[] = [];
-  /** Whether the job that is over next has had something held; and the shapes of requests that have. */
-  #asked = false;
-  readonly #sharing = new Set<string>();
+  /** What handlers commit together, and the answers that wait for it. */
+  readonly #commits: SharedCommits;
   #inbox: Waiting[] = [];
   /** The clock as last read: before a batch, and whenever a handler has returned. */
   #now = 0;
@@ -129,7 +103,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     this.#page = page;
     this.#onInit = onInit;
     this.#onEnd = onEnd;
-    setHolder((native) => this.#hold(native));
+    this.#commits = new SharedCommits({
+      send: (answer) => void this.#put(answer),
+      settled: () => this.#page?.ring(),
+      openJobs: () => this.#jobs.values(),
+    });
   }
 
   // The worker's life.
@@ -155,7 +133,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #stopIfDone(): void {
     if (!this.#draining || this.#stopping || this.#running > 0 || this.#inbox.length > 0) return;
-    this.#settle();
+    this.#commits.settle();
     this.#stopping = true;
     void this.#stop();
   }
@@ -175,7 +153,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   /** Ends the process as soon as nothing waits to be sent. */
   endWhenSent(status: number): void {
-    if (!this.#settle()) status ||= 1;
+    if (!this.#commits.settle()) status ||= 1;
     this.#page?.ring();
     void this.idle().then(() => this.#end(status));
   }
@@ -269,7 +247,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       page.ringIfLate(this.#now);
     }
     const job = new Job(this, bytes, at, end, flags, number, slot, received, this.#now, this.#window);
-    if (this.#held !== null && !this.#joins(job)) this.#settle();
+    if (this.#commits.areHeld && !this.#commits.joins(job, this.#now)) this.#commits.settle();
     this.#running++;
     // What is open already is another job's, which this one has nothing to do with unless it outlasts its frame.
     const begun = isBegun();
@@ -382,11 +360,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     flags: number,
   ): void {
     const now = (this.#now = performance.now());
-    if (this.#held !== null && body.length + pairsBytes(headers) > UNSENT_MAX && !this.#settle()) job.isLost = true;
+    if (!this.#commits.takes(body.length + pairsBytes(headers)) && !this.#commits.settle()) job.isLost = true;
     let answer: Whole = { job, status, kind, headers, body, flags, micros: microseconds(now - job.started) };
     if (job.isLost) answer = lost(answer);
-    if (this.#held !== null) {
-      this.#unsent.push(answer);
+    if (this.#commits.areHeld) {
+      this.#commits.keep(answer);
     } else if (!this.#put(answer)) {
       const sized = new Reply(status, kind, [...headers, 'content-length', String(Buffer.byteLength(body))], null);
       this.#stream(job, sized, once(typeof body === 'string' ? Buffer.from(body) : body));
@@ -405,53 +383,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     return true;
   }
 
-  /** What a handler has written is committed when this turn ends: other handlers of the same turn join it. */
-  #hold(native: NativeStore): void {
-    this.#asked = true;
-    if (this.#held === native) return;
-    this.#settle();
-    this.#held = native;
-    this.#heldSince = performance.now();
-    process.nextTick(() => this.#settle());
-  }
-
-  /** Whether a job may begin while something is held: requests like it have held something themselves, and it was not long ago. */
-  #joins(job: Job): boolean {
-    return this.#now - this.#heldSince <= HELD_MAX_MS && this.#sharing.has(shape(job));
-  }
-
-  /**
-   * Commits what is held, and sends the answers that wait for that. `false` when it is lost: they and those of all open jobs are errors
-   * then.
-   */
-  #settle(): boolean {
-    const native = this.#held;
-    if (native === null) return true;
-    this.#held = null;
-    const unsent = this.#unsent;
-    this.#unsent = [];
-    let isLost = false;
-    try {
-      native.settle();
-    } catch (error) {
-      isLost = true;
-      report('what requests have written could not be committed', error);
-      for (const job of this.#jobs.values()) job.isLost = true;
-    }
-    for (const answer of unsent) this.#put(isLost ? lost(answer) : answer);
-    this.#page?.ring();
-    return !isLost;
-  }
-
   /** The job's last frame has been written, or waits for the commit: its place is free. */
   #over(job: Job): void {
     this.#running--;
     job.end();
-    if (this.#asked) {
-      this.#asked = false;
-      if (this.#sharing.size >= SHAPES_MAX) this.#sharing.clear();
-      this.#sharing.add(shape(job));
-    }
+    this.#commits.learn(job);
     if (this.#writer === job && !isBegun()) this.#writer = null;
     // A job that is not in the table was answered within its frame's turn, and the loop in `frames` goes on.
     if (this.#jobs.get(job.slot) !== job) {
@@ -493,7 +429,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       this.#respond(job, reply.status, reply.kind, reply.headers, body, 0);
       return;
     }
-    this.#settle();
+    this.#commits.settle();
     if (job.isLost) throw new HttpError(500, LOST);
     const micros = microseconds(performance.now() - job.started);
     const { status, kind, headers } = reply;
@@ -501,7 +437,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   body(job: Job, bytes: Uint8Array, end: boolean): void {
-    this.#settle();
+    this.#commits.settle();
     if (job.isLost) throw new HttpError(500, LOST);
     this.link.write(frame(BODY, end ? END : 0, this.#generation, job.number, job.slot, bytes));
     if (end) this.#over(job);
@@ -542,23 +478,6 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     this.link.write(frame(LOG, 0, this.#generation, job?.number ?? 0, job?.slot ?? 0, line));
   }
-}
-
-/** Method and path of a request, with what has digits left open: what requests have in common that one handler answers. */
-function shape({ request }: Job): string {
-  return request.methodAndPath.replace(/[^/]*\d[^/]*/g, '#');
-}
-
-/** The answer to a job whose writes are lost. */
-function lost({ job, micros }: Whole): Whole {
-  const { status, kind, headers, body } = errorReply(new HttpError(500, LOST), job.request.id);
-  return { job, status, kind, headers, body: body as string, flags: FAULT, micros };
-}
-
-/** Writes a failure to standard error, which the server logs line by line. */
-export function report(what: string, error: unknown): void {
-  const detail = error instanceof Error ? (error.stack ?? String(error)) : String(error);
-  process.stderr.write(`forebay: ${what}: ${detail}\n`);
 }
 
 function isPromise(value: unknown): value is PromiseLike<unknown> {
