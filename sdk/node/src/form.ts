@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { HttpError } from './reply.js';
 import type { Bytes } from './wire.js';
 

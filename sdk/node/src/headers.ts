@@ -1,4 +1,4 @@
-import { readPairs, type Bytes } from './wire.js';
+import { HEADERS, pairs, type Source } from './source.js';
 
 /**
  * The headers of a request: the reading half of the web's `Headers`. Names are compared without regard to case; the bytes
@@ -10,25 +10,17 @@ import { readPairs, type Bytes } from './wire.js';
  * ```
  */
 export class RequestHeaders implements Iterable<[name: string, value: string]> {
-  #bytes: Bytes | null;
-  readonly #at: number;
-  readonly #end: number;
-  #pairs: readonly string[] = [];
+  readonly #source: Source;
+  #pairs: readonly string[] | undefined;
 
   /** @internal */
-  constructor(bytes: Bytes, at: number, end: number) {
-    this.#bytes = bytes;
-    this.#at = at;
-    this.#end = end;
+  constructor(source: Source) {
+    this.#source = source;
   }
 
   /** `[name, value, name, value, ...]`, names in lower case. */
   get #decoded(): readonly string[] {
-    if (this.#bytes !== null) {
-      this.#pairs = readPairs(this.#bytes, this.#at, this.#end, 'latin1');
-      this.#bytes = null;
-    }
-    return this.#pairs;
+    return (this.#pairs ??= pairs(this.#source, HEADERS));
   }
 
   /** The header's value, or null. The values of a repeated header are joined by `, ` (those of `cookie` by `; `). */

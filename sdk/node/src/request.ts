@@ -1,7 +1,24 @@
 import { readForm, type UploadedForm } from './form.js';
 import { RequestHeaders } from './headers.js';
 import { HttpError } from './reply.js';
-import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
+import {
+  PARAMS,
+  PATH,
+  PEER,
+  QUERY,
+  ROUTE,
+  bodyBytes,
+  bodyText,
+  concat,
+  hasBody,
+  methodAndPath,
+  methodLength,
+  more,
+  pairs,
+  part,
+  utf8,
+  type Source,
+} from './source.js';
 
 /**
  * What a handler is given: one HTTP request. Everything is decoded on first access and remembered, so a handler pays for
@@ -60,90 +77,91 @@ export interface BodySource {
 
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** A request read from the payload of a REQUEST frame, `bytes` from `at` to `end`. */
+/** What of a request has been read already. */
+class Known {
+  bodyTaken = false;
+  method: string | undefined;
+  path: string | undefined;
+  params: Record<string, string> | undefined;
+  query: URLSearchParams | undefined;
+  headers: RequestHeaders | undefined;
+  cookies: Record<string, string> | undefined;
+}
+
+/** A request read from its {@link Source}. */
 export class WireRequest implements HttpRequest {
-  readonly #bytes: Bytes;
-  readonly #at: number;
-  readonly #end: number;
-  /** Null when the body is complete in the payload. */
-  readonly #more: BodySource | null;
-  #bodyTaken = false;
+  readonly #source: Source;
   /** Method and path, when they have been read as Latin-1. */
   #head: string | undefined;
-  #method: string | undefined;
-  #path: string | undefined;
-  #params: Record<string, string> | undefined;
-  #query: URLSearchParams | undefined;
-  #headers: RequestHeaders | undefined;
-  #cookies: Record<string, string> | undefined;
+  /** Many handlers need nothing else: then there is no object for it. */
+  #known: Known | undefined;
 
-  constructor(bytes: Bytes, at: number, end: number, more: BodySource | null) {
-    this.#bytes = bytes;
-    this.#at = at;
-    this.#end = end;
-    this.#more = more;
+  constructor(source: Source, head?: string) {
+    this.#source = source;
+    this.#head = head;
+  }
+
+  get #cache(): Known {
+    return (this.#known ??= new Known());
   }
 
   get method(): string {
-    return (this.#method ??= this.methodAndPath.slice(0, readU32(this.#bytes, this.#at + 4)));
+    return (this.#cache.method ??= this.methodAndPath.slice(0, methodLength(this.#source)));
   }
 
   get path(): string {
-    if (this.#path === undefined) {
+    const cache = this.#cache;
+    if (cache.path === undefined) {
       const head = this.methodAndPath;
-      this.#path = BEYOND_ASCII.test(head) ? this.#part(1) : head.slice(readU32(this.#bytes, this.#at + 4));
+      cache.path = BEYOND_ASCII.test(head) ? part(this.#source, PATH) : head.slice(methodLength(this.#source));
     }
-    return this.#path;
+    return cache.path;
   }
 
   /** Method and path in one piece and read as Latin-1, such as `GET/users`: the key of static routes. */
   get methodAndPath(): string {
-    if (this.#head === undefined) {
-      const at = this.#at + REQUEST_TABLE_BYTES;
-      const end = at + readU32(this.#bytes, this.#at + 4) + readU32(this.#bytes, this.#at + 8);
-      this.#head = this.#bytes.latin1Slice(at, end);
-    }
-    return this.#head;
+    return (this.#head ??= methodAndPath(this.#source));
   }
 
   get url(): string {
-    const query = this.#part(2);
+    const query = part(this.#source, QUERY);
     return `http://${this.headers.get('host') ?? 'localhost'}${this.path}${query === '' ? '' : '?'}${query}`;
   }
 
   get query(): URLSearchParams {
-    return (this.#query ??= new URLSearchParams(this.#part(2)));
+    return (this.#cache.query ??= new URLSearchParams(part(this.#source, QUERY)));
   }
 
   get route(): string {
-    return this.#part(3);
+    return part(this.#source, ROUTE);
   }
 
   get params(): Readonly<Record<string, string>> {
-    if (this.#params === undefined) {
+    const cache = this.#cache;
+    if (cache.params === undefined) {
       const params = Object.create(null) as Record<string, string>;
-      const pairs = readPairs(this.#bytes, this.#partAt(4), this.#partAt(5), 'utf8');
-      for (let index = 0; index < pairs.length; index += 2) params[pairs[index]!] = pairs[index + 1]!;
-      this.#params = params;
+      const found = pairs(this.#source, PARAMS);
+      for (let index = 0; index < found.length; index += 2) params[found[index]!] = found[index + 1]!;
+      cache.params = params;
     }
-    return this.#params;
+    return cache.params;
   }
 
   /** The router's own match takes the place of the server's. */
   set params(params: Record<string, string>) {
-    this.#params = params;
+    this.#cache.params = params;
   }
 
   get headers(): RequestHeaders {
-    return (this.#headers ??= new RequestHeaders(this.#bytes, this.#partAt(5), this.#partAt(6)));
+    return (this.#cache.headers ??= new RequestHeaders(this.#source));
   }
 
   get cookies(): Readonly<Record<string, string>> {
-    return (this.#cookies ??= readCookies(this.headers.get('cookie') ?? ''));
+    return (this.#cache.cookies ??= readCookies(this.headers.get('cookie') ?? ''));
   }
 
   get ip(): string {
-    return this.#part(6);
+    return part(this.#source, PEER);
   }
 
   get id(): string {
@@ -155,31 +173,29 @@ export class WireRequest implements HttpRequest {
     try {
       return JSON.parse(text) as T;
     } catch (error) {
-      throw new HttpError(400, `the body is not JSON: ${(error as Error).message}`, { cause: error });
+      throw new HttpError(400, 'the body is not JSON', { cause: error });
     }
   }
 
   /** What `text()` would resolve to, when all of it is here; else undefined, and the body is yet to be read. */
   textNow(): string | undefined {
-    if (this.#more !== null) return undefined;
+    if (more(this.#source) !== null) return undefined;
     this.#takeBody();
-    return this.#bytes.utf8Slice(this.#partAt(7), this.#end);
+    return bodyText(this.#source);
   }
 
   async text(): Promise<string> {
-    const text = this.textNow();
-    if (text !== undefined) return text;
-    const bytes = (await this.bytes()) as Bytes;
-    return bytes.utf8Slice(0, bytes.length);
+    return this.textNow() ?? utf8(await this.bytes());
   }
 
   async bytes(): Promise<Uint8Array> {
     this.#takeBody();
-    const first = this.#bytes.subarray(this.#partAt(7), this.#end);
-    if (this.#more === null) return first;
+    const first = bodyBytes(this.#source);
+    const rest = more(this.#source);
+    if (rest === null) return first;
     const parts: Uint8Array[] = [first];
-    for (let part; (part = await this.#more.read()) !== null; ) parts.push(part);
-    return Buffer.concat(parts);
+    for (let part; (part = await rest.read()) !== null; ) parts.push(part);
+    return concat(parts);
   }
 
   async form(): Promise<UploadedForm> {
@@ -188,18 +204,18 @@ export class WireRequest implements HttpRequest {
 
   stream(): ReadableStream<Uint8Array> {
     this.#takeBody();
-    const more = this.#more;
-    const first = this.#bytes.subarray(this.#partAt(7), this.#end);
+    const rest = more(this.#source);
+    const first = bodyBytes(this.#source);
     let pending: Uint8Array | null = first.length > 0 ? first : null;
     return new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
-          const part = pending ?? (await more?.read()) ?? null;
+          const part = pending ?? (await rest?.read()) ?? null;
           pending = null;
           if (part === null) controller.close();
           else controller.enqueue(part);
         },
-        cancel: () => more?.cancel(),
+        cancel: () => rest?.cancel(),
       },
       { highWaterMark: 0 },
     );
@@ -207,7 +223,7 @@ export class WireRequest implements HttpRequest {
 
   /** Whether `stream()` would give anything. */
   get hasBody(): boolean {
-    return this.#more !== null || this.#partAt(7) < this.#end;
+    return more(this.#source) !== null || hasBody(this.#source);
   }
 
   /** What `console.log(request)` shows in Node and Bun. */
@@ -217,20 +233,9 @@ export class WireRequest implements HttpRequest {
   }
 
   #takeBody(): void {
-    if (this.#bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
-    this.#bodyTaken = true;
-  }
-
-  /** Where part `index` of method, path, query, route, params, headers, peer, body begins. */
-  #partAt(index: number): number {
-    let at = this.#at + REQUEST_TABLE_BYTES;
-    for (let before = 1; before <= index; before++) at += readU32(this.#bytes, this.#at + before * 4);
-    return at;
-  }
-
-  #part(index: number): string {
-    const at = this.#partAt(index);
-    return this.#bytes.utf8Slice(at, at + readU32(this.#bytes, this.#at + 4 + index * 4));
+    const cache = this.#cache;
+    if (cache.bodyTaken) throw new TypeError('the body of this request has been read already; it can be read once');
+    cache.bodyTaken = true;
   }
 }
 

@@ -2,6 +2,7 @@
  * Frames of the worker protocol (protocol/PROTOCOL.md, sections 2 to 6): numbers, sizes, and the two forms that are
  * read or written in more than one place. Bytes only; nothing here knows a socket.
  */
+import { Buffer } from 'node:buffer';
 
 /** A `Buffer` with the methods both runtimes have and `@types/node` leaves out; they skip the encoding's lookup. */
 export interface Bytes extends Buffer {

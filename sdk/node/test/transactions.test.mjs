@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { HttpError, store as provided } from '../dist/index.js';
 import { StoreError, open } from '../dist/store/index.js';
-import { native } from '../dist/store/native.js';
+import { native } from '../dist/store/addon.js';
 import { until } from './peer.mjs';
 import { freshFolder, freshStore, refuses, run, start } from './stores.mjs';
 

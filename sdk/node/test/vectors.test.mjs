@@ -38,7 +38,7 @@ function encode({ type, flags, generation, job, slot, payload }) {
 
 /** A REQUEST as a handler sees it, in the vector's form. */
 async function decodeRequest(bytes) {
-  const request = new WireRequest(bytes, wire.HEADER_BYTES, bytes.length, null);
+  const request = new WireRequest({ bytes, at: wire.HEADER_BYTES, end: bytes.length, more: null });
   const body = await request.bytes();
   return {
     remaining_ms: wire.readU32(bytes, wire.HEADER_BYTES),

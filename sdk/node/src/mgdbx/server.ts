@@ -1,7 +1,8 @@
 import { StoreError } from '../store/error.js';
 import { noteLevel } from '../store/begun.js';
 import { answer, type NativeStore } from '../store/native.js';
-import { checkGlobal, open as openStore, store as provided, type Store } from '../store/store.js';
+import { open as openStore, store as provided } from '../store/opened.js';
+import { checkGlobal, type Store } from '../store/store.js';
 import { type StoreNode } from '../store/node.js';
 import { putPath, putSubscript, type Subscript } from '../store/path.js';
 import { VERSION } from '../version.js';

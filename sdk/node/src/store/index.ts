@@ -8,12 +8,5 @@ export { StoreError, type StoreErrorCode } from './error.js';
 export { StoreNode, type JsonValue, type Range } from './node.js';
 export type { IndexDefinition, Query, Scalar } from './query.js';
 export type { Subscript } from './path.js';
-export {
-  Store,
-  open,
-  store,
-  type Durability,
-  type OpenOptions,
-  type StoreStats,
-  type TransactionOptions,
-} from './store.js';
+export { open, store, type OpenOptions } from './opened.js';
+export { Store, type Durability, type StoreStats, type TransactionOptions } from './store.js';

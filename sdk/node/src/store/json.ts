@@ -2,9 +2,10 @@
  * Writes values as JSON into the memory that is shared with the addon: like `JSON.stringify`, but what that would drop or
  * change without a word is refused.
  */
+import { Buffer } from 'node:buffer';
 import type { Bytes } from '../wire.js';
 import { StoreError } from './error.js';
-import { area } from './native.js';
+import { area } from './addon.js';
 import { checkText, uses } from './path.js';
 
 /** Longest string that is written character by character. */

@@ -1,7 +1,5 @@
-/** The addon's operations, and the memory through which they are given paths and values. */
-import { createRequire } from 'node:module';
-import type { Bytes } from '../wire.js';
-import { StoreError } from './error.js';
+/** The operations of an open store, as the addon has them. */
+import { area } from './addon.js';
 
 /**
  * One open store. Each operation is one call: `path` is where the path ends that begins at {@link START}; further numbers
@@ -76,23 +74,6 @@ export interface NativeStore {
   close(): void;
 }
 
-interface Addon {
-  readonly area: ArrayBuffer;
-  openStore(
-    error: typeof StoreError,
-    path: string,
-    create: 0 | 1,
-    readOnly: 0 | 1,
-    lead: 0 | 1,
-    mapMax: number,
-    readersMax: number,
-    valueBytesMax: number,
-    durability: number,
-    flushInterval: number,
-    readerAgeMax: number,
-  ): NativeStore;
-}
-
 /** Where arguments begin in the area. */
 export const START = 8;
 /** What `area[0]` is after an answer that is the text of an object or array. */
@@ -101,19 +82,4 @@ const JSON_TEXT = 1;
 /** What an answer of `get` or `value` means. */
 export function answer(found: unknown): unknown {
   return typeof found === 'string' && area[0] === JSON_TEXT ? (JSON.parse(found) as unknown) : found;
-}
-
-/** The memory that is shared with the addon; empty until a store is opened. */
-export let area = Buffer.alloc(0) as Bytes;
-
-let addon: Addon | undefined;
-
-/** Loads the addon with the first store: handlers without one do not pay for it. */
-export function native(): Addon {
-  if (addon === undefined) {
-    const loaded = createRequire(import.meta.url)('../forebay.node') as Addon;
-    area = Buffer.from(loaded.area) as Bytes;
-    addon = loaded;
-  }
-  return addon;
 }

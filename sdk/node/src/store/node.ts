@@ -1,6 +1,7 @@
 import type { Bounds } from './bounds.js';
 import { StoreError } from './error.js';
-import { answer, area, type NativeStore } from './native.js';
+import { area } from './addon.js';
+import { answer, type NativeStore } from './native.js';
 import { CLOBBERED, putJson, takeLong } from './json.js';
 import { appendPath, checkText, putPath, putSubscript, subscriptText, type Subscript } from './path.js';
 import type { Store } from './store.js';

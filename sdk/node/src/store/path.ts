@@ -1,6 +1,7 @@
 /** Writes paths and other arguments into the memory that is shared with the addon. */
 import { StoreError } from './error.js';
-import { START, area } from './native.js';
+import { area } from './addon.js';
+import { START } from './native.js';
 
 /**
  * One step of a path. `1`, `1n` and `'1'` are the same subscript; `'01'` is another. Numbers come first, by value; then all

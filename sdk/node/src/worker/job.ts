@@ -61,7 +61,7 @@ export class Job implements Context, BodySource {
     this.window = window;
     const left = readU32(bytes, at);
     this.#deadline = left === 0 ? 0 : received + left;
-    this.request = new WireRequest(bytes, at, end, (flags & END) === 0 ? this : null);
+    this.request = new WireRequest({ bytes, at, end, more: (flags & END) === 0 ? this : null });
   }
 
   get state(): WorkerState {

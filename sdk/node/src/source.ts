@@ -1,0 +1,83 @@
+/**
+ * Where the parts of a request are read from: the payload of a REQUEST frame (protocol/PROTOCOL.md, section 4). The engine inside
+ * the server, which has no frames, brings a module of the same functions.
+ */
+import { Buffer } from 'node:buffer';
+import type { BodySource } from './request.js';
+import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
+
+/** A payload from `at` to `end`; `more` is null when the body is complete in it. */
+export interface Source {
+  readonly bytes: Bytes;
+  readonly at: number;
+  readonly end: number;
+  readonly more: BodySource | null;
+}
+
+/** Numbers of parts. */
+export const PATH = 1;
+export const QUERY = 2;
+export const ROUTE = 3;
+export const PARAMS = 4;
+export const HEADERS = 5;
+export const PEER = 6;
+const BODY = 7;
+
+/** Characters of the method. */
+export function methodLength({ bytes, at }: Source): number {
+  return readU32(bytes, at + 4);
+}
+
+/** Method and path in one piece and read as Latin-1, such as `GET/users`. */
+export function methodAndPath({ bytes, at }: Source): string {
+  const start = at + REQUEST_TABLE_BYTES;
+  return bytes.latin1Slice(start, start + readU32(bytes, at + 4) + readU32(bytes, at + 8));
+}
+
+/** A part that is text. */
+export function part(source: Source, index: number): string {
+  const { bytes, at } = source;
+  const start = partAt(source, index);
+  return bytes.utf8Slice(start, start + readU32(bytes, at + 4 + index * 4));
+}
+
+/** `[name, value, ...]` of the parameters, which are UTF-8, or the headers, whose bytes come out as Latin-1 text. */
+export function pairs(source: Source, index: typeof PARAMS | typeof HEADERS): string[] {
+  return readPairs(source.bytes, partAt(source, index), partAt(source, index + 1), index === HEADERS ? 'latin1' : 'utf8');
+}
+
+/** What has come of the body, as text. */
+export function bodyText(source: Source): string {
+  return source.bytes.utf8Slice(partAt(source, BODY), source.end);
+}
+
+/** What has come of the body. */
+export function bodyBytes(source: Source): Uint8Array {
+  return source.bytes.subarray(partAt(source, BODY), source.end);
+}
+
+/** Whether anything has come of the body. */
+export function hasBody(source: Source): boolean {
+  return partAt(source, BODY) < source.end;
+}
+
+/** Where the rest of the body comes from; null when all has come. */
+export function more(source: Source): BodySource | null {
+  return source.more;
+}
+
+/** Bytes in one piece. */
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  return Buffer.concat(parts);
+}
+
+/** The text of bytes that are UTF-8. */
+export function utf8(bytes: Uint8Array): string {
+  return (bytes as Bytes).utf8Slice(0, bytes.length);
+}
+
+function partAt({ bytes, at }: Source, index: number): number {
+  let start = at + REQUEST_TABLE_BYTES;
+  for (let before = 1; before <= index; before++) start += readU32(bytes, at + before * 4);
+  return start;
+}

@@ -1,0 +1,41 @@
+/**
+ * The addon, and the memory through which operations are given paths and values. The engine inside the server brings a module in the
+ * place of this one.
+ */
+import { Buffer } from 'node:buffer';
+import { createRequire } from 'node:module';
+import type { Bytes } from '../wire.js';
+import type { StoreError } from './error.js';
+import type { NativeStore } from './native.js';
+
+interface Addon {
+  readonly area: ArrayBuffer;
+  openStore(
+    error: typeof StoreError,
+    path: string,
+    create: 0 | 1,
+    readOnly: 0 | 1,
+    lead: 0 | 1,
+    mapMax: number,
+    readersMax: number,
+    valueBytesMax: number,
+    durability: number,
+    flushInterval: number,
+    readerAgeMax: number,
+  ): NativeStore;
+}
+
+/** The memory that is shared with the addon; empty until a store is opened. */
+export let area = Buffer.alloc(0) as Bytes;
+
+let addon: Addon | undefined;
+
+/** Loads the addon with the first store: handlers without one do not pay for it. */
+export function native(): Addon {
+  if (addon === undefined) {
+    const loaded = createRequire(import.meta.url)('../forebay.node') as Addon;
+    area = Buffer.from(loaded.area) as Bytes;
+    addon = loaded;
+  }
+  return addon;
+}
