@@ -44,14 +44,22 @@ export class Reply {
   readonly headers: readonly string[];
   /** @internal */
   readonly body: ReplyBody;
+  /** What was thrown, when this is the answer to a handler that failed: it goes to the log, and the job counts as faulted. @internal */
+  readonly failure: Failure | null;
 
   /** @internal */
-  constructor(status: number, kind: number, headers: readonly string[], body: ReplyBody) {
+  constructor(status: number, kind: number, headers: readonly string[], body: ReplyBody, failure: Failure | null = null) {
     this.status = status;
     this.kind = kind;
     this.headers = headers;
     this.body = body;
+    this.failure = failure;
   }
+}
+
+/** What a handler threw; anything can be thrown, `undefined` too. */
+export interface Failure {
+  readonly error: unknown;
 }
 
 const NO_HEADERS: readonly string[] = [];
@@ -90,14 +98,15 @@ export function text(value: string, init?: ReplyInit): Reply {
  */
 export function reply(value: Answer, init?: ReplyInit): Reply {
   const plain = toReply(value);
+  const status = checkStatus(init?.status ?? plain.status);
   const own = init?.headers === undefined ? NO_HEADERS : headerList(init.headers);
-  if (own.length === 0) return new Reply(checkStatus(init?.status ?? plain.status), plain.kind, plain.headers, plain.body);
+  if (own.length === 0) return new Reply(status, plain.kind, plain.headers, plain.body, plain.failure);
   const headers = [...own];
   const typed = hasHeader(own, 'content-type');
   for (let index = 0; index < plain.headers.length; index += 2) {
     if (!hasHeader(own, plain.headers[index]!)) headers.push(plain.headers[index]!, plain.headers[index + 1]!);
   }
-  return new Reply(checkStatus(init?.status ?? plain.status), typed ? KIND_NONE : plain.kind, headers, plain.body);
+  return new Reply(status, typed ? KIND_NONE : plain.kind, headers, plain.body, plain.failure);
 }
 
 /** Options of {@link HttpError}. */
@@ -150,7 +159,12 @@ export function errorReply(error: unknown, requestId: string): Reply {
     ...(known ? error.extra : {}),
   };
   const headers = ['content-type', 'application/problem+json', ...(known ? error.headers : NO_HEADERS)];
-  return new Reply(status, KIND_NONE, headers, JSON.stringify(problem));
+  return new Reply(status, KIND_NONE, headers, JSON.stringify(problem), known ? null : { error });
+}
+
+/** Answers for a handler that threw `error`, where the answer is not the one of {@link errorReply}. */
+export function failedReply(value: unknown, status: number, error: unknown): Reply {
+  return new Reply(checkStatus(status), KIND_JSON, NO_HEADERS, toJson(value), { error });
 }
 
 /** Turns what a handler returned into status, headers and body; the rules are those of {@link Answer}. */

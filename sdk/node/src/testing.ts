@@ -16,7 +16,7 @@
  */
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from './context.js';
 import { loadHandler, type FetchHandler, type Handler, type LoadedHandler } from './handler.js';
-import { HttpError, errorReply, toReply, type Reply } from './reply.js';
+import { errorReply, toReply, type Reply } from './reply.js';
 import { WireRequest } from './request.js';
 import { Router } from './router.js';
 import { CONTENT_TYPES, requestPayload, type Bytes } from './wire.js';
@@ -103,9 +103,9 @@ class App implements TestApp {
     try {
       reply = toReply(await handle(request, context));
     } catch (error) {
-      if (!(error instanceof HttpError)) this.errors.push(error);
       reply = errorReply(error, request.id);
     }
+    if (reply.failure !== null) this.errors.push(reply.failure.error);
     return response(reply, method);
   }
 

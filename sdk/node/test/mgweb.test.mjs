@@ -136,7 +136,7 @@ describe('a router of mg_web', () => {
   });
 
   it('answers what no route matches, and tells nobody but the log why a handler failed', async () => {
-    const made = new Router({ logging: true });
+    const made = new Router();
     const errors = [];
     made.on('error', (error) => errors.push(error));
     made.on('error', () => assert.fail('one listener for each type'));
@@ -155,11 +155,24 @@ describe('a router of mg_web', () => {
     }
     assert.deepEqual(errors.map(({ error }) => error), ['/throws', '/rejects', '/cycle'].map((path) => `Error running handler for GET ${path}`));
     assert.match(errors[0].caughtError, /secret/);
-    assert.equal(app.logs.length, 3);
+    assert.deepEqual(app.errors.map(({ message }) => /secret|circular|cyclic/.test(message)), [true, true, true]);
     assert.equal((await app.get('/http')).status, 418);
+    assert.deepEqual([app.errors.length, app.logs.length], [3, 0]);
     made.off('error');
     await app.get('/throws');
     assert.equal(errors.length, 3);
+  });
+
+  it('logs what a handler that failed was asked, if told to', async () => {
+    const made = new Router({ logging: true });
+    made.get('/throws/:id', () => { throw new Error('secret'); });
+    const app = testing({ handler: made.handler() });
+    await app.get('/throws/7?full=1');
+    assert.deepEqual(JSON.parse(JSON.stringify(app.logs)), [{
+      level: 'error', message: 'Error running handler for GET /throws/7',
+      fields: { route: '/throws/:id', params: { id: '7' }, query: { full: '1' } },
+    }]);
+    assert.equal(app.errors.length, 1);
   });
 
   it('streams events', async () => {

@@ -142,7 +142,7 @@ for (const runtime of RUNTIMES) {
       });
     }
 
-    for (const path of ['/throws', '/rejects', '/throws-nothing', '/bigint', '/cycle', '/bad-header', '/bad-piece']) {
+    for (const path of ['/throws', '/rejects', '/throws-nothing', '/bigint', '/cycle', '/bad-header', '/bad-piece', '/bad-extra']) {
       it(`answers ${path} with 500 and tells the client nothing of the cause, then serves on`, async () => {
         const answer = await peer.fetch({ path });
         assert.equal(answer.status, 500);
@@ -154,6 +154,12 @@ for (const runtime of RUNTIMES) {
         assert.equal((await peer.fetch({ path: '/object' })).status, 200);
       });
     }
+
+    it('answers a handler of mg_web that fails as mg_web does, and reports it like any other', async () => {
+      const answer = await peer.fetch({ path: '/mgweb/throws' });
+      assert.deepEqual([answer.status, answer.json(), answer.fault], [500, { error: 'Error Running Handler' }, true]);
+      await until(() => /GET \/mgweb\/throws failed \(request req-1\): Error: a secret of mg_web\n +at /.test(peer.stderr));
+    });
 
     it('answers an HttpError with its status, headers and members', async () => {
       const answer = await peer.fetch({ path: '/http-error' });

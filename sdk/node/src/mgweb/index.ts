@@ -23,7 +23,7 @@ import { mclass } from '../mgdbx/mclass.js';
 import { mcursor } from '../mgdbx/mcursor.js';
 import { mglobal } from '../mgdbx/mglobal.js';
 import { server, type Key, type ServerOptions } from '../mgdbx/server.js';
-import { HttpError, errorReply, json, reply, type Answer } from '../reply.js';
+import { HttpError, errorReply, failedReply, json, reply, type Answer } from '../reply.js';
 import type { HttpRequest, WireRequest } from '../request.js';
 import { router as plainRouter } from '../router.js';
 
@@ -84,7 +84,7 @@ export type Plugin = 'mgw-router/glsdb' | 'mgw-router/mgdbx' | ((this: Router, o
 
 /** How a router is made. */
 export interface RouterOptions {
-  /** Say in the server's log which handlers fail. */
+  /** Say in the server's log what a handler that failed was asked: the route, its parameters and the query. What it threw is always there. */
   logging?: boolean | undefined;
 }
 
@@ -206,19 +206,19 @@ export class Router {
     try {
       const response = handler.call(this, plain, this.context);
       if (!(response instanceof Promise)) return toAnswer(response);
-      return response.then(toAnswer).catch((error: unknown) => this.#failed(error, request, ctx));
+      return response.then(toAnswer).catch((error: unknown) => this.#failed(error, plain, request, ctx));
     } catch (error) {
-      return this.#failed(error, request, ctx);
+      return this.#failed(error, plain, request, ctx);
     }
   }
 
-  #failed(error: unknown, request: HttpRequest, ctx: Context): Answer {
+  #failed(error: unknown, plain: MgRequest, request: HttpRequest, ctx: Context): Answer {
     if (error instanceof HttpError) return errorReply(error, request.id);
     const text = `Error running handler for ${request.method} ${request.path}`;
     const caught = error instanceof Error ? (error.stack ?? String(error)) : String(error);
-    if (this.logging) ctx.log.error(text, { error: caught });
+    if (this.logging) ctx.log.error(text, { route: plain.routerPath, params: plain.params, query: plain.query });
     this.emit('error', { error: text, caughtError: caught });
-    return reply({ error: 'Error Running Handler' }, { status: 500 });
+    return failedReply({ error: 'Error Running Handler' }, 500, error);
   }
 }
 

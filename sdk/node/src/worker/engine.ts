@@ -316,26 +316,28 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       return;
     }
     if (body !== null) this.#respond(job, 200, KIND_JSON, NO_HEADERS, body, 0);
-    else this.#send(job, reply!, 0);
+    else this.#send(job, reply!);
   }
 
   /** Answers a job whose handler threw, or returned what cannot be sent. */
   #fail(job: Job, error: unknown): void {
-    const { request } = job;
-    const known = error instanceof HttpError;
-    if (!known) report(`${request.method} ${request.path} failed (request ${request.id})`, error);
+    const { id } = job.request;
     let reply: Reply;
     try {
-      reply = errorReply(error, request.id);
+      reply = errorReply(error, id);
     } catch (second) {
-      report(`the error of ${request.method} ${request.path} (request ${request.id}) cannot be sent`, second);
-      reply = errorReply(undefined, request.id);
+      // What an HttpError was given to send cannot be written as JSON.
+      reply = errorReply(second, id);
     }
-    this.#send(job, reply, known ? 0 : FAULT);
+    this.#send(job, reply);
   }
 
-  #send(job: Job, reply: Reply, flags: number): void {
+  #send(job: Job, reply: Reply, flags = reply.failure === null ? 0 : FAULT): void {
     const { body } = reply;
+    if (reply.failure !== null) {
+      const { method, path, id } = job.request;
+      report(`${method} ${path} failed (request ${id})`, reply.failure.error);
+    }
     if (body === null || typeof body === 'string' || body instanceof Uint8Array) {
       this.#respond(job, reply.status, reply.kind, reply.headers, body ?? '', flags);
     } else {

@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { HttpError, json, reply, router, text } from 'forebay';
+import { Router } from 'forebay/mgweb';
 
 const app = router();
 export default app;
@@ -50,6 +51,9 @@ app.get('/throws-nothing', () => {
 app.get('/http-error', () => {
   throw new HttpError(409, 'taken', { headers: { 'retry-after': '3' }, extra: { field: 'email' } });
 });
+app.get('/bad-extra', () => {
+  throw new HttpError(409, 'taken', { extra: { n: 1n } });
+});
 app.get('/bigint', () => ({ n: 1n }));
 app.get('/cycle', async () => {
   const a = {};
@@ -64,6 +68,12 @@ app.get('/breaks-off', async function* () {
   yield 'x'.repeat(100_000);
   throw new Error('in the middle');
 });
+
+const mgweb = new Router();
+mgweb.get('/mgweb/throws', () => {
+  throw new Error('a secret of mg_web');
+});
+app.get('/mgweb/*', mgweb.handler);
 
 app.all('/inspect/:id/*rest', (request, ctx) => ({
   method: request.method,
