@@ -44,6 +44,17 @@ pub enum Durability {
     Relaxed,
 }
 
+impl Durability {
+    /// The one of both that promises more.
+    pub(crate) fn stronger(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Sync, _) | (_, Self::Sync) => Self::Sync,
+            (Self::Group, _) | (_, Self::Group) => Self::Group,
+            (Self::Relaxed, Self::Relaxed) => Self::Relaxed,
+        }
+    }
+}
+
 /// The files of a store: the tree, and the log of its changes.
 #[derive(Debug)]
 pub(crate) struct Disk {

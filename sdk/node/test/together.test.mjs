@@ -50,6 +50,18 @@ for (const runtime of RUNTIMES) {
       store.close();
     });
 
+    it('has the server wait for the disk unless all that share its commit are relaxed', async (test) => {
+      const { peer, store } = await worker(test);
+      // Where the page tells which commit the server has to wait for.
+      const told = () => Number(peer.memory.readBigUInt64LE(256));
+      assert.deepEqual((await peer.fetch({ path: '/relaxed' })).json(), { sum: 1 });
+      assert.deepEqual([store.get('Sum'), told()], [1, 0]);
+      await fetchAll(peer, ['/relaxed', '/add']);
+      assert.deepEqual([store.get('Sum'), told()], [3, store.stats().lastCommit]);
+      await peer.stop();
+      store.close();
+    });
+
     it('takes nothing else along when it fails', async (test) => {
       const { peer, store } = await worker(test);
       const answers = await fetchAll(peer, ['/add', '/fails', '/add']);

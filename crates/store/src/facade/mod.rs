@@ -21,7 +21,9 @@ pub use pages::Children;
 pub use transactions::Begin;
 pub use value::Value;
 
-use crate::{Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader};
+use crate::{
+    Durability, Key, Locks, Options, Read, Snapshot, Store, StoreError, Transaction, tree::read::Reader,
+};
 use path::Paths;
 
 /// Most memory for answers that a session keeps for the next one, in bytes.
@@ -56,11 +58,15 @@ enum State {
         depth: u32,
         aborted: bool,
         begin: Begin,
-        /// Whether something was held before: this is a part of it.
-        is_part: bool,
+        /// What the commit is to wait for of which this is a part, when something was held before.
+        part_of: Option<Durability>,
     },
     /// Reads are of what is held; all else settles first.
-    Held(Box<Transaction>),
+    Held {
+        transaction: Box<Transaction>,
+        /// The strongest that its parts have asked for.
+        durability: Durability,
+    },
     /// The same for reads.
     Looking { snapshot: Box<Snapshot>, depth: u32 },
 }
@@ -237,7 +243,7 @@ impl Session {
     pub fn begin_snapshot(&mut self) -> Result<(), SessionError> {
         self.settle_first()?;
         match &mut self.state {
-            State::Apart | State::Held(_) => {
+            State::Apart | State::Held { .. } => {
                 let snapshot = Box::new(self.store()?.snapshot()?);
                 self.state = State::Looking { snapshot, depth: 1 };
             }
@@ -253,7 +259,7 @@ impl Session {
             State::Looking { depth, .. } if *depth > 1 => *depth -= 1,
             State::Looking { .. } => self.state = State::Apart,
             State::Writing { .. } => {}
-            State::Apart | State::Held(_) => return Err(SessionError::NoSnapshot),
+            State::Apart | State::Held { .. } => return Err(SessionError::NoSnapshot),
         }
         Ok(())
     }
@@ -330,7 +336,7 @@ impl Session {
                 self.latest = Some(snapshot);
                 answer
             }
-            State::Writing { transaction, .. } | State::Held(transaction) => {
+            State::Writing { transaction, .. } | State::Held { transaction, .. } => {
                 question(&transaction.reader(), out)?
             }
             State::Looking { snapshot, .. } => question(&snapshot.reader(), out)?,
@@ -345,7 +351,7 @@ impl Session {
             self.settle_first()?;
         }
         match &mut self.state {
-            State::Apart | State::Held(_) => {
+            State::Apart | State::Held { .. } => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
                 let mut transaction = store.begin()?;
                 let durability = store.options().durability;

@@ -25,7 +25,7 @@ struct Ended {
     transaction: Box<Transaction>,
     aborted: bool,
     begin: Begin,
-    is_part: bool,
+    part_of: Option<Durability>,
 }
 
 impl Session {
@@ -37,21 +37,23 @@ impl Session {
                 return Ok(*depth);
             }
             State::Looking { .. } => return Err(SessionError::InSnapshot),
-            State::Held(held) if begin == Begin::Together && held.bytes() < HELD_BYTES_MAX => {
-                held.begin_part()?;
+            State::Held { transaction, .. }
+                if begin == Begin::Together && transaction.bytes() < HELD_BYTES_MAX =>
+            {
+                transaction.begin_part()?;
             }
-            State::Held(_) | State::Apart => self.settle_first()?,
+            State::Held { .. } | State::Apart => self.settle_first()?,
         }
-        let (transaction, is_part) = match self.take_held() {
-            Some(held) => (held, true),
-            None => (Box::new(self.store()?.begin()?), false),
+        let (transaction, part_of) = match self.take_held() {
+            Some((held, durability)) => (held, Some(durability)),
+            None => (Box::new(self.store()?.begin()?), None),
         };
         self.state = State::Writing {
             transaction,
             depth: 1,
             aborted: false,
             begin,
-            is_part,
+            part_of,
         };
         Ok(1)
     }
@@ -60,7 +62,7 @@ impl Session {
     pub fn level(&self) -> u32 {
         match &self.state {
             State::Writing { depth, .. } => *depth,
-            State::Apart | State::Held(_) | State::Looking { .. } => 0,
+            State::Apart | State::Held { .. } | State::Looking { .. } => 0,
         }
     }
 
@@ -77,18 +79,19 @@ impl Session {
             mut transaction,
             aborted,
             begin,
-            is_part,
+            part_of,
         }) = self.end()
         else {
             return Err(SessionError::NoTransaction);
         };
         if aborted {
-            self.undo(transaction, is_part);
+            self.undo(transaction, part_of);
             return Err(SessionError::Aborted);
         }
+        let is_part = part_of.is_some();
         if is_part && let Err(error) = transaction.keep_part() {
             if transaction.is_in_part() {
-                self.undo(transaction, is_part);
+                self.undo(transaction, part_of);
                 return Err(error.into());
             }
             return Err(self.lose(error.into()));
@@ -96,7 +99,11 @@ impl Session {
         let durability = durability.unwrap_or(self.store()?.options().durability);
         let together = begin == Begin::Together && self.announce.is_some() && durability != Durability::Sync;
         if together && transaction.bytes() > 0 && !transaction.is_broken() {
-            self.state = State::Held(transaction);
+            let durability = part_of.map_or(durability, |held| held.stronger(durability));
+            self.state = State::Held {
+                transaction,
+                durability,
+            };
             return Ok(());
         }
         let outcome = self.finish(*transaction, durability);
@@ -113,18 +120,18 @@ impl Session {
             return Ok(());
         }
         let Some(Ended {
-            transaction, is_part, ..
+            transaction, part_of, ..
         }) = self.end()
         else {
             return Err(SessionError::NoTransaction);
         };
-        self.undo(transaction, is_part);
+        self.undo(transaction, part_of);
         Ok(())
     }
 
-    /// Commits what is held. An error is that of the first commit of what was held since the last call, and all of that is lost.
+    /// Commits what is held, as the strongest durability among its parts says. An error is that of the first commit of what was held since the last call, and all of that is lost.
     pub fn settle(&mut self) -> Result<(), SessionError> {
-        if matches!(self.state, State::Writing { is_part: true, .. }) {
+        if matches!(self.state, State::Writing { part_of: Some(_), .. }) {
             return Err(SessionError::Busy);
         }
         let outcome = self.settle_first();
@@ -141,10 +148,10 @@ impl Session {
                 reason: error.to_string(),
             });
         }
-        let Some(held) = self.take_held() else {
+        let Some((held, durability)) = self.take_held() else {
             return Ok(());
         };
-        let outcome = self.finish(*held, Durability::Group);
+        let outcome = self.finish(*held, durability);
         outcome.map_err(|error| self.lose(error))
     }
 
@@ -156,9 +163,12 @@ impl Session {
     }
 
     /// Takes what is held.
-    fn take_held(&mut self) -> Option<Box<Transaction>> {
+    fn take_held(&mut self) -> Option<(Box<Transaction>, Durability)> {
         match std::mem::replace(&mut self.state, State::Apart) {
-            State::Held(held) => Some(held),
+            State::Held {
+                transaction,
+                durability,
+            } => Some((transaction, durability)),
             state => {
                 self.state = state;
                 None
@@ -173,13 +183,13 @@ impl Session {
                 transaction,
                 aborted,
                 begin,
-                is_part,
+                part_of,
                 ..
             } => Some(Ended {
                 transaction,
                 aborted,
                 begin,
-                is_part,
+                part_of,
             }),
             state => {
                 self.state = state;
@@ -189,10 +199,13 @@ impl Session {
     }
 
     /// Makes a transaction none, and what was held before it what is held.
-    fn undo(&mut self, mut transaction: Box<Transaction>, is_part: bool) {
-        if is_part {
+    fn undo(&mut self, mut transaction: Box<Transaction>, part_of: Option<Durability>) {
+        if let Some(durability) = part_of {
             transaction.drop_part();
-            self.state = State::Held(transaction);
+            self.state = State::Held {
+                transaction,
+                durability,
+            };
         }
     }
 

@@ -188,6 +188,40 @@ fn nothing_is_held_that_nobody_is_told_of_or_that_is_to_be_on_the_disk() {
 }
 
 #[test]
+fn what_is_held_is_committed_as_durably_as_the_strongest_of_its_parts_asks_for() {
+    static TOLD: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path());
+    session.announce(|commit| TOLD.store(commit, SeqCst));
+    let store = session.store().unwrap().clone();
+    let mut parts = |parts: &[(Option<Durability>, bool)]| {
+        for (durability, kept) in parts {
+            session.begin(Begin::Together).unwrap();
+            session.increment(&path("n"), b"1").unwrap();
+            if *kept {
+                session.commit(*durability).unwrap();
+            } else {
+                session.roll_back().unwrap();
+            }
+        }
+        session.settle().unwrap();
+        let told = TOLD.swap(0, SeqCst);
+        assert!(told == 0 || told == session.last_commit());
+        told != 0
+    };
+    let relaxed = (Some(Durability::Relaxed), true);
+    // Nobody waits for what asks nobody to.
+    assert!(!parts(&[relaxed]));
+    assert!(!parts(&[relaxed, relaxed]));
+    assert!(!parts(&[relaxed, (None, false)]));
+    // The store's own is that of a group.
+    assert!(parts(&[relaxed, (None, true)]));
+    assert!(parts(&[(Some(Durability::Group), true), relaxed]));
+    assert!(parts(&[(None, true), (None, false), relaxed]));
+    assert_eq!(seen(&store, "n").as_deref(), Some("10"));
+}
+
+#[test]
 fn one_that_has_failed_half_way_is_refused_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = session(folder.path());

@@ -10,6 +10,9 @@ const commits = () => store.stats().lastCommit;
 const add = () => store.transaction(() => store.node('Sum').increment(), { commit: 'answer' });
 
 app.get('/add', () => ({ sum: add() }));
+app.get('/relaxed', () => ({
+  sum: store.transaction(() => store.node('Sum').increment(), { commit: 'answer', durability: 'relaxed' }),
+}));
 app.get('/twice', () => {
   const before = commits();
   const sums = [add(), add()];
