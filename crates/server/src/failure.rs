@@ -1,6 +1,6 @@
 //! Everything that ends a request other than its answer, and the one place where each becomes a status and a body.
 
-use std::time::Duration;
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use forebay_store::{KeyError, StoreError};
 
@@ -75,8 +75,8 @@ pub(crate) enum Refusal {
     WriteExpired,
     #[error("the server is stopping")]
     Stopping,
-    #[error("{text}")]
-    Store { class: Class, text: String },
+    #[error("{0}")]
+    Store(StoreFailure),
     #[error("handler's answer is not valid HTTP: {what}")]
     InvalidAnswer { what: &'static str },
     #[error(transparent)]
@@ -141,10 +141,13 @@ impl Class {
     }
 }
 
-impl From<StoreError> for Refusal {
-    /// What a client has done wrong it is told; what is wrong here goes to the log.
-    fn from(error: StoreError) -> Self {
-        let class = match &error {
+/// What the store said. A client is told of what it has done wrong itself, and of commits that stand; what else is wrong goes to the log.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreFailure(Arc<StoreError>);
+
+impl StoreFailure {
+    fn class(&self) -> Class {
+        match &*self.0 {
             StoreError::Key(_)
             | StoreError::Json(_)
             | StoreError::NotANumber { .. }
@@ -172,22 +175,53 @@ impl From<StoreError> for Refusal {
             | StoreError::Replay { .. }
             | StoreError::File { .. }
             | StoreError::Engine { .. } => Class::Internal,
-        };
-        if class == Class::Internal {
-            tracing::error!(target: "forebay::store", cause = %error, "the store fails");
         }
-        let is_told = class != Class::Internal
-            || matches!(
-                error,
-                StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. }
-            );
-        let text = if is_told {
-            error.to_string()
-        } else {
-            "the store fails; the log says why".to_owned()
-        };
-        Self::Store { class, text }
     }
+}
+
+impl fmt::Display for StoreFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let concerns_clients = matches!(
+            *self.0,
+            StoreError::NotFlushed { .. } | StoreError::FlushesFail { .. }
+        );
+        if self.class() != Class::Internal || concerns_clients {
+            self.0.fmt(formatter)
+        } else {
+            formatter.write_str("the store fails; the log says why")
+        }
+    }
+}
+
+impl PartialEq for StoreFailure {
+    /// One failure may end many requests; another one like it is not the same.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Arc::new(error).into()
+    }
+}
+
+impl From<Arc<StoreError>> for Refusal {
+    fn from(error: Arc<StoreError>) -> Self {
+        Self::Store(StoreFailure(error))
+    }
+}
+
+/// An error's text, followed by what caused it.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// What `Retry-After` says when a pool has no room: by then the queue has moved on.
@@ -230,7 +264,7 @@ impl Refusal {
             | Self::TooManyStreams { .. }
             | Self::Stopping => Class::Overload,
             Self::WriteExpired => Class::Deadline,
-            Self::Store { class, .. } => *class,
+            Self::Store(failure) => failure.class(),
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
             Self::Pool(failure) => match failure {
@@ -251,6 +285,18 @@ impl Refusal {
         Self::InBatch {
             at,
             cause: Box::new(self),
+        }
+    }
+
+    /// Tells the log what is wrong in the server rather than with the request, if that is why.
+    pub(crate) fn log(&self, request_id: &str) {
+        match self {
+            Self::Store(failure) if failure.class() == Class::Internal => {
+                let cause = with_causes(&*failure.0);
+                tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
+            }
+            Self::InBatch { cause, .. } => cause.log(request_id),
+            _ => {}
         }
     }
 

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::{
     app::{App, BuildError},
     config::{self, Config},
+    failure,
     server::Shared,
 };
 
@@ -64,14 +65,7 @@ pub(crate) enum ReloadError {
 impl ReloadError {
     /// Its text, followed by what caused it.
     pub(crate) fn with_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
+        failure::with_causes(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{io, os::unix::fs::FileExt, sync::Arc, time::Instant};
 use super::{
     connection::{Exchange, Next},
     head::Head,
-    request_body::RequestBody,
+    request_body::{End, RequestBody},
     wire::Stream,
 };
 use crate::{
@@ -200,8 +200,13 @@ impl<S: Stream> Exchange<S> {
         }
         loop {
             // After an error the client must not take a part for the whole: it sees the connection end too early.
-            let Ok(piece) = stream.next(&mut body, &mut self.wire).await else {
-                return Next::Abort;
+            let piece = match stream.next(&mut body, &mut self.wire).await {
+                Ok(piece) => piece,
+                Err(End::Refused(refusal)) => {
+                    refusal.log(id);
+                    return Next::Abort;
+                }
+                Err(End::Gone) => return Next::Abort,
             };
             match delimiting {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
@@ -250,7 +255,7 @@ impl<S: Stream> Exchange<S> {
         let mut events = Vec::new();
         loop {
             events.clear();
-            let fed = feed.next(&mut events, &mut self.wire).await;
+            let fed = feed.next(&mut events, &mut self.wire, id).await;
             // With a new configuration, clients come back under its rules: nothing more is told under the old ones.
             let fed = if Arc::ptr_eq(&app, &self.thread.app()) {
                 fed
@@ -295,9 +300,10 @@ impl<S: Stream> Exchange<S> {
             piece.clear();
             more = match lines.next(&mut piece) {
                 Ok(more) => more,
-                Err(error) => {
+                Err(refusal) => {
                     // The client must not take a part for the whole: it sees the connection end too early.
-                    tracing::warn!(target: "forebay::store", cause = %error, request_id = id, "an answer is cut off");
+                    refusal.log(id);
+                    tracing::warn!(target: "forebay::store", cause = %refusal, request_id = id, "an answer is cut off");
                     return Next::Abort;
                 }
             };

@@ -272,10 +272,11 @@ impl<S: Stream> Exchange<S> {
                 self.send(reply, request.head, request.id, Some(route), body)
                     .await
             }
-            Err(End::Refused(refusal)) if refusal.ends_connection() => {
-                self.refuse(&refusal, Some(request.head), request.id, Some(route))
-            }
             Err(End::Refused(refusal)) => {
+                refusal.log(request.id);
+                if refusal.ends_connection() {
+                    return self.refuse(&refusal, Some(request.head), request.id, Some(route));
+                }
                 self.send(
                     refusal.reply(request.id),
                     request.head,

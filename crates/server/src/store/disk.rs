@@ -35,7 +35,9 @@ struct Waiting {
     waiters: Vec<(u64, Sender)>,
 }
 
-type Sender = oneshot::Sender<Result<(), StoreError>>;
+/// One error may be that of many who wait.
+type Flushed = Result<(), Arc<StoreError>>;
+type Sender = oneshot::Sender<Flushed>;
 
 impl Disk {
     pub(super) fn new(store: &Store) -> Self {
@@ -54,7 +56,7 @@ impl Disk {
     }
 
     /// Asks for a commit, of whatever process, to be brought to the disk. All who ask meanwhile share the next flush.
-    pub(crate) fn bring(&self, commit: u64) -> oneshot::Receiver<Result<(), StoreError>> {
+    pub(crate) fn bring(&self, commit: u64) -> oneshot::Receiver<Flushed> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.shared.waiting.lock();
         waiting.waiters.push((commit, sender));
@@ -85,7 +87,7 @@ impl Disk {
                 let told = waiting.waiters.extract_if(.., |(commit, _)| *commit <= upto);
                 (told.collect(), Ok(()))
             }
-            Err(error) => (mem::take(&mut waiting.waiters), Err(error.to_string())),
+            Err(error) => (mem::take(&mut waiting.waiters), Err(Arc::new(error))),
         };
         waiting.asked = waiting.waiters.iter().map(|(commit, _)| *commit).max();
         let next = waiting.asked;
@@ -96,12 +98,7 @@ impl Disk {
         together(|| {
             for (_, sender) in told {
                 // A client that is gone waits for nothing.
-                let _ = sender.send(match &outcome {
-                    Ok(()) => Ok(()),
-                    Err(reason) => Err(StoreError::NotFlushed {
-                        reason: reason.clone(),
-                    }),
-                });
+                let _ = sender.send(outcome.clone());
             }
         });
     }

@@ -129,7 +129,7 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
 
 impl ChangeFeed {
     /// Waits for changes and writes them as events, or a comment when it is time for one.
-    pub(crate) async fn next<S: Stream>(&mut self, out: &mut Vec<u8>, wire: &mut Wire<S>) -> Fed {
+    pub(crate) async fn next<S: Stream>(&mut self, out: &mut Vec<u8>, wire: &mut Wire<S>, id: &str) -> Fed {
         loop {
             let Some(walk) = self.walk.take_if(|_| !wire.is_draining()) else {
                 return Fed::End;
@@ -168,7 +168,7 @@ impl ChangeFeed {
             let Ok(turn) = turn else { return Fed::End };
             out.extend_from_slice(&turn.events);
             if let Err(error) = turn.outcome {
-                put_error(error, out);
+                put_error(error, out, id);
                 return Fed::End;
             }
             self.walk = Some(turn.walk);
@@ -252,12 +252,13 @@ fn outlined(outline: Outline) -> Option<Vec<u8>> {
 }
 
 /// Writes why a feed ends, as any answer would say it.
-fn put_error(error: StoreError, out: &mut Vec<u8>) {
+fn put_error(error: StoreError, out: &mut Vec<u8>, request_id: &str) {
     let what = match error {
         StoreError::ChangesGone { .. } => "gone",
         _ => "failed",
     };
     let refusal = Refusal::from(error);
+    refusal.log(request_id);
     out.extend_from_slice(format!("event: {what}\ndata: {refusal}\n\n").as_bytes());
 }
 
@@ -309,6 +310,7 @@ mod tests {
                 source: std::io::ErrorKind::PermissionDenied.into(),
             },
             &mut out,
+            "req-1",
         );
         assert_eq!(
             String::from_utf8(out).unwrap(),

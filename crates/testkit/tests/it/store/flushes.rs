@@ -11,9 +11,16 @@ fn after_a_failed_flush_nothing_is_written_and_everything_can_be_read() {
     assert_eq!(server.admin().get("/health/ready").status, 200);
 
     disk.refuse();
-    let unknown = ask(&mut client, "PUT", "/store/Open/1", &[], b"2");
+    let unknown = ask(
+        &mut client,
+        "PUT",
+        "/store/Open/1",
+        &[("x-request-id", "unsafe-1")],
+        b"2",
+    );
     assert_eq!(unknown.status, 500, "{unknown:?}");
     assert!(unknown.text().contains("committed, but the flush"), "{unknown:?}");
+    server.wait_for_log(&["the store fails", "committed, but the flush", "unsafe-1"]);
 
     // The system takes flushes again, but nobody knows what it has let go of.
     disk.refuse_no_more();

@@ -169,6 +169,28 @@ fn an_answer_whose_commit_is_not_on_the_disk_in_time_is_a_504() {
 }
 
 #[test]
+fn an_answer_whose_commit_does_not_come_to_the_disk_is_a_500_and_the_log_names_its_request() {
+    const WHY: &str = "committed, but the flush to the disk failed";
+    let disk = Disk::new();
+    let server = serving(&disk, COMMITTING, "20s");
+    let (_store, commit) = commit_behind(&disk, &server);
+    disk.refuse();
+    disk.go_on();
+    let mut client = server.connect();
+    let answer = ask(
+        &mut client,
+        "GET",
+        &format!("/{commit}"),
+        &[("x-request-id", "unsafe-7")],
+        b"",
+    );
+    assert_eq!(answer.status, 500, "{answer:?}");
+    assert_eq!(answer.text().matches(WHY).count(), 1, "{answer:?}");
+    let line = server.wait_for_log(&["the store fails", "unsafe-7"]);
+    assert_eq!(line.matches(WHY).count(), 1, "{line}");
+}
+
+#[test]
 fn a_piece_of_an_answer_waits_until_the_commit_behind_it_is_on_the_disk() {
     const STREAMING: &str = "
 import { writeSync } from 'node:fs';
