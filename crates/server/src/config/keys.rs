@@ -196,7 +196,7 @@ static SERVER: &[Key] = &[
         name: "idle_timeout",
         kind: TIMEOUT,
         default: Default::Is("75s"),
-        meaning: "How long a connection stays open without a request.",
+        meaning: "How long a connection stays open without a request; and how long it is written to while its client takes nothing.",
         exceeded: "the connection is closed",
     },
     Key {

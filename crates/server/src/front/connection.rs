@@ -119,6 +119,8 @@ impl<S: Stream> Connection<S> {
 impl<S: Stream> Exchange<S> {
     /// Reads the next head. False: none comes.
     async fn read_head(&mut self, head: &mut Head) -> Result<bool, Refusal> {
+        // Empty lines are no request, however many come: the wait for one ends when it would have ended without them.
+        let mut idle_until = None;
         let mut header_until = None;
         let mut seen = 0;
         loop {
@@ -148,7 +150,8 @@ impl<S: Stream> Exchange<S> {
                 Some(until) => self.wire.fill(until).await,
                 None => {
                     self.shrink(head);
-                    self.wire.fill_idle(self.now + self.limits.idle_timeout).await
+                    let until = *idle_until.get_or_insert(self.now + self.limits.idle_timeout);
+                    self.wire.fill_idle(until).await
                 }
             };
             self.now = Instant::now();

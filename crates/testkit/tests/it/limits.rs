@@ -162,6 +162,14 @@ fn a_connection_without_requests_ends_after_idle_timeout() {
 }
 
 #[test]
+fn empty_lines_keep_no_connection_open() {
+    let server = serve("idle_timeout = \"300ms\"");
+    let mut client = server.connect();
+    // They come much more often than once in `idle_timeout`.
+    wait_until("the connection to end", || client.try_send(b"\r\n").is_err());
+}
+
+#[test]
 fn connections_beyond_connections_max_are_turned_away_until_there_is_room() {
     let server = serve("connections_max = 3");
     let mut open: Vec<_> = (0..3).map(|_| server.connect()).collect();
