@@ -106,6 +106,7 @@ impl<S: Stream> Exchange<S> {
         if self.flush().await.is_err() {
             return Next::Abort;
         }
+        self.sent.at = Some(Instant::now());
         let discarded = body.discard(&mut self.wire).await;
         self.now = Instant::now();
         if discarded { Next::KeepAlive } else { Next::Close }
@@ -138,18 +139,20 @@ impl<S: Stream> Exchange<S> {
     }
 
     async fn write_body(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sent.bytes = bytes.len() as u64;
         if bytes.len() <= JOINED_BODY_BYTES {
             self.output.extend_from_slice(bytes);
+            self.sent.bytes = bytes.len() as u64;
             if self.output.len() < COLLECTED_BYTES {
                 return Ok(());
             }
             return self.flush().await;
         }
         self.flush().await?;
-        self.wire.write_all(bytes, self.limits.idle_timeout).await?;
+        let mut rest = bytes;
+        let written = self.wire.write_all(&mut rest, self.limits.idle_timeout).await;
+        self.sent.bytes = (bytes.len() - rest.len()) as u64;
         self.now = Instant::now();
-        Ok(())
+        written
     }
 
     async fn write_file(&mut self, file: &std::fs::File, mut offset: u64, length: u64) -> io::Result<()> {
@@ -161,8 +164,8 @@ impl<S: Stream> Exchange<S> {
             // A file that became shorter meanwhile cannot be sent as announced.
             file.read_exact_at(&mut self.output[start..], offset)?;
             offset += piece as u64;
-            self.sent.bytes += piece as u64;
             self.flush().await?;
+            self.sent.bytes += piece as u64;
         }
         self.now = Instant::now();
         Ok(())
@@ -212,13 +215,13 @@ impl<S: Stream> Exchange<S> {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
                 _ => self.output.extend_from_slice(&piece.bytes),
             }
-            self.sent.bytes += piece.bytes.len() as u64;
             if piece.end && delimiting == Delimiting::Chunked {
                 self.output.extend_from_slice(reply::LAST_CHUNK);
             }
             if self.flush().await.is_err() {
                 return Next::Abort;
             }
+            self.sent.bytes += piece.bytes.len() as u64;
             if piece.end {
                 break;
             }
@@ -264,10 +267,10 @@ impl<S: Stream> Exchange<S> {
             };
             if fed != Fed::Gone {
                 self.output.extend_from_slice(&events);
-                self.sent.bytes += events.len() as u64;
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
+                self.sent.bytes += events.len() as u64;
             }
             if fed != Fed::More {
                 self.now = Instant::now();
@@ -311,13 +314,13 @@ impl<S: Stream> Exchange<S> {
                 Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece),
                 _ => self.output.extend_from_slice(&piece),
             }
-            self.sent.bytes += piece.len() as u64;
             if !more && delimiting == Delimiting::Chunked {
                 self.output.extend_from_slice(reply::LAST_CHUNK);
             }
             if self.flush().await.is_err() {
                 return Next::Abort;
             }
+            self.sent.bytes += piece.len() as u64;
             if piece.is_empty() {
                 // Much was looked at and nothing found: others have their turn.
                 tokio::task::yield_now().await;

@@ -53,8 +53,10 @@ pub(super) struct Exchange<S> {
 pub(super) struct Sent {
     /// 0 before its head.
     pub(super) status: u16,
-    /// Of its body.
+    /// Of its body: what the system has taken, or will be given together with other answers.
     pub(super) bytes: u64,
+    /// When it was written, if the connection was waited for after that.
+    pub(super) at: Option<Instant>,
 }
 
 /// What becomes of a connection.
@@ -177,7 +179,10 @@ impl<S: Stream> Exchange<S> {
         if self.output.is_empty() {
             return Ok(());
         }
-        let written = self.wire.write_all(&self.output, self.limits.idle_timeout).await;
+        let written = self
+            .wire
+            .write_all(&mut &self.output[..], self.limits.idle_timeout)
+            .await;
         self.output.clear();
         written
     }
@@ -210,12 +215,12 @@ impl<S: Stream> Exchange<S> {
 
     /// Counts a request that is over, and logs it if asked to.
     fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
-        let Sent { status, bytes } = std::mem::take(&mut self.sent);
-        // What was waited for has been timed; what was not takes a clock of its own.
-        let over = if self.now > arrived {
-            self.now
-        } else {
-            Instant::now()
+        let Sent { status, bytes, at } = std::mem::take(&mut self.sent);
+        let over = match at {
+            Some(at) => at,
+            // What was waited for has been timed; what was not takes a clock of its own.
+            None if self.now > arrived => self.now,
+            None => Instant::now(),
         };
         let duration = over - arrived;
         let counts = route.map_or(&app.unrouted, |route| &route.counts);

@@ -81,7 +81,7 @@ impl RequestBody {
 
     async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
         if std::mem::take(&mut self.continue_due) {
-            wire.write_all(reply::CONTINUE, self.limits.body_timeout)
+            wire.write_all(&mut &reply::CONTINUE[..], self.limits.body_timeout)
                 .await
                 .map_err(|_| End::Gone)?;
         }

@@ -147,8 +147,8 @@ impl<S: Stream> Wire<S> {
         self.timer.poll(cx, limit)
     }
 
-    /// Writes everything. A client that takes nothing for `stall_max` is given up.
-    pub(crate) async fn write_all(&mut self, mut bytes: &[u8], stall_max: Duration) -> io::Result<()> {
+    /// Writes everything; after an error, `bytes` is what was not written. A client that takes nothing for `stall_max` is given up.
+    pub(crate) async fn write_all(&mut self, bytes: &mut &[u8], stall_max: Duration) -> io::Result<()> {
         let mut until = None;
         while !bytes.is_empty() {
             let written = poll_fn(|cx| {
@@ -165,7 +165,7 @@ impl<S: Stream> Wire<S> {
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            bytes = &bytes[written..];
+            *bytes = &bytes[written..];
         }
         Ok(())
     }

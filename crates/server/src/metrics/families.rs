@@ -51,7 +51,7 @@ families! {
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";
     REQUESTS = Counter "forebay_requests_total" ["route", "class"] "Requests by the class of their answer's status: 2xx and so on; gone: the client left before an answer. Requests that no route takes have the route (none).";
-    REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival to the end of its answer, for requests that were answered.";
+    REQUEST_DURATION = Histogram "forebay_request_duration_seconds" ["route"] "From a request's arrival until its answer was written, for requests that were answered.";
     STORE_FILE = Gauge "forebay_store_file_bytes" [] "Size of the store's file.";
     STORE_MAP_MAX = Gauge "forebay_store_map_max_bytes" [] "How far the file may grow: store.map_max.";
     STORE_LAST_COMMIT = Gauge "forebay_store_last_commit" [] "The number of the last commit, of whatever process.";

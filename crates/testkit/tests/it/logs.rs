@@ -58,6 +58,45 @@ fn requests_are_logged_only_when_asked_for() {
 }
 
 #[test]
+fn what_of_a_body_comes_after_its_answer_takes_none_of_the_logged_time() {
+    let server =
+        Setup::new("[log]\naccess = true\n[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n")
+            .server("body_timeout = \"3s\"")
+            .start();
+    let mut client = server.connect();
+    client.send("POST /here HTTP/1.1\r\nhost: test\r\nx-request-id: late\r\ncontent-length: 9\r\n\r\n");
+    assert_eq!(client.response().status, 200);
+    // The rest of the body never comes, and the server ends the connection.
+    client.ends();
+    let line: Value = serde_json::from_str(&server.wait_for_log(&["\"request_id\":\"late\""])).expect("JSON");
+    let micros = line["duration_us"].as_u64().expect("a number");
+    assert!(micros < 3_000_000, "{line}");
+}
+
+#[test]
+fn only_what_the_client_took_of_an_answer_is_logged_as_sent() {
+    const BYTES: usize = 32 << 20;
+    let server = Setup::new(
+        "[log]\naccess = true\n[store]\nvalue_bytes_max = \"64MiB\"\n[store.access]\nOpen = { read = \"public\", write = \"public\" }\n\
+         [[route]]\npath = \"/store/*\"\nstore = {}\n",
+    )
+    .server("idle_timeout = \"300ms\"\nbody_bytes_max = \"64MiB\"")
+    .start();
+    let mut client = server.connect();
+    let document = format!("\"{}\"", "x".repeat(BYTES - 2));
+    client.send(format!(
+        "PUT /store/Open/1 HTTP/1.1\r\nhost: test\r\ncontent-length: {BYTES}\r\n\r\n{document}"
+    ));
+    assert_eq!(client.response().status, 201);
+    client.send("GET /store/Open/1 HTTP/1.1\r\nhost: test\r\nx-request-id: stalled\r\n\r\n");
+    // Nothing of it is read until the server has given the client up.
+    let line: Value =
+        serde_json::from_str(&server.wait_for_log(&["\"request_id\":\"stalled\""])).expect("JSON");
+    let bytes = line["bytes"].as_u64().expect("a number");
+    assert!(0 < bytes && bytes < BYTES as u64, "{line}");
+}
+
+#[test]
 fn the_text_form_is_the_combined_one() {
     let server = in_memory("access = true\nformat = \"text\"");
     server.get("/here?a=b");
