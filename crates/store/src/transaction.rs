@@ -303,6 +303,16 @@ impl Transaction {
         transaction
     }
 
+    /// From now on the transaction can only be rolled back: for whoever has failed half way in what belongs together.
+    pub fn give_up(&mut self) {
+        self.broken = true;
+    }
+
+    /// Longest value or document that it takes.
+    pub fn value_bytes_max(&self) -> usize {
+        self.tables.value_bytes_max
+    }
+
     /// The commit that this will be.
     pub fn id(&self) -> u64 {
         self.work.id()

@@ -316,51 +316,85 @@ impl Session {
         &mut self,
         question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<T, StoreError>,
     ) -> Result<T, SessionError> {
+        self.look(|reader, out| question(reader, out).map_err(SessionError::from))
+    }
+
+    /// Asks questions that no operation here asks, all to one state: that of the transaction or snapshot that is open, or the latest. What is
+    /// left in the buffer is [`Session::answered`] until the next call.
+    pub fn look<T, E: From<SessionError>>(
+        &mut self,
+        question: impl FnOnce(&Reader<'_>, &mut Vec<u8>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let out = &mut self.out;
         out.clear();
         if out.capacity() > OUT_BYTES_KEPT {
             *out = Vec::new();
         }
-        Ok(match &self.state {
+        match &self.state {
             State::Apart => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
                 let snapshot = match self.latest.take() {
                     Some(mut snapshot) => {
-                        snapshot.wake()?;
+                        snapshot.wake().map_err(SessionError::from)?;
                         snapshot
                     }
-                    None => store.snapshot()?,
+                    None => store.snapshot().map_err(SessionError::from)?,
                 };
                 let answer = question(&snapshot.reader(), out)?;
-                snapshot.rest()?;
+                snapshot.rest().map_err(SessionError::from)?;
                 self.latest = Some(snapshot);
-                answer
+                Ok(answer)
             }
             State::Writing { transaction, .. } | State::Held { transaction, .. } => {
-                question(&transaction.reader(), out)?
+                question(&transaction.reader(), out)
             }
-            State::Looking { snapshot, .. } => question(&snapshot.reader(), out)?,
-        })
+            State::Looking { snapshot, .. } => question(&snapshot.reader(), out),
+        }
+    }
+
+    /// What [`Session::look`] or [`Session::change`] has left in the buffer.
+    pub fn answered(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Makes changes that no operation here makes, all of them or none: in the transaction that is open, or in one of its own. A function that
+    /// fails after it has changed something must have [given the transaction up](Transaction::give_up).
+    pub fn change<T, E: From<SessionError>>(
+        &mut self,
+        change: impl FnOnce(&mut Transaction, &mut Vec<u8>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        let outcome = self.write_as(|transaction| change(transaction, &mut out));
+        self.out = out;
+        outcome
     }
 
     fn write<T>(
         &mut self,
         change: impl FnOnce(&mut Transaction) -> Result<T, StoreError>,
     ) -> Result<T, SessionError> {
+        self.write_as(|transaction| change(transaction).map_err(SessionError::from))
+    }
+
+    fn write_as<T, E: From<SessionError>>(
+        &mut self,
+        change: impl FnOnce(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
         if !matches!(self.state, State::Writing { .. }) {
             self.settle_first()?;
         }
         match &mut self.state {
             State::Apart | State::Held { .. } => {
                 let store = self.store.as_ref().ok_or(SessionError::Closed)?;
-                let mut transaction = store.begin()?;
+                let mut transaction = store.begin().map_err(SessionError::from)?;
                 let durability = store.options().durability;
                 let outcome = change(&mut transaction)?;
                 self.finish(transaction, durability)?;
                 Ok(outcome)
             }
-            State::Writing { transaction, .. } => Ok(change(transaction)?),
-            State::Looking { .. } => Err(SessionError::InSnapshot),
+            State::Writing { transaction, .. } => change(transaction),
+            State::Looking { .. } => Err(SessionError::InSnapshot.into()),
         }
     }
 

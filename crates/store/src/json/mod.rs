@@ -8,7 +8,8 @@ mod walk;
 
 use std::borrow::Cow;
 
-pub(crate) use walk::{children, container, find, skip};
+pub(crate) use walk::skip;
+pub use walk::{Child, Children, children, container, find};
 
 use crate::key::collate;
 
@@ -244,7 +245,7 @@ pub(crate) fn write_string(content: &str, out: &mut Vec<u8>) {
 }
 
 /// What a string's text between its quotes says.
-pub(crate) fn unescape(content: &str) -> Result<Cow<'_, str>, JsonError> {
+pub fn unescape(content: &str) -> Result<Cow<'_, str>, JsonError> {
     read::unescape(content, 0)
 }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::{index_of, is_plain, unescape, write_string};
 
 /// `Some(true)` for an array, `Some(false)` for an object.
-pub(crate) fn container(text: &[u8]) -> Option<bool> {
+pub fn container(text: &[u8]) -> Option<bool> {
     match text.first() {
         Some(b'[') => Some(true),
         Some(b'{') => Some(false),
@@ -17,7 +17,7 @@ pub(crate) fn container(text: &[u8]) -> Option<bool> {
 }
 
 /// The text of the child with that name.
-pub(crate) fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     if container(text)? {
         let wanted = index_of(name)?;
         return children(text).nth(wanted).map(|child| child.text);
@@ -43,7 +43,7 @@ pub(crate) fn find<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// The children of a container, in order; none for a scalar.
-pub(crate) fn children(text: &[u8]) -> Children<'_> {
+pub fn children(text: &[u8]) -> Children<'_> {
     Children {
         text,
         at: 1,
@@ -52,9 +52,9 @@ pub(crate) fn children(text: &[u8]) -> Children<'_> {
     }
 }
 
-/// Walks over the children of a container.
+/// Walks over the children of a container; only the names of an object's members are unescaped.
 #[derive(Clone, Debug)]
-pub(crate) struct Children<'a> {
+pub struct Children<'a> {
     text: &'a [u8],
     at: usize,
     array: Option<bool>,
@@ -63,9 +63,11 @@ pub(crate) struct Children<'a> {
 
 /// One child: its name as a subscript, and its text.
 #[derive(Clone, Debug)]
-pub(crate) struct Child<'a> {
-    pub(crate) name: Cow<'a, str>,
-    pub(crate) text: &'a [u8],
+pub struct Child<'a> {
+    /// Its name; of an element, its index.
+    pub name: Cow<'a, str>,
+    /// Its canonical text.
+    pub text: &'a [u8],
 }
 
 impl<'a> Iterator for Children<'a> {

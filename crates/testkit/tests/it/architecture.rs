@@ -10,13 +10,14 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 9] = [
+const ARROWS: [(&str, &str); 10] = [
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
     ("forebay-node-native", "forebay-store"),
     ("forebay-pool", "forebay-wire"),
+    ("forebay-records", "forebay-store"),
     ("forebay-server", "forebay-pool"),
     ("forebay-server", "forebay-store"),
     ("forebay-testkit", "forebay-wire"),

@@ -1,0 +1,214 @@
+//! Records and TQL for programs in other languages, in a [`Session`] of the store: text in, text out.
+
+use std::sync::Arc;
+
+use forebay_store::facade::{Session, SessionError};
+
+use crate::{
+    List, RecordsError, Reference, Settings, create, delete, find, find_of_kind, kind_at, patch,
+    permission::Everything,
+    replace,
+    tql::{Budget, Execution, Statement, change},
+    write::Written,
+};
+
+/// Longest record that is put together, as a session's documents.
+const RECORD_BYTES_MAX: usize = forebay_store::VALUE_BYTES_LIMIT;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum FacadeError {
+    /// What the session says, or the store.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// What records and statements say.
+    #[error(transparent)]
+    Records(RecordsError),
+}
+
+impl From<RecordsError> for FacadeError {
+    fn from(error: RecordsError) -> Self {
+        match error {
+            RecordsError::Store(error) => Self::Session(error.into()),
+            error => Self::Records(error),
+        }
+    }
+}
+
+impl FacadeError {
+    /// The word by which programs tell errors apart. It stays the same when texts change.
+    pub fn code(&self) -> &'static str {
+        let error = match self {
+            Self::Session(error) => return error.code(),
+            Self::Records(error) => error,
+        };
+        match error {
+            RecordsError::Store(_) => "engine",
+            RecordsError::Statement(error) if error.syntax => "tql_syntax",
+            RecordsError::Statement(_) => "tql_meaning",
+            RecordsError::NotAnObject { .. } => "not_an_object",
+            RecordsError::KindNotText { .. } | RecordsError::KindName { .. } => "kind",
+            RecordsError::NoRecord { .. } => "no_record",
+            RecordsError::AlreadyExists { .. } => "already_exists",
+            RecordsError::LimitExceeded { .. } => "limit",
+            RecordsError::Denied { .. } => "denied",
+            RecordsError::ExaminedMax { .. } => "examined_max",
+            RecordsError::RowsMax { .. } => "rows_max",
+            RecordsError::AnswerBytesMax { .. } => "answer_bytes_max",
+            RecordsError::DeadlinePassed => "deadline",
+            RecordsError::Cursor => "cursor",
+            RecordsError::NoReferenceLeft { .. } => "no_reference_left",
+        }
+    }
+}
+
+/// How a record is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// By another document.
+    Replace,
+    /// By a merge patch (RFC 7396).
+    Patch,
+    /// It is removed.
+    Delete,
+}
+
+/// Records as a program of another language uses them, with leave to do everything.
+#[derive(Debug, Default)]
+pub struct Records {
+    settings: Arc<Settings>,
+}
+
+impl Records {
+    /// With settings as [`Settings::to_text`] writes them, or the usual ones without; `None` for a text that is none.
+    pub fn new(settings: Option<&str>) -> Option<Self> {
+        let settings = match settings {
+            None => Settings::default(),
+            Some(text) => Settings::from_text(text)?,
+        };
+        Some(Self {
+            settings: Arc::new(settings),
+        })
+    }
+
+    /// Executes a statement, in the transaction or snapshot that is open; the answer is JSON.
+    pub fn tql<'s>(&self, session: &'s mut Session, statement: &[u8]) -> Result<&'s [u8], FacadeError> {
+        let statement = Statement::read(statement, &self.settings).map_err(RecordsError::from)?;
+        if statement.only_reads() {
+            let statement = Arc::new(statement);
+            session.look(|reader, out| -> Result<(), FacadeError> {
+                let mut execution = Execution::new(&statement, &self.settings, reader, &Everything)?;
+                execution.step(reader, Budget::WHOLE, out)?;
+                Ok(())
+            })?;
+        } else {
+            session.change(|transaction, out| -> Result<(), FacadeError> {
+                let mut begun = false;
+                let outcome = change(
+                    transaction,
+                    &statement,
+                    &self.settings,
+                    &Everything,
+                    None,
+                    &mut begun,
+                    out,
+                );
+                if outcome.is_err() && begun {
+                    transaction.give_up();
+                }
+                Ok(outcome?)
+            })?;
+        }
+        Ok(session.answered())
+    }
+
+    /// Makes a record; gives its reference.
+    pub fn create(&self, session: &mut Session, document: &[u8]) -> Result<Reference, FacadeError> {
+        session.change(|transaction, _| {
+            let written = create(transaction, document, &self.settings, &Everything)?;
+            Ok(written.reference)
+        })
+    }
+
+    /// A record as JSON; with a kind only if it has that.
+    pub fn read<'s>(
+        &self,
+        session: &'s mut Session,
+        kind: Option<&str>,
+        reference: Reference,
+    ) -> Result<Option<&'s [u8]>, FacadeError> {
+        let found = session.look(|reader, out| -> Result<bool, FacadeError> {
+            let kind = match kind {
+                Some(kind) => {
+                    crate::check_kind(kind)?;
+                    kind.to_owned()
+                }
+                None => match kind_at(reader, reference).map_err(RecordsError::from)? {
+                    Some(kind) => kind,
+                    None => return Ok(false),
+                },
+            };
+            let record =
+                find_of_kind(reader, &kind, reference, RECORD_BYTES_MAX).map_err(RecordsError::from)?;
+            out.extend_from_slice(record.as_deref().unwrap_or_default());
+            Ok(record.is_some())
+        })?;
+        Ok(found.then(|| session.answered()))
+    }
+
+    /// Changes a record; with a kind only if it has that. Says whether there is one.
+    pub fn write(
+        &self,
+        session: &mut Session,
+        change: Change,
+        kind: Option<&str>,
+        reference: Reference,
+        document: &[u8],
+    ) -> Result<bool, FacadeError> {
+        session.change(|transaction, _| {
+            if let Some(kind) = kind {
+                let found = find(transaction, reference).map_err(RecordsError::from)?;
+                if found.is_none_or(|(found, _)| found != kind) {
+                    return Ok(false);
+                }
+            }
+            let outcome: Result<Written, RecordsError> = match change {
+                Change::Replace => replace(transaction, reference, document, &self.settings, &Everything),
+                Change::Patch => patch(transaction, reference, document, &self.settings, &Everything),
+                Change::Delete => delete(transaction, reference, &Everything),
+            };
+            match outcome {
+                Ok(_) => Ok(true),
+                Err(RecordsError::NoRecord { .. }) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// The kind of a record as a JSON string; `None` when there is no such record.
+    pub fn kind<'s>(
+        &self,
+        session: &'s mut Session,
+        reference: Reference,
+    ) -> Result<Option<&'s [u8]>, FacadeError> {
+        let found = session.look(|reader, out| -> Result<bool, FacadeError> {
+            let kind = kind_at(reader, reference).map_err(RecordsError::from)?;
+            if let Some(kind) = &kind {
+                out.extend_from_slice(kind.as_bytes());
+            }
+            Ok(kind.is_some())
+        })?;
+        Ok(found.then(|| session.answered()))
+    }
+
+    /// A page of the records of a kind, as [`List::write`] writes it.
+    pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
+        crate::check_kind(&list.kind)?;
+        session.look(|reader, out| -> Result<(), FacadeError> {
+            list.write(reader, RECORD_BYTES_MAX, out)
+                .map_err(RecordsError::from)?;
+            Ok(())
+        })?;
+        Ok(session.answered())
+    }
+}

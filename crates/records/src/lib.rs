@@ -1,0 +1,34 @@
+//! Records over the store: JSON objects of kinds, each with a reference for life, and TQL to ask for them and to change them.
+//!
+//! A kind is a global of the store of that name: record 11 of kind `Article` is the document at `Article(11)`. So a kind is one range
+//! of the store, its indexes are the store's own, and who may reach a global may reach the kind. Beside it [`DIRECTORY`] says of every
+//! reference which kind its record has. Everything here is synchronous and works on a snapshot or in a transaction that its caller holds.
+
+mod error;
+pub mod facade;
+mod kind;
+mod list;
+mod lookup;
+mod number;
+mod operand;
+mod path;
+mod permission;
+mod reference;
+mod settings;
+mod time;
+pub mod tql;
+mod write;
+
+pub use error::{Position, RecordsError, StatementError};
+pub use kind::{check_kind, kind_of, kinds};
+pub use list::{List, indented};
+pub use lookup::{find, find_of_kind, kind_at};
+pub use permission::{Action, Denial, Everything, Permission};
+pub use reference::Reference;
+pub use settings::{Detect, Settings, TimeFormat, ZONE_MINUTES_MAX, parse_zone};
+pub use write::{Written, create, delete, patch, replace};
+
+/// The global that says of a reference which kind its record has; its own value is the last reference that was given.
+pub const DIRECTORY: &str = "%Ref";
+/// The global whose children are the names of all kinds that ever had a record.
+pub const KINDS: &str = "%Kind";

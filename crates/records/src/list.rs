@@ -1,0 +1,155 @@
+//! The records of a kind, page by page in the order of their references, and JSON laid out to be read.
+
+use std::ops::Bound;
+
+use forebay_store::{Key, Range, Read, StoreError, Subscript};
+
+use crate::reference::Reference;
+
+/// Bytes after which a page ends, whatever its size is.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Most spaces that a level is indented by.
+const INDENT_MAX: usize = 8;
+
+/// Which records of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// The kind.
+    pub kind: String,
+    /// Only those behind this one.
+    pub after: Option<Reference>,
+    /// How many pages to pass over.
+    pub page: u64,
+    /// Records of a page.
+    pub size: u64,
+    /// Whether the records come as well, or their references only.
+    pub full: bool,
+}
+
+/// The references of records among the children of a kind, from behind one on.
+pub(crate) fn references<'r, R: Read>(
+    read: &'r R,
+    kind: &Key,
+    after: Option<Reference>,
+) -> Result<impl Iterator<Item = Result<Reference, StoreError>> + use<'r, R>, StoreError> {
+    let from = after.map_or(Bound::Unbounded, |after| {
+        Bound::Excluded(Subscript::new(&after.to_string()))
+    });
+    // All numbers sort before the first text.
+    let to = Bound::Excluded(Subscript::new(""));
+    let range = Range {
+        from,
+        to,
+        reverse: false,
+    };
+    let walk = read.children(kind, range)?;
+    Ok(walk.filter_map(|child| match child {
+        Ok(child) => Reference::from_decimal(&child.text()).map(Ok),
+        Err(error) => Some(Err(error)),
+    }))
+}
+
+impl List {
+    /// Writes the page as a JSON array: references, or `{"id":11,"data":{...}}` of each. A page ends early when it has become long. Gives
+    /// the last reference when there are records behind it.
+    pub fn write(
+        &self,
+        read: &impl Read,
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Reference>, StoreError> {
+        let kind = Key::global(&self.kind)?;
+        let skipped = self.page.saturating_mul(self.size);
+        let start = out.len();
+        out.push(b'[');
+        let (mut found, mut last) = (0_u64, None);
+        for reference in references(read, &kind, self.after)? {
+            let reference = reference?;
+            found += 1;
+            if found <= skipped {
+                continue;
+            }
+            if found - skipped > self.size || out.len() - start > PAGE_BYTES_MAX {
+                out.push(b']');
+                return Ok(last);
+            }
+            last = Some(reference);
+            if found - skipped > 1 {
+                out.push(b',');
+            }
+            if self.full {
+                out.extend_from_slice(format!("{{\"id\":{reference},\"data\":").as_bytes());
+                let document = read.document_within(&reference.key(&self.kind)?, bytes_max)?;
+                out.extend_from_slice(document.as_deref().unwrap_or(b"null"));
+                out.push(b'}');
+            } else {
+                out.extend_from_slice(reference.to_string().as_bytes());
+            }
+        }
+        out.push(b']');
+        Ok(None)
+    }
+}
+
+/// Canonical JSON with a line for each member and element, indented by so many spaces a level, at most 8; as it is for 0.
+pub fn indented(text: &[u8], spaces: usize) -> Vec<u8> {
+    let spaces = spaces.min(INDENT_MAX);
+    if spaces == 0 {
+        return text.to_vec();
+    }
+    let mut out = Vec::with_capacity(text.len() * 2);
+    let (mut depth, mut in_string, mut at) = (0, false, 0);
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + depth * spaces, b' ');
+    };
+    while let Some(&byte) = text.get(at) {
+        at += 1;
+        out.push(byte);
+        if in_string {
+            if byte == b'\\' {
+                out.extend(text.get(at));
+                at += 1;
+            }
+            in_string = byte != b'"';
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b':' => out.push(b' '),
+            b',' => line(&mut out, depth),
+            b'{' | b'[' => match text.get(at) {
+                Some(&end @ (b'}' | b']')) => {
+                    out.push(end);
+                    at += 1;
+                }
+                _ => {
+                    depth += 1;
+                    line(&mut out, depth);
+                }
+            },
+            b'}' | b']' => {
+                out.pop();
+                depth = depth.saturating_sub(1);
+                line(&mut out, depth);
+                out.push(byte);
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::indented;
+
+    #[test]
+    fn indented_json_has_a_line_for_everything() {
+        let text = br#"{"a":[1,"x\"{,}"],"b":{},"c":[]}"#;
+        let expected = "{\n  \"a\": [\n    1,\n    \"x\\\"{,}\"\n  ],\n  \"b\": {},\n  \"c\": []\n}";
+        assert_eq!(String::from_utf8(indented(text, 2)).unwrap(), expected);
+        assert_eq!(indented(text, 0), text);
+        assert_eq!(indented(b"{\"a", 2), b"{\n  \"a");
+    }
+}

@@ -1,0 +1,203 @@
+//! How records are understood, and what bounds a statement.
+
+use crate::error::RecordsError;
+
+/// Farthest that a zone is from UTC, in minutes: one less than a day.
+pub const ZONE_MINUTES_MAX: i32 = 23 * 60 + 59;
+
+/// The settings of records; the same for a server, its scripts and its workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Names that lead to the member that says a record's kind.
+    pub type_key: Vec<String>,
+    /// The kind of records that say none.
+    pub default_kind: String,
+    /// What texts are taken for more than texts.
+    pub detect: Detect,
+    /// How answers of TQL write times.
+    pub time_format: TimeFormat,
+    /// In which zone they do, in minutes east of UTC.
+    pub zone_minutes: i32,
+    /// Most records that one statement looks at.
+    pub examined_max: u64,
+    /// Most rows of an answer, and most records that one statement changes.
+    pub rows_max: u64,
+    /// Most bytes of an answer.
+    pub answer_bytes_max: usize,
+}
+
+/// Which texts are more than texts when they are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detect {
+    /// Times, as RFC 3339 and XML Schema write them.
+    pub time: bool,
+    /// UUIDs, whose letters may be large or small.
+    pub uuid: bool,
+}
+
+/// How a time is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeFormat {
+    /// As it is stored.
+    Stored,
+    /// Seconds since 1970 as a number with so many decimals.
+    Unix(u8),
+    /// `2017-01-05T15:04:33Z` with so many decimals; without a number, with as many as it takes.
+    Xsd(Option<u8>),
+    /// `2017-01-05`
+    Date,
+}
+
+impl TimeFormat {
+    /// All of them by name.
+    pub const NAMES: [&'static str; 11] = [
+        "stored", "UNIX", "UNIX6", "UNIX3", "UNIX0", "XSD9", "XSD6", "XSD3", "XSD0", "XSD", "DATE",
+    ];
+
+    /// The format of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "stored" => Self::Stored,
+            "UNIX" => Self::Unix(9),
+            "UNIX6" => Self::Unix(6),
+            "UNIX3" => Self::Unix(3),
+            "UNIX0" => Self::Unix(0),
+            "XSD9" => Self::Xsd(Some(9)),
+            "XSD6" => Self::Xsd(Some(6)),
+            "XSD3" => Self::Xsd(Some(3)),
+            "XSD0" => Self::Xsd(Some(0)),
+            "XSD" => Self::Xsd(None),
+            "DATE" => Self::Date,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        let is_it = |name: &&str| Self::from_name(name) == Some(self);
+        Self::NAMES
+            .into_iter()
+            .find(is_it)
+            .expect("every format has a name")
+    }
+}
+
+/// Reads a zone: `Z`, or hours and minutes from UTC as in `+02:00`.
+pub fn parse_zone(text: &str) -> Option<i32> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let (sign, rest) = match text.as_bytes().first()? {
+        b'+' => (1, &text[1..]),
+        b'-' => (-1, &text[1..]),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let two = |digits: &str| -> Option<i32> {
+        let plain = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        plain.then(|| digits.parse().ok()).flatten()
+    };
+    let (hours, minutes) = (two(hours)?, two(minutes)?);
+    (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes))
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            type_key: vec!["kind".to_owned()],
+            default_kind: "Record".to_owned(),
+            detect: Detect {
+                time: true,
+                uuid: true,
+            },
+            time_format: TimeFormat::Stored,
+            zone_minutes: 0,
+            examined_max: 1_000_000,
+            rows_max: 10_000,
+            answer_bytes_max: 16 << 20,
+        }
+    }
+}
+
+impl Settings {
+    /// As one line of text, for a process that is to have the same settings.
+    pub fn to_text(&self) -> String {
+        format!(
+            "1 {} {} {} {} {} {} {} {} {}",
+            u8::from(self.detect.time),
+            u8::from(self.detect.uuid),
+            self.time_format.name(),
+            self.zone_minutes,
+            self.examined_max,
+            self.rows_max,
+            self.answer_bytes_max,
+            self.default_kind,
+            self.type_key.join("\u{1f}"),
+        )
+    }
+
+    /// Reads what [`Settings::to_text`] has written; `None` for anything else.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(10, ' ');
+        if parts.next()? != "1" {
+            return None;
+        }
+        let mut next = || parts.next();
+        let flag = |text: &str| match text {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        };
+        Some(Self {
+            detect: Detect {
+                time: flag(next()?)?,
+                uuid: flag(next()?)?,
+            },
+            time_format: TimeFormat::from_name(next()?)?,
+            zone_minutes: next()?.parse().ok()?,
+            examined_max: next()?.parse().ok()?,
+            rows_max: next()?.parse().ok()?,
+            answer_bytes_max: next()?.parse().ok()?,
+            default_kind: next()?.to_owned(),
+            type_key: next()?.split('\u{1f}').map(str::to_owned).collect(),
+        })
+    }
+
+    /// Refuses what cannot be.
+    pub fn check(&self) -> Result<(), RecordsError> {
+        crate::kind::check_kind(&self.default_kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_read_back_as_they_are_written() {
+        let settings = Settings {
+            type_key: vec!["meta data".to_owned(), "kind".to_owned()],
+            time_format: TimeFormat::Xsd(Some(3)),
+            zone_minutes: -90,
+            ..Settings::default()
+        };
+        assert_eq!(Settings::from_text(&settings.to_text()), Some(settings));
+        assert_eq!(Settings::from_text("2 1"), None);
+        assert_eq!(Settings::from_text(""), None);
+    }
+
+    #[test]
+    fn a_zone_is_utc_or_hours_and_minutes() {
+        for (text, expected) in [
+            ("Z", Some(0)),
+            ("+02:00", Some(120)),
+            ("-01:30", Some(-90)),
+            ("+24:00", None),
+            ("02:00", None),
+            ("+2:00", None),
+            ("", None),
+            ("+é2:0", None),
+        ] {
+            assert_eq!(parse_zone(text), expected, "{text}");
+        }
+    }
+}

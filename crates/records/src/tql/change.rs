@@ -1,0 +1,259 @@
+//! Statements that change records, executed in a transaction: first everything that they concern is found, then it is changed.
+
+use std::time::Instant;
+
+use forebay_store::{Read, Transaction, VALUE_BYTES_LIMIT};
+
+use super::{
+    Statement, Subject, Verb,
+    branch::{Branch, branches, edited},
+    execution::{end_answer, for_each_node, is_wanted},
+    walk::{Plan, Walk},
+};
+use crate::{
+    RecordsError,
+    kind::kind_of,
+    permission::{Action, Permission},
+    reference::Reference,
+    settings::Settings,
+    write::{check, create, remove, replace_in},
+};
+
+/// Records that are looked for at a time; the deadline is looked at as often.
+const BATCH: usize = 64;
+
+/// A record that a statement changes.
+struct Match {
+    kind: usize,
+    reference: Reference,
+}
+
+/// Executes a statement that changes something; writes the answer. `begun` is set once something has been changed: after an error the
+/// transaction can only be rolled back then.
+pub fn change(
+    transaction: &mut Transaction,
+    statement: &Statement,
+    settings: &Settings,
+    permission: &impl Permission,
+    deadline: Option<Instant>,
+    begun: &mut bool,
+    out: &mut Vec<u8>,
+) -> Result<(), RecordsError> {
+    let mut changer = Changer {
+        transaction,
+        statement,
+        settings,
+        permission,
+        deadline,
+        begun,
+    };
+    let (name, references) = match &statement.verb {
+        Verb::Insert(document) => {
+            let reference = changer.insert(document)?;
+            out.extend_from_slice(format!("{{\"code\":0,\"ref\":{reference}").as_bytes());
+            end_answer(statement, out);
+            return Ok(());
+        }
+        Verb::Update(document) => ("updated", changer.update(document)?),
+        Verb::Delete => ("deleted", changer.delete()?),
+        Verb::Select(_) => unreachable!("what only reads is executed elsewhere"),
+    };
+    out.extend_from_slice(format!("{{\"code\":0,\"{name}\":[").as_bytes());
+    for (at, reference) in references.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b"," } else { b"" });
+        out.extend_from_slice(reference.to_string().as_bytes());
+    }
+    out.push(b']');
+    end_answer(statement, out);
+    Ok(())
+}
+
+struct Changer<'a, P> {
+    transaction: &'a mut Transaction,
+    statement: &'a Statement,
+    settings: &'a Settings,
+    permission: &'a P,
+    deadline: Option<Instant>,
+    begun: &'a mut bool,
+}
+
+impl<P: Permission> Changer<'_, P> {
+    fn insert(&mut self, document: &[u8]) -> Result<Reference, RecordsError> {
+        if !matches!(self.statement.subject, Subject::All) || self.statement.filter.is_some() {
+            let plan = self.plan()?;
+            if let Some(found) = self.find(&plan, 1, |_| true)?.first() {
+                return Err(RecordsError::AlreadyExists {
+                    reference: found.reference,
+                });
+            }
+        }
+        // Whatever is refused of a document is refused before anything is changed.
+        let kind = kind_of(document, self.settings)?;
+        check(self.permission, &kind, Action::Write)?;
+        *self.begun = true;
+        Ok(create(self.transaction, document, self.settings, self.permission)?.reference)
+    }
+
+    fn update(&mut self, document: &[u8]) -> Result<Vec<Reference>, RecordsError> {
+        let plan = self.plan()?;
+        if let (Subject::Record(reference), true) = (&self.statement.subject, plan.kinds.is_empty()) {
+            return Err(RecordsError::NoRecord {
+                reference: *reference,
+                kind: None,
+            });
+        }
+        if self.statement.at.is_none() {
+            let kind = kind_of(document, self.settings)?;
+            check(self.permission, &kind, Action::Write)?;
+        }
+        let limit = self.statement.limit.filter(|limit| *limit > 0);
+        let (statement, mut nodes) = (self.statement, 0);
+        let matches = self.find(&plan, u64::MAX, |record| {
+            nodes += count(statement, record);
+            limit.is_none_or(|limit| nodes <= limit)
+        })?;
+        if let Some(limit) = limit.filter(|limit| nodes > *limit) {
+            return Err(RecordsError::LimitExceeded { limit });
+        }
+        self.check_writable(&plan, &matches)?;
+        *self.begun = true;
+        if self.statement.limit == Some(0) {
+            for Match { kind, reference } in &matches {
+                remove(self.transaction, *reference, &plan.kinds[*kind].kind)?;
+            }
+            let new = create(self.transaction, document, self.settings, self.permission)?;
+            return Ok(vec![new.reference]);
+        }
+        for Match { kind, reference } in &matches {
+            let kind = &plan.kinds[*kind].kind;
+            self.edit(kind, *reference, Some(document))?;
+        }
+        Ok(matches.iter().map(|found| found.reference).collect())
+    }
+
+    fn delete(&mut self) -> Result<Vec<Reference>, RecordsError> {
+        let plan = self.plan()?;
+        let limit = self.statement.limit.unwrap_or(u64::MAX);
+        let matches = self.find(&plan, limit, |_| true)?;
+        self.check_writable(&plan, &matches)?;
+        *self.begun = true;
+        for Match { kind, reference } in &matches {
+            let kind = &plan.kinds[*kind].kind;
+            self.edit(kind, *reference, None)?;
+        }
+        Ok(matches.iter().map(|found| found.reference).collect())
+    }
+
+    fn plan(&self) -> Result<Plan, RecordsError> {
+        Plan::of(self.statement, self.settings, &*self.transaction, self.permission)
+    }
+
+    /// Up to `max` records that match, as long as `wanted` says of each that more are.
+    fn find(
+        &self,
+        plan: &Plan,
+        max: u64,
+        mut wanted: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Vec<Match>, RecordsError> {
+        let (mut walk, mut batch, mut matches) = (Walk::default(), Vec::new(), Vec::new());
+        let mut examined = 0;
+        if max == 0 {
+            return Ok(matches);
+        }
+        while let Some(kind) = walk.next(plan, &*self.transaction, BATCH, &mut batch)? {
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(RecordsError::DeadlinePassed);
+            }
+            for reference in &batch {
+                examined += 1;
+                if examined > self.settings.examined_max {
+                    return Err(RecordsError::ExaminedMax {
+                        max: self.settings.examined_max,
+                    });
+                }
+                let mut key = plan.kinds[kind].key.clone();
+                reference.push_to(&mut key)?;
+                let Some(record) = self.transaction.document_within(&key, VALUE_BYTES_LIMIT)? else {
+                    continue;
+                };
+                if count(self.statement, &record) == 0 {
+                    continue;
+                }
+                matches.push(Match {
+                    kind,
+                    reference: *reference,
+                });
+                if matches.len() as u64 > self.settings.rows_max {
+                    return Err(RecordsError::RowsMax {
+                        max: self.settings.rows_max,
+                    });
+                }
+                if !wanted(&record) || matches.len() as u64 == max {
+                    return Ok(matches);
+                }
+            }
+        }
+        Ok(matches)
+    }
+
+    fn check_writable(&self, plan: &Plan, matches: &[Match]) -> Result<(), RecordsError> {
+        let mut checked = None;
+        for found in matches
+            .iter()
+            .filter(|found| checked.replace(found.kind) != Some(found.kind))
+        {
+            check(self.permission, &plan.kinds[found.kind].kind, Action::Write)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces or removes a record, or its parts that match.
+    fn edit(
+        &mut self,
+        kind: &str,
+        reference: Reference,
+        document: Option<&[u8]>,
+    ) -> Result<(), RecordsError> {
+        let Some(at) = &self.statement.at else {
+            return match document {
+                None => remove(self.transaction, reference, kind),
+                Some(document) => self.replace(reference, kind, document),
+            };
+        };
+        let record = self
+            .transaction
+            .document_within(&reference.key(kind)?, VALUE_BYTES_LIMIT)?;
+        let record = record.unwrap_or_default().into_owned();
+        let parts: Vec<Branch> = branches(&record, at)
+            .into_iter()
+            .filter(|branch| is_wanted(self.statement, branch.of(&record), &record))
+            .collect();
+        match edited(&record, &parts, document) {
+            None => remove(self.transaction, reference, kind),
+            Some(becomes) => self.replace(reference, kind, &becomes),
+        }
+    }
+
+    fn replace(&mut self, reference: Reference, kind: &str, document: &[u8]) -> Result<(), RecordsError> {
+        replace_in(
+            self.transaction,
+            reference,
+            kind,
+            document,
+            self.settings,
+            self.permission,
+        )?;
+        Ok(())
+    }
+}
+
+/// How many nodes of a record match.
+fn count(statement: &Statement, record: &[u8]) -> u64 {
+    let mut count = 0;
+    let counted = for_each_node(statement, record, |_, _| {
+        count += 1;
+        Ok(true)
+    });
+    debug_assert!(counted.is_ok(), "counting cannot fail");
+    count
+}

@@ -1,0 +1,261 @@
+//! A statement that only reads, executed step by step.
+
+use std::sync::Arc;
+
+use forebay_store::{Read, VALUE_BYTES_LIMIT};
+
+use super::{
+    At, Expression, Statement, Subject, Verb,
+    branch::branches,
+    cursor::Cursor,
+    explain,
+    rows::{Fate, Rows},
+    template::{Row, Template},
+    walk::{Plan, Walk},
+};
+use crate::{RecordsError, path::Path, permission::Permission, reference::Reference, settings::Settings};
+
+/// Records that are looked for at a time.
+const BATCH: usize = 64;
+
+/// How much of a statement is done in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Records that are looked at, about.
+    pub records: u64,
+    /// Bytes that are written, about.
+    pub bytes: usize,
+}
+
+impl Budget {
+    /// All of it at once.
+    pub const WHOLE: Self = Self {
+        records: u64::MAX,
+        bytes: usize::MAX,
+    };
+}
+
+/// Whether there is more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Another step is to come.
+    More,
+    /// The answer is complete.
+    Done,
+}
+
+/// A statement in execution. All its steps must read one state of the store.
+#[derive(Debug)]
+pub struct Execution {
+    statement: Arc<Statement>,
+    settings: Arc<Settings>,
+    plan: Plan,
+    walk: Walk,
+    rows: Rows,
+    examined: u64,
+    begun: bool,
+    /// Records of a batch, kept for the next one.
+    found: Vec<Reference>,
+}
+
+impl Execution {
+    /// Plans a statement that only reads, for whoever has that permission.
+    pub fn new(
+        statement: &Arc<Statement>,
+        settings: &Arc<Settings>,
+        read: &impl Read,
+        permission: &impl Permission,
+    ) -> Result<Self, RecordsError> {
+        let plan = Plan::of(statement, settings, read, permission)?;
+        let walk = match &statement.cursor {
+            Some(cursor) => cursor.walk(&plan)?,
+            None => Walk::default(),
+        };
+        Ok(Self {
+            rows: Rows::new(statement, settings),
+            statement: Arc::clone(statement),
+            settings: Arc::clone(settings),
+            plan,
+            walk,
+            examined: 0,
+            begun: false,
+            found: Vec::new(),
+        })
+    }
+
+    /// Whether it looks only at records that an index or a reference leads to, so that it is soon done.
+    pub fn is_indexed(&self) -> bool {
+        self.plan.is_indexed()
+    }
+
+    /// Does a part of it and writes what comes of that. After an error, what was written so far is no answer.
+    pub fn step(
+        &mut self,
+        read: &impl Read,
+        budget: Budget,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, RecordsError> {
+        if self.statement.explain {
+            explain::write(&self.statement, &self.plan, read, out)?;
+            return Ok(Progress::Done);
+        }
+        if !self.begun && !self.rows.are_sorted() {
+            out.extend_from_slice(b"{\"code\":0,\"results\":[");
+            self.begun = true;
+        }
+        let (mut looked, written) = (0, out.len());
+        let mut fate = if self.rows.is_complete() {
+            Fate::Complete
+        } else {
+            Fate::Open
+        };
+        let mut behind = None;
+        while fate == Fate::Open {
+            if looked >= budget.records || out.len() - written >= budget.bytes {
+                return Ok(Progress::More);
+            }
+            // With a cursor the walk must not be ahead of the rows.
+            let batch = if self.statement.cursor.is_some() { 1 } else { BATCH };
+            let mut found = std::mem::take(&mut self.found);
+            let before = self.statement.cursor.is_some().then(|| self.cursor()).flatten();
+            let kind = self.walk.next(&self.plan, read, batch, &mut found)?;
+            let Some(kind) = kind else { break };
+            // A batch without records has passed over entries of an index.
+            looked += if found.is_empty() { batch } else { found.len() } as u64;
+            fate = self.look_at(kind, &found, read, out)?;
+            self.found = found;
+            behind = match fate {
+                Fate::Open => None,
+                Fate::Complete => self.cursor(),
+                // The last record has no row in this answer.
+                Fate::Cut(_) => before,
+            };
+        }
+        if self.rows.are_sorted() {
+            if fate == Fate::Cut("examined_max") {
+                return Err(RecordsError::ExaminedMax {
+                    max: self.settings.examined_max,
+                });
+            }
+            out.extend_from_slice(b"{\"code\":0,\"results\":[");
+            fate = self.rows.finish(&self.statement, out);
+        }
+        self.end(fate, behind, out);
+        Ok(Progress::Done)
+    }
+
+    /// Holds records against the statement.
+    fn look_at(
+        &mut self,
+        kind: usize,
+        found: &[Reference],
+        read: &impl Read,
+        out: &mut Vec<u8>,
+    ) -> Result<Fate, RecordsError> {
+        let statement = Arc::clone(&self.statement);
+        for reference in found {
+            if self.examined == self.settings.examined_max {
+                return Ok(Fate::Cut("examined_max"));
+            }
+            self.examined += 1;
+            let mut key = self.plan.kinds[kind].key.clone();
+            reference.push_to(&mut key)?;
+            let Some(record) = read.document_within(&key, VALUE_BYTES_LIMIT)? else {
+                continue;
+            };
+            let mut fate = Fate::Open;
+            for_each_node(&statement, &record, |part, node| {
+                let root = &record[..];
+                let row = Row {
+                    reference: *reference,
+                    node,
+                    root,
+                    rid: statement.rid.as_deref(),
+                };
+                let value = |path: &Path| {
+                    path.find(if path.from_root { root } else { node })
+                        .map(<[u8]>::to_vec)
+                };
+                let settings = &self.settings;
+                let write = |out: &mut Vec<u8>| match &statement.verb {
+                    Verb::Select(Some(template)) => template.write(row, settings, out),
+                    _ => Template::usual(row, settings, out),
+                };
+                fate = self
+                    .rows
+                    .add(&statement, (kind, *reference, part), value, write, out)?;
+                Ok(fate == Fate::Open)
+            })?;
+            if fate != Fate::Open {
+                return Ok(fate);
+            }
+        }
+        Ok(Fate::Open)
+    }
+
+    /// Where the walk has come to, for a statement that goes on there.
+    fn cursor(&self) -> Option<String> {
+        let (kind, index, place) = self.walk.place(&self.plan)?;
+        Some(Cursor::text(kind, index, &place))
+    }
+
+    /// Writes what stands behind the rows.
+    fn end(&self, fate: Fate, behind: Option<String>, out: &mut Vec<u8>) {
+        out.push(b']');
+        if let (Some(cursor), Some(_)) = (behind, &self.statement.cursor) {
+            out.extend_from_slice(format!(",\"cursor\":\"{cursor}\"").as_bytes());
+        }
+        if let Fate::Cut(by) = fate {
+            let limit = match by {
+                "examined_max" => self.settings.examined_max,
+                "rows_max" => self.settings.rows_max,
+                _ => self.settings.answer_bytes_max as u64,
+            };
+            out.extend_from_slice(format!(",\"truncated\":{{\"by\":\"{by}\",\"limit\":{limit}}}").as_bytes());
+        }
+        end_answer(&self.statement, out);
+    }
+}
+
+/// Ends an answer, with the RID of its statement.
+pub(super) fn end_answer(statement: &Statement, out: &mut Vec<u8>) {
+    if let Some(rid) = &statement.rid {
+        out.extend_from_slice(b",\"rid\":");
+        out.extend_from_slice(rid);
+    }
+    out.push(b'}');
+}
+
+/// Gives every node of a record that the statement is about, with its number in the record, as long as `found` wants more.
+pub(super) fn for_each_node(
+    statement: &Statement,
+    record: &[u8],
+    mut found: impl FnMut(usize, &[u8]) -> Result<bool, RecordsError>,
+) -> Result<(), RecordsError> {
+    match &statement.at {
+        None => {
+            if is_wanted(statement, record, record) {
+                found(0, record)?;
+            }
+        }
+        Some(at @ (At::Path(_) | At::Everywhere)) => {
+            for (part, branch) in branches(record, at).into_iter().enumerate() {
+                let node = branch.of(record);
+                if is_wanted(statement, node, record) && !found(part, node)? {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether WHERE and FILTER hold of a node.
+pub(super) fn is_wanted(statement: &Statement, node: &[u8], root: &[u8]) -> bool {
+    let holds = |expression: &Expression| expression.holds(node, root);
+    let by_where = match &statement.subject {
+        Subject::All | Subject::Record(_) => true,
+        Subject::Matching(expression) => holds(expression),
+    };
+    by_where && statement.filter.as_ref().is_none_or(holds)
+}

@@ -1,0 +1,94 @@
+//! EXPLAIN: what a statement would do.
+
+use std::ops::Bound;
+
+use forebay_store::{Read, json};
+
+use super::{
+    Statement,
+    execution::end_answer,
+    walk::{Access, KindPlan, Lookup, Plan, Walk},
+};
+use crate::RecordsError;
+
+/// Records that are counted at most.
+const COUNT_MAX: u64 = 10_000;
+/// Questions to indexes that are shown at most.
+const LOOKUPS_SHOWN: usize = 10;
+
+/// Writes the plan as an answer. Of the records only the ways to them are walked.
+pub(super) fn write(
+    statement: &Statement,
+    plan: &Plan,
+    read: &impl Read,
+    out: &mut Vec<u8>,
+) -> Result<(), RecordsError> {
+    let mut counts = vec![0_u64; plan.kinds.len()];
+    let (mut walk, mut found, mut counted) = (Walk::default(), Vec::new(), 0);
+    let mut more = false;
+    while let Some(kind) = walk.next(plan, read, 256, &mut found)? {
+        counts[kind] += found.len() as u64;
+        counted += found.len() as u64;
+        if counted >= COUNT_MAX {
+            more = true;
+            break;
+        }
+    }
+    out.extend_from_slice(b"{\"code\":0,\"plan\":{\"kinds\":[");
+    for (at, kind) in plan.kinds.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
+        write_kind(kind, out);
+        out.extend_from_slice(format!(",\"examined\":{}}}", counts[at]).as_bytes());
+    }
+    // The count ends early where there is much to count.
+    out.extend_from_slice(format!("],\"examined\":{counted},\"more\":{more}}}").as_bytes());
+    end_answer(statement, out);
+    Ok(())
+}
+
+fn write_kind(plan: &KindPlan, out: &mut Vec<u8>) {
+    let text = |name: &str, text: &str, out: &mut Vec<u8>| {
+        out.extend_from_slice(&json::string(name));
+        out.push(b':');
+        out.extend_from_slice(&json::string(text));
+    };
+    text("kind", &plan.kind, out);
+    out.push(b',');
+    match &plan.access {
+        Access::One(_) => text("by", "reference", out),
+        Access::Scan => text("by", "all records", out),
+        Access::Lookups(lookups) => {
+            text("by", "index", out);
+            out.extend_from_slice(b",\"lookups\":[");
+            for (at, lookup) in lookups.iter().take(LOOKUPS_SHOWN).enumerate() {
+                out.extend_from_slice(if at > 0 { b"," } else { b"" });
+                write_lookup(lookup, out);
+            }
+            out.extend_from_slice(format!("],\"lookups_total\":{}", lookups.len()).as_bytes());
+        }
+    }
+    out.extend_from_slice(b",\"filtered\":[");
+    for (at, condition) in plan.left.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b"," } else { b"" });
+        out.extend_from_slice(&json::string(condition));
+    }
+    out.push(b']');
+}
+
+fn write_lookup(lookup: &Lookup, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"index\":");
+    out.extend_from_slice(&json::string(&lookup.index));
+    out.extend_from_slice(b",\"equal\":[");
+    for (at, value) in lookup.query.equal.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b"," } else { b"" });
+        out.extend_from_slice(value);
+    }
+    out.push(b']');
+    for (name, bound) in [("from", &lookup.query.from), ("to", &lookup.query.to)] {
+        if let Bound::Included(value) | Bound::Excluded(value) = bound {
+            out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+            out.extend_from_slice(value);
+        }
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,367 @@
+//! Which records a statement has to look at: those of a reference, those that indexes lead to, or all of the kinds that it concerns.
+//!
+//! A plan leads to every record that can match, and perhaps to others: whatever it leads to is held against the whole statement.
+
+use std::{collections::BTreeSet, ops::Bound};
+
+use forebay_store::{
+    Key, Read,
+    index::{Definition, EACH, Query},
+};
+
+use super::{
+    At, Comparison, Expression, Statement, Subject,
+    walk::{Access, KindPlan, Lookup, Plan},
+};
+use crate::{
+    RecordsError,
+    kind::{check_kind, kinds},
+    lookup::kind_at,
+    operand::Operand,
+    path::{Path, Step},
+    permission::{Action, Permission},
+    settings::Settings,
+    write::check,
+};
+
+/// Most questions to indexes in one plan; beyond it all records are looked at.
+const LOOKUPS_MAX: usize = 1000;
+
+/// Scalars between which values lie.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// What must hold of a record, each by itself.
+struct Conditions<'s> {
+    all: Vec<&'s Expression>,
+    /// Where the paths begin that do not begin at the record; `None`: anywhere.
+    base: Option<Vec<String>>,
+}
+
+/// A way to the records by indexes; the better one is greater.
+struct Choice {
+    rank: (bool, usize, bool),
+    lookups: Vec<Lookup>,
+    /// Which of the conditions need not be looked at again, if records were all that counts.
+    used: Vec<usize>,
+}
+
+impl Plan {
+    /// Plans a statement for whoever has that permission. Kinds that it names must be theirs to read; without, it concerns those that are.
+    pub(super) fn of(
+        statement: &Statement,
+        settings: &Settings,
+        read: &impl Read,
+        permission: &impl Permission,
+    ) -> Result<Self, RecordsError> {
+        let conditions = Conditions::of(statement);
+        if let Subject::Record(reference) = statement.subject {
+            let Some(kind) = kind_at(read, reference)? else {
+                return Ok(Self::default());
+            };
+            check(permission, &kind, Action::Read)?;
+            let key = Key::global(&kind)?;
+            let left = conditions.texts(&[], settings);
+            let access = Access::One(reference);
+            return Ok(Self {
+                kinds: vec![KindPlan {
+                    kind,
+                    key,
+                    access,
+                    left,
+                }],
+            });
+        }
+        let named = conditions
+            .all
+            .iter()
+            .filter_map(|condition| conditions.kinds(condition, settings))
+            .reduce(|one, other| one.intersection(&other).cloned().collect());
+        let wanted: Vec<String> = match named {
+            Some(named) => {
+                for kind in &named {
+                    check_kind(kind)?;
+                    check(permission, kind, Action::Read)?;
+                }
+                named.into_iter().collect()
+            }
+            None => {
+                let mut all = kinds(read)?;
+                all.retain(|kind| check_kind(kind).is_ok() && permission.check(kind, Action::Read).is_ok());
+                all
+            }
+        };
+        let indexes = if wanted.is_empty() {
+            Vec::new()
+        } else {
+            read.indexes()?
+        };
+        // A walk with a cursor must be able to go on anywhere, which one that leaves out what it has seen cannot.
+        let lookups_max = if statement.cursor.is_some() {
+            1
+        } else {
+            LOOKUPS_MAX
+        };
+        let plan = |kind: String| {
+            let key = Key::global(&kind)?;
+            let of_kind: Vec<&Definition> = indexes.iter().filter(|index| index.records == key).collect();
+            let (access, left) = match conditions.choose(&conditions.all, &of_kind, lookups_max) {
+                Some(choice) => (
+                    Access::Lookups(choice.lookups),
+                    conditions.texts(&choice.used, settings),
+                ),
+                None => (Access::Scan, conditions.texts(&[], settings)),
+            };
+            Ok(KindPlan {
+                kind,
+                key,
+                access,
+                left,
+            })
+        };
+        Ok(Self {
+            kinds: wanted
+                .into_iter()
+                .map(plan)
+                .collect::<Result<_, RecordsError>>()?,
+        })
+    }
+}
+
+impl<'s> Conditions<'s> {
+    fn of(statement: &'s Statement) -> Self {
+        let mut all = Vec::new();
+        if let Subject::Matching(expression) = &statement.subject {
+            all.extend(expression.conjuncts());
+        }
+        if let Some(filter) = &statement.filter {
+            all.extend(filter.conjuncts());
+        }
+        let base = match &statement.at {
+            None => Some(Vec::new()),
+            Some(At::Everywhere) => None,
+            Some(At::Path(path)) => field(&path.steps),
+        };
+        Self { all, base }
+    }
+
+    /// All but the used ones and those of a kind, to be shown.
+    fn texts(&self, used: &[usize], settings: &Settings) -> Vec<String> {
+        let is_left = |(at, condition): &(usize, &&Expression)| {
+            !used.contains(at) && self.kinds(condition, settings).is_none()
+        };
+        let left = self.all.iter().enumerate().filter(is_left);
+        left.map(|(_, condition)| condition.to_string()).collect()
+    }
+
+    /// The field of an index that a path is, seen from the record.
+    fn field_of(&self, path: &Path) -> Option<Vec<String>> {
+        let mut steps = if path.from_root {
+            Vec::new()
+        } else {
+            self.base.clone()?
+        };
+        steps.extend(field(&path.steps)?);
+        Some(steps)
+    }
+
+    /// The kinds that a record can have for a condition to hold; `None`: any.
+    fn kinds(&self, condition: &Expression, settings: &Settings) -> Option<BTreeSet<String>> {
+        match condition {
+            Expression::Is(path, Comparison::One(operands)) => {
+                (self.field_of(path)? == settings.type_key).then_some(())?;
+                operands.iter().map(Operand::as_text).collect()
+            }
+            Expression::And(all) => {
+                let known = all.iter().filter_map(|one| self.kinds(one, settings));
+                known.reduce(|one, other| one.intersection(&other).cloned().collect())
+            }
+            Expression::Or(any) => {
+                let all: Option<Vec<_>> = any.iter().map(|one| self.kinds(one, settings)).collect();
+                Some(all?.into_iter().flatten().collect())
+            }
+            Expression::Not(_) | Expression::Has(_) | Expression::Matches(..) | Expression::Is(..) => None,
+        }
+    }
+
+    /// The best way by indexes to all records for which the conditions hold.
+    fn choose(
+        &self,
+        conditions: &[&Expression],
+        indexes: &[&Definition],
+        lookups_max: usize,
+    ) -> Option<Choice> {
+        let by_index = indexes
+            .iter()
+            .filter_map(|index| self.by_index(conditions, index, lookups_max));
+        let by_or = conditions.iter().filter_map(|condition| {
+            let Expression::Or(any) = condition else {
+                return None;
+            };
+            let mut whole: Option<Choice> = None;
+            for arm in any {
+                let arm = self.choose(&arm.conjuncts(), indexes, lookups_max)?;
+                whole = Some(match whole {
+                    None => arm,
+                    Some(mut whole) => {
+                        whole.rank = whole.rank.min(arm.rank);
+                        whole.lookups.extend(arm.lookups);
+                        whole
+                    }
+                });
+            }
+            let whole = whole.filter(|whole| whole.lookups.len() <= lookups_max)?;
+            // Each of the arms may leave something to look at.
+            Some(Choice {
+                used: Vec::new(),
+                ..whole
+            })
+        });
+        let better = |one: Choice, other: Choice| {
+            let fewer = other.rank == one.rank && other.lookups.len() < one.lookups.len();
+            if other.rank > one.rank || fewer {
+                other
+            } else {
+                one
+            }
+        };
+        by_index.chain(by_or).reduce(better)
+    }
+
+    /// The way by one index, in which a record is only when it has a scalar in every field: so each field needs a condition that only
+    /// scalars meet.
+    fn by_index(&self, conditions: &[&Expression], index: &Definition, lookups_max: usize) -> Option<Choice> {
+        let of_field = |field: &[String]| -> Vec<(usize, &Expression)> {
+            let is_of = |path: &Path| self.field_of(path).is_some_and(|steps| steps == field);
+            let all = conditions
+                .iter()
+                .enumerate()
+                .filter(|(_, condition)| match condition {
+                    Expression::Is(path, _) | Expression::Matches(path, _) => is_of(path),
+                    _ => false,
+                });
+            all.map(|(at, condition)| (at, *condition)).collect()
+        };
+        let fields: Vec<_> = index.fields.iter().map(|field| of_field(field)).collect();
+        if fields.iter().any(Vec::is_empty) {
+            return None;
+        }
+        let mut equal: Vec<Vec<Vec<u8>>> = vec![Vec::new()];
+        let mut used = Vec::new();
+        let mut depth = 0;
+        for conditions in &fields {
+            let Some((at, values)) = conditions
+                .iter()
+                .find_map(|(at, condition)| Some((*at, spellings(condition)?)))
+            else {
+                break;
+            };
+            if equal.len().saturating_mul(values.len()) > lookups_max {
+                break;
+            }
+            let longer = |begun: &Vec<Vec<u8>>| -> Vec<Vec<Vec<u8>>> {
+                let with = |value: &Vec<u8>| begun.iter().cloned().chain([value.clone()]).collect();
+                values.iter().map(with).collect()
+            };
+            equal = equal.iter().flat_map(longer).collect();
+            used.push(at);
+            depth += 1;
+        }
+        let is_many = |depth: usize| index.fields[depth].iter().any(|step| step == EACH);
+        let (from, to) = fields
+            .get(depth)
+            .map_or((Bound::Unbounded, Bound::Unbounded), |conditions| {
+                let ranges = conditions
+                    .iter()
+                    .filter_map(|(at, condition)| Some((*at, range(condition)?)));
+                // Of several elements one can meet each condition, so that only one of the conditions can bound the walk.
+                let ranges: Vec<_> = ranges.take(if is_many(depth) { 1 } else { usize::MAX }).collect();
+                used.extend(ranges.iter().map(|(at, _)| *at));
+                bounds(
+                    ranges.iter().find_map(|(_, (from, _))| *from),
+                    ranges.iter().find_map(|(_, (_, to))| *to),
+                )
+            });
+        let ranged = from != Bound::Unbounded || to != Bound::Unbounded;
+        if depth == 0 && !ranged {
+            return None;
+        }
+        let lookups = equal.into_iter().map(|equal| Lookup {
+            index: index.name.clone(),
+            query: Query {
+                equal,
+                from: from.clone(),
+                to: to.clone(),
+                reverse: false,
+            },
+        });
+        Some(Choice {
+            rank: (index.unique && depth == index.fields.len(), depth, ranged),
+            lookups: lookups.collect(),
+            used,
+        })
+    }
+}
+
+/// A path as indexes have it; `None` for one with a member that is called `*`.
+fn field(steps: &[Step]) -> Option<Vec<String>> {
+    let step = |step: &Step| match step {
+        Step::Each => Some(EACH.to_owned()),
+        Step::Name(name) if name == EACH => None,
+        Step::Name(name) => Some(name.clone()),
+    };
+    steps.iter().map(step).collect()
+}
+
+/// All scalars that meet a condition, where they can be counted.
+fn spellings(condition: &Expression) -> Option<Vec<Vec<u8>>> {
+    let Expression::Is(_, Comparison::One(operands)) = condition else {
+        return None;
+    };
+    let each: Option<Vec<_>> = operands.iter().map(Operand::spellings).collect();
+    let mut all: Vec<Vec<u8>> = each?.into_iter().flatten().collect();
+    all.sort_unstable();
+    all.dedup();
+    Some(all)
+}
+
+/// Operands between which all values lie that meet a condition.
+fn range(condition: &Expression) -> Option<(Option<&Operand>, Option<&Operand>)> {
+    let Expression::Is(_, comparison) = condition else {
+        return None;
+    };
+    match comparison {
+        Comparison::One(operands) => match &operands[..] {
+            [time @ Operand::Time(..)] => Some((Some(time), Some(time))),
+            _ => None,
+        },
+        Comparison::Between(from, to) => {
+            let operand = |bound| match bound {
+                Bound::Included(operand) | Bound::Excluded(operand) => Some(operand),
+                Bound::Unbounded => None,
+            };
+            Some((operand(from.as_ref()), operand(to.as_ref())))
+        }
+    }
+}
+
+/// Scalars between which all values lie that are at least `from` and at most `to`, in the order of indexes: null, false, true, numbers,
+/// texts.
+fn bounds(from: Option<&Operand>, to: Option<&Operand>) -> Bounds {
+    if from.or(to).is_none() {
+        return (Bound::Unbounded, Bound::Unbounded);
+    }
+    let is_time = matches!(from.or(to), Some(Operand::Time(..)));
+    let text = |text: &[u8]| text.to_vec();
+    let lower = match from {
+        Some(from) => from.index_bound(true),
+        None if is_time => Bound::Included(text(b"\"0\"")),
+        None => Bound::Excluded(text(b"true")),
+    };
+    let upper = match to {
+        Some(to) => to.index_bound(false),
+        // What follows 9.
+        None if is_time => Bound::Excluded(text(b"\":\"")),
+        None => Bound::Excluded(text(b"\"\"")),
+    };
+    (lower, upper)
+}

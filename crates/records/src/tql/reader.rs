@@ -1,0 +1,337 @@
+//! Reads the values that statements consist of, with their positions: JSON, and in friendly text a little more than JSON.
+
+use forebay_store::json;
+
+use crate::error::{Position, StatementError};
+
+/// Most values within each other; documents may be deeper.
+const DEPTH_MAX: usize = 100;
+
+/// Reads a text from its beginning to its end.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    pub(super) text: &'t str,
+    pub(super) at: usize,
+    depth: usize,
+}
+
+/// A value with the place where it begins and ends.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) at: usize,
+    pub(super) end: usize,
+    pub(super) value: Value,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    /// `null`, `true`, `false`, or a number: its text.
+    Plain,
+    Text(String),
+    /// In single quotes, which friendly text has for what is a text and nothing more.
+    Literal(String),
+    /// A run of characters without quotes, in friendly text.
+    Word,
+    Array(Vec<Node>),
+    /// In the order of the text.
+    Object(Vec<(String, Node)>),
+}
+
+impl Value {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Plain => "a number, true, false or null",
+            Self::Text(_) | Self::Literal(_) => "a text",
+            Self::Word => "a word",
+            Self::Array(_) => "an array",
+            Self::Object(_) => "an object",
+        }
+    }
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t [u8]) -> Result<Self, StatementError> {
+        match std::str::from_utf8(text) {
+            Ok(text) => Ok(Self {
+                text,
+                at: 0,
+                depth: 0,
+            }),
+            Err(error) => {
+                let valid = std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default();
+                Err(StatementError {
+                    position: Position::of(valid, valid.len()),
+                    what: "expected UTF-8".to_owned(),
+                    syntax: true,
+                })
+            }
+        }
+    }
+
+    /// A text that is no TQL, at a place.
+    pub(super) fn wrong_at(&self, at: usize, what: impl Into<String>) -> StatementError {
+        StatementError {
+            position: Position::of(self.text, at),
+            what: what.into(),
+            syntax: true,
+        }
+    }
+
+    /// TQL that means nothing, at a place.
+    pub(super) fn meaningless_at(&self, at: usize, what: impl Into<String>) -> StatementError {
+        StatementError {
+            syntax: false,
+            ..self.wrong_at(at, what)
+        }
+    }
+
+    /// The text has something else here than what is accepted.
+    pub(super) fn expected(&self, what: &str) -> StatementError {
+        let found = match self.text[self.at..].chars().next() {
+            None => "the end".to_owned(),
+            Some(found) => format!("{found:?}"),
+        };
+        self.wrong_at(self.at, format!("expected {what}, found {found}"))
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(super) fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Passes over space and commas, which say nothing in friendly text.
+    pub(super) fn space_and_commas(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r' | b',')) {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn take(&mut self, byte: u8) -> bool {
+        let is = self.peek() == Some(byte);
+        self.at += usize::from(is);
+        is
+    }
+
+    /// Whether anything but space is left.
+    pub(super) fn ends(&mut self) -> bool {
+        self.space();
+        self.at == self.text.len()
+    }
+
+    /// A value that is JSON.
+    pub(super) fn json(&mut self) -> Result<Node, StatementError> {
+        self.value(false)
+    }
+
+    /// A value in friendly text: commas may be left out, and words stand without quotes.
+    pub(super) fn friendly(&mut self) -> Result<Node, StatementError> {
+        self.value(true)
+    }
+
+    fn value(&mut self, friendly: bool) -> Result<Node, StatementError> {
+        self.space();
+        let at = self.at;
+        let value = match self.peek() {
+            Some(b'{') => self.nested(|reader| reader.object(friendly))?,
+            Some(b'[') => self.nested(|reader| reader.array(friendly))?,
+            Some(b'"') => Value::Text(self.string()?),
+            Some(b'\'') if friendly => Value::Literal(self.literal()?),
+            _ if friendly => {
+                self.word();
+                match &self.text[at..self.at] {
+                    "" => return Err(self.expected("a value")),
+                    word if is_plain(word) => Value::Plain,
+                    _ => Value::Word,
+                }
+            }
+            _ => {
+                self.at += self.text[at..]
+                    .find(|character: char| !character.is_ascii_alphanumeric() && !"+-.".contains(character))
+                    .unwrap_or(self.text.len() - at);
+                if !is_plain(&self.text[at..self.at]) {
+                    self.at = at;
+                    return Err(self.expected("a JSON value"));
+                }
+                Value::Plain
+            }
+        };
+        Ok(Node {
+            at,
+            end: self.at,
+            value,
+        })
+    }
+
+    /// Goes one value deeper, for whatever reads what is inside.
+    pub(super) fn nested<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, StatementError>,
+    ) -> Result<T, StatementError> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.wrong_at(self.at, format!("more than {DEPTH_MAX} values within each other")));
+        }
+        self.depth += 1;
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    /// Passes over what stands between two values; false at the end.
+    fn between(&mut self, friendly: bool, first: bool, end: u8) -> Result<bool, StatementError> {
+        if friendly {
+            self.space_and_commas();
+            return Ok(!self.take(end));
+        }
+        self.space();
+        if self.take(end) {
+            return Ok(false);
+        }
+        if !first && !self.take(b',') {
+            return Err(self.expected(&format!("`,` or `{}`", char::from(end))));
+        }
+        self.space();
+        Ok(true)
+    }
+
+    fn array(&mut self, friendly: bool) -> Result<Value, StatementError> {
+        self.take(b'[');
+        let mut elements = Vec::new();
+        while self.between(friendly, elements.is_empty(), b']')? {
+            elements.push(self.value(friendly)?);
+        }
+        Ok(Value::Array(elements))
+    }
+
+    fn object(&mut self, friendly: bool) -> Result<Value, StatementError> {
+        self.take(b'{');
+        let mut members: Vec<(String, Node)> = Vec::new();
+        while self.between(friendly, members.is_empty(), b'}')? {
+            if self.peek() != Some(b'"') {
+                return Err(self.expected("a name in `\"`"));
+            }
+            let name = self.string()?;
+            self.space();
+            if !self.take(b':') {
+                return Err(self.expected("`:`"));
+            }
+            members.push((name, self.value(friendly)?));
+        }
+        Ok(Value::Object(members))
+    }
+
+    /// A JSON string.
+    fn string(&mut self) -> Result<String, StatementError> {
+        let start = self.at;
+        self.at += 1;
+        loop {
+            match self.peek() {
+                None => return Err(self.wrong_at(start, "a text in `\"` does not end")),
+                Some(b'"') => break,
+                Some(b'\\') => self.at = (self.at + 2).min(self.text.len()),
+                Some(0..0x20) => {
+                    return Err(self.wrong_at(self.at, "a control character in a text is written `\\u0000`"));
+                }
+                Some(_) => self.at += 1,
+            }
+        }
+        let content = self.text.get(start + 1..self.at).unwrap_or_default();
+        let content =
+            json::unescape(content).map_err(|error| self.wrong_at(start + 1 + error.offset, error.reason))?;
+        self.at += 1;
+        Ok(content.into_owned())
+    }
+
+    /// A text in single quotes; one in it is written twice.
+    fn literal(&mut self) -> Result<String, StatementError> {
+        let start = self.at;
+        let mut content = String::new();
+        self.at += 1;
+        loop {
+            let rest = &self.text[self.at..];
+            let Some(end) = rest.find('\'') else {
+                return Err(self.wrong_at(start, "a text in `'` does not end"));
+            };
+            content.push_str(&rest[..end]);
+            self.at += end + 1;
+            if !self.take(b'\'') {
+                return Ok(content);
+            }
+            content.push('\'');
+        }
+    }
+
+    /// Passes over a word: a verb, a path, a number, a time. A name in `"` may follow a point in it, a colon may stand between digits.
+    pub(super) fn word(&mut self) {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            match byte {
+                b' ' | b'\t' | b'\n' | b'\r' | b',' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'\'' => {
+                    break;
+                }
+                b':' => {
+                    let digit = |at: Option<&u8>| at.is_some_and(u8::is_ascii_digit);
+                    if self.at == start || !digit(bytes.get(self.at - 1)) || !digit(bytes.get(self.at + 1)) {
+                        break;
+                    }
+                    self.at += 1;
+                }
+                b'"' => {
+                    if self.at == start || bytes[self.at - 1] != b'.' {
+                        break;
+                    }
+                    let quote = self.at;
+                    if self.string().is_err() {
+                        self.at = quote;
+                        break;
+                    }
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// The text of a value as it is written.
+    pub(super) fn source(&self, node: &Node) -> &'t str {
+        &self.text[node.at..node.end]
+    }
+}
+
+/// Whether a text is a JSON number, `null`, `true` or `false`.
+pub(super) fn is_plain(text: &str) -> bool {
+    if matches!(text, "null" | "true" | "false") {
+        return true;
+    }
+    let digits = |text: &mut &[u8]| {
+        let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        *text = &text[count..];
+        count
+    };
+    let mut rest = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    let zero = rest.first() == Some(&b'0');
+    let whole = digits(&mut rest);
+    if whole == 0 || zero && whole > 1 {
+        return false;
+    }
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        rest = fraction;
+        if digits(&mut rest) == 0 {
+            return false;
+        }
+    }
+    if let [b'e' | b'E', power @ ..] = rest {
+        rest = power
+            .strip_prefix(b"+")
+            .or(power.strip_prefix(b"-"))
+            .unwrap_or(power);
+        if digits(&mut rest) == 0 {
+            return false;
+        }
+    }
+    rest.is_empty()
+}

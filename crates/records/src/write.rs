@@ -1,0 +1,251 @@
+//! Records made, changed and removed, each in a transaction that its caller holds.
+
+use std::borrow::Cow;
+
+use forebay_store::{Key, Read, StoreError, Transaction, json};
+
+use crate::{
+    DIRECTORY, KINDS,
+    error::RecordsError,
+    kind::kind_of,
+    lookup,
+    permission::{Action, Permission},
+    reference::{REFERENCE_MAX, Reference},
+    settings::Settings,
+};
+
+/// What has become of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its reference.
+    pub reference: Reference,
+    /// The kind that it has now.
+    pub kind: String,
+}
+
+/// Refuses a kind that is not the caller's.
+pub(crate) fn check(permission: &impl Permission, kind: &str, action: Action) -> Result<(), RecordsError> {
+    permission
+        .check(kind, action)
+        .map_err(|denial| RecordsError::Denied {
+            kind: kind.to_owned(),
+            action,
+            denial,
+        })
+}
+
+/// Makes a record of a document, given as JSON, under the next reference.
+pub fn create(
+    transaction: &mut Transaction,
+    document: &[u8],
+    settings: &Settings,
+    permission: &impl Permission,
+) -> Result<Written, RecordsError> {
+    let document = json::canonical(document).map_err(StoreError::from)?;
+    let kind = kind_of(&document, settings)?;
+    check(permission, &kind, Action::Write)?;
+    check_length(&document, transaction)?;
+    let reference = next_reference(transaction)?;
+    put(transaction, reference, &kind, &document)?;
+    transaction.set(&Key::global(DIRECTORY)?, reference.to_string().as_bytes())?;
+    transaction.set(&reference.entry()?, &json::string(&kind))?;
+    Ok(Written { reference, kind })
+}
+
+/// Replaces a record, whose reference stays; with another kind it moves.
+pub fn replace(
+    transaction: &mut Transaction,
+    reference: Reference,
+    document: &[u8],
+    settings: &Settings,
+    permission: &impl Permission,
+) -> Result<Written, RecordsError> {
+    let before = existing(transaction, reference, permission)?;
+    let document = json::canonical(document).map_err(StoreError::from)?;
+    replace_in(transaction, reference, &before, &document, settings, permission)
+}
+
+/// Applies a merge patch (RFC 7396) to a record.
+pub fn patch(
+    transaction: &mut Transaction,
+    reference: Reference,
+    patch: &[u8],
+    settings: &Settings,
+    permission: &impl Permission,
+) -> Result<Written, RecordsError> {
+    let kind = existing(transaction, reference, permission)?;
+    let patch = json::canonical(patch).map_err(StoreError::from)?;
+    if json::container(&patch) != Some(false) {
+        return Err(RecordsError::NotAnObject {
+            found: crate::error::beginning(&patch),
+        });
+    }
+    let key = reference.key(&kind)?;
+    let bytes_max = transaction_bytes_max(transaction);
+    if !touches(&patch, &settings.type_key) {
+        transaction.patch(&key, &patch)?;
+        return Ok(Written { reference, kind });
+    }
+    // The kind may change with it, and nothing may be half done then.
+    let document = transaction.document_within(&key, bytes_max)?;
+    let document = document.ok_or_else(|| missing(reference))?.into_owned();
+    let mut merged = Vec::new();
+    merge(&document, &patch, &mut merged);
+    let merged = json::canonical(&merged).map_err(StoreError::from)?;
+    replace_in(transaction, reference, &kind, &merged, settings, permission)
+}
+
+/// Removes a record and gives up its reference for ever; says which kind it had.
+pub fn delete(
+    transaction: &mut Transaction,
+    reference: Reference,
+    permission: &impl Permission,
+) -> Result<Written, RecordsError> {
+    let kind = existing(transaction, reference, permission)?;
+    remove(transaction, reference, &kind)?;
+    Ok(Written { reference, kind })
+}
+
+pub(crate) fn remove(
+    transaction: &mut Transaction,
+    reference: Reference,
+    kind: &str,
+) -> Result<(), RecordsError> {
+    transaction.kill(&reference.key(kind)?)?;
+    transaction.kill(&reference.entry()?)?;
+    Ok(())
+}
+
+/// Replaces a record that is known to exist, by canonical JSON.
+pub(crate) fn replace_in(
+    transaction: &mut Transaction,
+    reference: Reference,
+    before: &str,
+    document: &[u8],
+    settings: &Settings,
+    permission: &impl Permission,
+) -> Result<Written, RecordsError> {
+    let kind = kind_of(document, settings)?;
+    check_length(document, transaction)?;
+    if kind != before {
+        check(permission, &kind, Action::Write)?;
+    }
+    // The document is what can be refused, so it comes first.
+    put(transaction, reference, &kind, document)?;
+    if kind != before {
+        transaction.set(&reference.entry()?, &json::string(&kind))?;
+        transaction.kill(&reference.key(before)?)?;
+    }
+    Ok(Written { reference, kind })
+}
+
+/// The kind of a record that exists and may be written.
+fn existing(
+    transaction: &Transaction,
+    reference: Reference,
+    permission: &impl Permission,
+) -> Result<String, RecordsError> {
+    let kind = lookup::kind_at(transaction, reference)?.ok_or_else(|| missing(reference))?;
+    check(permission, &kind, Action::Write)?;
+    if !transaction.defined(&reference.key(&kind)?)?.exists() {
+        // It has ended by itself, or was killed by somebody who knows nothing of references.
+        return Err(missing(reference));
+    }
+    Ok(kind)
+}
+
+fn missing(reference: Reference) -> RecordsError {
+    RecordsError::NoRecord {
+        reference,
+        kind: None,
+    }
+}
+
+fn put(
+    transaction: &mut Transaction,
+    reference: Reference,
+    kind: &str,
+    document: &[u8],
+) -> Result<(), RecordsError> {
+    transaction.put(&reference.key(kind)?, document)?;
+    let known = Key::global(KINDS)?.child(kind)?;
+    if !transaction.defined(&known)?.value {
+        transaction.set(&known, b"true")?;
+    }
+    Ok(())
+}
+
+/// Before anything is changed: a transaction that fails half way is lost.
+fn check_length(document: &[u8], transaction: &Transaction) -> Result<(), StoreError> {
+    let max = transaction_bytes_max(transaction);
+    if document.len() > max {
+        return Err(StoreError::ValueTooLong {
+            bytes: document.len(),
+            max,
+        });
+    }
+    Ok(())
+}
+
+fn transaction_bytes_max(transaction: &Transaction) -> usize {
+    transaction.value_bytes_max()
+}
+
+fn next_reference(transaction: &Transaction) -> Result<Reference, RecordsError> {
+    let directory = Key::global(DIRECTORY)?;
+    let last = String::from_utf8_lossy(transaction.get(&directory)?.unwrap_or(b"0"));
+    let next = last.parse::<u64>().ok().filter(|last| *last < REFERENCE_MAX);
+    next.map(|last| Reference(last + 1))
+        .ok_or_else(|| RecordsError::NoReferenceLeft {
+            last: last.into_owned(),
+        })
+}
+
+/// Whether a patch says something of the kind, or of what holds it.
+fn touches(patch: &[u8], type_key: &[String]) -> bool {
+    type_key
+        .first()
+        .is_some_and(|first| json::find(patch, first).is_some())
+}
+
+/// Applies a merge patch to canonical JSON; what comes out is JSON, not in canonical order.
+fn merge(target: &[u8], patch: &[u8], out: &mut Vec<u8>) {
+    if json::container(patch) != Some(false) {
+        out.extend_from_slice(patch);
+        return;
+    }
+    let target = if json::container(target) == Some(false) {
+        target
+    } else {
+        b"{}"
+    };
+    out.push(b'{');
+    let mut first = true;
+    let mut name = |name: &Cow<'_, str>, out: &mut Vec<u8>| {
+        if !std::mem::take(&mut first) {
+            out.push(b',');
+        }
+        out.extend_from_slice(&json::string(name));
+        out.push(b':');
+    };
+    for member in json::children(target) {
+        match json::find(patch, &member.name) {
+            Some(b"null") => {}
+            Some(change) => {
+                name(&member.name, out);
+                merge(member.text, change, out);
+            }
+            None => {
+                name(&member.name, out);
+                out.extend_from_slice(member.text);
+            }
+        }
+    }
+    for member in json::children(patch).filter(|member| member.text != b"null") {
+        if json::find(target, &member.name).is_none() {
+            name(&member.name, out);
+            merge(b"{}", member.text, out);
+        }
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,92 @@
+//! A store with records, as tests use it.
+
+use std::sync::Arc;
+
+use forebay_records::{
+    Everything, Permission, RecordsError, Settings, create,
+    tql::{Budget, Execution, Progress, Statement, change},
+};
+use forebay_store::{
+    Durability, Key, Options, Store,
+    index::{Definition, parse_field},
+};
+
+pub(crate) struct House {
+    pub(crate) store: Store,
+    pub(crate) settings: Arc<Settings>,
+    _folder: tempfile::TempDir,
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            durability: Durability::Relaxed,
+            ..Options::default()
+        };
+        Self {
+            store: Store::open(folder.path(), &options).unwrap(),
+            settings: Arc::new(settings),
+            _folder: folder,
+        }
+    }
+
+    pub(crate) fn create(&self, document: &str) -> u64 {
+        let create =
+            |transaction: &mut _| create(transaction, document.as_bytes(), &self.settings, &Everything);
+        self.store.transact(create).unwrap().reference.0
+    }
+
+    pub(crate) fn index(&self, name: &str, kind: &str, fields: &[&str], unique: bool) {
+        let definition = Definition {
+            name: name.to_owned(),
+            records: Key::global(kind).unwrap(),
+            fields: fields.iter().map(|field| parse_field(field).unwrap()).collect(),
+            unique,
+        };
+        let define = |transaction: &mut forebay_store::Transaction| transaction.define_index(&definition);
+        self.store.transact(define).unwrap();
+    }
+
+    pub(crate) fn tql(&self, statement: &str) -> String {
+        self.try_tql(statement).unwrap_or_else(|error| format!("{error}"))
+    }
+
+    pub(crate) fn try_tql(&self, statement: &str) -> Result<String, RecordsError> {
+        self.tql_as(statement, &Everything, Budget::WHOLE)
+    }
+
+    /// A statement that only reads is executed in steps of that size.
+    pub(crate) fn tql_as(
+        &self,
+        statement: &str,
+        permission: &impl Permission,
+        budget: Budget,
+    ) -> Result<String, RecordsError> {
+        let statement = Arc::new(Statement::read(statement.as_bytes(), &self.settings)?);
+        let mut out = Vec::new();
+        if statement.only_reads() {
+            let snapshot = self.store.snapshot()?;
+            let mut execution = Execution::new(&statement, &self.settings, &snapshot, permission)?;
+            while execution.step(&snapshot, budget, &mut out)? == Progress::More {}
+        } else {
+            self.store.transact(|transaction| {
+                let mut begun = false;
+                change(
+                    transaction,
+                    &statement,
+                    &self.settings,
+                    permission,
+                    None,
+                    &mut begun,
+                    &mut out,
+                )
+            })?;
+        }
+        Ok(String::from_utf8(out).unwrap())
+    }
+}

@@ -1,0 +1,680 @@
+//! What each clause and function does, in both encodings.
+
+use forebay_records::{Action, Denial, Permission, RecordsError, Settings, TimeFormat, tql::Budget};
+
+use crate::house::House;
+
+fn articles() -> House {
+    let house = House::new();
+    for n in 0..10 {
+        house.create(&format!(
+            r#"{{"kind":"Article","title":"Article-{n}","num":{n}}}"#
+        ));
+    }
+    house
+}
+
+/// The results of a statement.
+fn results(house: &House, statement: &str) -> String {
+    let answer = house.tql(statement);
+    let start = answer.strip_prefix(r#"{"code":0,"results":"#);
+    start
+        .and_then(|rest| rest.strip_suffix('}'))
+        .unwrap_or(&answer)
+        .to_owned()
+}
+
+#[test]
+fn every_function_selects_the_same_in_both_encodings() {
+    let house = articles();
+    for (json, friendly, expected) in [
+        (r#"["EQ","num",3]"#, "EQ(num 3)", "[3]"),
+        (r#"["EQ","title","Article-4"]"#, "EQ(title, 'Article-4')", "[4]"),
+        (r#"["EQ","title","'Article-4"]"#, "eq(title \"Article-4\")", "[4]"),
+        (r#"["LT","num",3]"#, "LT(num 3)", "[0,1,2]"),
+        (r#"["LTE","num",2]"#, "LTE(num 2)", "[0,1,2]"),
+        (r#"["GT","num",7]"#, "GT(num 7)", "[8,9]"),
+        (r#"["GTE","num",7]"#, "GTE(num 7)", "[7,8,9]"),
+        (r#"["GTE","num",7.5]"#, "GTE(num 7.5)", "[8,9]"),
+        (r#"["BETWEEN","num",5,7]"#, "BETWEEN(num 5 7)", "[5,6,7]"),
+        (
+            r#"["BETWEEN","num",5,7,false,false]"#,
+            "BETWEEN(num 5 7 false false)",
+            "[6]",
+        ),
+        (
+            r#"["BETWEEN","num",5,7,false,true]"#,
+            "BETWEEN(num 5 7 false true)",
+            "[6,7]",
+        ),
+        (
+            r#"["BETWEEN","num",5,7,true,false]"#,
+            "BETWEEN(num, 5, 7, true, false)",
+            "[5,6]",
+        ),
+        (
+            r#"["BETWEEN","num",5,7,false]"#,
+            "BETWEEN(num 5 7 false)",
+            "[6,7]",
+        ),
+        (r#"["IN","num",1,3,5,7]"#, "IN(num 1 3 5 7)", "[1,3,5,7]"),
+        (
+            r#"["OR",["LT","num",2],["GT","num",7]]"#,
+            "OR(LT(num 2) GT(num 7))",
+            "[0,1,8,9]",
+        ),
+        (
+            r#"["not",["BETWEEN","num",2,7]]"#,
+            "NOT(BETWEEN(num 2 7))",
+            "[0,1,8,9]",
+        ),
+        (
+            r#"["regex","title","A.*-[3,4,5]"]"#,
+            "REGEX(title \"A.*-[3,4,5]\")",
+            "[3,4,5]",
+        ),
+        (
+            r#"["and",["LT","num",5],["or",["eq","num",0],["GT","num",2]]]"#,
+            "AND(LT(num 5), OR(EQ(num 0), GT(num 2)))",
+            "[0,3,4]",
+        ),
+        (r#"["has","nothing"]"#, "HAS(nothing)", "[]"),
+        (
+            r#"["and",["has","num"],["lt","num",1]]"#,
+            "AND(HAS(num) LT(num 1))",
+            "[0]",
+        ),
+    ] {
+        let json_where = format!(r#"{{"where":{json},"select":"num"}}"#);
+        assert_eq!(results(&house, &json_where), expected, "{json}");
+        let json_filter = format!(r#"{{"where":["EQ","kind","Article"],"filter":{json},"select":"num"}}"#);
+        assert_eq!(results(&house, &json_filter), expected, "{json}");
+        assert_eq!(
+            results(&house, &format!("WHERE {friendly} SELECT num")),
+            expected,
+            "{friendly}"
+        );
+        assert_eq!(
+            results(&house, &format!("select num where {friendly}")),
+            expected,
+            "{friendly}"
+        );
+    }
+}
+
+#[test]
+fn values_compare_by_type() {
+    let house = House::new();
+    for (n, value) in [
+        "1",
+        "1.0",
+        "10e-1",
+        "\"1\"",
+        "true",
+        "null",
+        "[1]",
+        "{\"x\":1}",
+        "\"2017-01-05T15:04:33Z\"",
+        "\"2017-01-05T17:04:33.0+02:00\"",
+        "\"6ba7b810-9dad-11d1-80b4-00c04fd430c8\"",
+        "\"6BA7B810-9DAD-11D1-80B4-00C04FD430C8\"",
+        "\"http://opo.technology\"",
+        "12345678901234567890.1",
+        "12345678901234567890.2",
+    ]
+    .iter()
+    .enumerate()
+    {
+        house.create(&format!(r#"{{"n":{n},"v":{value}}}"#));
+    }
+    for (expression, expected) in [
+        ("EQ(v 1)", "[0,1,2]"),
+        ("EQ(v '1')", "[3]"),
+        ("EQ(v true)", "[4]"),
+        ("EQ(v null)", "[5]"),
+        ("EQ(v.0 1)", "[6]"),
+        ("EQ(v.* 1)", "[6]"),
+        ("EQ(v.x 1)", "[7]"),
+        ("EQ(v 2017-01-05T15:04:33Z)", "[8,9]"),
+        ("EQ(v '2017-01-05T15:04:33Z')", "[8]"),
+        ("GT(v 2017-01-05T15:04:32.999999999Z)", "[8,9]"),
+        ("LT(v 2017-01-05T16:04:33+01:00)", "[]"),
+        ("EQ(v \"6ba7b810-9dad-11d1-80b4-00c04fd430c8\")", "[10,11]"),
+        ("EQ(v '6ba7b810-9dad-11d1-80b4-00c04fd430c8')", "[10]"),
+        ("EQ(v 'http://opo.technology')", "[12]"),
+        ("GT(v 12345678901234567890.1)", "[14]"),
+        ("LTE(v 1)", "[0,1,2]"),
+        ("REGEX(v '^2017')", "[]"),
+        ("REGEX(v '^(6ba|http)')", "[10,12]"),
+        ("NOT(HAS(v.x))", "[0,1,2,3,4,5,6,8,9,10,11,12,13,14]"),
+    ] {
+        assert_eq!(
+            results(&house, &format!("WHERE {expression} SELECT n")),
+            expected,
+            "{expression}"
+        );
+    }
+    let plain = House::with(Settings {
+        detect: forebay_records::Detect {
+            time: false,
+            uuid: false,
+        },
+        ..Settings::default()
+    });
+    plain.create(r#"{"v":"2017-01-05T15:04:33Z","u":"6BA7B810-9DAD-11D1-80B4-00C04FD430C8"}"#);
+    let none = r#"{"code":0,"results":[]}"#;
+    assert_eq!(plain.tql("WHERE EQ(v \"2017-01-05T16:04:33+01:00\")"), none);
+    assert_eq!(
+        plain.tql("WHERE EQ(u \"6ba7b810-9dad-11d1-80b4-00c04fd430c8\")"),
+        none
+    );
+}
+
+#[test]
+fn a_template_may_have_any_shape() {
+    let house = House::new();
+    house.create(r#"{"kind":"Article","title":"A","at":{"x":[1,2,{"y":3}]}}"#);
+    for (template, expected) in [
+        (
+            r#"{"select":"$"}"#,
+            r#"{"at":{"x":[1,2,{"y":3}]},"kind":"Article","title":"A"}"#,
+        ),
+        (r#"{"select":"$ref"}"#, "1"),
+        (r#"{"select":{"Z":"$REF","A":"title"}}"#, r#"{"Z":1,"A":"A"}"#),
+        (
+            r#"{"select":["title","'title",1,null,true,{}]}"#,
+            r#"["A","title",1,null,true,{}]"#,
+        ),
+        (
+            r#"{"select":{"a":{"b":["at.x.2.y","at.x.*","nothing"]}}}"#,
+            r#"{"a":{"b":[3,[1,2,{"y":3}],null]}}"#,
+        ),
+        (r#"{"rid":"q1","select":{"r":"$rid"}}"#, r#"{"r":"q1"}"#),
+        (
+            r#"{"select":null}"#,
+            r#"{"id":1,"data":{"at":{"x":[1,2,{"y":3}]},"kind":"Article","title":"A"}}"#,
+        ),
+        (
+            "{}",
+            r#"{"id":1,"data":{"at":{"x":[1,2,{"y":3}]},"kind":"Article","title":"A"}}"#,
+        ),
+        (
+            r#"SELECT { "primaryName": title, "id": $ref, "source": "sample" "other": ['x' $root.title] }"#,
+            r#"{"primaryName":"A","id":1,"source":"sample","other":["x","A"]}"#,
+        ),
+    ] {
+        let answer = house.tql(template);
+        assert!(
+            answer.starts_with(&format!("{{\"code\":0,\"results\":[{expected}]")),
+            "{template}: {answer}"
+        );
+    }
+}
+
+#[test]
+fn where_takes_a_reference_in_decimal_or_hexadecimal() {
+    let house = articles();
+    for reference in ["11", "WHERE"] {
+        assert!(
+            house.try_tql(&format!("WHERE {reference}x")).is_err(),
+            "{reference}"
+        );
+    }
+    for statement in [
+        r#"{"where":10,"select":"num"}"#,
+        r#"{"where":"10","select":"num"}"#,
+        r#"{"where":"000000000000000a","select":"num"}"#,
+        "WHERE 10 SELECT num",
+        "WHERE 000000000000000a SELECT num",
+        "WHERE 0xa SELECT num",
+    ] {
+        assert_eq!(results(&house, statement), "[9]", "{statement}");
+    }
+    assert_eq!(results(&house, "WHERE 99"), "[]");
+    assert_eq!(
+        results(&house, "WHERE 10 FILTER EQ(kind 'Article') SELECT num"),
+        "[9]"
+    );
+    assert_eq!(
+        results(&house, "WHERE 10 FILTER EQ(kind 'Entry') SELECT num"),
+        "[]"
+    );
+    let error = house.try_tql(r#"{"where":18446744073709551616}"#).unwrap_err();
+    assert!(
+        matches!(&error, RecordsError::Statement(error) if !error.syntax),
+        "{error}"
+    );
+}
+
+#[test]
+fn results_are_sorted_limited_unique_and_paged() {
+    let house = House::new();
+    for (n, group) in [(3, "b"), (1, "a"), (2, "b"), (9, "a"), (7, "c")] {
+        house.create(&format!(r#"{{"n":{n},"group":"{group}"}}"#));
+    }
+    house.create(r#"{"group":"c"}"#);
+    for (statement, expected) in [
+        ("SELECT n SORT n", "[null,1,2,3,7,9]"),
+        ("SELECT n SORT -n", "[9,7,3,2,1,null]"),
+        ("SELECT n SORT -n LIMIT 2", "[9,7]"),
+        ("SELECT n SORT n LIMIT 0", "[]"),
+        ("SELECT group SORT group UNIQUE group", r#"["a","b","c"]"#),
+        ("SELECT n UNIQUE group", "[3,1,7]"),
+        ("SELECT n SORT -n UNIQUE group", "[9,7,3]"),
+        ("SELECT n SORT n PAGE 2 1", "[2,3]"),
+        ("SELECT n SORT n PAGE 4 1", "[7,9]"),
+        ("SELECT n SORT n PAGE 4 9", "[]"),
+        ("SELECT $ref PAGE 4 1", "[5,6]"),
+        ("SELECT $ref LIMIT 1 PAGE 4 1", "[5]"),
+        (r#"{"select":"n","sort":"-n","page":[2,0]}"#, "[9,7]"),
+        (r#"{"select":"n","unique":"group","limit":2}"#, "[3,1]"),
+        (
+            r#"{"select":"n","where":["HAS","n"],"sort":"group"}"#,
+            "[1,9,3,2,7]",
+        ),
+    ] {
+        assert_eq!(results(&house, statement), expected, "{statement}");
+    }
+}
+
+#[test]
+fn a_cursor_goes_on_where_the_answer_before_has_ended() {
+    let house = articles();
+    house.index("by_num", "Article", &["num"], false);
+    house.create(r#"{"kind":"Other","num":3}"#);
+    for (condition, expected) in [
+        ("HAS(num)", vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
+        ("AND(EQ(kind 'Article') GT(num 3))", vec![5, 6, 7, 8, 9, 10]),
+    ] {
+        let (mut cursor, mut found) = (String::new(), Vec::new());
+        loop {
+            let statement = format!("WHERE {condition} SELECT $ref LIMIT 3 CURSOR \"{cursor}\"");
+            let answer: serde_json::Value = serde_json::from_str(&house.tql(&statement)).unwrap();
+            let page = answer["results"].as_array().unwrap();
+            found.extend(page.iter().map(|reference| reference.as_u64().unwrap()));
+            match answer["cursor"].as_str() {
+                Some(next) => cursor = next.to_owned(),
+                None => break,
+            }
+        }
+        assert_eq!(found, expected, "{condition}");
+    }
+    // Behind a place in an index there is nothing for a walk over all records.
+    let answer: serde_json::Value =
+        serde_json::from_str(&house.tql("WHERE AND(EQ(kind 'Article') GT(num 3)) LIMIT 1 CURSOR ''"))
+            .unwrap();
+    let cursor = answer["cursor"].as_str().unwrap();
+    let other = house.try_tql(&format!("WHERE EQ(kind 'Article') LIMIT 1 CURSOR '{cursor}'"));
+    assert!(matches!(other, Err(RecordsError::Cursor)));
+    assert!(house.try_tql("CURSOR 'zz'").is_err());
+}
+
+#[test]
+fn insert_makes_a_record_unless_something_matches() {
+    let house = House::new();
+    assert_eq!(
+        house.tql(r#"{"insert":{"kind":"Article","title":"X"}}"#),
+        r#"{"code":0,"ref":1}"#
+    );
+    let again = r#"{"rid":"7","where":["AND",["EQ","kind","'Article"],["EQ","title","'X"]],"insert":{"kind":"Article","title":"X"}}"#;
+    let error = house.try_tql(again).unwrap_err();
+    assert_eq!(error.code(), 17);
+    assert!(matches!(error, RecordsError::AlreadyExists { .. }), "{error}");
+    assert_eq!(
+        house.tql(&again.replace("'X", "'Y")),
+        r#"{"code":0,"ref":2,"rid":"7"}"#
+    );
+    assert_eq!(
+        house.tql(r#"insert { "name": "Pete", "age": 63 }"#),
+        r#"{"code":0,"ref":3}"#
+    );
+    assert_eq!(
+        results(&house, "WHERE EQ(name 'Pete')"),
+        r#"[{"id":3,"data":{"age":63,"name":"Pete"}}]"#
+    );
+}
+
+#[test]
+fn update_replaces_and_limit_says_how_many_at_most() {
+    let house = articles();
+    let update = r#"UPDATE {"kind":"Article","num":100}"#;
+    assert_eq!(
+        house.tql(&format!("WHERE LT(num 2) {update}")),
+        r#"{"code":0,"updated":[1,2]}"#
+    );
+    assert_eq!(
+        house.tql(&format!("RID 'r' WHERE 3 {update}")),
+        r#"{"code":0,"updated":[3],"rid":"r"}"#
+    );
+    assert_eq!(
+        house.tql(&format!("WHERE EQ(num 77) {update}")),
+        r#"{"code":0,"updated":[]}"#
+    );
+    let missing = house.try_tql(&format!("WHERE 99 {update}")).unwrap_err();
+    assert_eq!(missing.code(), 166);
+    let many = house.try_tql(&format!("WHERE EQ(num 100) {update} LIMIT 2"));
+    assert!(matches!(many, Err(RecordsError::LimitExceeded { limit: 2 })));
+    assert_eq!(
+        house.tql(&format!("WHERE EQ(num 100) {update} LIMIT 3")),
+        r#"{"code":0,"updated":[1,2,3]}"#
+    );
+    let instead = r#"WHERE EQ(num 100) UPDATE {"kind":"Article","num":-1} LIMIT 0"#;
+    assert_eq!(house.tql(instead), r#"{"code":0,"updated":[11]}"#);
+    assert_eq!(results(&house, "SELECT num SORT num"), "[-1,3,4,5,6,7,8,9]");
+    assert!(house.try_tql(update).is_err(), "an update says what it concerns");
+}
+
+#[test]
+fn delete_removes_what_matches() {
+    let house = articles();
+    assert_eq!(
+        house.tql(r#"{"where":["GT","num",7],"delete":null}"#),
+        r#"{"code":0,"deleted":[9,10]}"#
+    );
+    assert_eq!(house.tql("WHERE 1 DELETE"), r#"{"code":0,"deleted":[1]}"#);
+    assert_eq!(house.tql("WHERE 1 DELETE"), r#"{"code":0,"deleted":[]}"#);
+    assert_eq!(
+        house.tql("WHERE HAS(num) DELETE LIMIT 2"),
+        r#"{"code":0,"deleted":[2,3]}"#
+    );
+    assert_eq!(
+        house.tql("WHERE EQ(kind 'Article') DELETE"),
+        r#"{"code":0,"deleted":[4,5,6,7,8]}"#
+    );
+    assert_eq!(results(&house, "SELECT $ref"), "[]");
+    assert!(house.try_tql("DELETE").is_err());
+}
+
+#[test]
+fn at_has_a_statement_be_about_parts_of_records() {
+    let house = House::new();
+    house.create(r#"{"kind":"Order","lines":[{"n":1,"sku":"a"},{"n":5,"sku":"b"}],"to":{"city":"Rome"}}"#);
+    house.create(r#"{"kind":"Order","lines":[{"n":7,"sku":"a"}],"to":{"city":"Oslo"}}"#);
+    let select = "{\"r\":$ref \"n\":n \"city\":$root.to.city}";
+    assert_eq!(
+        results(&house, &format!("WHERE GT(n 4) AT lines.* SELECT {select}")),
+        r#"[{"r":1,"n":5,"city":"Rome"},{"r":2,"n":7,"city":"Oslo"}]"#
+    );
+    assert_eq!(
+        results(&house, "WHERE EQ(sku 'a') AT lines.* SELECT n SORT -n"),
+        "[7,1]"
+    );
+    assert_eq!(
+        results(&house, "WHERE HAS(city) AT ** SELECT $"),
+        r#"[{"city":"Rome"},{"city":"Oslo"}]"#
+    );
+    assert_eq!(
+        house.tql(r#"WHERE EQ(sku 'a') AT lines.* UPDATE {"sku":"c"} LIMIT 1"#),
+        "more than 1 match, and LIMIT 1 allows no more to be updated; nothing was done"
+    );
+    assert_eq!(
+        house.tql(r#"WHERE EQ(sku 'a') AT lines.* UPDATE {"sku":"c"}"#),
+        r#"{"code":0,"updated":[1,2]}"#
+    );
+    assert_eq!(
+        house.tql("WHERE EQ(sku 'b') AT lines.* DELETE"),
+        r#"{"code":0,"deleted":[1]}"#
+    );
+    assert_eq!(
+        house.tql(r#"{"where":2,"at":"to.city","update":"Bergen"}"#),
+        r#"{"code":0,"updated":[2]}"#
+    );
+    assert_eq!(
+        results(&house, "SELECT $ SORT to.city"),
+        r#"[{"kind":"Order","lines":[{"sku":"c"}],"to":{"city":"Bergen"}},{"kind":"Order","lines":[{"sku":"c"}],"to":{"city":"Rome"}}]"#
+    );
+    let kind = house.try_tql(r#"{"where":2,"at":"kind","update":7}"#);
+    assert!(matches!(kind, Err(RecordsError::KindNotText { .. })));
+}
+
+#[test]
+fn times_are_written_as_the_settings_say() {
+    let record = r#"{"at":"2017-01-05T15:04:33.123456789Z","list":["2017-01-05T15:04:33Z","no time"],"n":1}"#;
+    for (format, zone_minutes, expected) in [
+        (
+            "UNIX3",
+            0,
+            r#"{"at":1483628673.123,"list":[1483628673.000,"no time"],"n":1}"#,
+        ),
+        (
+            "XSD0",
+            60,
+            r#"{"at":"2017-01-05T16:04:33+01:00","list":["2017-01-05T16:04:33+01:00","no time"],"n":1}"#,
+        ),
+        ("stored", 60, record),
+    ] {
+        let house = House::with(Settings {
+            time_format: TimeFormat::from_name(format).unwrap(),
+            zone_minutes,
+            ..Settings::default()
+        });
+        house.create(record);
+        assert_eq!(results(&house, "SELECT $"), format!("[{expected}]"), "{format}");
+    }
+}
+
+#[test]
+fn bounds_cut_an_answer_off_and_say_so() {
+    let house = House::with(Settings {
+        rows_max: 3,
+        ..Settings::default()
+    });
+    for n in 0..5 {
+        house.create(&format!(r#"{{"n":{n}}}"#));
+    }
+    let cut = r#"{"code":0,"results":[0,1,2],"truncated":{"by":"rows_max","limit":3}}"#;
+    assert_eq!(house.tql("SELECT n"), cut);
+    assert_eq!(house.tql("SELECT n SORT n"), cut);
+    assert_eq!(house.tql("SELECT n LIMIT 3"), r#"{"code":0,"results":[0,1,2]}"#);
+    assert!(matches!(
+        house.try_tql("WHERE HAS(n) DELETE"),
+        Err(RecordsError::RowsMax { max: 3 })
+    ));
+    let house = House::with(Settings {
+        examined_max: 3,
+        ..Settings::default()
+    });
+    for n in 0..5 {
+        house.create(&format!(r#"{{"n":{n}}}"#));
+    }
+    assert_eq!(
+        house.tql("WHERE EQ(n 2) SELECT n"),
+        r#"{"code":0,"results":[2],"truncated":{"by":"examined_max","limit":3}}"#
+    );
+    assert!(matches!(
+        house.try_tql("SELECT n SORT n"),
+        Err(RecordsError::ExaminedMax { max: 3 })
+    ));
+    assert!(matches!(
+        house.try_tql("WHERE EQ(n 4) DELETE"),
+        Err(RecordsError::ExaminedMax { max: 3 })
+    ));
+    let house = House::with(Settings {
+        answer_bytes_max: 30,
+        ..Settings::default()
+    });
+    for n in 0..5 {
+        house.create(&format!(r#"{{"n":"number {n}"}}"#));
+    }
+    assert_eq!(
+        house.tql("SELECT n"),
+        r#"{"code":0,"results":["number 0","number 1"],"truncated":{"by":"answer_bytes_max","limit":30}}"#
+    );
+    assert!(matches!(
+        house.try_tql("SELECT n SORT n"),
+        Err(RecordsError::AnswerBytesMax { .. })
+    ));
+}
+
+#[test]
+fn a_statement_in_small_steps_answers_as_one_at_once() {
+    let house = articles();
+    let step = Budget { records: 1, bytes: 1 };
+    for statement in [
+        "SELECT num SORT -num",
+        "WHERE GT(num 3) SELECT num",
+        "SELECT num UNIQUE kind",
+    ] {
+        let whole = house.tql(statement);
+        assert_eq!(
+            house
+                .tql_as(statement, &forebay_records::Everything, step)
+                .unwrap(),
+            whole
+        );
+    }
+}
+
+/// May read `Article` and write nothing.
+struct Reader;
+
+impl Permission for Reader {
+    fn check(&self, kind: &str, action: Action) -> Result<(), Denial> {
+        match (kind, action) {
+            ("Article", Action::Read) => Ok(()),
+            ("Article", Action::Write) => Err(Denial::TokenNeeded),
+            _ => Err(Denial::Nobody),
+        }
+    }
+}
+
+#[test]
+fn a_statement_sees_only_kinds_that_are_the_callers() {
+    let house = articles();
+    let secret = house.create(r#"{"kind":"Secret","num":3}"#);
+    let ask = |statement: &str| house.tql_as(statement, &Reader, Budget::WHOLE);
+    assert_eq!(
+        ask("WHERE EQ(num 3) SELECT kind").unwrap(),
+        r#"{"code":0,"results":["Article"]}"#
+    );
+    for statement in [
+        "WHERE EQ(kind 'Secret')".to_owned(),
+        format!("WHERE {secret}"),
+        "WHERE EQ(num 3) DELETE".to_owned(),
+        r#"INSERT {"kind":"Article"}"#.to_owned(),
+        r#"WHERE EQ(num 3) UPDATE {"kind":"Article"}"#.to_owned(),
+    ] {
+        assert!(
+            matches!(ask(&statement), Err(RecordsError::Denied { .. })),
+            "{statement}"
+        );
+    }
+    assert_eq!(
+        results(&house, "WHERE EQ(num 3) SELECT $ref"),
+        format!("[4,{secret}]")
+    );
+}
+
+#[test]
+fn errors_say_where_and_what_is_accepted() {
+    let house = House::new();
+    for (statement, syntax, expected) in [
+        (
+            "WHERE EQ(num",
+            true,
+            "expected `)`, found the end (line 1, column 13)",
+        ),
+        ("SELEC x", true, "expected one of EXPLAIN, RID, WHERE"),
+        (
+            "WHERE EQ(num 3)\n  LIMIT x",
+            true,
+            "LIMIT takes a whole number from 0 to 9007199254740992, found x (line 2, column 9)",
+        ),
+        (
+            "WHERE EQ(num)",
+            true,
+            "EQ has two arguments: a path and a value, found 1 (line 1, column 7)",
+        ),
+        ("WHERE EQS(num 3)", true, "expected EQ, GT"),
+        ("WHERE EQ(num abc)", true, "expected a value: a number"),
+        (
+            "WHERE GT(num 'x')",
+            false,
+            "GT compares with a number or a time, found \"x\" (line 1, column 14)",
+        ),
+        (
+            "WHERE BETWEEN(num 1 2017-01-05T15:04:33Z)",
+            false,
+            "two numbers or with two times (line 1, column 21)",
+        ),
+        ("WHERE REGEX(num '(')", false, "not a pattern"),
+        (
+            "SELECT x SELECT y",
+            true,
+            "SELECT stands there twice (line 1, column 10)",
+        ),
+        (
+            "SELECT x DELETE",
+            true,
+            "one of SELECT, INSERT, UPDATE and DELETE",
+        ),
+        (
+            "WHERE HAS(a) DELETE SORT a",
+            false,
+            "SORT makes no sense with DELETE (line 1, column 21)",
+        ),
+        ("SELECT $nothing", true, "expected $, $ref, $root, $rid or a path"),
+        (
+            "WHERE EQ(a..b 1)",
+            true,
+            "expected a name (an empty one is written `\"\"`) (line 1, column 12)",
+        ),
+        (
+            r#"{"where":["EQ","num"]}"#,
+            true,
+            "EQ has two arguments: a path and a value, found 1 (line 1, column 10)",
+        ),
+        (
+            r#"{"where":["EQ","num",{}]}"#,
+            false,
+            "a value is compared with, found an object (line 1, column 22)",
+        ),
+        (
+            r#"{"were":1}"#,
+            true,
+            "\"were\" is no clause; expected one of explain, rid",
+        ),
+        (
+            "{\"where\":1,}",
+            true,
+            "expected a name in `\"`, found '}' (line 1, column 12)",
+        ),
+        (
+            r#"{"where":1} x"#,
+            true,
+            "expected the end of the statement, found 'x' (line 1, column 13)",
+        ),
+        (r#"{"insert":{"a":01}}"#, true, "expected a JSON value"),
+        (r#"{"where":-1}"#, false, "expected a reference"),
+        (r#"{"page":[1]}"#, true, "page is an array of a size and a number"),
+        (
+            r#"{"sort":"a.*"}"#,
+            false,
+            "SORT takes a path that leads to one value",
+        ),
+        (
+            "INSERT {\"a\":'x'}",
+            true,
+            "expected a JSON value, found '\\'' (line 1, column 13)",
+        ),
+    ] {
+        let error = house.try_tql(statement).unwrap_err();
+        let RecordsError::Statement(found) = &error else {
+            panic!("{statement}: {error}");
+        };
+        assert!(error.to_string().contains(expected), "{statement}: {error}");
+        assert_eq!(found.syntax, syntax, "{statement}: {error}");
+    }
+    let deep = format!("WHERE {}EQ(a 1){}", "NOT(".repeat(200), ")".repeat(200));
+    assert!(
+        house
+            .tql(&deep)
+            .contains("more than 100 values within each other")
+    );
+    let long = format!("WHERE REGEX(a '{}')", "x".repeat(2000));
+    assert!(
+        house
+            .tql(&long)
+            .contains("a pattern of 2000 bytes is too long (at most 1000)")
+    );
+}

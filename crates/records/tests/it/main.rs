@@ -1,0 +1,10 @@
+//! Records and TQL through their public face.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod garbage;
+mod house;
+mod language;
+mod model;
+mod plans;
+mod records;

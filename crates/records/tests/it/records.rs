@@ -1,0 +1,270 @@
+//! Records by their references.
+
+use forebay_records::{
+    Action, Denial, Everything, List, Permission, RecordsError, Reference, Settings, create, delete, find,
+    kind_at, kinds, patch, replace,
+};
+use forebay_store::{Key, Read, StoreError};
+
+use crate::house::House;
+
+/// May write nothing but `Article`.
+struct Articles;
+
+impl Permission for Articles {
+    fn check(&self, kind: &str, _: Action) -> Result<(), Denial> {
+        if kind == "Article" {
+            Ok(())
+        } else {
+            Err(Denial::Nobody)
+        }
+    }
+}
+
+fn text(house: &House, reference: u64) -> Option<String> {
+    let snapshot = house.store.snapshot().unwrap();
+    let (_, key) = find(&snapshot, Reference(reference)).unwrap()?;
+    let document = snapshot.document(&key).unwrap()?;
+    Some(String::from_utf8(document.into_owned()).unwrap())
+}
+
+#[test]
+fn a_record_is_a_document_of_its_kinds_global() {
+    let house = House::new();
+    let reference = house.create(r#"{"title":"Sample","kind":"Article"}"#);
+    assert_eq!(reference, 1);
+    let snapshot = house.store.snapshot().unwrap();
+    let key = Key::global("Article").unwrap().child("1").unwrap();
+    assert_eq!(
+        snapshot.document(&key).unwrap().as_deref(),
+        Some(&br#"{"kind":"Article","title":"Sample"}"#[..])
+    );
+    assert_eq!(
+        kind_at(&snapshot, Reference(1)).unwrap().as_deref(),
+        Some("Article")
+    );
+    assert_eq!(kinds(&snapshot).unwrap(), ["Article"]);
+}
+
+#[test]
+fn a_reference_stays_with_its_record_and_is_never_given_again() {
+    let house = House::new();
+    let one = house.create(r#"{"kind":"Article"}"#);
+    let two = house.create(r#"{"kind":"Entry"}"#);
+    let write = |reference, document: &str| {
+        let replace = |transaction: &mut _| {
+            replace(
+                transaction,
+                Reference(reference),
+                document.as_bytes(),
+                &house.settings,
+                &Everything,
+            )
+        };
+        house.store.transact(replace).map(|written| written.kind)
+    };
+    assert_eq!(write(one, r#"{"kind":"Article","n":2}"#).unwrap(), "Article");
+    assert_eq!(write(one, r#"{"kind":"Entry","n":3}"#).unwrap(), "Entry");
+    assert_eq!(text(&house, one).unwrap(), r#"{"kind":"Entry","n":3}"#);
+    let snapshot = house.store.snapshot().unwrap();
+    let before = Key::global("Article").unwrap();
+    assert!(
+        !snapshot.defined(&before).unwrap().exists(),
+        "the record has moved"
+    );
+    drop(snapshot);
+    let removed: Result<_, RecordsError> = house
+        .store
+        .transact(|transaction| delete(transaction, Reference(two), &Everything));
+    assert_eq!(removed.unwrap().kind, "Entry");
+    assert_eq!(text(&house, two), None);
+    assert!(matches!(write(two, "{}"), Err(RecordsError::NoRecord { .. })));
+    assert_eq!(house.create("{}"), two + 1);
+}
+
+#[test]
+fn a_patch_can_move_a_record_to_another_kind() {
+    let house = House::with(Settings {
+        type_key: vec!["meta".to_owned(), "kind".to_owned()],
+        ..Settings::default()
+    });
+    let reference = house.create(r#"{"meta":{"kind":"Article","by":"me"},"n":1}"#);
+    let change = |text: &str| {
+        let patch = |transaction: &mut _| {
+            patch(
+                transaction,
+                Reference(reference),
+                text.as_bytes(),
+                &house.settings,
+                &Everything,
+            )
+        };
+        house.store.transact(patch).map(|written| written.kind)
+    };
+    assert_eq!(change(r#"{"n":2,"m":{"a":null,"b":1}}"#).unwrap(), "Article");
+    assert_eq!(change(r#"{"meta":{"kind":"Entry"},"m":null}"#).unwrap(), "Entry");
+    assert_eq!(
+        text(&house, reference).unwrap(),
+        r#"{"meta":{"by":"me","kind":"Entry"},"n":2}"#
+    );
+    assert_eq!(
+        change(r#"{"meta":null,"new":{"a":null,"b":[null]}}"#).unwrap(),
+        "Record"
+    );
+    assert_eq!(text(&house, reference).unwrap(), r#"{"n":2,"new":{"b":[null]}}"#);
+    assert!(matches!(change("[1]"), Err(RecordsError::NotAnObject { .. })));
+}
+
+#[test]
+fn what_cannot_be_a_record_or_a_kind_is_refused() {
+    let house = House::new();
+    let refused = |document: &str| {
+        let create =
+            |transaction: &mut _| create(transaction, document.as_bytes(), &house.settings, &Everything);
+        house.store.transact(create).unwrap_err()
+    };
+    assert!(matches!(refused("[1]"), RecordsError::NotAnObject { .. }));
+    assert!(matches!(refused("7"), RecordsError::NotAnObject { .. }));
+    assert!(matches!(
+        refused(r#"{"kind":7}"#),
+        RecordsError::KindNotText { .. }
+    ));
+    assert!(matches!(refused("{"), RecordsError::Store(StoreError::Json(_))));
+    for kind in ["", "%Ref", "two words", "a/b", &"x".repeat(65)] {
+        let error = refused(&format!(r#"{{"kind":"{kind}"}}"#));
+        assert!(matches!(error, RecordsError::KindName { .. }), "{kind}: {error}");
+    }
+    assert_eq!(house.create("{}"), 1, "what was refused has taken no reference");
+}
+
+#[test]
+fn a_record_moves_only_to_a_kind_that_its_writer_may_write() {
+    let house = House::new();
+    let reference = house.create(r#"{"kind":"Article"}"#);
+    let moved: Result<_, RecordsError> = house.store.transact(|transaction| {
+        replace(
+            transaction,
+            Reference(reference),
+            br#"{"kind":"Secret"}"#,
+            &house.settings,
+            &Articles,
+        )
+    });
+    assert!(matches!(moved, Err(RecordsError::Denied { kind, .. }) if kind == "Secret"));
+    let secret = house.create(r#"{"kind":"Secret"}"#);
+    let removed: Result<_, RecordsError> = house
+        .store
+        .transact(|transaction| delete(transaction, Reference(secret), &Articles));
+    assert!(matches!(removed, Err(RecordsError::Denied { .. })));
+}
+
+#[test]
+fn a_record_that_cannot_be_replaced_stays_as_it_was() {
+    let house = House::new();
+    house.index("by_n", "Entry", &["n"], true);
+    let reference = house.create(r#"{"kind":"Article","n":1}"#);
+    house.create(r#"{"kind":"Entry","n":1}"#);
+    let moved: Result<_, RecordsError> = house.store.transact(|transaction| {
+        replace(
+            transaction,
+            Reference(reference),
+            br#"{"kind":"Entry","n":1}"#,
+            &house.settings,
+            &Everything,
+        )
+    });
+    assert!(matches!(
+        moved,
+        Err(RecordsError::Store(StoreError::NotUnique { .. }))
+    ));
+    let deep = format!(
+        r#"{{"kind":"Entry","n":{}1{}}}"#,
+        "[".repeat(199),
+        "]".repeat(199)
+    );
+    house
+        .store
+        .transact(|transaction| -> Result<(), RecordsError> {
+            let refused = replace(
+                transaction,
+                Reference(reference),
+                deep.as_bytes(),
+                &house.settings,
+                &Everything,
+            );
+            assert!(
+                refused.is_err_and(|error| error.is_input()),
+                "the transaction goes on"
+            );
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(text(&house, reference).unwrap(), r#"{"kind":"Article","n":1}"#);
+}
+
+#[test]
+fn lists_are_in_the_order_of_references_page_by_page() {
+    let house = House::new();
+    for n in 0..25 {
+        house.create(&format!(
+            r#"{{"kind":"{}","n":{n}}}"#,
+            if n % 5 == 4 { "Other" } else { "Article" }
+        ));
+    }
+    let snapshot = house.store.snapshot().unwrap();
+    let page = |list: List| {
+        let mut out = Vec::new();
+        let next = list.write(&snapshot, usize::MAX, &mut out).unwrap();
+        (String::from_utf8(out).unwrap(), next)
+    };
+    let list = List {
+        kind: "Article".to_owned(),
+        after: None,
+        page: 0,
+        size: 8,
+        full: false,
+    };
+    assert_eq!(
+        page(list.clone()),
+        ("[1,2,3,4,6,7,8,9]".to_owned(), Some(Reference(9)))
+    );
+    assert_eq!(
+        page(List {
+            page: 2,
+            ..list.clone()
+        }),
+        ("[21,22,23,24]".to_owned(), None)
+    );
+    let after = Some(Reference(9));
+    assert_eq!(
+        page(List {
+            after,
+            size: 2,
+            ..list.clone()
+        }),
+        ("[11,12]".to_owned(), Some(Reference(12)))
+    );
+    let full = r#"[{"id":5,"data":{"kind":"Other","n":4}}]"#.to_owned();
+    let other = List {
+        kind: "Other".to_owned(),
+        full: true,
+        size: 1,
+        ..list.clone()
+    };
+    assert_eq!(page(other), (full, Some(Reference(5))));
+    assert_eq!(
+        page(List {
+            kind: "Nothing".to_owned(),
+            ..list.clone()
+        }),
+        ("[]".to_owned(), None)
+    );
+    assert_eq!(
+        page(List {
+            page: u64::MAX,
+            size: u64::MAX,
+            ..list
+        }),
+        ("[]".to_owned(), None)
+    );
+}
