@@ -71,6 +71,8 @@ pub(crate) enum Refusal {
     WriteQueueBytesFull { queue_bytes_max: usize },
     #[error("{max} clients take lines from the store already, that is the most; pages need no such place")]
     TooManyStreams { max: usize },
+    #[error("the request was not answered by its deadline (deadline)")]
+    DeadlinePassed,
     #[error("the write waited until its deadline and was not done")]
     WriteExpired,
     #[error("the server is stopping")]
@@ -263,7 +265,7 @@ impl Refusal {
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }
             | Self::Stopping => Class::Overload,
-            Self::WriteExpired => Class::Deadline,
+            Self::DeadlinePassed | Self::WriteExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,

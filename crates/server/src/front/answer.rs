@@ -5,14 +5,14 @@ use std::{io, os::unix::fs::FileExt, sync::Arc, time::Instant};
 use super::{
     connection::{Exchange, Next},
     head::Head,
-    request_body::{End, RequestBody},
+    request_body::RequestBody,
     wire::Stream,
 };
 use crate::{
     app::Route,
     failure::Refusal,
     reply::{self, Body, Delimiting, Reply},
-    target::{ChangeFeed, ChildStream, Fed, PoolStream},
+    target::{ChangeFeed, ChildStream, End, Fed, PoolStream},
 };
 
 /// Bodies up to this travel in one write with their head.

@@ -10,7 +10,7 @@ use std::{
 use super::{
     Limits,
     head::{Head, Parsed},
-    request_body::{End, RequestBody},
+    request_body::RequestBody,
     thread::Thread,
     wire::{Filled, Stream, Wire},
 };
@@ -20,7 +20,7 @@ use crate::{
     logging::Access,
     reply::Reply,
     router::Outcome,
-    target::{Request, StoreTarget, Target},
+    target::{End, Request, StoreTarget, Target},
 };
 
 /// Memory that a connection keeps between requests, for each of its buffers.

@@ -34,7 +34,7 @@ pub(crate) use self::{
     body::{Decoder, Step},
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
-    request_body::{End, RequestBody},
+    request_body::RequestBody,
     wire::{Stream, Wire},
 };
 use crate::{app::App, config::Server};

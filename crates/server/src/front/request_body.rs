@@ -12,33 +12,12 @@ use super::{
     head::Head,
     wire::{Filled, Stream, Wire},
 };
-use crate::{failure::Refusal, reply};
+use crate::{failure::Refusal, reply, target::End};
 
 /// Bytes that are read at a time to be dropped.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Body bytes that are read only to be dropped, so that the connection can go on.
 const DISCARD_BYTES_MAX: usize = 256 * 1024;
-
-/// Why a target stops working on a request.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum End {
-    /// It is answered with this.
-    Refused(Refusal),
-    /// Nobody is there to be answered.
-    Gone,
-}
-
-impl From<Refusal> for End {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<forebay_pool::Failure> for End {
-    fn from(failure: forebay_pool::Failure) -> Self {
-        Self::Refused(failure.into())
-    }
-}
 
 /// What is known of a request's body while it is read off its connection.
 #[derive(Debug)]
@@ -103,7 +82,7 @@ impl RequestBody {
             let room = enough - body.len();
             read = poll_fn(|cx| self.poll_read(wire, cx, room, |bytes| body.extend_from_slice(bytes))).await;
         }
-        // From here on the pool keeps the deadline; and what is left may still be dropped after it.
+        // From here on its target keeps the deadline; and what is left may still be dropped after it.
         self.deadline = None;
         read.map(|()| body)
     }
@@ -164,9 +143,7 @@ impl RequestBody {
                 Poll::Ready(Ok(()))
             }
             Filled::End => Poll::Ready(Err(End::Gone)),
-            Filled::TimedOut if deadline.is_some() => {
-                Poll::Ready(Err(forebay_pool::Failure::DeadlinePassed.into()))
-            }
+            Filled::TimedOut if deadline.is_some() => Poll::Ready(Err(Refusal::DeadlinePassed.into())),
             Filled::TimedOut => Poll::Ready(Err(Refusal::BodyTimeout { body_timeout }.into())),
         }
     }

@@ -13,7 +13,7 @@ pub(crate) use self::{
     respond::RespondTarget,
     store::{ChangeFeed, ChildStream, Fed, StoreTarget},
 };
-use crate::front::Head;
+use crate::{failure::Refusal, front::Head};
 
 /// Who answers.
 #[derive(Debug)]
@@ -31,6 +31,27 @@ impl Target {
             Self::Respond(_) | Self::Files(_) | Self::Store(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
+    }
+}
+
+/// Why a target stops working on a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    /// It is answered with this.
+    Refused(Refusal),
+    /// Nobody is there to be answered.
+    Gone,
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<forebay_pool::Failure> for End {
+    fn from(failure: forebay_pool::Failure) -> Self {
+        Self::Refused(failure.into())
     }
 }
 

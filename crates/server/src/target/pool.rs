@@ -15,11 +15,11 @@ use forebay_pool::{
     Answer, Delivery, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts, Retry,
 };
 
-use super::Request;
+use super::{End, Request};
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{End, Head, RequestBody, Stream, Wire, decimal},
+    front::{Head, RequestBody, Stream, Wire, decimal},
     reply::{Body, HeaderLines, Reply},
     store::OpenStore,
 };
@@ -137,7 +137,7 @@ impl PoolTarget {
                 return Poll::Ready(Err(End::Gone));
             }
             wire.poll_limit(cx, deadline)
-                .map(|()| Err(forebay_pool::Failure::DeadlinePassed.into()))
+                .map(|()| Err(Refusal::DeadlinePassed.into()))
         })
         .await
     }

@@ -4,8 +4,8 @@ use forebay_store::json;
 
 use crate::{
     failure::Refusal,
-    front::{End, Head, RequestBody, Stream, Wire},
-    target::Request,
+    front::{Head, RequestBody, Stream, Wire},
+    target::{End, Request},
 };
 
 /// What PATCH takes (RFC 7396).

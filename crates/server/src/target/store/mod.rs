@@ -22,12 +22,12 @@ pub(crate) use self::{
     children::ChildStream,
     feed::{ChangeFeed, Fed},
 };
-use super::Request;
+use super::{End, Request};
 use crate::{
     conditions::{self, Verdict},
     config,
     failure::Refusal,
-    front::{End, Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Stream, Wire},
     reply::{Body, HeaderLines, Reply},
     store::{OpenStore, StreamPlace, Tag, lifetime, path},
 };

@@ -9,11 +9,11 @@ use std::{
 use super::{StoreTarget, batch, body, json};
 use crate::{
     failure::Refusal,
-    front::{End, Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Stream, Wire},
     reply::Reply,
     router::{decode, put_encoded},
     store::{Change, Condition, Done, Lifetime, Operation, Pending, Tag, lifetime},
-    target::Request,
+    target::{End, Request},
 };
 
 /// Beside a body, what a write takes while it waits.

@@ -209,6 +209,22 @@ fn a_write_whose_deadline_passes_in_the_queue_is_not_done() {
 }
 
 #[test]
+fn a_write_whose_document_is_not_there_at_the_deadline_is_not_handed_in() {
+    let server = setup("", "deadline = \"300ms\"").start();
+    let mut client = server.connect();
+    client.send("PUT /store/Open/late HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\n1");
+    let late = client.response();
+    assert_eq!(
+        (late.status, late.detail()),
+        (
+            504,
+            "the request was not answered by its deadline (deadline)".to_owned()
+        )
+    );
+    assert_eq!(outcomes(&server), [0, 0, 0, 0]);
+}
+
+#[test]
 fn a_write_whose_client_leaves_the_queue_is_not_done() {
     let server = start();
     let store = open(&server);
