@@ -33,6 +33,8 @@ pub(crate) enum Refusal {
     MethodNotAllowed { allow: String },
     #[error("there is no such file")]
     NoSuchFile,
+    #[error("the file has {size} bytes, and none of those that Range asks for")]
+    Range { size: u64 },
     #[error("file cannot be read")]
     FileUnreadable,
     #[error("there is nothing at this path of the store")]
@@ -104,6 +106,7 @@ pub(crate) enum Class {
     TooLong,
     PathTooLong,
     MediaType,
+    Range,
     Expectation,
     HeadTooLarge,
     Internal,
@@ -130,6 +133,7 @@ impl Class {
             Self::BodyTooLarge | Self::TooLong => 413,
             Self::PathTooLong => 414,
             Self::MediaType => 415,
+            Self::Range => 416,
             Self::Expectation => 417,
             Self::HeadTooLarge => 431,
             Self::Internal => 500,
@@ -257,6 +261,7 @@ impl Refusal {
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
+            Self::Range { .. } => Class::Range,
             Self::InBatch { cause, .. } => cause.class(),
             Self::NoIdLeft { .. } => Class::Conflict,
             Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
@@ -320,10 +325,9 @@ impl Refusal {
         let mut reply = Reply::new(status);
         let headers = reply.headers.to_mut();
         headers.push_known("content-type", "application/problem+json");
-        if let Self::MethodNotAllowed { allow } = self {
-            headers.push_known("allow", allow);
-        }
         match self {
+            Self::MethodNotAllowed { allow } => headers.push_known("allow", allow),
+            Self::Range { size } => headers.push_known("content-range", &format!("bytes */{size}")),
             Self::TokenNeeded { .. } => headers.push_known("www-authenticate", "Bearer"),
             Self::WrongToken { .. } => {
                 headers.push_known("www-authenticate", "Bearer error=\"invalid_token\"");

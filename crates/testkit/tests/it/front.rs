@@ -437,7 +437,26 @@ fn static_files_are_served_whole_in_part_or_not_at_all() {
         (part.status, part.text(), part.header("content-range")),
         (206, "hello", Some("bytes 3-7/12"))
     );
-    assert_eq!(ask("range: bytes=100-").status, 416);
+    let beyond = ask("range: bytes=100-");
+    assert_eq!(
+        (beyond.status, beyond.header("content-range")),
+        (416, Some("bytes */12"))
+    );
+    assert_eq!(
+        beyond.detail(),
+        "the file has 12 bytes, and none of those that Range asks for"
+    );
+    client.request("HEAD", "/files/page.html");
+    let head = client.response_to("HEAD");
+    assert_eq!((head.status, head.header("content-length")), (200, Some("12")));
+    for (method, status) in [("OPTIONS", 204), ("DELETE", 405)] {
+        client.request(method, "/files/page.html");
+        let answer = client.response();
+        assert_eq!(
+            (answer.status, answer.header("allow")),
+            (status, Some("GET, HEAD, OPTIONS"))
+        );
+    }
     for (path, status) in [
         ("/files/.secret", 404),
         ("/files/none", 404),

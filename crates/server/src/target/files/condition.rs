@@ -1,35 +1,33 @@
 //! Conditional requests (RFC 9110, 13), for GET and HEAD.
 
-use std::time::SystemTime;
-
-use super::HeaderLookup;
+use super::{HeaderLookup, Version};
 use crate::conditions::{self, Verdict};
 
 /// What becomes of a request for this file.
-pub(super) fn judge(etag: &str, modified: Option<SystemTime>, header: HeaderLookup<'_, '_>) -> Verdict {
+pub(super) fn judge(version: &Version, header: HeaderLookup<'_, '_>) -> Verdict {
     let (matches, matches_not) = (header("if-match"), header("if-none-match"));
     let verdict = conditions::judge(
         matches.as_deref().map(str::as_bytes),
         matches_not.as_deref().map(str::as_bytes),
-        etag.as_bytes(),
+        version.etag.as_bytes(),
     );
     // A date counts only for who sends no tags.
     if verdict != Verdict::Holds || matches_not.is_some() {
         return verdict;
     }
     let since = header("if-modified-since").and_then(|date| httpdate::parse_http_date(&date).ok());
-    match (modified, since) {
+    match (version.modified, since) {
         (Some(modified), Some(since)) if modified <= since => Verdict::Known,
         _ => Verdict::Holds,
     }
 }
 
 /// Whether a `Range` counts: `If-Range` asks for it only when the client's part is of this very file.
-pub(super) fn range_applies(etag: &str, modified: Option<SystemTime>, header: HeaderLookup<'_, '_>) -> bool {
+pub(super) fn range_applies(version: &Version, header: HeaderLookup<'_, '_>) -> bool {
     match header("if-range").as_deref().map(str::trim) {
         None => true,
-        Some(tag) if tag.starts_with('"') => tag == etag,
+        Some(tag) if tag.starts_with('"') => tag == version.etag,
         // A weak tag parses as no date and so never applies, as RFC 9110, 13.1.5 wants it.
-        Some(date) => httpdate::parse_http_date(date).is_ok_and(|date| modified == Some(date)),
+        Some(date) => httpdate::parse_http_date(date).is_ok_and(|date| version.modified == Some(date)),
     }
 }

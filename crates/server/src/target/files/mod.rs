@@ -37,22 +37,71 @@ pub struct Folder {
     opener: Opener,
 }
 
-/// An answer. Statuses from 400 on come without a body, for the server to explain.
+/// What a folder answers with.
 #[derive(Debug)]
-pub struct FileAnswer {
-    /// 200, 204, 206, 301, 304, 404, 405, 412 or 416.
-    pub status: u16,
-    /// Names in lower case; `content-length` is there whenever the answer, or for HEAD the answer to GET, has a body.
-    pub headers: Vec<(&'static str, String)>,
-    /// What to send.
+pub enum FileAnswer {
+    /// A file, all of it.
+    Whole(Found),
+    /// The part of a file that the client wants.
+    Part {
+        /// The file, with that part as its body.
+        found: Found,
+        /// Where the part begins.
+        first: u64,
+        /// Where it ends: its last byte.
+        last: u64,
+        /// Bytes of the whole file.
+        size: u64,
+    },
+    /// The client has it already.
+    NotModified(Version),
+    /// The path with a slash at its end is a folder.
+    Redirect {
+        /// Relative, because the folder does not know under which path it is served.
+        location: String,
+    },
+    /// There is no such file.
+    Absent,
+    /// The file is not the one that the client demands.
+    Precondition,
+    /// Bytes that the file does not have.
+    Unsatisfiable {
+        /// Bytes of the file.
+        size: u64,
+    },
+    /// The client asks for the methods, or with another one: there are [`METHODS`].
+    Methods {
+        /// Whether it has asked for them.
+        are_asked_for: bool,
+    },
+}
+
+/// The methods of files.
+pub const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// A file that answers.
+#[derive(Debug)]
+pub struct Found {
+    /// Which it is.
+    pub version: Version,
+    /// What its name says of its content.
+    pub media_type: &'static str,
+    /// What to send; to HEAD, only its length.
     pub body: FileBody,
+}
+
+/// By what a client knows a file again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Strong: another file, another size or another time of change makes another tag.
+    pub etag: String,
+    /// In whole seconds, as an HTTP date says it. `None`: before 1970, which such a date cannot say.
+    pub modified: Option<SystemTime>,
 }
 
 /// The body of an answer.
 #[derive(Debug)]
 pub enum FileBody {
-    /// None.
-    Empty,
     /// These bytes.
     Bytes(Vec<u8>),
     /// A part of a file.
@@ -83,11 +132,13 @@ impl Folder {
     pub fn answer(&self, method: &str, rest: &str, header: HeaderLookup<'_, '_>) -> io::Result<FileAnswer> {
         match method {
             "GET" | "HEAD" => {}
-            "OPTIONS" => return Ok(FileAnswer::allow(204)),
-            _ => return Ok(FileAnswer::allow(405)),
+            _ => {
+                let are_asked_for = method == "OPTIONS";
+                return Ok(FileAnswer::Methods { are_asked_for });
+            }
         }
         let Some(names) = names_of(rest) else {
-            return Ok(FileAnswer::empty(404));
+            return Ok(FileAnswer::Absent);
         };
         let (last, folders) = names.split_last().expect("a path has at least one segment");
         let wants_folder = last.is_empty();
@@ -97,7 +148,7 @@ impl Folder {
             names.join("/")
         };
         let Some((file, meta)) = self.opener.open(&path)? else {
-            return Ok(FileAnswer::empty(404));
+            return Ok(FileAnswer::Absent);
         };
         match (meta.is_dir(), wants_folder) {
             (true, true) => {
@@ -108,46 +159,24 @@ impl Folder {
                 };
                 match self.opener.open(&index)? {
                     Some((file, meta)) if meta.is_file() => send(method, INDEX, file, &meta, header),
-                    _ => Ok(FileAnswer::empty(404)),
+                    _ => Ok(FileAnswer::Absent),
                 }
             }
-            (true, false) => Ok(FileAnswer::redirect(last)),
+            (true, false) => Ok(FileAnswer::Redirect {
+                location: location_of(last),
+            }),
             (false, false) if meta.is_file() => send(method, last, file, &meta, header),
-            (false, _) => Ok(FileAnswer::empty(404)),
+            (false, _) => Ok(FileAnswer::Absent),
         }
     }
 }
 
-impl FileAnswer {
-    fn empty(status: u16) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: FileBody::Empty,
-        }
-    }
-
-    fn allow(status: u16) -> Self {
-        let headers = vec![("allow", "GET, HEAD, OPTIONS".to_owned())];
-        Self {
-            status,
-            headers,
-            body: FileBody::Empty,
-        }
-    }
-
-    /// To the same path with a slash at its end, relative, because the folder does not know under which path it is served.
-    fn redirect(folder: &str) -> Self {
-        let mut location = "./".to_owned();
-        put_encoded(folder, &mut location);
-        location.push('/');
-        let headers = vec![("location", location)];
-        Self {
-            status: 301,
-            headers,
-            body: FileBody::Empty,
-        }
-    }
+/// A folder's path with a slash at its end, from the path without.
+fn location_of(folder: &str) -> String {
+    let mut location = "./".to_owned();
+    put_encoded(folder, &mut location);
+    location.push('/');
+    location
 }
 
 /// The decoded segments. `None`: no file has such a name, or it is hidden.
@@ -171,56 +200,37 @@ fn send(
     meta: &Metadata,
     header: HeaderLookup<'_, '_>,
 ) -> io::Result<FileAnswer> {
-    let (etag, modified) = (etag_of(meta), modified_of(meta));
-    let mut headers = vec![("etag", etag.clone())];
-    headers.extend(modified.map(|modified| ("last-modified", httpdate::fmt_http_date(modified))));
-    let status = match condition::judge(&etag, modified, header) {
-        Verdict::Holds => None,
-        Verdict::Known => Some(304),
-        Verdict::Fails => Some(412),
-    };
-    if let Some(status) = status {
-        return Ok(FileAnswer {
-            status,
-            headers,
-            body: FileBody::Empty,
-        });
+    let version = Version::of(meta);
+    match condition::judge(&version, header) {
+        Verdict::Holds => {}
+        Verdict::Known => return Ok(FileAnswer::NotModified(version)),
+        Verdict::Fails => return Ok(FileAnswer::Precondition),
     }
-    headers.push(("accept-ranges", "bytes".to_owned()));
-    let asked =
-        header("range").filter(|_| method == "GET" && condition::range_applies(&etag, modified, header));
+    let asked = header("range").filter(|_| method == "GET" && condition::range_applies(&version, header));
     let size = meta.len();
-    let (status, offset, len) = match asked.map_or(Range::Whole, |asked| range::parse(&asked, size)) {
-        Range::Whole => (200, 0, size),
-        Range::Part { first, last } => {
-            headers.push(("content-range", format!("bytes {first}-{last}/{size}")));
-            (206, first, last - first + 1)
-        }
-        Range::Unsatisfiable => {
-            let headers = vec![("content-range", format!("bytes */{size}"))];
-            return Ok(FileAnswer {
-                status: 416,
-                headers,
-                body: FileBody::Empty,
-            });
-        }
+    let found = |offset, len| {
+        Ok::<_, io::Error>(Found {
+            media_type: content_type_of(Path::new(name)),
+            body: body_of(method, file, offset, len)?,
+            version,
+        })
     };
-    headers.push(("content-type", content_type_of(Path::new(name)).to_owned()));
-    headers.push(("content-length", len.to_string()));
-    let body = if method == "HEAD" {
-        FileBody::Empty
-    } else {
-        body_of(file, offset, len)?
-    };
-    Ok(FileAnswer {
-        status,
-        headers,
-        body,
-    })
+    Ok(
+        match asked.map_or(Range::Whole, |asked| range::parse(&asked, size)) {
+            Range::Whole => FileAnswer::Whole(found(0, size)?),
+            Range::Part { first, last } => FileAnswer::Part {
+                found: found(first, last - first + 1)?,
+                first,
+                last,
+                size,
+            },
+            Range::Unsatisfiable => FileAnswer::Unsatisfiable { size },
+        },
+    )
 }
 
-fn body_of(file: File, offset: u64, len: u64) -> io::Result<FileBody> {
-    if len > IN_MEMORY_BYTES_MAX {
+fn body_of(method: &str, file: File, offset: u64, len: u64) -> io::Result<FileBody> {
+    if len > IN_MEMORY_BYTES_MAX || method == "HEAD" {
         return Ok(FileBody::File { file, offset, len });
     }
     let mut bytes = vec![0; len as usize];
@@ -228,19 +238,18 @@ fn body_of(file: File, offset: u64, len: u64) -> io::Result<FileBody> {
     Ok(FileBody::Bytes(bytes))
 }
 
-/// Strong: another file, another size or another time of change makes another tag.
-fn etag_of(meta: &Metadata) -> String {
-    format!(
-        "\"{:x}-{:x}-{:x}.{:x}\"",
-        meta.ino(),
-        meta.len(),
-        meta.mtime(),
-        meta.mtime_nsec()
-    )
-}
-
-/// In whole seconds, as an HTTP date says it. `None`: before 1970, which such a date cannot say.
-fn modified_of(meta: &Metadata) -> Option<SystemTime> {
-    let seconds = u64::try_from(meta.mtime()).ok()?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+impl Version {
+    fn of(meta: &Metadata) -> Self {
+        let etag = format!(
+            "\"{:x}-{:x}-{:x}.{:x}\"",
+            meta.ino(),
+            meta.len(),
+            meta.mtime(),
+            meta.mtime_nsec()
+        );
+        let modified = u64::try_from(meta.mtime())
+            .ok()
+            .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+        Self { etag, modified }
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, io, path::Path};
 
-use super::{FileBody, Folder};
+use super::{FileAnswer, FileBody, Folder, Found, METHODS, Version};
 use crate::{
     failure::Refusal,
-    reply::{Body, Reply},
+    reply::{Body, HeaderLines, Reply},
     target::Request,
 };
 
@@ -34,35 +34,69 @@ impl FilesTarget {
             .folder
             .answer(head.method(), request.rest.unwrap_or_default(), &field)
             .map_err(|error| {
-                tracing::error!(target: "forebay::files", cause = %error, path = head.path(), "cannot read a static file");
+                tracing::error!(target: "forebay::files", cause = %error, path = head.path(), request_id = request.id, "cannot read a static file");
                 Refusal::FileUnreadable
             })?;
-        match answer.status {
-            404 => return Err(Refusal::NoSuchFile),
-            412 => return Err(Refusal::Precondition),
-            405 => {
-                return Err(Refusal::MethodNotAllowed {
-                    allow: "GET, HEAD, OPTIONS".into(),
-                });
+        match answer {
+            FileAnswer::Whole(found) => Ok(whole_or_part(200, found, None)),
+            FileAnswer::Part {
+                found,
+                first,
+                last,
+                size,
+            } => Ok(whole_or_part(
+                206,
+                found,
+                Some(&format!("bytes {first}-{last}/{size}")),
+            )),
+            FileAnswer::NotModified(version) => {
+                let mut reply = Reply::new(304);
+                put_version(&version, reply.headers.to_mut());
+                Ok(reply)
             }
-            _ => {}
-        }
-        let mut reply = Reply::new(answer.status);
-        for (name, value) in &answer.headers {
-            match *name {
-                "content-length" => reply.length = value.parse().ok(),
-                name => reply.headers.to_mut().push_known(name, value),
+            FileAnswer::Redirect { location } => {
+                let mut reply = Reply::new(301);
+                reply.headers.to_mut().push_known("location", &location);
+                Ok(reply)
             }
+            FileAnswer::Absent => Err(Refusal::NoSuchFile),
+            FileAnswer::Precondition => Err(Refusal::Precondition),
+            FileAnswer::Unsatisfiable { size } => Err(Refusal::Range { size }),
+            FileAnswer::Methods { are_asked_for: true } => {
+                let mut reply = Reply::new(204);
+                reply.headers.to_mut().push_known("allow", METHODS);
+                Ok(reply)
+            }
+            FileAnswer::Methods { are_asked_for: false } => Err(Refusal::MethodNotAllowed {
+                allow: METHODS.into(),
+            }),
         }
-        reply.body = match answer.body {
-            FileBody::Empty => Body::Empty,
-            FileBody::Bytes(bytes) => Body::Bytes(bytes.into()),
-            FileBody::File { file, offset, len } => Body::File {
-                file,
-                offset,
-                length: len,
-            },
-        };
-        Ok(reply)
+    }
+}
+
+fn whole_or_part(status: u16, found: Found, part: Option<&str>) -> Reply<'static> {
+    let mut reply = Reply::new(status);
+    let headers = reply.headers.to_mut();
+    put_version(&found.version, headers);
+    headers.push_known("accept-ranges", "bytes");
+    if let Some(part) = part {
+        headers.push_known("content-range", part);
+    }
+    headers.push_known("content-type", found.media_type);
+    reply.body = match found.body {
+        FileBody::Bytes(bytes) => Body::Bytes(bytes.into()),
+        FileBody::File { file, offset, len } => Body::File {
+            file,
+            offset,
+            length: len,
+        },
+    };
+    reply
+}
+
+fn put_version(version: &Version, headers: &mut HeaderLines) {
+    headers.push_known("etag", &version.etag);
+    if let Some(modified) = version.modified {
+        headers.push_known("last-modified", &httpdate::fmt_http_date(modified));
     }
 }
