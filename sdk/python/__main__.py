@@ -1,0 +1,15 @@
+"""What the server runs for each Python worker: `python FOLDER`, where FOLDER is the one that this file lies in.
+
+Python looks for modules in that folder first, so that `forebay` is found without being installed.
+"""
+
+import sys
+
+# This file must be readable for every Python there is, so that an old one can be told.
+if sys.version_info < (3, 9):
+    sys.exit("forebay: this is Python %d.%d (%s), and workers need Python 3.9 or newer" % (sys.version_info[0], sys.version_info[1], sys.executable))
+
+if __name__ == "__main__":
+    from forebay.worker.main import main
+
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""The SDK of Forebay handlers. A handler file has an `app`:
+
+    from forebay import App
+
+    app = App()
+
+    @app.get("/users/:id")
+    def user(request):
+        return {"id": request.params["id"]}
+"""
+
+from ._app import App
+from ._context import Context, Log, State, WorkerContext, WorkerInfo
+from ._fields import Fields, Headers
+from ._form import Form, UploadedFile
+from ._reply import HttpError, Reply, json, reply, text
+from ._request import AsyncRequest, Request
+from ._version import VERSION as __version__
+
+__all__ = [
+    "App",
+    "AsyncRequest",
+    "Context",
+    "Fields",
+    "Form",
+    "Headers",
+    "HttpError",
+    "Log",
+    "Reply",
+    "Request",
+    "State",
+    "UploadedFile",
+    "WorkerContext",
+    "WorkerInfo",
+    "__version__",
+    "json",
+    "reply",
+    "text",
+]

@@ -1,0 +1,242 @@
+"""Requests as handlers see them, read from the payload of a REQUEST frame."""
+
+from __future__ import annotations
+
+import json as _json
+from typing import Any, AsyncIterator, Dict, Iterator, Optional, Tuple
+from urllib.parse import unquote
+
+from ._fields import Fields, Headers
+from ._form import Form, read_form
+from ._reply import HttpError
+from ._wire import REQUEST_TABLE, read_pairs
+
+
+class BodySource:
+    """Where the rest of a body comes from when it did not arrive with the request."""
+
+    __slots__ = ()
+
+    def read_body(self) -> Optional[bytes]:
+        """The next bytes, or None after the last; raises `OSError` when the client or the server gave the body up."""
+        raise NotImplementedError
+
+    async def read_body_async(self) -> Optional[bytes]:
+        """The same for those who may not block."""
+        raise NotImplementedError
+
+
+class _Head:
+    """All of a request but its body. Everything is decoded on first access, so a handler pays for what it touches."""
+
+    __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies")
+
+    def __init__(self, data: bytes, at: int, end: int, more: Optional[BodySource]) -> None:
+        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
+        self._data = data
+        start = at + 32
+        method += start
+        path += method
+        query += path
+        route += query
+        params += route
+        headers += params
+        #: Where each part ends, which is where the next one begins; the method begins at the first.
+        self._ends = (start, method, path, query, route, params, headers, headers + peer)
+        self._end = end
+        self._more = more
+        self._taken = False
+        #: Method and path in one piece, read as Latin-1, such as `GET/users`: the key of routes without parameters.
+        self._head = data[start:path].decode("latin-1")
+        self._params: Optional[Dict[str, str]] = None
+        self._query: Optional[Fields] = None
+        self._headers: Optional[Headers] = None
+        self._cookies: Optional[Dict[str, str]] = None
+
+    def _part(self, index: int) -> str:
+        return self._data[self._ends[index] : self._ends[index + 1]].decode("utf-8", "replace")
+
+    @property
+    def method(self) -> str:
+        """`GET`, `POST`, ... in upper case, as received."""
+        return self._part(0)
+
+    @property
+    def path(self) -> str:
+        """The path as received: starts with `/`, percent-encoding kept, without the query."""
+        return self._part(1)
+
+    @property
+    def url(self) -> str:
+        """The absolute URL, such as `http://example.org/users/7?full=1`, from the `host` header."""
+        query = self._part(2)
+        return f"http://{self.headers.get('host', 'localhost')}{self.path}{'?' if query else ''}{query}"
+
+    @property
+    def route(self) -> str:
+        """The pattern in `forebay.toml` that led here, such as `/users/*`."""
+        return self._part(3)
+
+    @property
+    def params(self) -> Dict[str, str]:
+        """The values of `:name` and `*name` in the pattern that matched, percent-decoded: those of the app's own pattern when it
+        has routed the request, otherwise those of the route in `forebay.toml`."""
+        if self._params is None:
+            pairs = read_pairs(self._data, self._ends[4], self._ends[5])
+            self._params = {name.decode(): value.decode("utf-8", "replace") for name, value in pairs}
+        return self._params
+
+    @property
+    def query(self) -> Fields:
+        """The query: `query.get("page")`, `query.get_all("tag")`. Empty when there is none."""
+        if self._query is None:
+            self._query = Fields.parsed(self._part(2))
+        return self._query
+
+    @property
+    def headers(self) -> Headers:
+        """The headers; hop-by-hop ones such as `connection` stay in the server."""
+        if self._headers is None:
+            self._headers = Headers(self._pairs)
+        return self._headers
+
+    def _pairs(self) -> Any:
+        return read_pairs(self._data, self._ends[5], self._ends[6])
+
+    @property
+    def cookies(self) -> Dict[str, str]:
+        """The cookies by name, percent-decoded where that is possible; the first of a repeated name counts."""
+        if self._cookies is None:
+            self._cookies = _read_cookies(self.headers.get("cookie", ""))
+        return self._cookies
+
+    @property
+    def ip(self) -> str:
+        """The client's address, such as `203.0.113.9` or `::1`; empty when it came over a Unix socket."""
+        return self._part(6)
+
+    @property
+    def id(self) -> str:
+        """The request's id: the `x-request-id` it came with, or the one the server gave it. It is in every log line."""
+        return self.headers.get("x-request-id", "")
+
+    def _take(self) -> bytes:
+        """The part of the body that came with the request. It is given once."""
+        if self._taken:
+            raise RuntimeError("the body of the request has been read already; it can be read once")
+        self._taken = True
+        return self._data[self._ends[7] : self._end]
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return _json.loads(text)
+        except ValueError as error:
+            raise HttpError(400, f"the body is not JSON: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.method} {self.url} from {self.ip or 'a Unix socket'}, id {self.id}>"
+
+
+class Request(_Head):
+    """What a handler is given: one HTTP request.
+
+    A body of at most 64 KiB has arrived with the request; a longer one is fetched from the client while it is read, at the pace of the
+    reader. The body can be read once.
+    """
+
+    __slots__ = ()
+
+    def json(self) -> Any:
+        """Parses the body as JSON; one that is not JSON is answered with 400."""
+        return self._parse(self.text())
+
+    def text(self) -> str:
+        """The body as text (UTF-8)."""
+        return self.bytes().decode("utf-8", "replace")
+
+    def bytes(self) -> bytes:
+        """The body's bytes."""
+        return b"".join(self.stream())
+
+    def form(self) -> Form:
+        """The fields and files of an `application/x-www-form-urlencoded` or `multipart/form-data` body; another content type is
+        answered with 415, a malformed body with 400."""
+        return read_form(self.headers.get("content-type", ""), self.bytes())
+
+    def stream(self) -> Iterator[bytes]:  # type: ignore[valid-type]
+        """The body piece by piece, with back-pressure up to the client."""
+        first = self._take()
+        return _whole(first) if self._more is None else _stream(first, self._more)
+
+
+class AsyncRequest(_Head):
+    """What an `async def` handler is given: a `Request` whose body is awaited."""
+
+    __slots__ = ()
+
+    async def json(self) -> Any:
+        """Parses the body as JSON; one that is not JSON is answered with 400."""
+        return self._parse(await self.text())
+
+    async def text(self) -> str:
+        """The body as text (UTF-8)."""
+        return (await self.bytes()).decode("utf-8", "replace")
+
+    async def bytes(self) -> bytes:
+        """The body's bytes."""
+        return b"".join([piece async for piece in self.stream()])
+
+    async def form(self) -> Form:
+        """The fields and files of an `application/x-www-form-urlencoded` or `multipart/form-data` body; another content type is
+        answered with 415, a malformed body with 400."""
+        return read_form(self.headers.get("content-type", ""), await self.bytes())
+
+    def stream(self) -> AsyncIterator[bytes]:  # type: ignore[valid-type]
+        """The body piece by piece, with back-pressure up to the client."""
+        return _stream_async(self._take(), self._more)
+
+
+def _whole(first: bytes) -> Iterator[bytes]:
+    return iter((first,) if first else ())
+
+
+def _stream(first: bytes, more: BodySource) -> Iterator[bytes]:
+    piece: Optional[bytes] = first or more.read_body()
+    while piece is not None:
+        yield piece
+        piece = more.read_body()
+
+
+async def _stream_async(first: bytes, more: Optional[BodySource]) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    if more is not None:
+        while True:
+            piece = await more.read_body_async()
+            if piece is None:
+                return
+            yield piece
+
+
+def _read_cookies(header: str) -> Dict[str, str]:
+    cookies: Dict[str, str] = {}
+    for name, equals, value in (pair.partition("=") for pair in header.split(";")):
+        if equals:
+            value = value.strip()
+            if len(value) > 1 and value.startswith('"') and value.endswith('"'):
+                value = value[1:-1]
+            cookies.setdefault(name.strip(), _decoded(value))
+    return cookies
+
+
+def _decoded(value: str) -> str:
+    try:
+        return unquote(value, errors="strict") if "%" in value else value
+    except UnicodeDecodeError:
+        return value
+
+
+def head_of(data: bytes, at: int) -> Tuple[str, str, str]:
+    """Method, path and id of a request, for those who report on it."""
+    head = _Head(data, at, len(data), None)
+    return head.method, head.path, head.id

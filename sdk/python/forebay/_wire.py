@@ -1,0 +1,128 @@
+"""Frames of the worker protocol (protocol/PROTOCOL.md, sections 2 to 5): numbers, sizes, and how they are read and written.
+
+Bytes only; nothing here knows a socket.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Iterable, List, Tuple
+
+PROTOCOL = 1
+FRAME_PAYLOAD_MAX = 1_048_576
+
+HELLO = 0x01
+INIT = 0x02
+READY = 0x03
+FAILED = 0x04
+DRAIN = 0x05
+LOG = 0x06
+REQUEST = 0x10
+BODY = 0x11
+WINDOW = 0x12
+ABORT = 0x13
+RESET = 0x14
+RESPONSE = 0x20
+
+#: On REQUEST, BODY and RESPONSE: the body ends with this frame.
+END = 0x01
+#: On RESPONSE: the handler failed.
+FAULT = 0x02
+
+KIND_NONE = 0
+KIND_JSON = 1
+KIND_TEXT = 2
+KIND_BYTES = 3
+#: Content types that a RESPONSE names by number; the index is the number.
+CONTENT_TYPES = (
+    None,
+    "application/json",
+    "text/plain; charset=utf-8",
+    "application/octet-stream",
+    "text/html; charset=utf-8",
+)
+
+#: length, type, flags, generation, job, slot
+HEADER = Struct("<IBBHII")
+HEADER_BYTES = HEADER.size
+#: Milliseconds left, then the lengths of method, path, query, route, params, headers and peer.
+REQUEST_TABLE = Struct("<8I")
+#: Status, kind of content, 0, microseconds, length of the headers.
+RESPONSE_TABLE = Struct("<HBBII")
+RESPONSE_HEAD = Struct("<IBBHIIHBBII")
+PAIR = Struct("<II")
+U32 = Struct("<I")
+
+#: Names and values of headers, as text.
+Pairs = Iterable[Tuple[str, str]]
+
+
+def frame(kind: int, flags: int, generation: int, job: int, slot: int, payload: bytes = b"") -> bytes:
+    """A whole frame."""
+    return HEADER.pack(len(payload), kind, flags, generation, job, slot) + payload
+
+
+def read_pairs(data: bytes, at: int, end: int) -> List[Tuple[bytes, bytes]]:
+    """The pairs of a pair block (section 4)."""
+    pairs = []
+    unpack = PAIR.unpack_from
+    while at < end:
+        name, value = unpack(data, at)
+        at += 8
+        pairs.append((data[at : at + name], data[at + name : at + name + value]))
+        at += name + value
+    return pairs
+
+
+def pair_block(pairs: Iterable[Tuple[bytes, bytes]]) -> bytes:
+    """Pairs as a pair block."""
+    return b"".join([PAIR.pack(len(name), len(value)) + name + value for name, value in pairs])
+
+
+def header_block(headers: Pairs) -> bytes:
+    """Headers, whose characters are all below U+0100, as a pair block."""
+    return pair_block([(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers])
+
+
+def response(
+    flags: int,
+    generation: int,
+    job: int,
+    slot: int,
+    status: int,
+    kind: int,
+    micros: int,
+    headers: bytes,
+    body: bytes,
+) -> bytes:
+    """A RESPONSE frame; `micros` is how long the handler has run, `headers` a pair block."""
+    block = len(headers)
+    head = RESPONSE_HEAD.pack(
+        12 + block + len(body), RESPONSE, flags, generation, job, slot, status, kind, 0, micros, block
+    )
+    return b"".join((head, headers, body)) if block else head + body
+
+
+def request_payload(
+    *,
+    method: str,
+    path: str,
+    query: str = "",
+    route: str = "/*",
+    params: Pairs = (),
+    headers: Pairs = (),
+    peer: str = "127.0.0.1",
+    body: bytes = b"",
+    remaining_ms: int = 0,
+) -> bytes:
+    """The payload of a REQUEST frame, as the server writes it."""
+    parts = [
+        method.encode(),
+        path.encode(),
+        query.encode(),
+        route.encode(),
+        pair_block([(name.encode(), value.encode()) for name, value in params]),
+        header_block(headers),
+        peer.encode(),
+    ]
+    return b"".join([REQUEST_TABLE.pack(remaining_ms, *map(len, parts)), *parts, body])

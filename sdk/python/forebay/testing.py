@@ -1,0 +1,219 @@
+"""Calls handlers in a unit test, without a server:
+
+    from forebay.testing import testing
+    from api import app
+
+    with testing(app) as client:
+        response = client.get("/users/7")
+        assert response.status == 200
+        assert response.json() == {"name": "Ada"}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json as _json
+import os
+import time
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+from ._app import App
+from ._context import Context, Log, Running, State, WorkerContext, WorkerInfo
+from ._fields import Headers
+from ._reply import HttpError, Reply, error_reply, to_json, to_piece, to_reply
+from ._request import AsyncRequest, Request
+from ._wire import CONTENT_TYPES, request_payload
+
+
+class Response(NamedTuple):
+    """What a client would get."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    def json(self) -> Any:
+        """The body parsed as JSON."""
+        return _json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        """The body as text (UTF-8)."""
+        return self.body.decode()
+
+
+class LogLine(NamedTuple):
+    """A line that a handler wrote to `ctx.log`."""
+
+    level: str
+    message: str
+    fields: Dict[str, Any]
+
+
+def testing(app: App) -> "Client":
+    """A client of the app. As a context manager it runs the stop hooks at its end."""
+    return Client(app)
+
+
+class Client:
+    """Calls the handlers of an app, one request at a time. The start hooks run before the first."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._started = False
+        self._requests = 0
+        #: What the handlers logged, oldest first.
+        self.logs: List[LogLine] = []
+        #: What they raised besides `HttpError`; the response is the 500 that a client would get.
+        self.errors: List[Exception] = []
+        #: `ctx.state`
+        self.state = State()
+        self._log = Log(lambda level, message, fields: self.logs.append(LogLine(level, message, fields)))
+        self._context = WorkerContext(self.state, WorkerInfo(0, "test", os.getpid()), self._log)
+
+    def get(self, path: str, **options: Any) -> Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> Response:
+        return self.request("POST", path, **options)
+
+    def put(self, path: str, **options: Any) -> Response:
+        return self.request("PUT", path, **options)
+
+    def patch(self, path: str, **options: Any) -> Response:
+        return self.request("PATCH", path, **options)
+
+    def delete(self, path: str, **options: Any) -> Response:
+        return self.request("DELETE", path, **options)
+
+    def head(self, path: str, **options: Any) -> Response:
+        return self.request("HEAD", path, **options)
+
+    def options(self, path: str, **options: Any) -> Response:
+        return self.request("OPTIONS", path, **options)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        body: Union[str, bytes] = b"",
+        headers: Optional[Mapping[str, str]] = None,
+        params: Optional[Mapping[str, str]] = None,
+        ip: str = "127.0.0.1",
+        deadline: Optional[float] = None,
+    ) -> Response:
+        """Any method. `json` is sent as the JSON body, with its content type; `params` are those of the server's route, `deadline` the
+        seconds that the handler has."""
+        self.start()
+        self._requests += 1
+        sent = {"host": "localhost", "x-request-id": f"test-{self._requests}"}
+        if json is not None:
+            sent["content-type"] = "application/json"
+        sent.update({name.lower(): value for name, value in (headers or {}).items()})
+        content = to_json(json) if json is not None else body.encode() if isinstance(body, str) else body
+        before, _, query = path.partition("?")
+        payload = request_payload(
+            method=method,
+            path=before,
+            query=query,
+            params=list((params or {}).items()),
+            headers=list(sent.items()),
+            peer=ip,
+            body=content,
+        )
+        return self._answer(payload, sent["x-request-id"], method, deadline)
+
+    def _answer(self, payload: bytes, request_id: str, method: str, deadline: Optional[float]) -> Response:
+        context = Context(self._context, _Running(self._log, None if deadline is None else time.monotonic() + deadline))
+        try:
+            reply = self._call(payload, context)
+            return self._response(reply, method)
+        except Exception as error:
+            if not isinstance(error, HttpError):
+                self.errors.append(error)
+            return self._response(error_reply(error, request_id), method)
+
+    def _call(self, payload: bytes, context: Context) -> Reply:
+        request: Union[Request, AsyncRequest] = Request(payload, 0, len(payload), None)
+        target, params = self._app._find(request._head, len(request.method))
+        if target.is_async:
+            request = AsyncRequest(payload, 0, len(payload), None)
+        if params is not None:
+            request._params = params
+        return to_reply(self._done(target.call(request, context)))
+
+    def _response(self, reply: Reply, method: str) -> Response:
+        headers: List[Tuple[bytes, bytes]] = []
+        content_type = CONTENT_TYPES[reply.kind]
+        if content_type is not None:
+            headers.append((b"content-type", content_type.encode()))
+        headers.extend((name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers)
+        body = self._collected(reply.body)
+        bare = method == "HEAD" or reply.status in (204, 205, 304)
+        return Response(reply.status, Headers(lambda: headers), b"" if bare else body)
+
+    def _done(self, value: Any) -> Any:
+        """What it comes to, awaited where it must be: on one loop, as in a worker."""
+        if not inspect.isawaitable(value):
+            return value
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop.run_until_complete(value)
+
+    def _collected(self, body: Any) -> bytes:
+        if isinstance(body, bytes):
+            return body
+        if hasattr(body, "__aiter__"):
+            pieces: bytes = self._done(_joined(body))
+            return pieces
+        return b"".join([to_piece(piece) for piece in body])
+
+    def start(self) -> None:
+        """Runs the start hooks now, if they have not run."""
+        if not self._started:
+            self._started = True
+            for hook in self._app._start:
+                self._done(hook(self._context))
+
+    def stop(self) -> None:
+        """Runs the stop hooks."""
+        for hook in self._app._stop:
+            self._done(hook(self._context))
+        if self._loop is not None:
+            self._loop.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+
+async def _joined(body: Any) -> bytes:
+    return b"".join([to_piece(piece) async for piece in body])
+
+
+class _Running(Running):
+    """The job of a request under test: nobody leaves."""
+
+    __slots__ = ("_log", "_due")
+
+    def __init__(self, log: Log, due: Optional[float]) -> None:
+        self._log = log
+        self._due = due
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    @property
+    def due(self) -> Optional[float]:
+        return self._due
+
+    @property
+    def aborted(self) -> bool:
+        return False

@@ -1,0 +1,1 @@
+"""The program that the server starts for each Python worker."""

@@ -1,0 +1,77 @@
+"""Sends what handlers return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._reply import Reply, error_reply, to_json, to_piece, to_reply
+from .._wire import FAULT, KIND_JSON, KIND_TEXT, header_block
+from .job import BEGUN, NEW, Exchange, Gone
+from .report import report
+
+_NOTHING = object()
+
+
+def answer(job: Exchange, value: Any) -> None:
+    """Sends what a handler returned, and ends the job."""
+    kind = type(value)
+    if kind is dict or kind is list:
+        job.respond(200, KIND_JSON, b"", to_json(value))
+    elif kind is str:
+        job.respond(200, KIND_TEXT, b"", value.encode())
+    else:
+        reply = to_reply(value)
+        body = reply.body
+        if isinstance(body, bytes):
+            send(job, reply, body)
+        else:
+            stream(job, reply)
+
+
+def send(job: Exchange, reply: Reply, body: bytes, flags: int = 0) -> None:
+    """Sends a reply whose body is there."""
+    job.respond(reply.status, reply.kind, header_block(reply.headers), body, flags)
+
+
+def send_error(job: Exchange, error: object) -> None:
+    """Sends the answer to an exception; None is one that says nothing to the client."""
+    known = error_reply(error, job.job.request_id)
+    assert isinstance(known.body, bytes), "the body of an error is written whole"
+    send(job, known, known.body, 0 if error is not None else FAULT)
+
+
+def stream(job: Exchange, reply: Reply) -> None:
+    """Sends a reply whose body comes in pieces, each as soon as it is there and the client takes it."""
+    pieces = iter(reply.body)  # type: ignore[arg-type]
+    try:
+        if job.job.is_head:
+            job.begin(reply.status, reply.kind, header_block(reply.headers))
+            job.finish()
+            return
+        # A generator runs up to its first piece, so that it can still fail with a status.
+        first = next(pieces, _NOTHING)
+        job.begin(reply.status, reply.kind, header_block(reply.headers))
+        if first is not _NOTHING:
+            job.send(to_piece(first))
+            for piece in pieces:
+                job.send(to_piece(piece))
+        job.finish()
+    finally:
+        close = getattr(pieces, "close", None)
+        if close is not None:
+            close()
+
+
+def fail(job: Exchange, error: Exception) -> None:
+    """Answers a job whose application raised, or gives its answer up when it has begun; whoever waits in vain is told in the log."""
+    state = job.job.state
+    if isinstance(error, Gone) and job.job.gone:
+        return
+    if state == NEW:
+        report(f"{job.job.label} failed", error)
+        send_error(job, None)
+    elif state == BEGUN:
+        report(f"the response to {job.job.label} broke off", error)
+        job.reset()
+    else:
+        report(f"{job.job.label} failed after its answer", error)

@@ -1,0 +1,224 @@
+"""Runs ASGI applications (ASGI 3, HTTP and lifespan)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional
+from urllib.parse import unquote_to_bytes
+
+from .._reply import HttpError, error_reply
+from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, header_block, read_pairs
+from .job import DONE, NEW, Gone
+from .looping import LoopingJob
+
+Message = MutableMapping[str, Any]
+Scope = Dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_VERSIONS = {"version": "3.0", "spec_version": "2.4"}
+
+
+class Asgi:
+    """An ASGI application below a mount point.
+
+    With a `mount` such as `/py`, which becomes `root_path`, the application answers what comes after it, and a path elsewhere is answered
+    with 404. As ASGI has it, `path` is the whole path in any case.
+    """
+
+    def __init__(self, application: Application, mount: str = "") -> None:
+        self._application = application
+        self._mount = mount
+        #: What the lifespan put there, for every request.
+        self.state: Dict[str, Any] = {}
+
+    async def __call__(self, job: LoopingJob) -> None:
+        """Answers one job, and goes on with what the application does after that."""
+        scope = self._scope(job)
+        path = scope["path"]
+        mount = self._mount
+        if mount and not (path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/")):
+            await refuse(job, HttpError(404, f"nothing answers {path}: the application is mounted at {mount}"))
+            return
+        channel = _Channel(job, scope["method"] == "HEAD")
+        await self._application(scope, channel.receive, channel.send)
+        if job.state == DONE or job.gone:
+            return
+        missing = "an answer" if job.state == NEW else "the last part of its answer"
+        raise RuntimeError(f"the ASGI application returned without {missing}")
+
+    def _scope(self, job: LoopingJob) -> Scope:
+        data = job.data
+        at = job.at
+        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
+        at += 32
+        verb = data[at : at + method].decode("latin-1")
+        at += method
+        raw = data[at : at + path]
+        at += path
+        search = data[at : at + query]
+        at += query + route + params
+        pairs = read_pairs(data, at, at + headers)
+        at += headers
+        ip = data[at : at + peer].decode("latin-1")
+        return {
+            "type": "http",
+            "asgi": _VERSIONS,
+            "http_version": "1.1",
+            "method": verb,
+            "scheme": "http",
+            "path": (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace"),
+            "raw_path": raw,
+            "query_string": search,
+            "root_path": self._mount,
+            "headers": pairs,
+            "client": (ip, 0) if ip else None,
+            "server": _server(pairs),
+            "state": self.state.copy(),
+            "extensions": {},
+        }
+
+
+async def refuse(job: LoopingJob, error: HttpError) -> None:
+    """Answers with an error of our own."""
+    known = error_reply(error, job.request_id)
+    assert isinstance(known.body, bytes), "the body of an error is written whole"
+    await job.respond(known.status, known.kind, header_block(known.headers), known.body)
+
+
+def _server(pairs: Any) -> Any:
+    """What the client calls the server: the worker does not know its address."""
+    host = next((value for name, value in pairs if name == b"host"), b"localhost").decode("latin-1")
+    name, colon, port = host.rpartition(":")
+    return (name, int(port)) if colon and port.isdecimal() else (host, 80)
+
+
+class _Channel:
+    """What an application receives and sends for one request."""
+
+    __slots__ = ("_job", "_bare", "_status", "_headers", "_first", "_received")
+
+    def __init__(self, job: LoopingJob, bare: bool) -> None:
+        self._job = job
+        #: Whether the answer has no body, whatever the application sends.
+        self._bare = bare
+        self._status = 0
+        self._headers = b""
+        table = REQUEST_TABLE.unpack_from(job.data, job.at)
+        self._first: Optional[bytes] = job.data[job.at + 32 + sum(table[1:]) : job.end]
+        self._received = False
+
+    async def receive(self) -> Message:
+        """The next part of the request's body; after the last, `http.disconnect` as soon as the request is over."""
+        job = self._job
+        if not self._received and job.state != DONE:
+            first, self._first = self._first, None
+            if first and not job.whole:
+                return {"type": "http.request", "body": first, "more_body": True}
+            try:
+                part = (first or b"") if job.whole else await job.read_body_async()
+            except Gone:
+                self._received = True
+                return {"type": "http.disconnect"}
+            self._received = job.whole or part is None
+            return {"type": "http.request", "body": part or b"", "more_body": not self._received}
+        while not job.gone and job.state != DONE:
+            await job.changed()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Takes a part of the answer, at the client's pace. Raises `OSError` when the client has gone."""
+        job = self._job
+        kind = message["type"]
+        if job.gone:
+            raise Gone(job.reason)
+        if kind == "http.response.start":
+            if self._status:
+                raise RuntimeError("the ASGI application sent http.response.start a second time")
+            self._status = _status(message["status"])
+            self._headers = b"".join([_pair(name, value) for name, value in message.get("headers", ())])
+        elif kind == "http.response.body":
+            if not self._status:
+                raise RuntimeError("the ASGI application sent http.response.body before http.response.start")
+            if job.state == DONE:
+                raise RuntimeError("the ASGI application sent more after the last part of its answer")
+            await self._body(message.get("body", b""), message.get("more_body", False))
+        else:
+            raise RuntimeError(f"the ASGI application sent {kind!r}, expected http.response.start or http.response.body")
+
+    async def _body(self, body: bytes, more: bool) -> None:
+        job = self._job
+        if job.state == NEW:
+            if not more and not self._bare:
+                await job.respond(self._status, KIND_NONE, self._headers, bytes(body))
+                return
+            job.begin(self._status, KIND_NONE, self._headers)
+        if body and not self._bare:
+            await job.send(bytes(body))
+        if not more:
+            job.finish()
+
+
+def _status(status: int) -> int:
+    if not 200 <= status <= 599:
+        raise ValueError(f"the status of an answer is 200 to 599, not {status}")
+    return int(status)
+
+
+def _pair(name: bytes, value: bytes) -> bytes:
+    name = bytes(name).lower()
+    value = bytes(value)
+    return PAIR.pack(len(name), len(value)) + name + value
+
+
+class LifespanFailed(Exception):
+    """The application said that it cannot start."""
+
+
+class Lifespan:
+    """Start and end of an ASGI application. One that does not know of lifespans is let alone."""
+
+    def __init__(self, application: Application, state: Dict[str, Any]) -> None:
+        self._application = application
+        self._state = state
+        self._orders: "asyncio.Queue[Message]" = asyncio.Queue()
+        self._answers: "asyncio.Queue[Message]" = asyncio.Queue()
+        self._task: Optional["asyncio.Task[None]"] = None
+
+    async def start(self) -> None:
+        """Raises `LifespanFailed` when the application says so."""
+        scope = {"type": "lifespan", "asgi": _VERSIONS, "state": self._state}
+        self._task = asyncio.get_running_loop().create_task(self._lead(scope))
+        answer = await self._ask("startup")
+        if answer is not None and answer["type"] == "lifespan.startup.failed":
+            await self._task
+            raise LifespanFailed(answer.get("message") or "the lifespan of the ASGI application failed to start")
+
+    async def stop(self) -> bool:
+        """Whether the application has ended well."""
+        if self._task is None or self._task.done():
+            return True
+        answer = await self._ask("shutdown")
+        await self._task
+        return answer is None or answer["type"] == "lifespan.shutdown.complete"
+
+    async def _lead(self, scope: Scope) -> None:
+        try:
+            await self._application(scope, self._orders.get, self._answers.put)
+        except Exception:
+            # Raising at this scope is how an application says that it has no lifespan; one that failed to start has said so before.
+            pass
+
+    async def _ask(self, what: str) -> Optional[Message]:
+        """Its answer to an order; None when it has ended instead."""
+        assert self._task is not None, "it was started"
+        self._orders.put_nowait({"type": f"lifespan.{what}"})
+        answer = asyncio.ensure_future(self._answers.get())
+        await asyncio.wait((answer, self._task), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done() and not self._answers.empty():
+            await asyncio.wait((answer,))
+        if answer.done():
+            return answer.result()
+        answer.cancel()
+        return None

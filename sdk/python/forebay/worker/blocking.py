@@ -1,0 +1,271 @@
+"""Runs one job after another on the worker's only thread: for applications that block, one job at a time.
+
+Everything here is on the way of every request, so it is short: one wait, one read and one write for each job.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import threading
+from collections import deque
+from typing import Callable, Deque, Optional, Tuple
+
+from .._context import Log
+from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
+from .answer import fail
+from .job import DONE, Exchange, Job, Owner, sized
+from .report import log_to, report
+
+#: Bytes asked of the link at a time.
+READ_BYTES = 65_536
+
+
+class Interrupted(BaseException):
+    """The server has asked a worker to end whose job nobody waits for any more: raised inside of the handler, so that its `finally`
+    clauses run. It is no `Exception`, so that a handler does not take it for one of its own failures."""
+
+
+class _Woken(Exception):
+    """A signal came while the worker waited for work."""
+
+
+class LinkClosed(Exception):
+    """The server is gone."""
+
+
+class BlockingJob(Job, Exchange):
+    """A job of the only thread: whoever waits for it reads the link."""
+
+    __slots__ = ()
+    owner: "BlockingEngine"
+
+    @property
+    def job(self) -> Job:
+        return self
+
+    @property
+    def aborted(self) -> bool:
+        if not self.gone:
+            self.owner.look()
+        return self.gone != 0
+
+    def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
+        if not self.respond_whole(status, kind, headers, body, flags):
+            self.begin(status, kind, sized(headers, body))
+            self.send(body)
+            self.finish()
+
+    def send(self, piece: bytes) -> None:
+        owner = self.owner
+        # Otherwise a stream whose pieces are small would not notice that its client has gone.
+        owner.look()
+        at = self.cut(piece, 0)
+        while at < len(piece):
+            if self.window == 0:
+                owner.wait()
+            at = self.cut(piece, at)
+
+    def read_body(self) -> Optional[bytes]:
+        while True:
+            part = self.next_part()
+            if part is not None:
+                return part or None
+            self.owner.wait()
+
+
+class BlockingEngine(Owner):
+    """The link, and the job that runs."""
+
+    __slots__ = (
+        "generation",
+        "window_bytes",
+        "_socket",
+        "_poll",
+        "_lock",
+        "_thread",
+        "_handle",
+        "_running",
+        "_inbox",
+        "_partial",
+        "_draining",
+        "_waiting",
+        "_in_handler",
+        "_interrupt",
+    )
+
+    def __init__(self, link: socket.socket, generation: int, window_bytes: int) -> None:
+        self.generation = generation
+        self.window_bytes = window_bytes
+        self._socket = link
+        poll = select.poll()
+        poll.register(link, select.POLLIN)
+        self._poll = poll.poll
+        #: Log lines may come from threads of the application's own.
+        self._lock = threading.Lock()
+        self._thread = threading.get_ident()
+        self._handle: Callable[[BlockingJob], None] = lambda job: None
+        self._running: Optional[BlockingJob] = None
+        #: Requests that came before the one that runs was over.
+        self._inbox: Deque[Tuple[bytes, int, int, int, int, int]] = deque()
+        #: The beginning of a frame whose end has not arrived.
+        self._partial = b""
+        self._draining = False
+        #: What a signal interrupts: the wait for work, a handler, or nothing.
+        self._waiting = False
+        self._in_handler = False
+        self._interrupt = False
+
+    def serve(self, handle: Callable[[BlockingJob], None]) -> None:
+        """Runs jobs until the server drains this worker. Raises `LinkClosed` when the server is gone."""
+        self._handle = handle
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        while True:
+            if self._inbox:
+                self._run(*self._inbox.popleft())
+            elif not self._draining:
+                self._await_work()
+                self._receive()
+            elif self._poll(0):
+                # A signal says nothing of what the server has sent meanwhile, and it counts all of that as begun.
+                self._receive()
+            else:
+                return
+
+    def _await_work(self) -> None:
+        # A signal's exception may only come where nothing has been taken from the link yet.
+        try:
+            self._waiting = True
+            if not self._draining:
+                self._poll()
+            self._waiting = False
+        except _Woken:
+            self._waiting = False
+
+    def _on_sigterm(self, number: int, stack: object) -> None:
+        self._draining = True
+        if self._waiting:
+            raise _Woken
+        if self._in_handler:
+            self._in_handler = False
+            self.look()
+            if self._running is not None and self._running.gone:
+                raise Interrupted
+            self._in_handler = True
+        else:
+            self._interrupt = True
+
+    # Frames in.
+
+    def look(self) -> None:
+        """Takes what has arrived, without waiting."""
+        inside, self._in_handler = self._in_handler, False
+        if self._poll(0):
+            self._receive()
+        self._back(inside)
+
+    def wait(self) -> None:
+        """Waits until something arrives, and takes it."""
+        inside, self._in_handler = self._in_handler, False
+        self._receive()
+        self._back(inside)
+
+    def _back(self, inside: bool) -> None:
+        self._in_handler = inside
+        if self._interrupt:
+            self._interrupt = False
+            if inside and self._running is not None and self._running.gone:
+                self._in_handler = False
+                raise Interrupted
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise LinkClosed from error
+        if not data:
+            raise LinkClosed
+        if self._partial:
+            data = self._partial + data
+            self._partial = b""
+        at, size = 0, len(data)
+        while size - at >= HEADER_BYTES:
+            length, kind, flags, generation, number, slot = HEADER.unpack_from(data, at)
+            start = at + HEADER_BYTES
+            end = start + length
+            if end > size:
+                if length > FRAME_PAYLOAD_MAX:
+                    raise LinkClosed(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
+                # A long frame comes in many reads: they are gathered once, not copied again with each.
+                data = data[at:] + self._rest(end - size)
+                at, size, start = 0, len(data), HEADER_BYTES
+                end = size
+            at = end
+            if generation != self.generation:
+                continue
+            if kind == REQUEST:
+                self._inbox.append((data, start, end, flags, number, slot))
+            elif kind == DRAIN:
+                self._draining = True
+            else:
+                job = self._running
+                if job is not None and job.number == number and job.slot == slot:
+                    job.take(kind, flags, data, start, end)
+        self._partial = data[at:]
+
+    def _rest(self, missing: int) -> bytes:
+        rest = bytearray(missing)
+        view = memoryview(rest)
+        while missing:
+            try:
+                count = self._socket.recv_into(view[-missing:])
+            except OSError as error:
+                raise LinkClosed from error
+            if count == 0:
+                raise LinkClosed
+            missing -= count
+        return bytes(rest)
+
+    # Jobs.
+
+    def _run(self, data: bytes, at: int, end: int, flags: int, number: int, slot: int) -> None:
+        job = BlockingJob(self, data, at, end, flags, number, slot)
+        self._running = job
+        try:
+            self._in_handler = True
+            self._handle(job)
+            self._in_handler = False
+        except Exception as error:
+            self._in_handler = False
+            fail(job, error)
+        except Interrupted:
+            report(f"{job.label} was interrupted: {job.reason}")
+        if job.state != DONE:
+            job.reset()
+        self._running = None
+
+    # For jobs.
+
+    def write(self, data: bytes) -> None:
+        if threading.get_ident() != self._thread:
+            self._send(data)
+            return
+        inside, self._in_handler = self._in_handler, False
+        self._send(data)
+        self._back(inside)
+
+    def _send(self, data: bytes) -> None:
+        try:
+            with self._lock:
+                self._socket.sendall(data)
+        except OSError as error:
+            raise LinkClosed from error
+
+    def over(self, job: Job) -> None:
+        """The loop in `serve` goes on by itself."""
+
+    def log_of(self, job: Optional[Job]) -> Log:
+        return log_to(self.write, self.generation, job)

@@ -1,0 +1,98 @@
+"""Runs the handlers of an `App`."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncIterator
+
+from .._app import App
+from .._context import Context, WorkerContext
+from .._reply import HttpError, Reply, error_reply, to_piece, to_reply
+from .._request import AsyncRequest, Request
+from .._wire import header_block
+from .answer import answer, send_error, stream
+from .job import NEW, Exchange
+from .looping import InThreads, LoopingJob
+
+
+class Handlers:
+    """Calls the handler that an app has for a job, and sends what it returns."""
+
+    def __init__(self, app: App, context: WorkerContext) -> None:
+        self._find = app._router.find
+        self._context = context
+
+    def __call__(self, exchange: Exchange) -> None:
+        job = exchange.job
+        request = Request(job.data, job.at, job.end, None if job.whole else exchange)
+        try:
+            ends = request._ends
+            target, params = self._find(request._head, ends[1] - ends[0])
+            if params is not None:
+                request._params = params
+            value = target.call(request, Context(self._context, exchange))
+            answer(exchange, value)
+        except HttpError as error:
+            if job.state != NEW:
+                raise
+            send_error(exchange, error)
+
+
+class AsyncHandlers:
+    """The same on an event loop: `async def` handlers as tasks, the others in threads."""
+
+    def __init__(self, app: App, context: WorkerContext, threads: int) -> None:
+        self._find = app._router.find
+        self._context = context
+        self._blocking = InThreads(Handlers(app, context), threads)
+
+    async def __call__(self, job: LoopingJob) -> None:
+        request = AsyncRequest(job.data, job.at, job.end, None if job.whole else job)
+        try:
+            ends = request._ends
+            target, params = self._find(request._head, ends[1] - ends[0])
+            if not target.is_async:
+                await self._blocking(job)
+                return
+            if params is not None:
+                request._params = params
+            await self._answer(job, await target.call(request, Context(self._context, job)))
+        except HttpError as error:
+            if job.state != NEW:
+                raise
+            await self._send(job, error_reply(error, job.request_id))
+
+    async def _answer(self, job: LoopingJob, value: Any) -> None:
+        reply = to_reply(value)
+        if isinstance(reply.body, bytes):
+            await self._send(job, reply)
+        elif hasattr(reply.body, "__aiter__"):
+            await self._stream(job, reply)
+        else:
+            # An iterator may block between its pieces.
+            await self._blocking.run(job, lambda exchange: stream(exchange, reply))
+
+    async def _send(self, job: LoopingJob, reply: Reply) -> None:
+        assert isinstance(reply.body, bytes), "the body is there"
+        await job.respond(reply.status, reply.kind, header_block(reply.headers), reply.body)
+
+    async def _stream(self, job: LoopingJob, reply: Reply) -> None:
+        pieces: AsyncIterator[Any] = reply.body.__aiter__()  # type: ignore[union-attr]
+        try:
+            if job.is_head:
+                job.begin(reply.status, reply.kind, header_block(reply.headers))
+                job.finish()
+                return
+            begun = False
+            async for piece in pieces:
+                # A generator runs up to its first piece, so that it can still fail with a status.
+                if not begun:
+                    job.begin(reply.status, reply.kind, header_block(reply.headers))
+                    begun = True
+                await job.send(to_piece(piece))
+            if not begun:
+                job.begin(reply.status, reply.kind, header_block(reply.headers))
+            job.finish()
+        finally:
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()

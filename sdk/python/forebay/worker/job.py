@@ -1,0 +1,259 @@
+"""One request on its way through an application: its answer, and the two bodies' flow control."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Deque, Optional
+
+from .._context import Log, Running
+from .._request import BodySource, head_of
+from .._wire import (
+    ABORT,
+    BODY,
+    END,
+    FRAME_PAYLOAD_MAX,
+    REQUEST_TABLE,
+    RESET,
+    RESPONSE_TABLE,
+    U32,
+    WINDOW,
+    frame,
+    header_block,
+    response,
+)
+
+#: Bytes of request body a reading handler grants ahead; half of it used up brings the next grant.
+READ_WINDOW_BYTES = 262_144
+#: Longest payload of a BODY frame: small enough that one stream does not hold up the others.
+BODY_FRAME_MAX = 65_520
+
+#: How far an answer is.
+NEW, BEGUN, DONE = range(3)
+
+CLIENT_GONE = 1
+_REASONS = {CLIENT_GONE: "the client has gone", 2: "the deadline has passed", 3: "the server ends"}
+
+
+class Gone(OSError):
+    """Nobody waits for this answer any more: the client has gone, the deadline has passed, or the server ends."""
+
+
+class Owner:
+    """What a job needs of the worker around it."""
+
+    __slots__ = ()
+    generation: int
+    window_bytes: int
+
+    def write(self, data: bytes) -> None:
+        """Sends frames."""
+        raise NotImplementedError
+
+    def over(self, job: "Job") -> None:
+        """The job's last frame has been written."""
+        raise NotImplementedError
+
+    def log_of(self, job: "Job") -> Log:
+        """A log whose lines name the job."""
+        raise NotImplementedError
+
+
+class Incoming:
+    """The part of a request's body that did not come with the REQUEST frame."""
+
+    __slots__ = ("parts", "granted", "used", "ended", "failure")
+
+    def __init__(self) -> None:
+        self.parts: Deque[bytes] = deque()
+        self.granted = False
+        #: Bytes taken by the handler since the last grant.
+        self.used = 0
+        self.ended = False
+        self.failure: Optional[str] = None
+
+
+class Job(BodySource, Running):
+    """What both ways of running an application have in common. Nothing here waits."""
+
+    __slots__ = ("owner", "data", "at", "end", "number", "slot", "whole", "started", "state", "window", "gone", "incoming")
+
+    def __init__(self, owner: Owner, data: bytes, at: int, end: int, flags: int, number: int, slot: int) -> None:
+        self.owner = owner
+        #: The payload of the REQUEST frame is `data` from `at` to `end`.
+        self.data = data
+        self.at = at
+        self.end = end
+        self.number = number
+        self.slot = slot
+        #: Whether the body is complete in the payload.
+        self.whole = flags & END != 0
+        self.started = time.monotonic()
+        self.state = NEW
+        #: Bytes of BODY payload the worker may still send.
+        self.window = owner.window_bytes
+        #: Why nobody waits for the answer any more; 0 while somebody does.
+        self.gone = 0
+        self.incoming: Optional[Incoming] = None
+
+    # What the server says of it.
+
+    def take(self, kind: int, flags: int, data: bytes, at: int, end: int) -> None:
+        """A frame for this job has arrived."""
+        if kind == WINDOW:
+            self.window += U32.unpack_from(data, at)[0]
+        elif kind == BODY:
+            incoming = self._incoming()
+            if end > at:
+                incoming.parts.append(data[at:end])
+            incoming.ended |= flags & END != 0
+        elif kind == ABORT:
+            self.gone = self.gone or data[at]
+            self._fail_body(self.reason)
+        elif kind == RESET:
+            self._fail_body("the client ended its request early")
+
+    def _incoming(self) -> Incoming:
+        if self.incoming is None:
+            self.incoming = Incoming()
+        return self.incoming
+
+    def _fail_body(self, why: str) -> None:
+        incoming = self._incoming()
+        incoming.failure = incoming.failure or why
+
+    def next_part(self) -> Optional[bytes]:
+        """The next bytes of the body, b"" after the last; None: they have not come yet, and the server has been asked for them."""
+        incoming = self._incoming()
+        if incoming.parts:
+            part = incoming.parts.popleft()
+            incoming.used += len(part)
+            if incoming.used * 2 >= READ_WINDOW_BYTES and not incoming.ended and self.state != DONE:
+                self._grant(incoming.used)
+                incoming.used = 0
+            return part
+        if self.whole or incoming.ended:
+            return b""
+        if incoming.failure is not None:
+            raise Gone(incoming.failure)
+        if self.state == DONE:
+            raise Gone("the request was answered before all of its body was read")
+        if not incoming.granted:
+            incoming.granted = True
+            self._grant(READ_WINDOW_BYTES)
+        return None
+
+    def _grant(self, size: int) -> None:
+        self.owner.write(frame(WINDOW, 0, self.owner.generation, self.number, self.slot, U32.pack(size)))
+
+    # For contexts.
+
+    @property
+    def reason(self) -> str:
+        """Why it is aborted, in words."""
+        return _REASONS.get(self.gone, f"aborted (reason {self.gone})")
+
+    @property
+    def aborted(self) -> bool:
+        return self.gone != 0
+
+    @property
+    def due(self) -> Optional[float]:
+        left = REQUEST_TABLE.unpack_from(self.data, self.at)[0]
+        return None if left == 0 else self.started + left / 1000
+
+    @property
+    def log(self) -> Log:
+        return self.owner.log_of(self)
+
+    @property
+    def label(self) -> str:
+        """What its log lines call it."""
+        method, path, request_id = head_of(self.data, self.at)
+        return f"{method} {path} (request {request_id})"
+
+    @property
+    def request_id(self) -> str:
+        return head_of(self.data, self.at)[2]
+
+    @property
+    def is_head(self) -> bool:
+        """Whether only the head of the answer is wanted."""
+        return head_of(self.data, self.at)[0] == "HEAD"
+
+    # The answer.
+
+    def respond_whole(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> bool:
+        """Sends a whole answer, whose headers are a pair block, and ends the job; False when it is longer than a frame."""
+        if len(body) + len(headers) > FRAME_PAYLOAD_MAX - RESPONSE_TABLE.size:
+            return False
+        micros = int((time.monotonic() - self.started) * 1e6)
+        owner = self.owner
+        self.state = DONE
+        owner.write(response(flags | END, owner.generation, self.number, self.slot, status, kind, micros, headers, body))
+        owner.over(self)
+        return True
+
+    def begin(self, status: int, kind: int, headers: bytes) -> None:
+        """Sends the head of an answer whose body comes in pieces."""
+        micros = int((time.monotonic() - self.started) * 1e6)
+        owner = self.owner
+        self.state = BEGUN
+        owner.write(response(0, owner.generation, self.number, self.slot, status, kind, micros, headers, b""))
+
+    def cut(self, piece: bytes, at: int) -> int:
+        """Sends as much of a piece, from `at` on, as a frame and the window take; gives where the rest begins."""
+        if self.gone:
+            raise Gone(self.reason)
+        size = min(len(piece) - at, self.window, BODY_FRAME_MAX)
+        if size > 0:
+            self.window -= size
+            part = piece if size == len(piece) else piece[at : at + size]
+            self.owner.write(frame(BODY, 0, self.owner.generation, self.number, self.slot, part))
+        return at + size
+
+    def finish(self) -> None:
+        """Ends an answer that has begun."""
+        self.state = DONE
+        self.owner.write(frame(BODY, END, self.owner.generation, self.number, self.slot))
+        self.owner.over(self)
+
+    def reset(self) -> None:
+        """Gives the answer up."""
+        self.state = DONE
+        self.owner.write(frame(RESET, 0, self.owner.generation, self.number, self.slot))
+        self.owner.over(self)
+
+
+class Exchange(BodySource, Running):
+    """A job as those see it who may wait: applications that block, on the worker's only thread or on one of several."""
+
+    __slots__ = ()
+
+    @property
+    def job(self) -> Job:
+        raise NotImplementedError
+
+    def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
+        """Sends a whole answer of any length and ends the job."""
+        raise NotImplementedError
+
+    def begin(self, status: int, kind: int, headers: bytes) -> None:
+        raise NotImplementedError
+
+    def send(self, piece: bytes) -> None:
+        """Sends a piece of the body at the client's pace; raises `Gone` when nobody takes it."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        raise NotImplementedError
+
+
+def sized(headers: bytes, body: bytes) -> bytes:
+    """The header block of a body that is longer than a frame, with its length in it."""
+    if b"content-length" in headers:
+        return headers
+    return headers + header_block([("content-length", str(len(body)))])

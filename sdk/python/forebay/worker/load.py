@@ -1,0 +1,168 @@
+"""Finds the application that a pool names, and what kind of one it is."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from types import ModuleType
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+from .._app import App, is_coroutine_function
+
+#: What an application is called when the pool does not say.
+NAMES = ("app", "application", "handler")
+#: What functions that make one are called: only named in errors.
+FACTORIES = ("create_app", "make_app", "create_application")
+
+FOREBAY, WSGI, ASGI = "forebay", "wsgi", "asgi"
+
+
+class LoadError(Exception):
+    """The pool names no application that can be run; the text says what to do."""
+
+
+class Loaded(NamedTuple):
+    """An application and how it is called."""
+
+    application: Any
+    interface: str
+    module: ModuleType
+
+
+def load(file: Optional[str], module_name: Optional[str], wanted: Optional[str], interface: str) -> Loaded:
+    """Imports the module, a file or one by name, and finds the application in it: the object called `wanted`, or one of `NAMES`."""
+    module = import_file(file) if file is not None else import_module(module_name or "")
+    where = file or f"the module {module_name}"
+    application = _object(module, wanted, where)
+    return Loaded(application, interface if interface != "auto" else _interface(application, where), module)
+
+
+def import_file(file: str) -> ModuleType:
+    """Imports a file under the name by which its neighbours import it: in a package, that of the package's module."""
+    folder, name = os.path.split(file)
+    parts = [os.path.splitext(name)[0]]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        parts.insert(0, package)
+    if parts[-1] == "__init__":
+        parts.pop()
+    _look_in(folder)
+    module_name = ".".join(parts)
+    if all(part.isidentifier() for part in parts):
+        module = _imported(module_name, file)
+        found = getattr(module, "__file__", None)
+        if found is None or not os.path.samefile(found, file):
+            raise LoadError(
+                f"{file} has the name of another module, `{module_name}`, which is {found or 'built in'}: give the file another name"
+            )
+        return module
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    assert spec is not None and spec.loader is not None, "a file that ends with .py has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise _missing(error, file) from error
+    return module
+
+
+def import_module(name: str) -> ModuleType:
+    """Imports a module as `python -m` finds it: from the working folder, or an installed one."""
+    _look_in(os.getcwd())
+    return _imported(name, name)
+
+
+def _look_in(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _imported(name: str, where: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise _missing(error, where) from error
+
+
+def _missing(error: ModuleNotFoundError, where: str) -> LoadError:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if error.name is not None and where == error.name.split(".")[0] or where == error.name:
+        hint = f"modules are looked for in the pool's `cwd`, {os.getcwd()}, and among those installed for {sys.executable}"
+    else:
+        hint = (
+            f"this is {sys.executable} ({version}); install what is missing there, or name the environment that has it: "
+            'python = "PATH/bin/python" in the pool'
+        )
+    return LoadError(f"cannot import {where}: {error} ({hint})")
+
+
+def _object(module: ModuleType, wanted: Optional[str], where: str) -> Any:
+    if wanted is None:
+        for name in NAMES:
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise LoadError(f"{where} has no application: expected an object called {_listed(NAMES)}{_hint(module, where)}")
+    called = wanted.endswith("()")
+    found: Any = module
+    for part in (wanted[:-2] if called else wanted).split("."):
+        if not hasattr(found, part):
+            raise LoadError(f"{where} has no object `{wanted}`{_hint(module, where)}")
+        found = getattr(found, part)
+    return found() if called else found
+
+
+def _hint(module: ModuleType, where: str) -> str:
+    """What the module has instead."""
+    factory = next((name for name in FACTORIES if hasattr(module, name)), None)
+    place = os.path.basename(where) if where.endswith(".py") else module.__name__
+    if factory is not None:
+        return f'; it has a function that makes one: handler = "{place}:{factory}()"'
+    names = [name for name, value in vars(module).items() if isinstance(value, App) or _shape(value) is not None]
+    names = [name for name in names if not name.startswith("_") and not inspect.isclass(vars(module)[name])]
+    return f'; it has {_listed(names[:5])}: handler = "{place}:{names[0]}" names it' if names else ""
+
+
+def _listed(names: Any) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def _interface(application: Any, where: str) -> str:
+    if isinstance(application, App):
+        return FOREBAY
+    shape = _shape(application)
+    if shape is not None:
+        return shape
+    raise LoadError(
+        f"the application of {where} is a {type(application).__name__}, which is neither an App of forebay, nor a WSGI application (two "
+        'parameters), nor an ASGI one (three, async); if it is one of them, say so: interface = "wsgi" or "asgi" in the pool'
+    )
+
+
+def _shape(application: Any) -> Optional[str]:
+    """What kind of application takes such parameters."""
+    if not callable(application) or inspect.isclass(application):
+        return None
+    try:
+        parameters: List[inspect.Parameter] = list(inspect.signature(application).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters):
+        return None
+    needed = sum(each.default is each.empty for each in positional)
+    if needed <= 3 <= len(positional) and (needed == 3 or is_coroutine_function(application)):
+        return ASGI
+    if needed <= 2 <= len(positional) and not is_coroutine_function(application):
+        return WSGI
+    return None
+
+
+def parse_arguments(arguments: List[str]) -> Tuple[Optional[str], Optional[str], str, str]:
+    """Module, object, interface and mount point, as the server gives them on the command line."""
+    given = dict(argument.lstrip("-").split("=", 1) for argument in arguments if "=" in argument)
+    return given.get("module"), given.get("object"), given.get("interface", "auto"), given.get("mount", "")

@@ -1,0 +1,336 @@
+"""Runs jobs on an event loop: for applications that await, and for those that block in several threads at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Awaitable, Callable, Coroutine, Dict, Optional, Set
+
+from .._context import Log
+from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
+from .answer import fail
+from .job import BEGUN, CLIENT_GONE, DONE, Exchange, Job, Owner, sized
+from .report import log_to, report
+
+#: Writing pauses while so many bytes wait to leave this process.
+BACKLOG_MAX = 262_144
+#: Log lines are dropped, and counted, while so many bytes wait.
+LOG_BACKLOG_MAX = 1_048_576
+
+
+class LoopingJob(Job):
+    """A job of the event loop: whoever waits for it waits for an event."""
+
+    __slots__ = ("task", "_changed")
+    owner: "LoopingEngine"
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.task: Optional["asyncio.Task[None]"] = None
+        self._changed: Optional["asyncio.Future[None]"] = None
+
+    def take(self, kind: int, flags: int, data: bytes, at: int, end: int) -> None:
+        super().take(kind, flags, data, at, end)
+        self.wake()
+        # Who computes an answer may want to come to its end although its client has gone; who sends one that nobody takes does not.
+        if self.gone and (self.gone != CLIENT_GONE or self.state == BEGUN) and self.task is not None:
+            self.task.cancel()
+
+    def wake(self) -> None:
+        """What it waits for may have happened."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    async def changed(self) -> None:
+        """Waits until the server has said something about this job, or its answer has been sent."""
+        if self._changed is None or self._changed.done():
+            self._changed = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._changed)
+
+    async def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
+        """Sends a whole answer of any length and ends the job."""
+        if not self.respond_whole(status, kind, headers, body, flags):
+            self.begin(status, kind, sized(headers, body))
+            await self.send(body)
+            self.finish()
+
+    async def send(self, piece: bytes) -> None:
+        """Sends a piece of the body at the client's pace; raises `Gone` when nobody takes it."""
+        at = self.cut(piece, 0)
+        while True:
+            await self.owner.room()
+            if at == len(piece):
+                return
+            while self.window == 0 and not self.gone:
+                await self.changed()
+            at = self.cut(piece, at)
+
+    async def read_body_async(self) -> Optional[bytes]:
+        while True:
+            part = self.next_part()
+            if part is not None:
+                return part or None
+            await self.changed()
+
+
+class Threaded(Exchange):
+    """A job as a thread sees it: what waits is done on the loop, and the thread waits for that."""
+
+    __slots__ = ("_job", "_loop")
+
+    def __init__(self, job: LoopingJob, loop: asyncio.AbstractEventLoop) -> None:
+        self._job = job
+        self._loop = loop
+
+    @property
+    def job(self) -> Job:
+        return self._job
+
+    @property
+    def log(self) -> Log:
+        return self._job.log
+
+    @property
+    def due(self) -> Optional[float]:
+        return self._job.due
+
+    @property
+    def aborted(self) -> bool:
+        return self._job.aborted
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
+        self._do(self._job.respond(status, kind, headers, body, flags))
+
+    def begin(self, status: int, kind: int, headers: bytes) -> None:
+        self._do(_called(self._job.begin, status, kind, headers))
+
+    def send(self, piece: bytes) -> None:
+        self._do(self._job.send(piece))
+
+    def finish(self) -> None:
+        self._do(_called(self._job.finish))
+
+    def reset(self) -> None:
+        self._do(_called(self._job.reset))
+
+    def read_body(self) -> Optional[bytes]:
+        part: Optional[bytes] = self._do(self._job.read_body_async())
+        return part
+
+
+async def _called(function: Callable[..., None], *arguments: Any) -> None:
+    function(*arguments)
+
+
+class LoopingEngine(asyncio.Protocol, Owner):
+    """The link, and the jobs that run."""
+
+    def __init__(self, generation: int, window_bytes: int) -> None:
+        self.generation = generation
+        self.window_bytes = window_bytes
+        self._loop = asyncio.get_running_loop()
+        self._transport: Optional[asyncio.Transport] = None
+        self._handle: Optional[Callable[[LoopingJob], Awaitable[None]]] = None
+        self._jobs: Dict[int, LoopingJob] = {}
+        #: What runs, after its answer too.
+        self._tasks: Set["asyncio.Task[None]"] = set()
+        self._partial = b""
+        self._paused: Optional["asyncio.Future[None]"] = None
+        self._dropped_logs = 0
+        self._draining = False
+        #: Ends when the worker has nothing left to do; False: the server is gone.
+        self._over: "asyncio.Future[bool]" = self._loop.create_future()
+
+    async def open(self, link: socket.socket) -> None:
+        """Takes the link over."""
+        link.setblocking(False)
+        await self._loop.create_unix_connection(lambda: self, sock=link)
+        self._loop.add_signal_handler(signal.SIGTERM, self.drain)
+
+    async def serve(self, handle: Callable[[LoopingJob], Awaitable[None]]) -> bool:
+        """Runs jobs until the server drains this worker; False when the server is gone."""
+        self._handle = handle
+        self._end_if_done()
+        return await self._over
+
+    def drain(self) -> None:
+        """Finishes what has been sent, with what goes on after its answer, and ends."""
+        self._draining = True
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self._draining and self._handle is not None and not self._tasks and not self._over.done():
+            self._over.set_result(True)
+
+    async def close(self) -> None:
+        """Sends what is left and closes the link."""
+        assert self._transport is not None, "it was opened"
+        await self.room()
+        self._transport.close()
+
+    # Frames in.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport), "a socket's transport takes bytes"
+        transport.set_write_buffer_limits(high=BACKLOG_MAX)
+        self._transport = transport
+
+    def connection_lost(self, error: Optional[Exception]) -> None:
+        if not self._over.done():
+            self._over.set_result(False)
+
+    def data_received(self, data: bytes) -> None:
+        if self._partial:
+            data = self._partial + data
+        at, size = 0, len(data)
+        while size - at >= HEADER_BYTES:
+            length, kind, flags, generation, number, slot = HEADER.unpack_from(data, at)
+            start = at + HEADER_BYTES
+            if start + length > size:
+                if length > FRAME_PAYLOAD_MAX:
+                    report(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
+                    self.connection_lost(None)
+                    return
+                break
+            at = start + length
+            if generation != self.generation:
+                continue
+            if kind == REQUEST:
+                self._run(LoopingJob(self, data, start, at, flags, number, slot))
+            elif kind == DRAIN:
+                self.drain()
+            else:
+                job = self._jobs.get(slot)
+                if job is not None and job.number == number:
+                    job.take(kind, flags, data, start, at)
+        self._partial = data[at:]
+
+    def pause_writing(self) -> None:
+        self._paused = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._paused is not None:
+            self._paused.set_result(None)
+            self._paused = None
+        if self._dropped_logs:
+            dropped, self._dropped_logs = self._dropped_logs, 0
+            self.log_of(None).warning(f"{dropped} log lines were dropped: the server took them too slowly")
+
+    async def room(self) -> None:
+        """Waits while much waits to leave this process."""
+        while self._paused is not None:
+            await asyncio.shield(self._paused)
+
+    # Jobs.
+
+    def _run(self, job: LoopingJob) -> None:
+        self._jobs[job.slot] = job
+        job.task = self._loop.create_task(self._lead(job))
+        self._tasks.add(job.task)
+        job.task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._end_if_done()
+
+    async def _lead(self, job: LoopingJob) -> None:
+        assert self._handle is not None, "requests come when the worker is ready"
+        try:
+            await self._handle(job)
+        except asyncio.CancelledError:
+            if not job.gone:
+                raise
+        except Exception as error:
+            await settle(job, error)
+        finally:
+            if job.state != DONE:
+                job.reset()
+
+    # For jobs.
+
+    def write(self, data: bytes) -> None:
+        assert self._transport is not None, "it was opened"
+        self._transport.write(data)
+
+    def over(self, job: Job) -> None:
+        if self._jobs.get(job.slot) is job:
+            del self._jobs[job.slot]
+        assert isinstance(job, LoopingJob), "the engine makes its own jobs"
+        job.wake()
+
+    def log_of(self, job: Optional[Job]) -> Log:
+        return log_to(self._log, self.generation, job)
+
+    def _log(self, line: bytes) -> None:
+        # From whatever thread: transports are the loop's own.
+        self._loop.call_soon_threadsafe(self._log_here, line)
+
+    def _log_here(self, line: bytes) -> None:
+        assert self._transport is not None, "it was opened"
+        if self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > LOG_BACKLOG_MAX:
+            self._dropped_logs += 1
+        else:
+            self._transport.write(line)
+
+
+class _Now(Exchange):
+    """A job whose answer is short enough to be sent at once."""
+
+    __slots__ = ("_job",)
+
+    def __init__(self, job: LoopingJob) -> None:
+        self._job = job
+
+    @property
+    def job(self) -> Job:
+        return self._job
+
+    def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
+        sent = self._job.respond_whole(status, kind, headers, body, flags)
+        assert sent, "an error is shorter than a frame"
+
+    def reset(self) -> None:
+        self._job.reset()
+
+
+async def settle(job: LoopingJob, error: Exception) -> None:
+    """Answers a job that failed."""
+    fail(_Now(job), error)
+
+
+class InThreads:
+    """Has an application that blocks answer each job in a thread of its own, as many at a time as the pool allows."""
+
+    def __init__(self, handle: Callable[[Exchange], None], threads: int) -> None:
+        self._handle = handle
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="forebay")
+
+    async def __call__(self, job: LoopingJob) -> None:
+        """Answers one job."""
+        await self.run(job, self._handle)
+
+    async def run(self, job: LoopingJob, handle: Callable[[Exchange], None]) -> None:
+        """Has a thread do something with a job."""
+        loop = asyncio.get_running_loop()
+        # A thread cannot be cancelled: the job is over when it comes back.
+        work = loop.run_in_executor(self._threads, self._guarded, handle, Threaded(job, loop))
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                if not job.gone:
+                    raise
+
+    @staticmethod
+    def _guarded(handle: Callable[[Exchange], None], exchange: Exchange) -> None:
+        try:
+            handle(exchange)
+        except Exception as error:
+            fail(exchange, error)

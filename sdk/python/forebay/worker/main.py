@@ -1,0 +1,264 @@
+"""The life of a worker: opens the link, shakes hands, loads the application, serves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, NoReturn, Optional
+
+from .._app import prepared_hook
+from .._context import State, WorkerContext, WorkerInfo
+from .._version import VERSION
+from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, READY, frame
+from .asgi import Asgi, Lifespan, LifespanFailed
+from .blocking import BlockingEngine, LinkClosed
+from .handlers import AsyncHandlers, Handlers
+from .load import ASGI, FOREBAY, Loaded, LoadError, import_file, load, parse_arguments
+from .looping import InThreads, LoopingEngine, LoopingJob
+from .report import report
+from .wsgi import Wsgi
+
+Hook = Callable[[Any], Any]
+
+
+class Init(NamedTuple):
+    """The members of INIT that a worker uses."""
+
+    pool: str
+    worker: int
+    handler: Optional[str]
+    start: Optional[str]
+    concurrency: int
+    window_bytes: int
+
+
+class StartFailed(Exception):
+    """The worker cannot start; its cause says why."""
+
+
+class Program(NamedTuple):
+    """What the worker runs."""
+
+    loaded: Loaded
+    start: List[Hook]
+    stop: List[Hook]
+    mount: str
+
+
+def main(arguments: List[str]) -> int:
+    """Runs a worker to its end; gives the exit status."""
+    # A terminal's Ctrl-C reaches the whole process group; the server drains its workers itself. Not SIG_IGN, which programs that a
+    # handler starts would inherit.
+    signal.signal(signal.SIGINT, lambda number, stack: None)
+    for output in (sys.stdout, sys.stderr):
+        # The server logs line by line, when the line is there.
+        output.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    generation = int(_environment("FOREBAY_GENERATION"))
+    link = _open_link(int(_environment("FOREBAY_LINK_FD")))
+    link.sendall(frame(HELLO, 0, generation, 0, 0, json.dumps(_hello()).encode()))
+    try:
+        init = _read_init(link)
+        try:
+            program = _load(init, arguments)
+            if _is_async(program, init):
+                return asyncio.run(_serve_async(link, generation, init, program))
+            return _serve_blocking(link, generation, init, program)
+        except StartFailed as failed:
+            error = failed.__cause__
+            assert error is not None, "it is raised from what went wrong"
+            return _tell(link, generation, error)
+    except LinkClosed as closed:
+        if closed.args:
+            report(str(closed))
+        return 0
+
+
+def _environment(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        sys.exit(f"forebay: {name} is not set: this program is started by `forebay serve`")
+    return value
+
+
+def _open_link(descriptor: int) -> socket.socket:
+    """The inherited socket, which neither programs that a handler starts nor its forks hold open."""
+    link = socket.socket(fileno=descriptor)
+    link.set_inheritable(False)
+    os.register_at_fork(after_in_child=link.close)
+    return link
+
+
+def _hello() -> Dict[str, object]:
+    runtime = f"{platform.python_implementation().lower()}/{platform.python_version()}"
+    return {"protocol": PROTOCOL, "sdk": f"forebay-python/{VERSION}", "runtime": runtime, "pid": os.getpid(), "page": False}
+
+
+def _read_init(link: socket.socket) -> Init:
+    while True:
+        length, kind, _, _, _, _ = HEADER.unpack(_exactly(link, HEADER.size))
+        if length > FRAME_PAYLOAD_MAX:
+            raise LinkClosed(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
+        payload = _exactly(link, length)
+        if kind == INIT:
+            members = json.loads(payload)
+            return Init(*(members.get(name) for name in Init._fields))
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = link.recv(size - len(data))
+        if not part:
+            raise LinkClosed
+        data += part
+    return data
+
+
+def _load(init: Init, arguments: List[str]) -> Program:
+    module, wanted, interface, mount = parse_arguments(arguments)
+    try:
+        start: List[Hook] = []
+        stop: List[Hook] = []
+        if init.start is not None:
+            first = import_file(init.start)
+            start += _hooks(first, "on_start")
+            stop += _hooks(first, "on_stop")
+        loaded = load(init.handler, module, wanted, interface)
+        if loaded.interface == FOREBAY:
+            start += loaded.application._start
+            stop = loaded.application._stop + stop
+        return Program(loaded, start, stop, mount)
+    except SystemExit as error:
+        raise StartFailed from LoadError(f"the handler ended the process while it was imported (exit status {error.code})")
+    except Exception as error:
+        raise StartFailed from error
+
+
+def _hooks(module: Any, name: str) -> List[Hook]:
+    hook = getattr(module, name, None)
+    return [prepared_hook(hook)] if callable(hook) else []
+
+
+def _is_async(program: Program, init: Init) -> bool:
+    """Whether jobs run on an event loop; otherwise they run one after another on this thread, which costs less."""
+    if program.loaded.interface == ASGI or init.concurrency > 1:
+        return True
+    hooks = program.start + program.stop
+    awaits = program.loaded.interface == FOREBAY and program.loaded.application._is_async
+    return awaits or any(inspect.iscoroutinefunction(hook) for hook in hooks)
+
+
+def _context(init: Init, log: Any) -> WorkerContext:
+    return WorkerContext(State(), WorkerInfo(init.worker, init.pool, os.getpid()), log)
+
+
+def _settle_memory() -> None:
+    """What has been loaded stays: the collector need not look at it again, and a request pays less for it."""
+    gc.collect()
+    gc.freeze()
+
+
+def _serve_blocking(link: socket.socket, generation: int, init: Init, program: Program) -> int:
+    engine = BlockingEngine(link, generation, init.window_bytes)
+    context = _context(init, engine.log_of(None))
+    try:
+        for hook in program.start:
+            hook(context)
+    except Exception as error:
+        raise StartFailed from error
+    application = program.loaded.application
+    handle = Handlers(application, context) if program.loaded.interface == FOREBAY else Wsgi(application, program.mount)
+    _settle_memory()
+    engine.write(frame(READY, 0, generation, 0, 0))
+    engine.serve(handle)
+    status = 0
+    for hook in program.stop:
+        try:
+            hook(context)
+        except Exception as error:
+            status = _stop_failed(error)
+    link.close()
+    return status
+
+
+async def _serve_async(link: socket.socket, generation: int, init: Init, program: Program) -> int:
+    engine = LoopingEngine(generation, init.window_bytes)
+    await engine.open(link)
+    context = _context(init, engine.log_of(None))
+    application = program.loaded.application
+    handle: Callable[[LoopingJob], Awaitable[None]]
+    lifespan: Optional[Lifespan] = None
+    if program.loaded.interface == FOREBAY:
+        handle = AsyncHandlers(application, context, init.concurrency)
+    elif program.loaded.interface == ASGI:
+        handle = asgi = Asgi(application, program.mount)
+        lifespan = Lifespan(application, asgi.state)
+    else:
+        handle = InThreads(Wsgi(application, program.mount, threads=True), init.concurrency)
+    try:
+        for hook in program.start:
+            await _run_hook(hook, context)
+        if lifespan is not None:
+            await lifespan.start()
+    except Exception as error:
+        engine.write(_failed(generation, error))
+        await engine.close()
+        return 1
+    _settle_memory()
+    engine.write(frame(READY, 0, generation, 0, 0))
+    if not await engine.serve(handle):
+        _end_now(0)
+    status = 0
+    try:
+        if lifespan is not None and not await lifespan.stop():
+            status = 1
+    except Exception as error:
+        status = _stop_failed(error)
+    for hook in program.stop:
+        try:
+            await _run_hook(hook, context)
+        except Exception as error:
+            status = _stop_failed(error)
+    await engine.close()
+    return status
+
+
+async def _run_hook(hook: Hook, context: WorkerContext) -> None:
+    result = hook(context)
+    if inspect.isawaitable(result):
+        await result
+
+
+def _stop_failed(error: Exception) -> int:
+    report("a stop hook failed", error)
+    return 1
+
+
+def _failed(generation: int, error: BaseException) -> bytes:
+    """The FAILED frame, after the log has been told."""
+    report("the worker cannot start", None if isinstance(error, (LoadError, LifespanFailed)) and error.__cause__ is None else error)
+    stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    known = isinstance(error, (LoadError, LifespanFailed))
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    return frame(FAILED, 0, generation, 0, 0, json.dumps({"message": message, "stack": stack}).encode())
+
+
+def _tell(link: socket.socket, generation: int, error: BaseException) -> int:
+    link.sendall(_failed(generation, error))
+    link.close()
+    return 1
+
+
+def _end_now(status: int) -> NoReturn:
+    """Ends the process whatever its threads do: nobody waits for them any more."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

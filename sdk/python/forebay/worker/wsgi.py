@@ -1,0 +1,264 @@
+"""Runs WSGI applications (PEP 3333)."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from urllib.parse import unquote_to_bytes
+
+from .._reply import HttpError
+from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
+from .answer import send_error
+from .job import Exchange
+
+#: Names and hosts that were seen are remembered up to so many; then all are forgotten.
+SEEN_MAX = 1_024
+
+StartResponse = Callable[..., Callable[[bytes], None]]
+Application = Callable[[Dict[str, Any], StartResponse], Iterable[bytes]]
+
+_NO_BODY = frozenset((204, 304))
+
+
+class Wsgi:
+    """A WSGI application below a mount point.
+
+    With a `mount` such as `/py`, which becomes `SCRIPT_NAME`, the application sees what comes after it as `PATH_INFO`; a path elsewhere is
+    answered with 404. Without one, it sees the whole path.
+    """
+
+    def __init__(self, application: Application, mount: str = "", *, threads: bool = False) -> None:
+        self._application = application
+        self._mount = mount
+        self._base: Dict[str, Any] = {
+            "SCRIPT_NAME": mount,
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": threads,
+            "wsgi.multiprocess": True,
+            "wsgi.run_once": False,
+            # The input ends where the body does, whether it came with a length or not.
+            "wsgi.input_terminated": True,
+        }
+        #: The environ's name of a header; "" for those that have none.
+        self._names: Dict[bytes, str] = {}
+        #: The name and port in a `host` header.
+        self._hosts: Dict[str, Tuple[str, str]] = {}
+
+    def __call__(self, exchange: Exchange) -> None:
+        """Answers one job."""
+        environ = self._environ(exchange)
+        if environ is None:
+            path = exchange.job.label.split(" ")[1]
+            send_error(exchange, HttpError(404, f"nothing answers {path}: the application is mounted at {self._mount}"))
+            return
+        response = _Response(exchange, environ["REQUEST_METHOD"] == "HEAD")
+        result = self._application(environ, response.start)
+        try:
+            body = response.take(result)
+        finally:
+            close = getattr(result, "close", None)
+            if close is not None:
+                close()
+        response.end(body)
+
+    def _environ(self, exchange: Exchange) -> Optional[Dict[str, Any]]:
+        """What PEP 3333 has an application given; None for a path that is not below the mount point."""
+        job = exchange.job
+        data = job.data
+        at = job.at
+        _, method, path, query, route, params, headers, peer = REQUEST_TABLE.unpack_from(data, at)
+        environ = self._base.copy()
+        at += 32
+        end = at + method
+        environ["REQUEST_METHOD"] = data[at:end].decode("latin-1")
+        at = end
+        end += path
+        raw = data[at:end]
+        info = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("latin-1")
+        mount = self._mount
+        if mount:
+            if not info.startswith(mount) or info[len(mount) : len(mount) + 1] not in ("", "/"):
+                return None
+            info = info[len(mount) :]
+        environ["PATH_INFO"] = info
+        at = end
+        end += query
+        environ["QUERY_STRING"] = data[at:end].decode("latin-1")
+        at = end + route + params
+        end = at + headers
+        names = self._names
+        unpack = PAIR.unpack_from
+        while at < end:
+            name_length, value_length = unpack(data, at)
+            at += 8
+            value = at + name_length
+            raw = data[at:value]
+            at = value + value_length
+            name = names.get(raw)
+            if name is None:
+                name = self._name(raw)
+            if name in environ:
+                between = "; " if name == "HTTP_COOKIE" else ","
+                environ[name] = environ[name] + between + data[value:at].decode("latin-1")
+            elif name:
+                environ[name] = data[value:at].decode("latin-1")
+        environ["REMOTE_ADDR"] = data[at : at + peer].decode("latin-1")
+        at += peer
+        host = environ.get("HTTP_HOST", "")
+        environ["SERVER_NAME"], environ["SERVER_PORT"] = self._hosts.get(host) or self._host(host)
+        first = io.BytesIO(data[at : job.end])
+        environ["wsgi.input"] = first if job.whole else io.BufferedReader(_Input(exchange, first))
+        return environ
+
+    def _name(self, header: bytes) -> str:
+        """A header's name in the environ. One with an underscore has none: it would be taken for the one with a hyphen."""
+        name = "" if b"_" in header else header.decode("latin-1").upper().replace("-", "_")
+        if name and name not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+            name = f"HTTP_{name}"
+        if len(self._names) >= SEEN_MAX:
+            self._names.clear()
+        self._names[header] = name
+        return name
+
+    def _host(self, host: str) -> Tuple[str, str]:
+        """`SERVER_NAME` and `SERVER_PORT`, which are what the client calls the server: the worker does not know its address."""
+        name, colon, port = host.rpartition(":")
+        # The last colon of `[::1]` is no port's.
+        known = (name, port) if colon and port.isdecimal() else (host or "localhost", "80")
+        if len(self._hosts) >= SEEN_MAX:
+            self._hosts.clear()
+        self._hosts[host] = known
+        return known
+
+
+class _Input(io.RawIOBase):
+    """A request's body that has not arrived whole: each read beyond what is there asks the server for more."""
+
+    def __init__(self, exchange: Exchange, first: io.BytesIO) -> None:
+        self._exchange = exchange
+        self._part = first
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._part.readinto(buffer)
+        while count == 0 and len(buffer) > 0:
+            part = self._exchange.read_body()
+            if part is None:
+                return 0
+            self._part = io.BytesIO(part)
+            count = self._part.readinto(buffer)
+        return count
+
+
+class _Response:
+    """What `start_response` was told, and how far the answer is."""
+
+    __slots__ = ("_exchange", "_bare", "_status", "_headers", "_length", "_begun", "_sent")
+
+    def __init__(self, exchange: Exchange, bare: bool) -> None:
+        self._exchange = exchange
+        #: Whether the answer has no body, whatever the application sends.
+        self._bare = bare
+        self._status = 0
+        self._headers = b""
+        #: What the application says that the body has, in bytes; -1: it does not say.
+        self._length = -1
+        self._begun = False
+        self._sent = 0
+
+    def start(self, status: str, headers: List[Tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], None]:
+        """`start_response`."""
+        if exc_info is not None:
+            try:
+                if self._begun:
+                    raise exc_info[1].with_traceback(exc_info[2])
+            finally:
+                exc_info = None
+        elif self._status:
+            raise AssertionError("start_response was called a second time, without exc_info")
+        number = status[:3]
+        if type(status) is not str or not number.isdecimal() or status[3:4] not in (" ", ""):
+            raise ValueError(f"the status is {status!r}, expected a text such as '200 OK'")
+        code = int(number)
+        if not 200 <= code <= 599:
+            raise ValueError(f"the status of an answer is 200 to 599, not {status!r}")
+        block = []
+        self._length = -1
+        for name, value in headers:
+            try:
+                raw_name, raw_value = name.lower().encode("latin-1"), value.encode("latin-1")
+            except (AttributeError, UnicodeEncodeError) as error:
+                raise ValueError(f"the header {name!r}: {value!r} is not two texts of characters below U+0100") from error
+            if raw_name == b"content-length":
+                if not value.isdecimal():
+                    raise ValueError(f"the content-length is {value!r}, expected a decimal number")
+                self._length = int(value)
+            block.append(PAIR.pack(len(raw_name), len(raw_value)) + raw_name + raw_value)
+        self._status = code
+        self._headers = b"".join(block)
+        return self.write
+
+    def write(self, data: bytes) -> None:
+        """What `start_response` returns: sends a piece at once."""
+        if not self._begun:
+            self._begin()
+        self._piece(data)
+
+    def take(self, result: Iterable[bytes]) -> Optional[bytes]:
+        """Sends what the application returned piece by piece, or gives all of it when it can be sent as one."""
+        if type(result) in (list, tuple) and not self._begun:
+            return b"".join(result)
+        pieces = iter(result)
+        for piece in pieces:
+            if not piece:
+                continue
+            if not self._begun:
+                if len(piece) == self._length:
+                    # All is there. The application still comes to its end, and may not send more.
+                    for more in pieces:
+                        self._count(len(piece) + len(more))
+                    return piece
+                self._begin()
+            self._piece(piece)
+        return None if self._begun else b""
+
+    def end(self, body: Optional[bytes]) -> None:
+        """Ends the answer, with its whole body where nothing was sent yet. The application has been closed."""
+        self._started()
+        exchange = self._exchange
+        if body is None or self._bare:
+            if not self._begun:
+                self._begin()
+            if self._sent < self._length and not self._bare:
+                raise ValueError(f"the application sent {self._sent} bytes, its content-length says {self._length}")
+            exchange.finish()
+            return
+        if self._length not in (-1, len(body)) and self._status not in _NO_BODY:
+            raise ValueError(f"the application sent {len(body)} bytes, its content-length says {self._length}")
+        exchange.respond(self._status, KIND_NONE, self._headers, body)
+
+    def _begin(self) -> None:
+        self._started()
+        self._begun = True
+        self._exchange.begin(self._status, KIND_NONE, self._headers)
+
+    def _started(self) -> None:
+        if not self._status:
+            raise AssertionError("the application answered without calling start_response")
+
+    def _piece(self, data: bytes) -> None:
+        if self._bare:
+            return
+        self._sent += len(data)
+        self._count(self._sent)
+        self._exchange.send(data)
+
+    def _count(self, sent: int) -> None:
+        if 0 <= self._length < sent:
+            raise ValueError(f"the application sent more than the {self._length} bytes of its content-length")

@@ -1,0 +1,70 @@
+"""The golden frames of protocol/vectors: read and written byte for byte by the code that workers run."""
+
+import json
+import pathlib
+import unittest
+
+from forebay import Request
+from forebay import _wire as wire
+
+VECTORS = sorted((pathlib.Path(__file__).parents[3] / "protocol/vectors").glob("*.json"))
+
+
+def encoded(frame):
+    """The frame as our code writes it from its decoded form."""
+    payload = frame["payload"]
+    place = (frame["generation"], frame["job"], frame["slot"])
+    if frame["type"] == wire.RESPONSE:
+        headers = wire.header_block(map(tuple, payload["headers"]))
+        parts = (payload["status"], payload["content"], payload["run_us"], headers, bytes.fromhex(payload["body_hex"]))
+        return wire.response(frame["flags"], *place, *parts)
+    return wire.frame(frame["type"], frame["flags"], *place, payload_bytes(frame["type"], payload))
+
+
+def payload_bytes(kind, payload):
+    if kind == wire.REQUEST:
+        text = {name: payload[name] for name in ("remaining_ms", "method", "path", "query", "route", "peer")}
+        pairs = {name: [tuple(pair) for pair in payload[name]] for name in ("params", "headers")}
+        return wire.request_payload(**text, **pairs, body=bytes.fromhex(payload["body_hex"]))
+    if kind == wire.WINDOW:
+        return wire.U32.pack(payload["bytes"])
+    if kind == wire.ABORT:
+        return bytes([payload["reason"]])
+    if "json_text" in payload:
+        return payload["json_text"].encode()
+    return bytes.fromhex(payload["bytes_hex"])
+
+
+def decoded_request(data):
+    """A REQUEST as a handler sees it, in the vector's form."""
+    request = Request(data, wire.HEADER_BYTES, len(data), None)
+    return {
+        "remaining_ms": wire.REQUEST_TABLE.unpack_from(data, wire.HEADER_BYTES)[0],
+        "method": request.method,
+        "path": request.path,
+        "query": request.url.partition("?")[2],
+        "route": request.route,
+        "params": [list(pair) for pair in request.params.items()],
+        "headers": [list(pair) for pair in request.headers.pairs],
+        "peer": request.ip,
+        "body_hex": request.bytes().hex(),
+    }
+
+
+class VectorsTest(unittest.TestCase):
+    def test_frames_are_written_byte_for_byte(self):
+        self.assertTrue(VECTORS)
+        for file in VECTORS:
+            for index, frame in enumerate(json.loads(file.read_text("utf-8"))["frames"]):
+                with self.subTest(vector=file.stem, frame=index):
+                    self.assertEqual(encoded(frame).hex(), frame["hex"])
+
+    def test_requests_are_read(self):
+        seen = 0
+        for file in VECTORS:
+            for index, frame in enumerate(json.loads(file.read_text("utf-8"))["frames"]):
+                if frame["type"] == wire.REQUEST:
+                    seen += 1
+                    with self.subTest(vector=file.stem, frame=index):
+                        self.assertEqual(decoded_request(bytes.fromhex(frame["hex"])), frame["payload"])
+        self.assertGreater(seen, 0)
