@@ -1,4 +1,5 @@
-# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, make and cc.
+# `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, Python (3.9 or
+# newer) with pip or venv, make and cc.
 
 .DELETE_ON_ERROR:
 .PHONY: help run test build sdk deps lint bench soak
@@ -8,6 +9,11 @@ NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 SDK_MODULES := sdk/node/node_modules/.package-lock.json
 SHOWCASE_MODULES := examples/showcase/node_modules/.package-lock.json
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
+PYTHON ?= python3
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps --require-hashes
+# Virtual environments of pinned packages; this file is written last.
+TEST_PYTHON := sdk/python/tests/.venv/installed
+SHOWCASE_PYTHON := examples/showcase/.venv/installed
 # The binary carries sdk/node/dist: these two are its last compiled parts.
 SDK_SCRIPTS := sdk/node/dist/worker.js
 SDK_ADDON := sdk/node/dist/forebay.node
@@ -42,19 +48,21 @@ run: build
 test: deps sdk
 	cargo test --workspace
 	cd sdk/node && npm run --silent test:built
+	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
 	node --test bench/test/*.test.mjs
 
-build: sdk $(SHOWCASE_MODULES)
+build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 	cargo build --release --package forebay
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(SHOWCASE_MODULES)
+deps: $(SDK_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(SHOWCASE_PYTHON)
 
 lint: deps sdk
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cd sdk/node && npx tsc --noEmit
+	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
 
 bench: build $(PEER_MODULES)
 	cargo build --release --package forebay-store --example rates
@@ -75,4 +83,16 @@ $(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store -name '*.rs' 
 
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	$(NPM_CI) --prefix $*
+	@touch $@
+
+# A virtual environment for the requirements.txt beside it. Where pip is installed, it installs into it from outside: Debian's Python has no
+# ensurepip without another package.
+%/.venv/installed: %/requirements.txt
+	@rm -rf $(@D)
+	@if $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m venv --without-pip $(@D) && \
+	  $(PYTHON) -m $(PIP_INSTALL) --target "$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" -r $<; \
+	else \
+	  $(PYTHON) -m venv $(@D) && $(@D)/bin/python -m $(PIP_INSTALL) -r $<; \
+	fi
 	@touch $@

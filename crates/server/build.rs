@@ -1,4 +1,4 @@
-//! Embeds the JavaScript SDK, as `make sdk` has built it, into the binary.
+//! Embeds the SDKs into the binary: the JavaScript one as `make sdk` has built it, and the Python one as it is, in a folder `python`.
 
 use std::{
     env,
@@ -16,9 +16,17 @@ fn main() {
         "cargo::rerun-if-changed={}",
         package.join("package.json").display()
     );
+    let python = package.join("../python");
     let mut files = vec![package.join("package.json")];
-    collect(&package.join("dist"), &mut files);
+    collect(&package.join("dist"), &["js", "node"], &mut files);
+    let mut python_files = vec![python.join("__main__.py")];
+    collect(&python.join("forebay"), &["py", "typed"], &mut python_files);
+    // Not the folder: Python itself writes into it.
+    for file in &python_files {
+        println!("cargo::rerun-if-changed={}", file.display());
+    }
     files.sort();
+    python_files.sort();
     let has = |name: &str| files.iter().any(|file| file.ends_with(name));
     if !has("dist/worker.js") || !has("dist/forebay.node") {
         println!("cargo::error=sdk/node/dist is not built: run `make sdk` first");
@@ -26,12 +34,19 @@ fn main() {
     }
     let mut hasher = DefaultHasher::new();
     let mut table = String::from("&[\n");
-    for file in &files {
+    let node = files.iter().map(|file| (file, &*package, Path::new("")));
+    let all = node.chain(
+        python_files
+            .iter()
+            .map(|file| (file, &*python, Path::new("python"))),
+    );
+    for (file, base, below) in all {
         let bytes = fs::read(file).expect("a file that was listed can be read");
-        let name = file
-            .strip_prefix(&package)
-            .expect("files lie inside of the package");
-        (name, &bytes).hash(&mut hasher);
+        let name = below.join(
+            file.strip_prefix(base)
+                .expect("files lie inside of their package"),
+        );
+        (&name, &bytes).hash(&mut hasher);
         let (name, file) = (name.display().to_string(), file.display().to_string());
         writeln!(table, "({name:?}, include_bytes!({file:?})),").expect("a String takes everything");
     }
@@ -46,15 +61,15 @@ fn main() {
     .expect("the output folder can be written");
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn collect(folder: &Path, endings: &[&str], files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() {
-            collect(&path, files);
+            collect(&path, endings, files);
         } else if path
             .extension()
-            .is_some_and(|ending| ending == "js" || ending == "node")
+            .is_some_and(|ending| endings.iter().any(|known| ending == *known))
         {
             files.push(path);
         }

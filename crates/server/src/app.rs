@@ -265,6 +265,26 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
                 start: start.clone(),
             }
         }
+        config::Worker::Python {
+            program,
+            application,
+            start,
+        } => {
+            let sdk = sdk.expect("the SDK is unpacked when there are pools");
+            let handler = match &application.module {
+                config::PythonModule::File(file) => Some(file.clone()),
+                config::PythonModule::Named(_) => None,
+            };
+            Program {
+                argv: sdk.launch_python(program, application),
+                env,
+                cwd: pool.cwd.clone(),
+                // Without an atomic exchange on shared memory, which Python does not have, a worker cannot claim jobs.
+                page: false,
+                handler,
+                start: start.clone(),
+            }
+        }
         config::Worker::Command { program, command } => {
             let mut argv: Vec<OsString> = command.iter().map(OsString::from).collect();
             argv[0] = program.into();

@@ -1,4 +1,4 @@
-//! Starts Node and Bun workers: lays the SDK that the binary carries down in a folder, and says how to run it.
+//! Starts Node, Bun and Python workers: lays the SDKs that the binary carries down in a folder, and says how to run them.
 
 use std::{
     ffi::OsString,
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::config::Runtime;
+use crate::config::{PythonApplication, PythonModule, Runtime};
 
 /// The SDK's files as they were when the binary was built.
 struct Embedded {
@@ -103,6 +103,30 @@ impl Sdk {
         }
         Launch { argv, env }
     }
+
+    /// The command line of a Python worker.
+    pub(crate) fn launch_python(&self, program: &Path, application: &PythonApplication) -> Vec<OsString> {
+        let mut argv = vec![program.into(), self.package.join("python").into()];
+        argv.extend(python_options(application));
+        argv
+    }
+}
+
+/// The options of the Python worker's program that say what `INIT` does not.
+fn python_options(application: &PythonApplication) -> Vec<OsString> {
+    let module = match &application.module {
+        PythonModule::File(_) => None,
+        PythonModule::Named(name) => Some(name.as_str()),
+    };
+    [
+        ("module", module),
+        ("object", application.object.as_deref()),
+        ("interface", Some(application.interface.name())),
+        ("mount", application.mount.as_deref()),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some(format!("--{name}={}", value?).into()))
+    .collect()
 }
 
 /// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else one of the user's own in the folder for temporary files.

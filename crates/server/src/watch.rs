@@ -15,7 +15,7 @@ use std::{
 use tokio::time::sleep;
 
 use crate::{
-    config::{Config, Target, Worker},
+    config::{Config, PythonModule, Target, Worker},
     server::Shared,
 };
 
@@ -25,7 +25,9 @@ const QUIET: Duration = Duration::from_millis(100);
 /// Most entries of folders that are looked at.
 const ENTRIES_MAX: usize = 20_000;
 /// What is code. Data that a handler writes beside itself must not reload it.
-const CODE: [&str; 9] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "wasm"];
+const CODE: [&str; 10] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "wasm", "py"];
+/// The file that tells a virtual environment of Python from other folders.
+const ENVIRONMENT_MARK: &str = "pyvenv.cfg";
 
 /// What tells one state of a file from another: time of change, length, inode.
 type Stamp = (i64, i64, u64, u64);
@@ -126,6 +128,21 @@ impl Places {
                         places.folders.extend(module.parent().map(Path::to_owned));
                     }
                 }
+                Worker::Python {
+                    application, start, ..
+                } => {
+                    let module = match &application.module {
+                        PythonModule::File(file) => Some(file),
+                        PythonModule::Named(_) => {
+                            places.folders.push(pool.cwd.clone());
+                            None
+                        }
+                    };
+                    for module in module.into_iter().chain(start) {
+                        places.files.push(module.clone());
+                        places.folders.extend(module.parent().map(Path::to_owned));
+                    }
+                }
                 Worker::Command { program, command, .. } => {
                     places.files.push(program.clone());
                     let arguments = command.iter().skip(1).map(|argument| pool.cwd.join(argument));
@@ -172,7 +189,10 @@ impl Places {
     /// Whether code is looked for in a folder: not in packages, hidden folders and folders that are served.
     fn enters(&self, folder: &Path) -> bool {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        name != "node_modules" && !name.starts_with('.') && !self.left_out.iter().any(|out| out == folder)
+        name != "node_modules"
+            && !name.starts_with('.')
+            && !self.left_out.iter().any(|out| out == folder)
+            && !folder.join(ENVIRONMENT_MARK).exists()
     }
 }
 

@@ -49,6 +49,11 @@ pub(crate) fn bun() -> PathBuf {
     workspace().join("sdk/node/node_modules/bun/bin/bun.exe")
 }
 
+/// The Python of the virtual environment that has what the SDK's tests need.
+pub(crate) fn python() -> PathBuf {
+    workspace().join("sdk/python/tests/.venv/bin/python")
+}
+
 /// Where the servers of all tests lay their SDK down.
 pub(crate) fn cache_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");

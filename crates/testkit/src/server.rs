@@ -117,6 +117,7 @@ impl Setup {
             .envs(env)
             .current_dir(folder.path())
             .env("FOREBAY_BUN", binary::bun())
+            .env("FOREBAY_PYTHON", binary::python())
             .env("FOREBAY_CACHE_DIR", binary::cache_folder())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

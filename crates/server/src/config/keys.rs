@@ -428,7 +428,7 @@ static POOL: &[Key] = &[
         name: "handler",
         kind: Kind::Text,
         default: Default::Nothing,
-        meaning: "The handler's module. A pool has either a handler or a command.",
+        meaning: "The handler's module. A pool has either a handler or a command. For Python a file or a module, and after a colon, perhaps, the object in it: `app.py`, `app.py:create_app()`, `mysite.wsgi:application`.",
         exceeded: "",
     },
     Key {
@@ -440,9 +440,9 @@ static POOL: &[Key] = &[
     },
     Key {
         name: "runtime",
-        kind: Kind::Choice(&["auto", "node", "bun"]),
+        kind: Kind::Choice(&["auto", "node", "bun", "python"]),
         default: Default::Is("auto"),
-        meaning: "What runs the handler. `auto`: Node when it is installed, else Bun. `FOREBAY_NODE` and `FOREBAY_BUN` name an executable; otherwise it is looked for in `PATH`, Bun first in `node_modules/.bin` of the configuration's folder and of those above.",
+        meaning: "What runs the handler. `auto`: Python for `.py` and `module:object`, for others Node when it is installed, else Bun. `FOREBAY_NODE` and `FOREBAY_BUN` name an executable; otherwise it is looked for in `PATH`, Bun first in `node_modules/.bin` of the configuration's folder and of those above.",
         exceeded: "",
     },
     Key {
@@ -450,6 +450,27 @@ static POOL: &[Key] = &[
         kind: Kind::Text,
         default: Default::Nothing,
         meaning: "A module that each worker runs before it loads the handler.",
+        exceeded: "",
+    },
+    Key {
+        name: "python",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The interpreter of a Python handler: a file, a virtual environment's folder, or a program in `PATH`. Without the key: `FOREBAY_PYTHON`, the virtual environment that is active (`VIRTUAL_ENV`), one called `.venv` or `venv` in the configuration's folder or above it, `python3` or `python` in `PATH`.",
+        exceeded: "",
+    },
+    Key {
+        name: "interface",
+        kind: Kind::Choice(&["auto", "forebay", "wsgi", "asgi"]),
+        default: Default::Is("auto"),
+        meaning: "How a Python application is called. `auto`: as the object that is found says.",
+        exceeded: "",
+    },
+    Key {
+        name: "mount",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The path below which a WSGI or ASGI application answers, such as `/py`: its `SCRIPT_NAME` or `root_path`. Without the key it sees the whole path.",
         exceeded: "",
     },
     Key {

@@ -12,6 +12,7 @@ mod fields;
 mod keys;
 mod listen;
 mod print;
+mod python;
 mod read;
 mod reference;
 mod runtime;
@@ -30,8 +31,9 @@ pub use reference::{reference, schema};
 pub use surroundings::Surroundings;
 pub(crate) use types::CHANGES;
 pub use types::{
-    Access, Admin, Config, Durability, Files, Log, LogFormat, LogRotation, Permission, Pool, PoolRoute,
-    Recycle, Respond, Retry, Route, Runtime, Server, Store, StoreMode, Target, Worker, Workers,
+    Access, Admin, Config, Durability, Files, Interface, Log, LogFormat, LogRotation, Permission, Pool,
+    PoolRoute, PythonApplication, PythonModule, Recycle, Respond, Retry, Route, Runtime, Server, Store,
+    StoreMode, Target, Worker, Workers,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

@@ -8,8 +8,8 @@ use forebay_store::index::field_text;
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Config, Durability, Listen, Log, LogFormat, Permission, Pool, Respond, Retry, Route, Server,
-    Store, Target, Worker,
+    Admin, Config, Durability, Listen, Log, LogFormat, Permission, Pool, PythonApplication, PythonModule,
+    Respond, Retry, Route, Server, Store, Target, Worker,
 };
 use crate::store::path::put_key;
 
@@ -118,6 +118,32 @@ fn permission(permission: &Permission) -> String {
     text(&format!("{permission:?}"))
 }
 
+fn write_python(
+    out: &mut String,
+    program: &Path,
+    application: &PythonApplication,
+    start: Option<&Path>,
+) -> fmt::Result {
+    let mut handler = match &application.module {
+        PythonModule::File(file) => file.display().to_string(),
+        PythonModule::Named(name) => name.clone(),
+    };
+    if let Some(object) = &application.object {
+        handler.push(':');
+        handler.push_str(object);
+    }
+    writeln!(out, "handler = {}\nruntime = \"python\"", text(&handler))?;
+    writeln!(out, "python = {}", path(program))?;
+    writeln!(out, "interface = {}", text(application.interface.name()))?;
+    if let Some(mount) = &application.mount {
+        writeln!(out, "mount = {}", text(mount))?;
+    }
+    if let Some(start) = start {
+        writeln!(out, "start = {}", path(start))?;
+    }
+    Ok(())
+}
+
 fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
     writeln!(out, "\n[pool.{}]", pool.name)?;
     match &pool.worker {
@@ -137,6 +163,11 @@ fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
                 writeln!(out, "start = {}", path(start))?;
             }
         }
+        Worker::Python {
+            program,
+            application,
+            start,
+        } => write_python(out, program, application, start.as_deref())?,
         Worker::Command { command, .. } => writeln!(out, "command = {}", texts(command))?,
     }
     writeln!(out, "protocol = \"framed\"")?;

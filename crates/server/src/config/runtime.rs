@@ -42,8 +42,8 @@ pub(super) enum RuntimeError {
         program: PathBuf,
     },
     #[error(
-        "\"auto\" knows handlers that end with .mjs, .js, .ts, .mts, .cjs or .cts, found `{}`; \
-         name a runtime (\"node\", \"bun\") or give a command", .handler.display()
+        "\"auto\" knows handlers that end with .mjs, .js, .ts, .mts, .cjs, .cts or .py, found `{}`; \
+         name a runtime (\"node\", \"bun\", \"python\") or give a command", .handler.display()
     )]
     UnknownHandler { handler: PathBuf },
 }

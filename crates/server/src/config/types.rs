@@ -246,6 +246,15 @@ pub enum Worker {
         /// Options of the runtime itself. A file cannot say them; `forebay serve --inspect` does.
         runtime_flags: Vec<String>,
     },
+    /// A Python application, through the SDK that the binary carries.
+    Python {
+        /// The interpreter, absolute.
+        program: PathBuf,
+        /// The application.
+        application: PythonApplication,
+        /// A module run in each worker before the application's, absolute.
+        start: Option<PathBuf>,
+    },
     /// A program that speaks the worker protocol itself.
     Command {
         /// The executable, absolute.
@@ -253,6 +262,53 @@ pub enum Worker {
         /// The whole command as written, program first.
         command: Vec<String>,
     },
+}
+
+/// Where a Python application is and how it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonApplication {
+    /// The module it is in.
+    pub module: PythonModule,
+    /// The object in the module, as written after the colon; `None`: the one called `app`, `application` or `handler`.
+    pub object: Option<String>,
+    /// `pool.NAME.interface`
+    pub interface: Interface,
+    /// The path that it is mounted at, such as `/py`; `None`: it sees the whole path.
+    pub mount: Option<String>,
+}
+
+/// A module of Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PythonModule {
+    /// A file, absolute.
+    File(PathBuf),
+    /// By name, as `import` finds it from the pool's working folder.
+    Named(String),
+}
+
+/// `pool.NAME.interface`: how a Python application is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interface {
+    /// As the object that is found says.
+    Auto,
+    /// An `App` of the SDK.
+    Forebay,
+    /// PEP 3333.
+    Wsgi,
+    /// ASGI 3.
+    Asgi,
+}
+
+impl Interface {
+    /// As in `interface = "wsgi"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Forebay => "forebay",
+            Self::Wsgi => "wsgi",
+            Self::Asgi => "asgi",
+        }
+    }
 }
 
 /// A JavaScript runtime.

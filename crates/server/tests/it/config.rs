@@ -14,7 +14,7 @@ use forebay_server::config::{
 pub(crate) struct Project {
     pub(crate) folder: PathBuf,
     pub(crate) env: Vec<(&'static str, String)>,
-    programs: Vec<&'static str>,
+    pub(crate) programs: Vec<&'static str>,
 }
 
 impl Project {
@@ -33,7 +33,7 @@ impl Project {
         }
     }
 
-    fn executable(&self, name: &str) -> PathBuf {
+    pub(crate) fn executable(&self, name: &str) -> PathBuf {
         let file = self.folder.join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "#!/bin/sh\n").unwrap();
@@ -517,7 +517,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[pool.api]\nhandler = 'app.rb'",
-            "1: pool.api.runtime: \"auto\" knows handlers that end with .mjs, .js, .ts, .mts, .cjs or .cts, found `./app.rb`; name a runtime (\"node\", \"bun\") or give a command",
+            "1: pool.api.runtime: \"auto\" knows handlers that end with .mjs, .js, .ts, .mts, .cjs, .cts or .py, found `./app.rb`; name a runtime (\"node\", \"bun\", \"python\") or give a command",
         ),
         (
             "[pool.api]\nhandler = 'api.mjs'\nruntime = 'bun'",
@@ -525,7 +525,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[pool.api]\nhandler = 'api.mjs'\nruntime = 'deno'",
-            "3: pool.api.runtime: found 'deno', expected one of \"auto\", \"node\", \"bun\"",
+            "3: pool.api.runtime: found 'deno', expected one of \"auto\", \"node\", \"bun\", \"python\"",
         ),
         (
             "[pool.api]\nhandler = 'api.mjs'\nprotocol = 'jsonl'",
@@ -735,7 +735,7 @@ fn auto_takes_node_and_else_bun() {
         let config = project.good("[pool.api]\nhandler = 'api.mjs'");
         match &config.pools["api"].worker {
             Worker::Script { runtime, program, .. } => (*runtime, program.clone()),
-            other @ Worker::Command { .. } => panic!("{other:?}"),
+            other @ (Worker::Command { .. } | Worker::Python { .. }) => panic!("{other:?}"),
         }
     };
     assert_eq!(runtime(&project), (Runtime::Node, "/bin/node".into()));

@@ -5,5 +5,6 @@
 mod config;
 mod config_store;
 mod files;
+mod python;
 mod reference;
 mod router;

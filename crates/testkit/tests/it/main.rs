@@ -1,4 +1,4 @@
-//! Black-box tests: the built `forebay`, real Node and Bun workers, and a fake worker that misbehaves.
+//! Black-box tests: the built `forebay`, real Node, Bun and Python workers, and a fake worker that misbehaves.
 
 mod admin;
 mod architecture;
@@ -16,6 +16,7 @@ mod lifecycle;
 mod limits;
 mod logs;
 mod output;
+mod python;
 mod qoper8;
 mod queue;
 mod reload;

@@ -7,7 +7,10 @@ use super::Builder;
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::surroundings::is_executable;
-use crate::config::{Pool, Recycle, Retry, StoreMode, Worker, Workers, runtime};
+use crate::config::{
+    Interface, Pool, PythonApplication, PythonModule, Recycle, Retry, StoreMode, Worker, Workers, python,
+    runtime,
+};
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
 const PROTOCOL_VARIABLES: [&str; 11] = [
@@ -23,6 +26,9 @@ const PROTOCOL_VARIABLES: [&str; 11] = [
     "FOREBAY_STORE_VALUE_BYTES_MAX",
     "FOREBAY_STORE_READER_AGE_MAX_MS",
 ];
+
+/// Keys of pools whose handler Python runs.
+const PYTHON_KEYS: [&str; 3] = ["python", "interface", "mount"];
 
 /// Longest name of a pool.
 const NAME_BYTES_MAX: usize = 64;
@@ -76,6 +82,7 @@ impl Builder<'_> {
 
     fn worker(&mut self, fields: &Fields) -> Option<Worker> {
         match (fields.written("handler"), fields.written("command")) {
+            (true, false) if is_python(fields) => self.python(fields),
             (true, false) => self.script(fields),
             (false, true) => self.command(fields),
             (both, _) => {
@@ -88,6 +95,11 @@ impl Builder<'_> {
     }
 
     fn script(&mut self, fields: &Fields) -> Option<Worker> {
+        self.refuse(
+            fields,
+            &PYTHON_KEYS,
+            "only a pool whose handler Python runs has it",
+        );
         let start = self.existing_file(fields, "start");
         let handler = self.existing_file(fields, "handler")?;
         match runtime::choose(fields.text("runtime"), &handler, self.folder, self.surroundings) {
@@ -105,13 +117,75 @@ impl Builder<'_> {
         }
     }
 
-    fn command(&mut self, fields: &Fields) -> Option<Worker> {
-        for name in ["runtime", "start"]
-            .into_iter()
-            .filter(|name| fields.written(name))
-        {
-            self.note(fields.problem(name, "only a pool with a `handler` has it"));
+    fn python(&mut self, fields: &Fields) -> Option<Worker> {
+        let start = self.existing_file(fields, "start");
+        let mount = fields.opt_text("mount");
+        if let Some(problem) = mount.and_then(python::mount_problem) {
+            self.note(fields.problem("mount", problem));
         }
+        let program = python::find(fields.opt_text("python"), self.folder, self.surroundings)
+            .map_err(|error| {
+                let key = if fields.written("python") {
+                    "python"
+                } else {
+                    "runtime"
+                };
+                self.note(fields.problem(key, error.to_string()));
+            })
+            .ok();
+        let handler = python::Handler::read(fields.text("handler"));
+        let module = self.python_module(fields, &handler)?;
+        Some(Worker::Python {
+            program: program?,
+            application: PythonApplication {
+                module,
+                object: handler.object.map(str::to_owned),
+                interface: interface(fields.text("interface")),
+                mount: mount.map(str::to_owned),
+            },
+            start,
+        })
+    }
+
+    fn python_module(&mut self, fields: &Fields, handler: &python::Handler<'_>) -> Option<PythonModule> {
+        if handler.is_file() {
+            let path = self.resolve(handler.place);
+            if path.is_file() {
+                return Some(PythonModule::File(path));
+            }
+            self.note(fields.problem("handler", format!("there is no file `{}`", path.display())));
+            return None;
+        }
+        if handler.is_module() {
+            return Some(PythonModule::Named(handler.place.to_owned()));
+        }
+        let message = format!(
+            "found {:?}, expected a file such as `app.py` or a module such as `package.module`, and after a colon, perhaps, \
+             the object in it",
+            fields.text("handler")
+        );
+        self.note(fields.problem("handler", message));
+        None
+    }
+
+    /// Notes the keys among these that are written although they mean nothing here.
+    fn refuse(&mut self, fields: &Fields, names: &[&str], why: &str) {
+        for name in names.iter().filter(|name| fields.written(name)) {
+            self.note(fields.problem(name, why));
+        }
+    }
+
+    fn command(&mut self, fields: &Fields) -> Option<Worker> {
+        self.refuse(
+            fields,
+            &["runtime", "start"],
+            "only a pool with a `handler` has it",
+        );
+        self.refuse(
+            fields,
+            &PYTHON_KEYS,
+            "only a pool whose handler Python runs has it",
+        );
         let command: Vec<String> = fields
             .texts("command")
             .iter()
@@ -184,6 +258,25 @@ impl Builder<'_> {
         } else if PROTOCOL_VARIABLES.contains(&name) {
             self.note(fields.problem_at(line, key, format!("the worker protocol sets {name} itself")));
         }
+    }
+}
+
+/// Whether Python runs the handler.
+fn is_python(fields: &Fields) -> bool {
+    match fields.text("runtime") {
+        "python" => true,
+        "auto" => python::Handler::read(fields.text("handler")).is_python(),
+        _ => false,
+    }
+}
+
+/// The reader has checked the word.
+fn interface(word: &str) -> Interface {
+    match word {
+        "forebay" => Interface::Forebay,
+        "wsgi" => Interface::Wsgi,
+        "asgi" => Interface::Asgi,
+        _ => Interface::Auto,
     }
 }
 

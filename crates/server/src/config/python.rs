@@ -1,0 +1,181 @@
+//! Which Python application a handler names, and which interpreter runs it.
+
+use std::path::{Path, PathBuf};
+
+use super::Surroundings;
+use super::surroundings::is_executable;
+
+/// The variable that names the interpreter.
+const VARIABLE: &str = "FOREBAY_PYTHON";
+/// What virtual environments are called that belong to a folder.
+const ENVIRONMENTS: [&str; 2] = [".venv", "venv"];
+/// The interpreter in a virtual environment.
+const IN_ENVIRONMENT: &str = "bin/python";
+
+/// A handler as written: `app.py`, `app.py:api`, `package.module:api`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Handler<'a> {
+    /// The file or the module.
+    pub(super) place: &'a str,
+    /// What stands after the colon.
+    pub(super) object: Option<&'a str>,
+}
+
+impl<'a> Handler<'a> {
+    pub(super) fn read(text: &'a str) -> Self {
+        match text.rsplit_once(':') {
+            Some((place, object)) if is_object(object) => Self {
+                place,
+                object: Some(object),
+            },
+            _ => Self {
+                place: text,
+                object: None,
+            },
+        }
+    }
+
+    /// Whether the place is a file; otherwise it is the name of a module.
+    pub(super) fn is_file(&self) -> bool {
+        self.place.contains('/') || self.has_extension()
+    }
+
+    /// Whether only Python has such handlers.
+    pub(super) fn is_python(&self) -> bool {
+        self.has_extension() || (self.object.is_some() && is_dotted(self.place))
+    }
+
+    fn has_extension(&self) -> bool {
+        Path::new(self.place)
+            .extension()
+            .is_some_and(|ending| ending == "py")
+    }
+
+    /// Whether the place could be a module's name.
+    pub(super) fn is_module(&self) -> bool {
+        is_dotted(self.place)
+    }
+}
+
+/// `app`, `module.app`, `create_app()`
+fn is_object(text: &str) -> bool {
+    is_dotted(text.strip_suffix("()").unwrap_or(text))
+}
+
+/// Names with dots between them, as Python has them.
+fn is_dotted(text: &str) -> bool {
+    text.split('.').all(|name| {
+        let mut letters = name.chars();
+        letters.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+            && letters.all(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+/// Why there is no interpreter.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PythonError {
+    #[error(
+        "no Python is installed: there is no `.venv` or `venv` in the folder of the configuration or above it, no `python3` or \
+         `python` in PATH, and neither VIRTUAL_ENV nor FOREBAY_PYTHON is set; install Python 3.9 or newer, or say `python = \"PATH\"`"
+    )]
+    Missing,
+    #[error("{name} is {found:?}, which is neither an executable file nor a virtual environment")]
+    NotExecutable { name: &'static str, found: String },
+}
+
+/// The interpreter that the key `python` names, or else `FOREBAY_PYTHON`; that of the virtual environment which is active, or lies in the
+/// configuration's folder or above it; or the one in `PATH`. Symbolic links stay: Python knows its environment by them.
+pub(super) fn find(
+    named: Option<&str>,
+    folder: &Path,
+    surroundings: &Surroundings<'_>,
+) -> Result<PathBuf, PythonError> {
+    let variable = |name| (surroundings.env)(name).filter(|value| !value.is_empty());
+    let explicit = named
+        .map(|named| ("`python`", named.to_owned()))
+        .or_else(|| Some((VARIABLE, variable(VARIABLE)?)));
+    if let Some((name, found)) = explicit {
+        return interpreter(&found, folder, surroundings).ok_or(PythonError::NotExecutable { name, found });
+    }
+    let active = variable("VIRTUAL_ENV").map(|environment| folder.join(environment).join(IN_ENVIRONMENT));
+    let local = folder
+        .ancestors()
+        .flat_map(|above| ENVIRONMENTS.map(|name| above.join(name).join(IN_ENVIRONMENT)));
+    let installed = ["python3", "python"]
+        .into_iter()
+        .find_map(|name| (surroundings.find_program)(name));
+    active
+        .into_iter()
+        .chain(local)
+        .find(|program| is_executable(program))
+        .or(installed)
+        .ok_or(PythonError::Missing)
+}
+
+/// An executable file, the folder of a virtual environment, or the name of a program in `PATH`.
+fn interpreter(named: &str, folder: &Path, surroundings: &Surroundings<'_>) -> Option<PathBuf> {
+    let path = folder.join(named);
+    let places = [path.join(IN_ENVIRONMENT), path];
+    let file = places.into_iter().find(|program| is_executable(program));
+    if named.contains('/') {
+        file
+    } else {
+        file.or_else(|| (surroundings.find_program)(named))
+    }
+}
+
+/// What is wrong with a mount point.
+pub(super) fn mount_problem(mount: &str) -> Option<String> {
+    let plain = mount.starts_with('/')
+        && !mount.ends_with('/')
+        && !mount.contains("//")
+        && !mount.contains(|c: char| "?#%*:".contains(c) || c.is_control());
+    (!plain).then(|| {
+        format!(
+            "found {mount:?}, expected a path such as \"/py\": it starts with a slash, does not end with one, and stands there \
+             decoded, without `:` and `*`"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_a_file_or_a_module_and_perhaps_an_object_in_it() {
+        let read = |text| {
+            let Handler { place, object } = Handler::read(text);
+            (place, object)
+        };
+        assert_eq!(read("app.py"), ("app.py", None));
+        assert_eq!(read("web/app.py:api"), ("web/app.py", Some("api")));
+        assert_eq!(read("app.py:create_app()"), ("app.py", Some("create_app()")));
+        assert_eq!(
+            read("mysite.wsgi:application"),
+            ("mysite.wsgi", Some("application"))
+        );
+        assert_eq!(read("app.py:api.wsgi"), ("app.py", Some("api.wsgi")));
+        assert_eq!(read("a:b/app.py"), ("a:b/app.py", None));
+        assert_eq!(read("app.py:"), ("app.py:", None));
+        assert_eq!(read("app.py:1st"), ("app.py:1st", None));
+        assert!(Handler::read("app:app").is_python());
+        assert!(Handler::read("app.py").is_python());
+        assert!(!Handler::read("api.mjs").is_python());
+        assert!(!Handler::read("a-b:c").is_python());
+        assert!(Handler::read("web/app").is_file());
+        assert!(!Handler::read("web.app").is_file());
+    }
+
+    #[test]
+    fn a_mount_point_is_a_plain_path() {
+        for mount in ["/py", "/a/b", "/caf\u{e9}"] {
+            assert_eq!(mount_problem(mount), None, "{mount}");
+        }
+        for mount in [
+            "", "/", "py", "/py/", "/a//b", "/py*", "/:id", "/a%20b", "/a?b", "/a\n",
+        ] {
+            assert!(mount_problem(mount).is_some(), "{mount}");
+        }
+    }
+}
