@@ -49,6 +49,12 @@ pub enum Failure {
     /// The handler gave its response up after it had begun.
     #[error("handler gave its response up")]
     ResponseReset,
+    /// The worker's answer says nothing that could be passed on.
+    #[error("worker's answer cannot be used: {what}")]
+    InvalidAnswer {
+        /// What is wrong with it.
+        what: String,
+    },
     /// The workers do not start.
     #[error("pool `{pool}` has no worker: starts fail")]
     NotStarting {
@@ -74,6 +80,7 @@ impl Failure {
             Self::DeadlinePassed => "deadline",
             Self::WorkerDied { .. } => "worker_died",
             Self::ResponseReset => "reset",
+            Self::InvalidAnswer { .. } => "invalid_answer",
             Self::NotStarting { .. } => "not_starting",
             Self::Stopping { .. } => "stopping",
         }

@@ -3,7 +3,9 @@
 
 #![deny(unsafe_code)]
 
+mod calls;
 mod delivery;
+mod dialect;
 mod error;
 mod link;
 mod mailbox;
@@ -20,11 +22,12 @@ mod sys;
 mod vital;
 mod worker_log;
 
+pub use calls::{Call, Calls};
 pub use delivery::{Answer, Delivery};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};
-pub use options::{Limits, Options, Program, Recycle, Retry};
+pub use options::{Limits, Options, Program, Protocol, Recycle, Retry, Statuses};
 pub use pool::{Job, Pending, Pool};
 pub use state::EndCause;
 pub use stats::{Counters, Timings};

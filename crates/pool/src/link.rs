@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 use forebay_wire::{AbortReason, FRAME_PAYLOAD_MAX, FrameType, Header, flag};
@@ -14,12 +15,34 @@ use parking_lot::Mutex;
 use rustix::net::{SendFlags, Shutdown};
 use tokio::sync::Notify;
 
-use crate::{outbox::Page, state::LinkPort};
+use crate::{
+    Protocol,
+    calls::{CallKey, OpenCalls},
+    dialect,
+    outbox::Page,
+    state::LinkPort,
+};
+
+/// What bytes come and go through.
+#[derive(Debug)]
+pub(crate) enum Channel {
+    Socket(OwnedFd),
+    /// The worker's standard output and input. Closing the second tells the worker that nothing more comes.
+    Pipes {
+        from: OwnedFd,
+        to: Mutex<Option<Arc<OwnedFd>>>,
+    },
+}
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) socket: OwnedFd,
+    pub(crate) channel: Channel,
+    pub(crate) protocol: Protocol,
     pub(crate) generation: u16,
+    message_bytes_max: usize,
+    calls: Mutex<OpenCalls>,
+    /// The worker has been told, in words of its dialect, to end.
+    stopped: AtomicBool,
     pub(crate) bell: Option<OwnedFd>,
     page: Option<Page>,
     /// Whether the worker claims its jobs: known once it has said so.
@@ -27,8 +50,30 @@ pub(crate) struct Link {
     outgoing: Mutex<Outgoing>,
     /// Tells the reader to wait until the socket takes more.
     pub(crate) blocked: Notify,
+    /// Tells the reader of a pipe to take what is there and to end.
+    pub(crate) hung_up: Notify,
     /// Tells the supervisor that nothing more will be read from the link.
     pub(crate) ended: Notify,
+}
+
+/// A worker asks, and does not read the answers.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "worker does not read the answers to its calls: more than {message_bytes_max} bytes of them wait (message_bytes_max)"
+)]
+pub(crate) struct Unread {
+    message_bytes_max: usize,
+}
+
+/// How far a link is on its way to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Course {
+    #[default]
+    Open,
+    /// Nothing is to follow what is there.
+    Ending,
+    /// Nothing is taken any more.
+    Closed,
 }
 
 #[derive(Debug, Default)]
@@ -40,22 +85,55 @@ struct Outgoing {
     writing: bool,
     /// The socket is full; the reader writes on when it is not.
     full: bool,
-    closed: bool,
+    course: Course,
+    unread: Option<Unread>,
 }
 
 impl Link {
-    pub(crate) fn new(socket: OwnedFd, generation: u16, page: Option<(Page, OwnedFd)>) -> Arc<Self> {
+    pub(crate) fn new(
+        channel: Channel,
+        protocol: Protocol,
+        generation: u16,
+        message_bytes_max: usize,
+        page: Option<(Page, OwnedFd)>,
+    ) -> Arc<Self> {
         let (page, bell) = page.unzip();
         Arc::new(Self {
-            socket,
+            channel,
+            protocol,
             generation,
+            message_bytes_max,
+            calls: Mutex::default(),
+            stopped: AtomicBool::new(false),
             bell,
             page,
             claims: AtomicBool::new(false),
             outgoing: Mutex::default(),
             blocked: Notify::new(),
+            hung_up: Notify::new(),
             ended: Notify::new(),
         })
+    }
+
+    /// Longest message that the worker may write.
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+
+    /// What is read from.
+    pub(crate) fn input(&self) -> &OwnedFd {
+        match &self.channel {
+            Channel::Socket(socket) => socket,
+            Channel::Pipes { from, .. } => from,
+        }
+    }
+
+    /// The pipe that is written to, as long as it is open.
+    pub(crate) fn pipe_to_worker(&self) -> Option<Arc<OwnedFd>> {
+        match &self.channel {
+            Channel::Socket(_) => None,
+            Channel::Pipes { to, .. } => to.lock().clone(),
+        }
     }
 
     pub(crate) fn page(&self) -> Option<&Page> {
@@ -85,7 +163,7 @@ impl Link {
 
     fn append(&self, header: &Header, payload: &[u8]) {
         let mut outgoing = self.outgoing.lock();
-        if !outgoing.closed {
+        if outgoing.course != Course::Closed {
             forebay_wire::put_frame(&mut outgoing.frames, header, payload);
         }
     }
@@ -96,6 +174,105 @@ impl Link {
         self.flush();
     }
 
+    /// Appends what is no frame, and writes.
+    pub(crate) fn say(&self, message: &[u8]) {
+        let mut outgoing = self.outgoing.lock();
+        if outgoing.course == Course::Open {
+            outgoing.frames.extend_from_slice(message);
+        }
+        drop(outgoing);
+        self.flush();
+    }
+
+    /// Nothing more comes for a worker that is to end and has nothing to do: it is told so, and its input ends. Frames have DRAIN for that.
+    pub(crate) fn end_input(&self) {
+        if !self.protocol.takes_whole_bodies() || self.stopped.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut word = Vec::new();
+        dialect::put_stop(self.protocol, &mut word, libc::SIGTERM);
+        let mut outgoing = self.outgoing.lock();
+        outgoing.frames.extend_from_slice(&word);
+        if outgoing.course == Course::Open {
+            outgoing.course = Course::Ending;
+        }
+        drop(outgoing);
+        self.flush();
+    }
+
+    /// Tells a worker that is about to be stopped to end at once, if its dialect has a word for that.
+    pub(crate) fn stop_now(&self) {
+        let mut word = Vec::new();
+        dialect::put_stop(self.protocol, &mut word, libc::SIGKILL);
+        if !word.is_empty() {
+            self.say(&word);
+        }
+    }
+
+    /// Opens a call that its worker names by `id`. When too many are open it is answered with an error at once.
+    pub(crate) fn open_call(&self, id: String, deadline: Instant) -> Option<CallKey> {
+        let opened = self.calls.lock().open(id, deadline);
+        opened
+            .map_err(|(id, error)| self.return_call(&id, &dialect::call_error(&error)))
+            .ok()
+    }
+
+    /// Answers a call, unless its time was over.
+    pub(crate) fn finish_call(&self, key: CallKey, body: &[u8]) {
+        let id = self.calls.lock().close(key);
+        if let Some(id) = id {
+            self.return_call(&id, body);
+        }
+    }
+
+    /// Answers a call that was never opened, or is open no longer.
+    pub(crate) fn return_call(&self, id: &str, body: &[u8]) {
+        let body = if body.len() > self.message_bytes_max {
+            let (length, max) = (body.len(), self.message_bytes_max);
+            &dialect::call_error(&format!(
+                "the answer has {length} bytes, at most {max} are sent (message_bytes_max)"
+            ))
+        } else {
+            body
+        };
+        let mut message = Vec::with_capacity(body.len() + id.len() + 32);
+        dialect::put_return(self.protocol, &mut message, id, body);
+        let mut outgoing = self.outgoing.lock();
+        if outgoing.course != Course::Open {
+            return;
+        }
+        if outgoing.full && outgoing.frames.len() > self.message_bytes_max {
+            outgoing.unread = Some(Unread {
+                message_bytes_max: self.message_bytes_max,
+            });
+            self.hung_up.notify_one();
+            return;
+        }
+        outgoing.frames.extend_from_slice(&message);
+        drop(outgoing);
+        self.flush();
+    }
+
+    /// Answers calls that have taken too long. True: others are open.
+    pub(crate) fn expire_calls(&self, now: Instant) -> bool {
+        let (expired, more) = {
+            let mut calls = self.calls.lock();
+            (calls.expire(now), !calls.is_empty())
+        };
+        for id in expired {
+            self.return_call(
+                &id,
+                &dialect::call_error("the call has taken too long (run_timeout)"),
+            );
+        }
+        more
+    }
+
+    /// Why the reader was told to end, when the worker is to blame.
+    pub(crate) fn unread(&self) -> Option<Unread> {
+        self.outgoing.lock().unread
+    }
+
     /// Writes what was appended, unless another thread is at it or the socket is full.
     pub(crate) fn flush(&self) {
         let mut outgoing = self.outgoing.lock();
@@ -103,7 +280,8 @@ impl Link {
             return;
         }
         outgoing.writing = true;
-        while !outgoing.frames.is_empty() && !outgoing.closed {
+        let before = outgoing.course;
+        while !outgoing.frames.is_empty() && outgoing.course != Course::Closed {
             let spare = std::mem::take(&mut outgoing.spare);
             let mut frames = std::mem::replace(&mut outgoing.frames, spare);
             drop(outgoing);
@@ -124,18 +302,35 @@ impl Link {
                 }
                 Err(_) => {
                     // The worker is gone or going; the reader sees the end of file and settles its jobs.
-                    outgoing.closed = true;
+                    outgoing.course = Course::Closed;
                     outgoing.frames = Vec::new();
                 }
             }
         }
         outgoing.writing = false;
+        let at_end = outgoing.course != Course::Open && outgoing.frames.is_empty();
+        if at_end && let Channel::Pipes { to, .. } = &self.channel {
+            *to.lock() = None;
+            if outgoing.course == Course::Closed && before == Course::Open {
+                // Nobody reads that pipe any more, and the other one may stay open for all that.
+                self.hung_up.notify_one();
+            }
+        }
     }
 
     fn write_all(&self, mut bytes: &[u8]) -> Result<(), (usize, rustix::io::Errno)> {
         let whole = bytes.len();
+        let pipe = self.pipe_to_worker();
         while !bytes.is_empty() {
-            match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            let written = match (&self.channel, &pipe) {
+                (Channel::Socket(socket), _) => {
+                    rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+                }
+                // Programs in Rust are not ended by SIGPIPE.
+                (Channel::Pipes { .. }, Some(pipe)) => rustix::io::write(pipe, bytes),
+                (Channel::Pipes { .. }, None) => Err(rustix::io::Errno::PIPE),
+            };
+            match written {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err((whole - bytes.len(), error)),
@@ -162,8 +357,13 @@ impl Link {
 
     /// Ends the reading side: the reader takes what is there, then sees the end of file.
     pub(crate) fn hang_up(&self) {
-        if let Err(error) = rustix::net::shutdown(&self.socket, Shutdown::Both) {
-            tracing::debug!(target: "forebay::pool", cause = %io::Error::from(error), "link was already shut");
+        match &self.channel {
+            Channel::Socket(socket) => {
+                if let Err(error) = rustix::net::shutdown(socket, Shutdown::Both) {
+                    tracing::debug!(target: "forebay::pool", cause = %io::Error::from(error), "link was already shut");
+                }
+            }
+            Channel::Pipes { .. } => self.hung_up.notify_one(),
         }
     }
 }
@@ -172,6 +372,13 @@ impl LinkPort for Arc<Link> {
     fn offer(&self, slot: u32, number: u32, end: bool, payload: &[u8]) {
         if let Some(page) = self.claims() {
             page.offer(slot, number);
+        }
+        if self.protocol.takes_whole_bodies() {
+            let mut outgoing = self.outgoing.lock();
+            if outgoing.course != Course::Closed {
+                dialect::put_request(self.protocol, &mut outgoing.frames, number, payload);
+            }
+            return;
         }
         let flags = if end { flag::END } else { 0 };
         self.append(&self.header(FrameType::Request, flags, slot, number), payload);
@@ -190,10 +397,17 @@ impl LinkPort for Arc<Link> {
     }
 
     fn abort(&self, slot: u32, number: u32, reason: AbortReason) {
-        self.append(&self.header(FrameType::Abort, 0, slot, number), &[reason as u8]);
+        // A dialect has no word for it; its worker's answer comes too late and is dropped.
+        if !self.protocol.takes_whole_bodies() {
+            self.append(&self.header(FrameType::Abort, 0, slot, number), &[reason as u8]);
+        }
     }
 
     fn body(&self, slot: u32, number: u32, bytes: &[u8], end: bool) {
+        assert!(
+            !self.protocol.takes_whole_bodies(),
+            "a job has its whole body where messages do"
+        );
         let mut rest = bytes;
         loop {
             let (now, later) = rest.split_at(rest.len().min(FRAME_PAYLOAD_MAX as usize));
@@ -207,6 +421,9 @@ impl LinkPort for Arc<Link> {
     }
 
     fn window(&self, slot: u32, number: u32, bytes: u32) {
+        if self.protocol.takes_whole_bodies() {
+            return;
+        }
         self.append(
             &self.header(FrameType::Window, 0, slot, number),
             &bytes.to_le_bytes(),
@@ -224,7 +441,10 @@ mod tests {
     fn link() -> (Arc<Link>, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        (Link::new(ours, 1, None), theirs)
+        (
+            Link::new(Channel::Socket(ours), Protocol::Framed, 1, 0, None),
+            theirs,
+        )
     }
 
     /// Everything that can be read now.
@@ -334,7 +554,7 @@ mod tests {
         link.offer(0, 2, true, &[0; 100]);
         link.flush();
         let outgoing = link.outgoing.lock();
-        assert!(outgoing.closed && outgoing.frames.is_empty() && !outgoing.writing);
+        assert!(outgoing.course == Course::Closed && outgoing.frames.is_empty() && !outgoing.writing);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What a pool is told when it is made.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+use crate::Calls;
 
 /// Body bytes of one response that may be under way from worker to client.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
 
 /// Everything that shapes one pool. The names are those of the configuration's `[pool.NAME]` section.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The pool's name, in errors, metrics and logs.
     pub name: String,
@@ -30,6 +32,63 @@ pub struct Options {
     pub idle_retire: Duration,
     /// When a worker is replaced although it works.
     pub recycle: Recycle,
+    /// Longest message of a worker that speaks no frames, in bytes.
+    pub message_bytes_max: usize,
+    /// How long a worker's call into the server may take.
+    pub call_timeout: Duration,
+    /// Who answers calls; none: each is answered with an error.
+    pub calls: Option<Arc<dyn Calls>>,
+}
+
+/// What a worker speaks, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Frames, on an inherited socket.
+    #[default]
+    Framed,
+    /// Frames, on standard input and output.
+    FramedStdio,
+    /// One JSON object a line, on standard input and output.
+    Jsonl,
+    /// The messages of WABuR, on standard input and output.
+    Wabur {
+        /// What becomes of a controller's errors.
+        statuses: Statuses,
+    },
+}
+
+/// Which status the errors of a WABuR controller get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Statuses {
+    /// What HTTP has for them.
+    #[default]
+    Truthful,
+    /// 500, with all that the controller said, as WABuR's own runners do.
+    Wabur,
+}
+
+impl Protocol {
+    /// Its name in the configuration and in a worker's environment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Framed | Self::FramedStdio => "framed",
+            Self::Jsonl => "jsonl",
+            Self::Wabur { .. } => "wabur",
+        }
+    }
+
+    /// Whether a message has all of a body, so that it must be there before a job is submitted.
+    pub const fn takes_whole_bodies(self) -> bool {
+        match self {
+            Self::Framed | Self::FramedStdio => false,
+            Self::Jsonl | Self::Wabur { .. } => true,
+        }
+    }
+
+    /// Whether the worker's standard output is the link.
+    pub(crate) const fn is_on_stdio(self) -> bool {
+        !matches!(self, Self::Framed)
+    }
 }
 
 /// When a worker is replaced although it works; zero means never.
@@ -50,6 +109,8 @@ pub struct Program {
     pub argv: Vec<OsString>,
     /// The whole environment of the process, except for the variables of the protocol.
     pub env: Vec<(OsString, OsString)>,
+    /// What it speaks.
+    pub protocol: Protocol,
     /// Its working directory.
     pub cwd: PathBuf,
     /// Whether the worker knows how to map the shared page; without it, it gets no job beyond those it runs.

@@ -6,15 +6,16 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Delivery, EndCause, Failure, Limits, Options,
+    Calls, Delivery, EndCause, Failure, Limits, Options, Protocol,
     delivery::ReplyTo,
+    dialect,
     link::Link,
     mailbox::{LocalMailbox, Mailboxes},
     session::Session,
@@ -57,6 +58,10 @@ pub(crate) struct Shared {
     /// What the last failed start said.
     pub(crate) start_error: Mutex<Option<String>>,
     pub(crate) readiness: watch::Sender<Readiness>,
+    /// Who answers what workers ask, and how long that may take.
+    pub(crate) calls: Option<Arc<dyn Calls>>,
+    pub(crate) call_timeout: Duration,
+    pub(crate) protocol: Protocol,
 }
 
 impl Shared {
@@ -80,6 +85,9 @@ impl Pool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             name: options.name.clone(),
+            calls: options.calls.clone(),
+            call_timeout: options.call_timeout,
+            protocol: options.program.protocol,
             mailboxes,
             state: Mutex::new(State::new(options, cores)),
             wake: Notify::new(),
@@ -96,8 +104,25 @@ impl Pool {
         &self.shared.name
     }
 
+    /// What its workers speak.
+    pub fn protocol(&self) -> Protocol {
+        self.shared.protocol
+    }
+
+    /// Whether a request with this body can be told to a worker; the error says why not.
+    pub fn check_body(&self, body: &[u8]) -> Result<(), String> {
+        dialect::check_body(self.shared.protocol, body)
+    }
+
     /// Takes a job, or says at once why not. Dropping the result before its end cancels the job.
+    ///
+    /// # Panics
+    /// When the protocol takes whole bodies only and the job has none.
     pub fn submit(&self, mailbox: &Rc<LocalMailbox>, job: Job) -> Result<Pending<'_>, Failure> {
+        assert!(
+            job.whole || !self.shared.protocol.takes_whole_bodies(),
+            "a job has its whole body where messages do"
+        );
         let place = mailbox.wait();
         let new = NewJob {
             payload: job.payload,

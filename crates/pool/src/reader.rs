@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     rc::Rc,
     sync::Arc,
     time::Instant,
@@ -11,17 +11,26 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use forebay_wire::{Frame, FrameType, HEADER_BYTES, OUTBOX_FRAME_ALIGN, Split, WireError, split_frame};
-use tokio::io::Interest;
+use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
-    link::Link, mailbox::LocalMailbox, outbox::TailOutOfRange, pool::Shared, session::Session,
-    state::EndCause, sys::watch,
+    Call,
+    dialect::{Decoder, Overlong, Piece, Resync, Said},
+    link::{Channel, Link, Unread},
+    mailbox::LocalMailbox,
+    outbox::TailOutOfRange,
+    pool::Shared,
+    session::Session,
+    state::EndCause,
+    sys::watch,
 };
 
 /// Bytes that one read of the socket asks for.
 const READ_BYTES: usize = 64 * 1024;
 /// Batches that are taken before other tasks of the thread have their turn: a worker that never stops sending keeps nobody else waiting.
 const TURNS_MAX: usize = 16;
+/// Reads of what a pipe still holds once its worker is gone: more than pipes hold, and an end when somebody else writes on.
+const LAST_READS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -31,6 +40,16 @@ pub(crate) struct Reader {
     pub(crate) worker: usize,
     /// What was read after the handshake.
     pub(crate) rest: BytesMut,
+    pub(crate) input: Input,
+}
+
+/// What the bytes of a worker are.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Frames,
+    /// Frames, and what the program has printed between them.
+    MixedFrames(Resync),
+    Messages(Decoder),
 }
 
 /// Why reading ends before the link does.
@@ -40,6 +59,10 @@ enum ReadError {
     Wire(#[from] WireError),
     #[error("worker has broken the protocol")]
     Outbox(#[from] TailOutOfRange),
+    #[error("worker has broken the protocol")]
+    Overlong(#[from] Overlong),
+    #[error("worker has broken the protocol")]
+    Unread(#[from] Unread),
     #[error("cannot watch a worker's link")]
     Watch(#[from] io::Error),
 }
@@ -50,7 +73,7 @@ pub(crate) struct WatchedSocket(pub(crate) Arc<Link>);
 
 impl AsRawFd for WatchedSocket {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.socket.as_raw_fd()
+        self.0.input().as_raw_fd()
     }
 }
 
@@ -59,7 +82,9 @@ impl Reader {
     pub(crate) async fn run(mut self, mailbox: Rc<LocalMailbox>) {
         // Answers that the worker put into the outbox before it died are taken even after the end of file.
         let read = match self.read(&mailbox).await {
-            Ok(()) => self.take_outbox(&mut Vec::new(), &mailbox).map(|_| ()),
+            Ok(()) => self
+                .take_rest(&mailbox)
+                .and_then(|()| self.take_outbox(&mut Vec::new(), &mailbox).map(|_| ())),
             Err(error) => Err(error),
         };
         if let Err(error) = read {
@@ -72,8 +97,13 @@ impl Reader {
     }
 
     async fn read(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
-        let both = Interest::READABLE | Interest::WRITABLE;
-        let socket = watch(WatchedSocket(self.link.clone()), both)?;
+        let interest = match self.link.channel {
+            Channel::Socket(_) => Interest::READABLE | Interest::WRITABLE,
+            Channel::Pipes { .. } => Interest::READABLE,
+        };
+        let socket = watch(WatchedSocket(self.link.clone()), interest)?;
+        // A pipe to the worker is watched only while it is full, so that it can be closed at any other time.
+        let mut pipe = None;
         let bell = match &self.link.bell {
             Some(bell) => Some(watch(bell.try_clone()?, Interest::READABLE)?),
             None => None,
@@ -81,7 +111,7 @@ impl Reader {
         let mut batch = Vec::new();
         // While the socket takes no more, reading goes on: a worker that blocks on its own writes reads nothing until then.
         let mut full = false;
-        self.take_frames(mailbox)?;
+        self.take_input(mailbox)?;
         let mut turns = 0;
         loop {
             turns = (turns + 1) % TURNS_MAX;
@@ -109,31 +139,162 @@ impl Reader {
                             if taken < READ_BYTES {
                                 ready.clear_ready();
                             }
-                            self.take_frames(mailbox)?;
+                            self.take_input(mailbox)?;
                         }
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                         // A reset means the same as an end: nothing more comes.
                         Err(_) => return Ok(()),
                     }
                 }
-                () = self.link.blocked.notified() => full = true,
-                ready = socket.writable(), if full => {
-                    ready?.clear_ready();
-                    full = false;
+                () = self.link.hung_up.notified() => return self.last_reads(mailbox),
+                () = self.link.blocked.notified() => {
+                    full = true;
+                    pipe = match self.link.pipe_to_worker() {
+                        Some(to) => Some(watch(WatchedPipe(to), Interest::WRITABLE)?),
+                        None => None,
+                    };
+                }
+                ready = has_room(&socket, pipe.as_ref()), if full => {
+                    ready?;
+                    (full, pipe) = (false, None);
                     self.link.unblock();
                 }
             }
         }
     }
 
+    /// Takes what a pipe still holds, without waiting for more.
+    fn last_reads(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+        for _ in 0..LAST_READS_MAX {
+            match self.receive() {
+                Ok(0) | Err(_) => break,
+                Ok(_) => self.take_input(mailbox)?,
+            }
+        }
+        Ok(self.link.unread().map_or(Ok(()), Err)?)
+    }
+
     fn receive(&mut self) -> io::Result<usize> {
         self.rest.reserve(READ_BYTES);
         let spare = self.rest.spare_capacity_mut();
         let wanted = spare.len().min(READ_BYTES);
-        let (read, _) = rustix::io::read(&self.link.socket, &mut spare[..wanted])?;
+        let (read, _) = rustix::io::read(self.link.input(), &mut spare[..wanted])?;
         let taken = read.len();
         crate::sys::advance(&mut self.rest, taken);
         Ok(taken)
+    }
+
+    /// Takes everything that is whole from what was read.
+    fn take_input(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+        match &mut self.input {
+            Input::Frames => self.take_frames(mailbox),
+            Input::MixedFrames(resync) => {
+                let mut pieces = Vec::new();
+                while let Some(piece) = resync.next(&mut self.rest) {
+                    pieces.push(piece);
+                }
+                self.handle_pieces(pieces, mailbox)
+            }
+            Input::Messages(decoder) => {
+                let mut said = Vec::new();
+                let read = Instant::now();
+                let taken = decoder.take(&mut self.rest, &mut said);
+                self.hear(said, read, mailbox);
+                Ok(taken?)
+            }
+        }
+    }
+
+    /// Nothing more comes: what is left is output, or half of something.
+    fn take_rest(&mut self, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+        match &mut self.input {
+            Input::Frames => Ok(()),
+            Input::MixedFrames(resync) => {
+                let mut pieces = Vec::new();
+                while let Some(line) = resync.end(&mut self.rest) {
+                    pieces.push(Piece::Printed(line));
+                }
+                self.handle_pieces(pieces, mailbox)
+            }
+            Input::Messages(decoder) => {
+                let mut said = Vec::new();
+                decoder.end(&mut self.rest, &mut said);
+                self.hear(said, Instant::now(), mailbox);
+                Ok(())
+            }
+        }
+    }
+
+    fn handle_pieces(&self, pieces: Vec<Piece>, mailbox: &Rc<LocalMailbox>) -> Result<(), ReadError> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut session = self.pool.session(Some(mailbox));
+        for piece in pieces {
+            match piece {
+                Piece::Frame(header, payload) => {
+                    let frame = Frame {
+                        header,
+                        payload: &payload,
+                    };
+                    self.dispatch(frame, || payload.clone(), now, &mut session)?;
+                }
+                Piece::Printed(line) => session.printed(self.worker, line),
+            }
+        }
+        Ok(())
+    }
+
+    /// Acts on what a worker has said that speaks no frames.
+    fn hear(&self, said: Vec<Said>, read: Instant, mailbox: &Rc<LocalMailbox>) {
+        if said.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut calls = Vec::new();
+        let mut replies = Vec::new();
+        let mut session = self.pool.session(Some(mailbox));
+        for one in said {
+            match one {
+                Said::Answer(answered) => session.answered(self.worker, answered, read, now),
+                Said::Call { id, body } => calls.push((id, body)),
+                Said::Log {
+                    level,
+                    message,
+                    fields,
+                    reply,
+                } => {
+                    session.noted(self.worker, level, message, fields);
+                    replies.extend(reply);
+                }
+                Said::Printed(line) => session.printed(self.worker, line),
+            }
+        }
+        drop(session);
+        if !replies.is_empty() {
+            self.link.say(&replies.concat());
+        }
+        for (id, body) in calls {
+            self.call(id, body, now);
+        }
+    }
+
+    fn call(&self, id: String, body: Result<String, String>, now: Instant) {
+        let refused = match (&self.pool.calls, body) {
+            (Some(calls), Ok(body)) => {
+                let deadline = now + self.pool.call_timeout;
+                if let Some(key) = self.link.open_call(id, deadline) {
+                    // Whoever keeps the time of calls may sleep.
+                    self.pool.wake.notify_one();
+                    calls.call(Call::new(body, deadline, key, &self.link));
+                }
+                return;
+            }
+            (None, Ok(_)) => "this server answers no calls".to_owned(),
+            (_, Err(what)) => what,
+        };
+        self.link.return_call(&id, &crate::dialect::call_error(&refused));
     }
 
     /// Takes every whole frame from what was read, those before a broken one too.
@@ -252,10 +413,30 @@ impl Reader {
     /// Stops a worker that cannot be read from. What it sent before stays valid.
     fn cut_off(&self, error: &ReadError) {
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(target: "forebay::pool", pool = %self.pool.name, cause, "{error}; it is stopped");
+        let worker = self.pool.state.lock().worker(self.worker).map(|worker| worker.id);
+        tracing::error!(target: "forebay::pool", pool = %self.pool.name, worker, cause, "{error}; it is stopped");
         self.pool.condemn(self.worker, EndCause::Protocol);
         self.link.hang_up();
     }
+}
+
+/// A pipe to a worker, kept open while the event loop watches it.
+#[derive(Debug)]
+pub(crate) struct WatchedPipe(Arc<OwnedFd>);
+
+impl AsRawFd for WatchedPipe {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Waits until more can be written to a worker.
+async fn has_room(socket: &AsyncFd<WatchedSocket>, pipe: Option<&AsyncFd<WatchedPipe>>) -> io::Result<()> {
+    match pipe {
+        Some(pipe) => pipe.writable().await?.clear_ready(),
+        None => socket.writable().await?.clear_ready(),
+    }
+    Ok(())
 }
 
 /// A frame at `at` has at least a header.

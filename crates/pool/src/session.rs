@@ -3,18 +3,19 @@
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use forebay_wire::WireError;
+use forebay_wire::{WireError, flag};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 use crate::{
     Delivery,
     delivery::ReplyTo,
+    dialect::Answered,
     link::Link,
     mailbox::LocalMailbox,
     pool::Shared,
-    state::{Outlet, State},
-    worker_log,
+    state::{Nameless, Outlet, State},
+    worker_log::{self, Level},
 };
 
 /// A locked state, and what its changes put out. Dropping it unlocks first; only then others are woken and links written.
@@ -39,7 +40,15 @@ struct Outputs<'a> {
 struct Logged {
     worker: u64,
     request: Option<String>,
-    entry: Bytes,
+    entry: Entry,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// The content of a LOG frame.
+    Frame(Bytes),
+    Printed(String),
+    Noted(Level, String, Option<String>),
 }
 
 impl Outlet<Arc<Link>> for Outputs<'_> {
@@ -97,7 +106,16 @@ impl Drop for Session<'_> {
             entry,
         } in logged
         {
-            worker_log::structured(&self.shared.name, worker, request.as_deref(), &entry);
+            let (pool, request) = (&self.shared.name, request.as_deref());
+            match entry {
+                Entry::Frame(content) => worker_log::structured(pool, worker, request, &content),
+                Entry::Printed(line) => {
+                    worker_log::printed(pool, worker, request, worker_log::Stream::Stdout, &line);
+                }
+                Entry::Noted(level, message, fields) => {
+                    worker_log::noted(pool, worker, request, level, &message, fields.as_deref());
+                }
+            }
         }
     }
 }
@@ -170,8 +188,72 @@ impl<'a> Session<'a> {
         self.outputs.logged.push(Logged {
             worker,
             request,
+            entry: Entry::Frame(entry),
+        });
+    }
+
+    /// Logs a line of a worker's standard output.
+    pub(crate) fn printed(&mut self, from: usize, line: String) {
+        self.log_entry(from, None, Entry::Printed(line));
+    }
+
+    fn log_entry(&mut self, from: usize, job: Option<(u32, u32)>, entry: Entry) {
+        let (state, _) = self.parts();
+        let worker = state.worker(from).map_or(0, |worker| worker.id);
+        let request = match job {
+            Some((slot, number)) => state.request_id(from, slot, number),
+            None => state.running_request_id(worker),
+        };
+        self.outputs.logged.push(Logged {
+            worker,
+            request,
             entry,
         });
+    }
+
+    /// Logs what a worker says, or what is to be said of it.
+    pub(crate) fn noted(&mut self, from: usize, level: Level, message: String, fields: Option<String>) {
+        self.log_entry(from, None, Entry::Noted(level, message, fields));
+    }
+
+    /// Takes the answer of a worker that speaks no frames. `read` is when it was read, at the latest.
+    pub(crate) fn answered(&mut self, from: usize, answered: Answered, read: Instant, now: Instant) {
+        let (state, _) = self.parts();
+        let job = match state.job_named(from, answered.to, read) {
+            Ok(job) => job,
+            Err(why) => return self.unclaimed(from, answered, why),
+        };
+        if let Some((message, fields)) = answered.note {
+            self.log_entry(from, Some(job), Entry::Noted(Level::Warn, message, Some(fields)));
+        }
+        match answered.payload {
+            Ok(mut payload) => {
+                let (state, outputs) = self.parts();
+                forebay_wire::set_run_us(&mut payload, state.run_time(from, job, now));
+                let flags = flag::END | if answered.faulted { flag::FAULT } else { 0 };
+                let taken = state.answer(from, job, flags, payload.into(), now, outputs);
+                taken.expect("the payload was written here");
+            }
+            Err(what) => {
+                let message = format!("answer cannot be used: {what}");
+                self.log_entry(from, Some(job), Entry::Noted(Level::Error, message, None));
+                let (state, outputs) = self.parts();
+                state.refuse_answer(from, job, what, now, outputs);
+            }
+        }
+    }
+
+    /// An answer for no job: it lost a race, or is something else.
+    fn unclaimed(&mut self, from: usize, answered: Answered, why: Nameless) {
+        match (answered.text, why) {
+            (Some(text), _) => self.printed(from, text),
+            (None, Nameless::Over) => self.stray(),
+            (None, Nameless::NotOne(jobs)) => {
+                self.stray();
+                let message = format!("an answer names no request, and the worker has {jobs}; it is dropped");
+                self.noted(from, Level::Warn, message, None);
+            }
+        }
     }
 
     pub(crate) fn worker_gone(&mut self, worker: usize) {

@@ -201,6 +201,7 @@ pub(crate) trait Watchable {}
 
 impl Watchable for OwnedFd {}
 impl Watchable for crate::reader::WatchedSocket {}
+impl Watchable for crate::reader::WatchedPipe {}
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,28 @@ pub(crate) fn printed(pool: &str, worker: u64, request: Option<&str>, stream: St
     }
 }
 
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl Level {
+    /// By its name in any case; what has none is information.
+    pub(crate) fn named(name: &str) -> Self {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        match () {
+            () if is("error") => Self::Error,
+            () if is("warn") => Self::Warn,
+            () if is("debug") => Self::Debug,
+            () => Self::Info,
+        }
+    }
+}
+
 /// Logs the content of a LOG frame. `request` is what the server knows of it: nothing, when the answer has overtaken the line.
 pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload: &[u8]) {
     let entry: Map<String, Value> = serde_json::from_slice(payload).unwrap_or_default();
@@ -30,15 +52,39 @@ pub(crate) fn structured(pool: &str, worker: u64, request: Option<&str>, payload
     let fields = entry.get("fields").map(Value::to_string);
     let fields = fields.as_deref().map(shortened);
     let request = text("request").or(request);
-    match text("level") {
-        Some("error") => {
+    let level = Level::named(text("level").unwrap_or_default());
+    write(pool, worker, request, level, message, fields);
+}
+
+/// Logs what a worker said in another way than by a LOG frame.
+pub(crate) fn noted(
+    pool: &str,
+    worker: u64,
+    request: Option<&str>,
+    level: Level,
+    message: &str,
+    fields: Option<&str>,
+) {
+    write(
+        pool,
+        worker,
+        request,
+        level,
+        shortened(message),
+        fields.map(shortened),
+    );
+}
+
+fn write(pool: &str, worker: u64, request: Option<&str>, level: Level, message: &str, fields: Option<&str>) {
+    match level {
+        Level::Error => {
             tracing::error!(target: "forebay::worker", pool, worker, request, fields, "{message}");
         }
-        Some("warn") => tracing::warn!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
-        Some("debug") => {
+        Level::Warn => tracing::warn!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
+        Level::Debug => {
             tracing::debug!(target: "forebay::worker", pool, worker, request, fields, "{message}");
         }
-        _ => tracing::info!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
+        Level::Info => tracing::info!(target: "forebay::worker", pool, worker, request, fields, "{message}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
-use forebay_pool::{Mailboxes, Options, Pool, Program, Recycle, Supervisor};
+use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_store::Durability;
 use tokio::sync::watch;
 
@@ -183,7 +183,8 @@ fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError
             let pool = parts.pools.get(&way.pool).expect(checked).clone();
             let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
             let store = parts.open_store.filter(|_| writes).cloned();
-            Target::Pool(PoolTarget::new(pool, way, store))
+            let message_bytes_max = parts.config.pools[&way.pool].message_bytes_max as usize;
+            Target::Pool(PoolTarget::new(pool, way, message_bytes_max, store))
         }
     })
 }
@@ -209,6 +210,9 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
             age: pool.recycle.age,
             rss_bytes: pool.recycle.rss_bytes,
         },
+        message_bytes_max: pool.message_bytes_max as usize,
+        call_timeout: pool.run_timeout,
+        calls: None,
     }
 }
 
@@ -234,6 +238,20 @@ fn store_env(store: &OpenStore) -> [(OsString, OsString); 4] {
     ]
 }
 
+fn protocol(pool: &config::Pool) -> Protocol {
+    match pool.protocol {
+        config::Protocol::Framed(config::Link::Socket) => Protocol::Framed,
+        config::Protocol::Framed(config::Link::Stdio) => Protocol::FramedStdio,
+        config::Protocol::Jsonl => Protocol::Jsonl,
+        config::Protocol::Wabur(compat) => Protocol::Wabur {
+            statuses: match compat {
+                config::Compat::None => Statuses::Truthful,
+                config::Compat::Wabur => Statuses::Wabur,
+            },
+        },
+    }
+}
+
 fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Program {
     let mut env: Vec<(OsString, OsString)> = ENV_PASSED
         .into_iter()
@@ -245,6 +263,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
     if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
         env.extend(store_env(store));
     }
+    let protocol = protocol(pool);
     match &pool.worker {
         config::Worker::Script {
             runtime,
@@ -254,13 +273,14 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
             runtime_flags,
         } => {
             let sdk = sdk.expect("the SDK is unpacked when there are pools");
-            let launch = sdk.launch(*runtime, program, runtime_flags);
+            let launch = sdk.launch(*runtime, program, runtime_flags, protocol);
             env.extend(launch.env);
             Program {
                 argv: launch.argv,
                 env,
+                protocol,
                 cwd: pool.cwd.clone(),
-                page: true,
+                page: protocol == Protocol::Framed,
                 handler: Some(handler.clone()),
                 start: start.clone(),
             }
@@ -278,6 +298,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
             Program {
                 argv: sdk.launch_python(program, application),
                 env,
+                protocol,
                 cwd: pool.cwd.clone(),
                 // Without an atomic exchange on shared memory, which Python does not have, a worker cannot claim jobs.
                 page: false,
@@ -291,6 +312,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
             Program {
                 argv,
                 env,
+                protocol,
                 cwd: pool.cwd.clone(),
                 page: false,
                 handler: None,

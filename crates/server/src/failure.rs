@@ -25,6 +25,12 @@ pub(crate) enum Refusal {
     HeadTimeout { header_timeout: Duration },
     #[error("body is larger than {body_bytes_max} bytes (body_bytes_max)")]
     BodyTooLarge { body_bytes_max: u64 },
+    #[error(
+        "body is larger than {message_bytes_max} bytes, and the pool's protocol has no pieces (message_bytes_max)"
+    )]
+    MessageTooLarge { message_bytes_max: usize },
+    #[error("{what}")]
+    Untellable { what: String },
     #[error("body did not arrive within {body_timeout:?} (body_timeout)")]
     BodyTimeout { body_timeout: Duration },
     #[error("no route has this path")]
@@ -243,7 +249,7 @@ impl Refusal {
             Self::Expectation => Class::Expectation,
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
             Self::HeadTimeout { .. } | Self::BodyTimeout { .. } => Class::Timeout,
-            Self::BodyTooLarge { .. } => Class::BodyTooLarge,
+            Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => Class::BodyTooLarge,
             Self::NotFound | Self::NoSuchFile | Self::NoSuchNode => Class::NotFound,
             Self::NodePath(error) => match error {
                 KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep => {
@@ -257,7 +263,8 @@ impl Refusal {
             | Self::Condition { .. }
             | Self::NoIndex { .. }
             | Self::BadTags { .. }
-            | Self::Batch { .. } => Class::BadInput,
+            | Self::Batch { .. }
+            | Self::Untellable { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
@@ -282,7 +289,7 @@ impl Refusal {
                 | Failure::Stopping { .. } => Class::Overload,
                 Failure::RunTimeout { .. } | Failure::DeadlinePassed => Class::Deadline,
                 Failure::WorkerDied { .. } => Class::BadGateway,
-                Failure::ResponseReset => Class::Internal,
+                Failure::ResponseReset | Failure::InvalidAnswer { .. } => Class::Internal,
             },
         }
     }

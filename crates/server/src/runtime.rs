@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_pool::Protocol;
+
 use crate::config::{PythonApplication, PythonModule, Runtime};
 
 /// The SDK's files as they were when the binary was built.
@@ -87,7 +89,13 @@ impl Sdk {
     }
 
     /// How a worker is started; `flags` are options of the runtime itself.
-    pub(crate) fn launch(&self, runtime: Runtime, program: &Path, flags: &[String]) -> Launch {
+    pub(crate) fn launch(
+        &self,
+        runtime: Runtime,
+        program: &Path,
+        flags: &[String],
+        protocol: Protocol,
+    ) -> Launch {
         let mut argv = vec![program.into()];
         argv.extend(flags.iter().map(OsString::from));
         if runtime == Runtime::Bun {
@@ -96,7 +104,11 @@ impl Sdk {
             // Otherwise it reads `.env` of its folder: only what the pool is told to pass on reaches a worker.
             argv.push("--no-env-file".into());
         }
-        argv.push(self.package.join("dist/worker.js").into());
+        let script = match protocol {
+            Protocol::Framed => "dist/worker.js",
+            Protocol::FramedStdio | Protocol::Jsonl | Protocol::Wabur { .. } => "dist/stdio/worker.js",
+        };
+        argv.push(self.package.join(script).into());
         let mut env = vec![("FOREBAY_CACHE_DIR".into(), self.cache.clone().into())];
         if let Ok(binary) = std::env::current_exe() {
             env.push(("FOREBAY_BIN".into(), binary.into()));

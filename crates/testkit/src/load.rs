@@ -21,6 +21,7 @@ pub struct Load {
     connections: usize,
     requests: usize,
     body_bytes: usize,
+    json: bool,
     pause_after_refusal: Duration,
     ended: Arc<AtomicBool>,
 }
@@ -60,6 +61,7 @@ impl Load {
             connections: 16,
             requests: usize::MAX,
             body_bytes: 0,
+            json: false,
             pause_after_refusal: Duration::ZERO,
             ended: Arc::default(),
         }
@@ -83,6 +85,13 @@ impl Load {
     #[must_use]
     pub fn body_bytes(mut self, bytes: usize) -> Self {
         self.body_bytes = bytes;
+        self
+    }
+
+    /// Makes each body a JSON text.
+    #[must_use]
+    pub fn json(mut self) -> Self {
+        self.json = true;
         self
     }
 
@@ -150,6 +159,9 @@ impl Load {
             let mut marker = format!("<{run}.{number}.{}>", report.sent);
             while marker.len() < self.body_bytes {
                 marker.push_str("..........");
+            }
+            if self.json {
+                marker = format!("\"{marker}\"");
             }
             let refusals = report.refusal_times.len();
             if report.exchange(&mut open, &self.target, &marker) {

@@ -20,7 +20,7 @@ pub use page::{
 };
 pub use pairs::{Pairs, put_pair};
 pub use request::{REQUEST_TABLE_BYTES, RequestParts, RequestView, set_remaining_ms};
-pub use response::{ContentKind, RESPONSE_TABLE_BYTES, ResponseHead, ResponseView};
+pub use response::{ContentKind, RESPONSE_TABLE_BYTES, ResponseHead, ResponseView, set_run_us};
 
 /// The version of the protocol that this crate speaks.
 pub const PROTOCOL_VERSION: u32 = 1;

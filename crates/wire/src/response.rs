@@ -67,6 +67,12 @@ impl ResponseHead {
     }
 }
 
+/// Writes how long the handler has run into a payload made by [`ResponseHead::put`].
+pub fn set_run_us(payload: &mut [u8], run: std::time::Duration) {
+    let run_us = u32::try_from(run.as_micros()).unwrap_or(u32::MAX);
+    payload[4..8].copy_from_slice(&run_us.to_le_bytes());
+}
+
 /// A decoded RESPONSE payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseView<'a> {

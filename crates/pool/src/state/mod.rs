@@ -101,6 +101,15 @@ struct Job {
     place: Place,
 }
 
+/// Why an answer that does not say in which slot its job is has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nameless {
+    /// The job is over.
+    Over,
+    /// It names no job, and the worker has so many.
+    NotOne(usize),
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Queued,
@@ -112,6 +121,7 @@ struct Sent {
     worker: usize,
     slot: u32,
     number: u32,
+    at: Instant,
     /// When the worker was first seen running it.
     started: Option<Instant>,
     /// When it was aborted.
@@ -320,6 +330,7 @@ impl<L: LinkPort> State<L> {
             worker: to,
             slot,
             number,
+            at: now,
             started: None,
             aborted: None,
             overran: None,
@@ -380,6 +391,58 @@ impl<L: LinkPort> State<L> {
             self.dispatch(now, out);
         }
         Ok(())
+    }
+
+    /// Finds the job of an answer that names it by its number alone, or by being the only answer that can come. `now` is when
+    /// the answer was read: what has been sent since cannot be meant.
+    pub(crate) fn job_named(
+        &self,
+        from: usize,
+        number: Option<u32>,
+        now: Instant,
+    ) -> Result<(u32, u32), Nameless> {
+        let worker = self.workers.get(from).ok_or(Nameless::Over)?;
+        match number {
+            Some(number) => worker
+                .slot_of(number)
+                .map(|slot| (slot, number))
+                .ok_or(Nameless::Over),
+            None => worker
+                .only_job()
+                .filter(|&(_, _, job)| matches!(self.jobs[job].place, Place::Sent(sent) if sent.at < now))
+                .map(|(slot, number, _)| (slot, number))
+                .ok_or(Nameless::NotOne(worker.in_flight())),
+        }
+    }
+
+    /// How long the worker has had a job.
+    pub(crate) fn run_time(&self, from: usize, (slot, number): (u32, u32), now: Instant) -> Duration {
+        let job = self
+            .workers
+            .get(from)
+            .and_then(|worker| worker.job_at(slot, number));
+        match job.map(|job| self.jobs[job].place) {
+            Some(Place::Sent(sent)) => now.saturating_duration_since(sent.at),
+            Some(Place::Queued) | None => Duration::ZERO,
+        }
+    }
+
+    /// Ends a job whose answer cannot be used.
+    pub(crate) fn refuse_answer(
+        &mut self,
+        from: usize,
+        (slot, number): (u32, u32),
+        what: String,
+        now: Instant,
+        out: &mut impl Outlet<L>,
+    ) {
+        let Some(key) = self.job_of(from, slot, number) else {
+            return;
+        };
+        self.workers[from].last_answer = now;
+        self.fail(key, Failure::InvalidAnswer { what }, out);
+        self.finish(key, out);
+        self.dispatch(now, out);
     }
 
     /// Takes a BODY frame of a response. An error means that the worker has broken the protocol.

@@ -204,6 +204,18 @@ impl<L> Worker<L> {
         (number != 0 && place.number == number).then_some(place.job)
     }
 
+    /// The slot of the job that has this number on the link.
+    pub(crate) fn slot_of(&self, number: u32) -> Option<u32> {
+        let slot = self.jobs.iter().position(|place| place.number == number)?;
+        (number != 0).then_some(slot as u32)
+    }
+
+    /// Slot, number on the link and job, if it has one job only.
+    pub(crate) fn only_job(&self) -> Option<(u32, u32, usize)> {
+        let only = self.jobs_in_order().next()?;
+        (self.in_flight == 1).then_some(only)
+    }
+
     /// Frees the slot of a job that is over or was taken back.
     pub(crate) fn release(&mut self, slot: u32) {
         let place = &mut self.jobs[slot as usize];

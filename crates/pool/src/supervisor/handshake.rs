@@ -9,7 +9,15 @@ use forebay_wire::{
 use serde::{Deserialize, Serialize};
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::{link::Link, options::WINDOW_BYTES, pool::Shared, reader::WatchedSocket, sys};
+use crate::{
+    Protocol,
+    dialect::{Decoder, Piece, Resync},
+    link::Link,
+    options::WINDOW_BYTES,
+    pool::Shared,
+    reader::{Input, WatchedSocket},
+    sys, worker_log,
+};
 
 /// Most body bytes that travel inside of a REQUEST.
 pub const INLINE_BODY_BYTES: usize = 64 * 1024;
@@ -22,6 +30,7 @@ pub(super) struct Ready {
     pub(super) uses_page: bool,
     /// What came after READY.
     pub(super) rest: BytesMut,
+    pub(super) input: Input,
 }
 
 /// Why a worker is not ready.
@@ -68,9 +77,25 @@ struct Failed {
 
 /// Leads the handshake. It has no limit of its own: the pool's `start_timeout` kills the process, which ends the link.
 pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Result<Ready, HandshakeError> {
+    let input = match link.protocol {
+        Protocol::Framed => Input::Frames,
+        Protocol::FramedStdio => Input::MixedFrames(Resync::new(link.generation)),
+        // Such a worker is ready as soon as it runs.
+        protocol @ (Protocol::Jsonl | Protocol::Wabur { .. }) => {
+            return Ok(Ready {
+                uses_page: false,
+                rest: BytesMut::new(),
+                input: Input::Messages(Decoder::new(protocol, link.message_bytes_max())),
+            });
+        }
+    };
     let mut frames = Frames {
         socket: sys::watch(WatchedSocket(link.clone()), Interest::READABLE)?,
         bytes: BytesMut::new(),
+        input,
+        printed: Box::new(|line| {
+            worker_log::printed(&pool.name, worker, None, worker_log::Stream::Stdout, line);
+        }),
     };
     let hello = frames.next().await?;
     let hello: Hello = match hello.0 {
@@ -90,6 +115,7 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
                 return Ok(Ready {
                     uses_page: hello.page,
                     rest: frames.bytes,
+                    input: frames.input,
                 });
             }
             FrameType::Failed => {
@@ -98,7 +124,7 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
                     message: failed.message,
                 });
             }
-            FrameType::Log => crate::worker_log::structured(&pool.name, worker, None, &payload),
+            FrameType::Log => worker_log::structured(&pool.name, worker, None, &payload),
             FrameType::Unknown(_) => {}
             other => return Err(unexpected(other, "READY or FAILED")),
         }
@@ -136,22 +162,42 @@ fn json<'a, T: Deserialize<'a>>(payload: &'a [u8], expected: &'static str) -> Re
     })
 }
 
-struct Frames {
+struct Frames<'a> {
     socket: AsyncFd<WatchedSocket>,
     bytes: BytesMut,
+    input: Input,
+    /// Takes what is printed between frames.
+    printed: Box<dyn Fn(&str) + 'a>,
 }
 
-impl Frames {
+impl Frames<'_> {
+    /// The next frame of what was read.
+    fn take(&mut self) -> Result<Option<(FrameType, BytesMut)>, WireError> {
+        if let Input::MixedFrames(resync) = &mut self.input {
+            while let Some(piece) = resync.next(&mut self.bytes) {
+                match piece {
+                    Piece::Frame(header, payload) => return Ok(Some((header.kind, payload.into()))),
+                    Piece::Printed(line) => (self.printed)(&line),
+                }
+            }
+            return Ok(None);
+        }
+        let Split::Whole { frame, used } = split_frame(&self.bytes)? else {
+            return Ok(None);
+        };
+        let kind = frame.header.kind;
+        let mut frame = self.bytes.split_to(used);
+        Ok(Some((kind, frame.split_off(HEADER_BYTES))))
+    }
+
     async fn next(&mut self) -> Result<(FrameType, BytesMut), HandshakeError> {
         loop {
-            if let Split::Whole { frame, used } = split_frame(&self.bytes)? {
-                let kind = frame.header.kind;
-                let mut frame = self.bytes.split_to(used);
-                return Ok((kind, frame.split_off(HEADER_BYTES)));
+            if let Some(frame) = self.take()? {
+                return Ok(frame);
             }
             let mut ready = self.socket.readable().await?;
             self.bytes.reserve(READ_BYTES);
-            match rustix::io::read(&self.socket.get_ref().0.socket, self.bytes.spare_capacity_mut()) {
+            match rustix::io::read(self.socket.get_ref().0.input(), self.bytes.spare_capacity_mut()) {
                 Ok((read, _)) => {
                     let taken = read.len();
                     if taken == 0 {

@@ -19,13 +19,16 @@ pub use self::handshake::INLINE_BODY_BYTES;
 use self::process::Process;
 use crate::{
     pool::Shared,
-    state::{Command, Signal},
+    state::{Command, Phase, Signal, Worker},
     status::{Readiness, rss_bytes},
     vital::vital,
 };
 
 /// How often the memory of workers is looked at when it is limited.
 const RSS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often open calls are looked at: their limit is noticed at most so late.
+const CALLS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The thread that owns every worker process.
 #[derive(Debug)]
@@ -72,11 +75,20 @@ async fn supervise(pool: Arc<Shared>) {
             rss_due = now + RSS_INTERVAL;
             look_at_memory(&pool);
         }
+        let mut talking = Vec::new();
         let (commands, again, settled) = {
             let mut session = pool.session(None);
             let (state, out) = session.parts();
             let (commands, again) = state.housekeep(now, out);
             state.workers().for_each(|(_, worker)| worker.link.announce());
+            if pool.protocol.takes_whole_bodies() {
+                let idle = |worker: &Worker<_>| worker.phase == Phase::Draining && worker.in_flight() == 0;
+                talking.extend(
+                    state
+                        .workers()
+                        .map(|(_, worker)| (worker.link.clone(), idle(worker))),
+                );
+            }
             let ready = state.is_ready();
             let failing = state.start_failures() > 0;
             let empty = state.is_stopping() && state.workers().next().is_none() && !state.has_jobs();
@@ -92,6 +104,18 @@ async fn supervise(pool: Arc<Shared>) {
             return;
         }
         publish(&pool, ready, failing);
+        let mut calls_open = false;
+        for (link, may_end) in talking {
+            if may_end {
+                link.end_input();
+            }
+            calls_open |= link.expire_calls(now);
+        }
+        let again = if calls_open {
+            Some(again.map_or(CALLS_INTERVAL, |again| again.min(CALLS_INTERVAL)))
+        } else {
+            again
+        };
         let woken = pool.wake.notified();
         match again {
             Some(pause) => drop(tokio::time::timeout(pause, woken).await),
@@ -151,12 +175,12 @@ fn carry_out(command: Command, pool: &Arc<Shared>, processes: &Processes) {
 }
 
 fn start(pool: &Arc<Shared>, processes: &Processes) {
-    let (program, id) = {
+    let (options, id) = {
         let mut state = pool.state.lock();
-        (state.options().program.clone(), state.next_worker_id())
+        (state.options().clone(), state.next_worker_id())
     };
     let now = Instant::now();
-    match Process::spawn(&program, id) {
+    match Process::spawn(&options, id) {
         Ok((process, leader)) => {
             let process = Rc::new(process);
             let key = pool
@@ -177,7 +201,8 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
             });
         }
         Err(error) => {
-            let program = program
+            let program = options
+                .program
                 .argv
                 .first()
                 .map(|name| name.to_string_lossy().into_owned())

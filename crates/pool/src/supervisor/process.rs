@@ -14,6 +14,7 @@ use forebay_wire::FrameType;
 use rustix::{
     event::{EventfdFlags, eventfd},
     net::{AddressFamily, SocketFlags, SocketType, socketpair},
+    pipe::{PipeFlags, pipe_with},
     process::{Pid, WaitId, WaitIdOptions, waitid},
 };
 use tokio::{
@@ -24,8 +25,8 @@ use tokio::{
 
 use super::{handshake, signal_number};
 use crate::{
-    Program,
-    link::Link,
+    Options, Protocol,
+    link::{Channel, Link},
     outbox::Page,
     pool::Shared,
     reader::Reader,
@@ -58,16 +59,17 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(program: &Program, id: u64) -> io::Result<(Self, Leader)> {
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )?;
-        // The worker's end blocks by default, so that the simplest program can use it.
-        rustix::io::ioctl_fionbio(&theirs, false)?;
-        let mut fds = vec![(sys::duplicate_above(theirs.as_fd(), PARENT_FD_MIN)?, LINK_FD)];
+    pub(super) fn spawn(options: &Options, id: u64) -> io::Result<(Self, Leader)> {
+        let program = &options.program;
+        let mut fds = Vec::new();
+        let (channel, stdio) = if program.protocol.is_on_stdio() {
+            let (channel, stdin, stdout) = pipes()?;
+            (channel, [stdin.into(), stdout.into()])
+        } else {
+            let (ours, theirs) = socket()?;
+            fds.push((sys::duplicate_above(theirs.as_fd(), PARENT_FD_MIN)?, LINK_FD));
+            (Channel::Socket(ours), [Stdio::null(), Stdio::piped()])
+        };
         let page = if program.page {
             let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let page = Page::new()?;
@@ -80,9 +82,15 @@ impl Process {
         let generation = generation(id);
         let children = signal(SignalKind::child())?;
         sys::reserve(LINK_FD..=BELL_FD)?;
-        let child = command(program, generation, &fds).spawn()?;
+        let child = command(options, id, &fds, stdio).spawn()?;
         let pid = child.id().expect("a child that was not waited for has an id");
-        let link = Link::new(ours, generation, page);
+        let link = Link::new(
+            channel,
+            program.protocol,
+            generation,
+            options.message_bytes_max,
+            page,
+        );
         Ok((
             Self {
                 id,
@@ -104,10 +112,16 @@ impl Process {
     }
 
     pub(super) fn drain(&self) {
-        self.link.control(FrameType::Drain, &[]);
+        // Where there are no frames, a worker's input ends once it has answered all.
+        if !self.link.protocol.takes_whole_bodies() {
+            self.link.control(FrameType::Drain, &[]);
+        }
     }
 
     pub(super) fn signal(&self, signal: Signal) {
+        if signal == Signal::Terminate {
+            self.link.stop_now();
+        }
         if !self.reaped.get() {
             sys::signal_group(self.pid, signal_number(signal));
         }
@@ -153,7 +167,32 @@ fn generation(id: u64) -> u16 {
     ((id - 1) % u64::from(u16::MAX) + 1) as u16
 }
 
-fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn {
+/// A link on an inherited socket: the server's end, and the worker's.
+fn socket() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    // The worker's end blocks by default, so that the simplest program can use it.
+    rustix::io::ioctl_fionbio(&theirs, false)?;
+    Ok((ours, theirs))
+}
+
+/// A link on standard input and output: the server's ends, and the worker's two. Pipes, because programs open `/dev/stdout` and the like,
+/// which fails for sockets.
+fn pipes() -> io::Result<(Channel, OwnedFd, OwnedFd)> {
+    let (stdin, to) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (from, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&to, true)?;
+    rustix::io::ioctl_fionbio(&from, true)?;
+    let to = parking_lot::Mutex::new(Some(Arc::new(to)));
+    Ok((Channel::Pipes { from, to }, stdin, stdout))
+}
+
+fn command(options: &Options, id: u64, fds: &[(OwnedFd, i32)], [stdin, stdout]: [Stdio; 2]) -> Spawn {
+    let program = &options.program;
     let (executable, arguments) = program
         .argv
         .split_first()
@@ -163,13 +202,33 @@ fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn 
         .args(arguments)
         .env_clear()
         .envs(program.env.iter().map(|(name, value)| (name, value)))
-        .env("FOREBAY_PROTOCOL", forebay_wire::PROTOCOL_VERSION.to_string())
-        .env("FOREBAY_GENERATION", generation.to_string())
-        .env("FOREBAY_LINK_FD", LINK_FD.to_string())
+        .env("FOREBAY_PROTOCOL", protocol_variable(program.protocol))
+        .env("FOREBAY_GENERATION", generation(id).to_string())
         .current_dir(&program.cwd)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdin(stdin)
+        .stdout(stdout)
         .stderr(Stdio::piped());
+    if program.protocol.is_on_stdio() {
+        command.env("FOREBAY_LINK", "stdio");
+    } else {
+        command.env("FOREBAY_LINK_FD", LINK_FD.to_string());
+    }
+    if program.protocol.takes_whole_bodies() {
+        // What frames say in INIT.
+        command
+            .env("FOREBAY_POOL", &options.name)
+            .env("FOREBAY_WORKER", id.to_string())
+            .env("FOREBAY_CONCURRENCY", options.concurrency.to_string())
+            .env("FOREBAY_MESSAGE_BYTES_MAX", options.message_bytes_max.to_string());
+        for (name, module) in [
+            ("FOREBAY_HANDLER", &program.handler),
+            ("FOREBAY_START", &program.start),
+        ] {
+            if let Some(module) = module {
+                command.env(name, module);
+            }
+        }
+    }
     if program.page {
         command
             .env("FOREBAY_PAGE_FD", PAGE_FD.to_string())
@@ -180,6 +239,14 @@ fn command(program: &Program, generation: u16, fds: &[(OwnedFd, i32)]) -> Spawn 
         fds.iter().map(|(fd, target)| (fd.as_raw_fd(), *target)).collect(),
     );
     Spawn::from(command)
+}
+
+/// What `FOREBAY_PROTOCOL` says: the version of the frames, or the name of another protocol.
+fn protocol_variable(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Framed | Protocol::FramedStdio => forebay_wire::PROTOCOL_VERSION.to_string(),
+        Protocol::Jsonl | Protocol::Wabur { .. } => protocol.name().to_owned(),
+    }
 }
 
 /// Leads a worker through its life: handshake, work, end. Returns when the process and all it left behind are gone.
@@ -266,8 +333,12 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
         link: process.link().clone(),
         worker: key,
         rest: ready.rest,
+        input: ready.input,
     });
-    *pool.start_error.lock() = None;
+    // Without a handshake nobody knows yet whether it will stay; the last one's words may be its own.
+    if !pool.protocol.takes_whole_bodies() {
+        *pool.start_error.lock() = None;
+    }
     tracing::info!(
         target: "forebay::pool", pool = %pool.name, worker = process.id, pid = process.pid, "worker ready"
     );
@@ -280,6 +351,10 @@ fn conclude(pool: &Arc<Shared>, key: usize, process: &Process, was_read: bool, s
         tracing::info!(
             target: "forebay::pool", pool = %pool.name, worker = process.id, pid = process.pid, status, "worker ended"
         );
+        if pool.protocol.takes_whole_bodies() {
+            let message = format!("worker ended ({status})\n{}", process.last_words());
+            *pool.start_error.lock() = Some(message);
+        }
         return;
     }
     let words = process.last_words();

@@ -9,7 +9,7 @@ use std::{
 
 use forebay_pool::{
     Answer, Delivery, Failure, Job, Limits, LocalMailbox, Mailboxes, Options, Pending, Pool, Program,
-    Recycle, RequestParts, Retry, Supervisor,
+    Protocol, Recycle, RequestParts, Retry, Supervisor,
 };
 
 use crate::worker;
@@ -38,6 +38,9 @@ pub(crate) fn options() -> Options {
         kill_grace: Duration::from_millis(100),
         idle_retire: Duration::from_mins(10),
         recycle: Recycle::default(),
+        message_bytes_max: 1 << 20,
+        call_timeout: Duration::from_secs(1),
+        calls: None,
     }
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn program(mode: &str) -> Program {
         ],
         env: vec![(worker::MODE.into(), mode.into())],
         cwd: std::env::temp_dir(),
+        protocol: Protocol::Framed,
         page: false,
         handler: None,
         start: None,

@@ -475,9 +475,33 @@ static POOL: &[Key] = &[
     },
     Key {
         name: "protocol",
-        kind: Kind::Choice(&["framed"]),
+        kind: Kind::Choice(&["framed", "jsonl", "wabur"]),
         default: Default::Is("framed"),
-        meaning: "What the worker speaks.",
+        meaning: "What the worker speaks. `framed`: binary frames. `jsonl`: one JSON object a line, on standard input and output. `wabur`: the messages of a WABuR controller, on the same. See `docs/guide/stdio.md`.",
+        exceeded: "",
+    },
+    Key {
+        name: "link",
+        kind: Kind::Choice(&["socket", "stdio"]),
+        default: Default::Nothing,
+        meaning: "What the worker's messages go through: an inherited `socket`, or standard input and output. `framed` may have either, `socket` unless it says otherwise; the other protocols have `stdio`.",
+        exceeded: "",
+    },
+    Key {
+        name: "message_bytes_max",
+        kind: Kind::Size {
+            min: 4 * KIB,
+            max: GIB,
+        },
+        default: Default::Is("16MiB"),
+        meaning: "Longest body and longest message where `protocol` is `jsonl` or `wabur`: they have no pieces. A worker that writes a longer message is stopped.",
+        exceeded: "413; 502 for what that worker was running",
+    },
+    Key {
+        name: "compat",
+        kind: Kind::Choice(&["none", "wabur"]),
+        default: Default::Is("none"),
+        meaning: "Where `protocol` is `wabur`, the status of answers with an error code. `none`: 409 for code 17, 404 for code 166, 500 for others, and their backtrace goes to the log. `wabur`: 500, as the controller wrote it.",
         exceeded: "",
     },
     Key {

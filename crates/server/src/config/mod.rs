@@ -31,9 +31,9 @@ pub use reference::{reference, schema};
 pub use surroundings::Surroundings;
 pub(crate) use types::CHANGES;
 pub use types::{
-    Access, Admin, Config, Durability, Files, Interface, Log, LogFormat, LogRotation, Permission, Pool,
-    PoolRoute, PythonApplication, PythonModule, Recycle, Respond, Retry, Route, Runtime, Server, Store,
-    StoreMode, Target, Worker, Workers,
+    Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
+    Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,
+    Runtime, Server, Store, StoreMode, Target, Worker, Workers,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

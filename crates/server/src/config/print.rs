@@ -8,8 +8,8 @@ use forebay_store::index::field_text;
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Config, Durability, Listen, Log, LogFormat, Permission, Pool, PythonApplication, PythonModule,
-    Respond, Retry, Route, Server, Store, Target, Worker,
+    Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, Permission, Pool, Protocol,
+    PythonApplication, PythonModule, Respond, Retry, Route, Server, Store, Target, Worker,
 };
 use crate::store::path::put_key;
 
@@ -170,7 +170,7 @@ fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
         } => write_python(out, program, application, start.as_deref())?,
         Worker::Command { command, .. } => writeln!(out, "command = {}", texts(command))?,
     }
-    writeln!(out, "protocol = \"framed\"")?;
+    write_protocol(out, pool)?;
     writeln!(
         out,
         "workers = {{ min = {}, max = {} }}",
@@ -195,6 +195,27 @@ fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
     writeln!(out, "env_pass = {}", texts(&pool.env_pass))?;
     writeln!(out, "cwd = {}", path(&pool.cwd))?;
     writeln!(out, "store = {}", text(pool.store.name()))
+}
+
+fn write_protocol(out: &mut String, pool: &Pool) -> fmt::Result {
+    let (name, link) = match pool.protocol {
+        Protocol::Framed(Link::Socket) => ("framed", "socket"),
+        Protocol::Framed(Link::Stdio) => ("framed", "stdio"),
+        Protocol::Jsonl => ("jsonl", "stdio"),
+        Protocol::Wabur(_) => ("wabur", "stdio"),
+    };
+    writeln!(out, "protocol = {}\nlink = {}", text(name), text(link))?;
+    if let Protocol::Jsonl | Protocol::Wabur(_) = pool.protocol {
+        writeln!(out, "message_bytes_max = {}", size(pool.message_bytes_max))?;
+    }
+    if let Protocol::Wabur(compat) = pool.protocol {
+        let compat = match compat {
+            Compat::None => "none",
+            Compat::Wabur => "wabur",
+        };
+        writeln!(out, "compat = {}", text(compat))?;
+    }
+    Ok(())
 }
 
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {

@@ -228,6 +228,10 @@ pub struct Pool {
     pub cwd: PathBuf,
     /// What its handlers may do with the store.
     pub store: StoreMode,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// A message without frames; a longer request gets 413, and a worker that writes a longer one is stopped.
+    pub message_bytes_max: u64,
 }
 
 /// What a worker process runs.
@@ -309,6 +313,35 @@ impl Interface {
             Self::Asgi => "asgi",
         }
     }
+}
+
+/// What a worker speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Frames.
+    Framed(Link),
+    /// One JSON object a line.
+    Jsonl,
+    /// The messages of WABuR.
+    Wabur(Compat),
+}
+
+/// What a worker's frames go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// An inherited socket.
+    Socket,
+    /// Standard input and output.
+    Stdio,
+}
+
+/// Whose statuses the answers of a WABuR controller have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compat {
+    /// HTTP's.
+    None,
+    /// WABuR's: 500 for every error, with all that the controller said.
+    Wabur,
 }
 
 /// A JavaScript runtime.

@@ -36,10 +36,22 @@ pub(crate) struct PoolTarget {
     limits: Limits,
     /// The store, when handlers can write to it.
     store: Option<Arc<OpenStore>>,
+    /// Bytes of a body that are read before the job is submitted; the rest follows, where the protocol has pieces.
+    first_bytes_max: usize,
 }
 
 impl PoolTarget {
-    pub(crate) fn new(pool: Pool, route: &PoolRoute, store: Option<Arc<OpenStore>>) -> Self {
+    pub(crate) fn new(
+        pool: Pool,
+        route: &PoolRoute,
+        message_bytes_max: usize,
+        store: Option<Arc<OpenStore>>,
+    ) -> Self {
+        let first_bytes_max = if pool.protocol().takes_whole_bodies() {
+            message_bytes_max
+        } else {
+            INLINE_BODY_BYTES
+        };
         let retry = match route.retry {
             crate::config::Retry::Never => Retry::Never,
             crate::config::Retry::Idempotent => Retry::Idempotent,
@@ -52,6 +64,7 @@ impl PoolTarget {
                 retry,
             },
             store,
+            first_bytes_max,
         }
     }
 
@@ -70,10 +83,19 @@ impl PoolTarget {
         let (first, since) = if body.ended() {
             (Vec::new(), request.arrived)
         } else {
-            let first = body.read(wire, INLINE_BODY_BYTES, request.deadline).await?;
+            let first = body.read(wire, self.first_bytes_max, request.deadline).await?;
             (first, Instant::now())
         };
         let whole = body.ended();
+        if self.pool.protocol().takes_whole_bodies() {
+            if !whole {
+                let message_bytes_max = self.first_bytes_max;
+                return Err(Refusal::MessageTooLarge { message_bytes_max }.into());
+            }
+            self.pool
+                .check_body(&first)
+                .map_err(|what| Refusal::Untellable { what })?;
+        }
         let mut limits = self.limits;
         if !is_idempotent(request.head.method()) {
             limits.retry = Retry::Never;

@@ -529,7 +529,23 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[pool.api]\nhandler = 'api.mjs'\nprotocol = 'jsonl'",
-            "3: pool.api.protocol: found 'jsonl', expected one of \"framed\"",
+            "3: pool.api.protocol: only a pool with a `command` has another protocol or link",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nprotocol = 'json'",
+            "3: pool.api.protocol: found 'json', expected one of \"framed\", \"jsonl\", \"wabur\"",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nprotocol = 'wabur'\nlink = 'socket'",
+            "4: pool.api.link: found \"socket\"; `protocol = \"wabur\"` is spoken on \"stdio\" only",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nprotocol = 'jsonl'\ncompat = 'wabur'",
+            "4: pool.api.compat: only a pool with `protocol = \"wabur\"` has it",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nmessage_bytes_max = '1MiB'",
+            "3: pool.api.message_bytes_max: only a pool whose protocol is \"jsonl\" or \"wabur\" has it: frames come in pieces",
         ),
         (
             "[pool.api]\ncommand = ['perl']",

@@ -21,5 +21,6 @@ mod qoper8;
 mod queue;
 mod reload;
 mod shutdown;
+mod stdio;
 mod store;
 mod support;

@@ -323,6 +323,7 @@ impl Clients {
                 matches!(kind, Kind::Reset | Kind::Stream { resets: true, .. }),
                 "no other handler gives up: {kind:?}"
             ),
+            Failure::InvalidAnswer { .. } => panic!("frames have no such answers"),
             Failure::Stopping { .. } => assert!(self.abandoned, "a stopped pool finishes what it has"),
             Failure::NotStarting { .. } => {
                 assert!(

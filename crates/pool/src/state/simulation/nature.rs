@@ -33,6 +33,7 @@ pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
         argv: vec!["worker".into()],
         env: Vec::new(),
         cwd: "/".into(),
+        protocol: crate::Protocol::Framed,
         page: nature.claims,
         handler: None,
         start: None,
@@ -49,6 +50,9 @@ pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
         kill_grace: [Duration::from_millis(50), Duration::from_millis(300)][dice.size(0, 1)],
         idle_retire: dice.micros(50_000, 5_000_000),
         recycle,
+        message_bytes_max: 1 << 20,
+        call_timeout: Duration::from_secs(1),
+        calls: None,
     }
 }
 

@@ -8,13 +8,20 @@ use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::surroundings::is_executable;
 use crate::config::{
-    Interface, Pool, PythonApplication, PythonModule, Recycle, Retry, StoreMode, Worker, Workers, python,
-    runtime,
+    Compat, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry, StoreMode,
+    Worker, Workers, python, runtime,
 };
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 11] = [
+const PROTOCOL_VARIABLES: [&str; 18] = [
     "FOREBAY_PROTOCOL",
+    "FOREBAY_LINK",
+    "FOREBAY_POOL",
+    "FOREBAY_WORKER",
+    "FOREBAY_CONCURRENCY",
+    "FOREBAY_MESSAGE_BYTES_MAX",
+    "FOREBAY_HANDLER",
+    "FOREBAY_START",
     "FOREBAY_LINK_FD",
     "FOREBAY_GENERATION",
     "FOREBAY_PAGE_FD",
@@ -61,6 +68,8 @@ impl Builder<'_> {
             env_pass: self.env_pass(fields),
             cwd: cwd?,
             store: self.store_mode(fields, has_store),
+            protocol: self.protocol(fields),
+            message_bytes_max: fields.integer("message_bytes_max"),
         };
         Some(pool)
     }
@@ -234,6 +243,36 @@ impl Builder<'_> {
             self.check_variable(fields, name.line, "env_pass", &name.text);
         }
         names.iter().map(|name| name.text.clone()).collect()
+    }
+
+    fn protocol(&mut self, fields: &Fields) -> Protocol {
+        let name = fields.text("protocol");
+        if name != "wabur" && fields.written("compat") {
+            let message = "only a pool with `protocol = \"wabur\"` has it".to_owned();
+            self.note(fields.problem("compat", message));
+        }
+        if name == "framed" && fields.written("message_bytes_max") {
+            let message =
+                "only a pool whose protocol is \"jsonl\" or \"wabur\" has it: frames come in pieces"
+                    .to_owned();
+            self.note(fields.problem("message_bytes_max", message));
+        }
+        let link = fields.opt_text("link");
+        if name != "framed" && link == Some("socket") {
+            let message = format!("found \"socket\"; `protocol = \"{name}\"` is spoken on \"stdio\" only");
+            self.note(fields.problem("link", message));
+        }
+        if fields.written("handler") && (name != "framed" || link == Some("stdio")) {
+            let message = "only a pool with a `command` has another protocol or link".to_owned();
+            self.note(fields.problem(if name == "framed" { "link" } else { "protocol" }, message));
+        }
+        match name {
+            "jsonl" => Protocol::Jsonl,
+            "wabur" if fields.text("compat") == "wabur" => Protocol::Wabur(Compat::Wabur),
+            "wabur" => Protocol::Wabur(Compat::None),
+            _ if link == Some("stdio") => Protocol::Framed(Link::Stdio),
+            _ => Protocol::Framed(Link::Socket),
+        }
     }
 
     fn store_mode(&mut self, fields: &Fields, has_store: bool) -> StoreMode {

@@ -1,0 +1,111 @@
+//! Frames on standard output, where a program may have printed something between them: PROTOCOL.md, section 1.
+
+use bytes::{Buf, Bytes, BytesMut};
+use forebay_wire::{FRAME_PAYLOAD_MAX, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag, split_frame};
+
+/// Text without a line end is passed on once there is so much of it.
+const TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// One thing that was found.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Frame(Header, Bytes),
+    /// A line of output.
+    Printed(String),
+}
+
+/// Tells frames from text: only a header that the worker may send is believed.
+#[derive(Debug)]
+pub(crate) struct Resync {
+    generation: u16,
+    /// Bytes at the front that are no frame.
+    text: usize,
+}
+
+impl Resync {
+    pub(crate) fn new(generation: u16) -> Self {
+        Self { generation, text: 0 }
+    }
+
+    /// Takes the next frame or line off the front of `bytes`; none: more must arrive first.
+    pub(crate) fn next(&mut self, bytes: &mut BytesMut) -> Option<Piece> {
+        loop {
+            let rest = &bytes[self.text..];
+            if rest.len() < HEADER_BYTES {
+                return None;
+            }
+            if !self.believes(rest) {
+                let ends = rest[0] == b'\n';
+                self.text += 1;
+                if (ends || self.text == TEXT_BYTES_MAX)
+                    && let Some(line) = take_line(bytes, std::mem::take(&mut self.text))
+                {
+                    return Some(Piece::Printed(line));
+                }
+                continue;
+            }
+            if self.text > 0 {
+                if let Some(line) = take_line(bytes, std::mem::take(&mut self.text)) {
+                    return Some(Piece::Printed(line));
+                }
+                continue;
+            }
+            let Ok(Split::Whole { frame, used }) = split_frame(bytes) else {
+                return None;
+            };
+            let header = frame.header;
+            let mut payload = bytes.split_to(used);
+            payload.advance(HEADER_BYTES);
+            if bytes.is_empty() {
+                *bytes = BytesMut::new();
+            }
+            return Some(Piece::Frame(header, payload.freeze()));
+        }
+    }
+
+    /// Nothing more will come: the next line of what is left.
+    pub(crate) fn end(&mut self, bytes: &mut BytesMut) -> Option<String> {
+        self.text = 0;
+        while !bytes.is_empty() {
+            let end = bytes.iter().take(TEXT_BYTES_MAX).position(|&byte| byte == b'\n');
+            let length = end.map_or(bytes.len().min(TEXT_BYTES_MAX), |end| end + 1);
+            if let Some(line) = take_line(bytes, length) {
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    fn believes(&self, bytes: &[u8]) -> bool {
+        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (job, slot) = (word(8), word(12));
+        let about_link = job == 0 && slot == 0;
+        let fits = match FrameType::from_code(bytes[4]) {
+            FrameType::Hello | FrameType::Failed => about_link && length > 1,
+            FrameType::Ready => about_link && length == 0,
+            FrameType::Log => length > 1,
+            FrameType::Window => job > 0 && length == 4,
+            FrameType::Reset => job > 0 && length == 0,
+            FrameType::Body => job > 0,
+            FrameType::Response => job > 0 && length as usize >= forebay_wire::RESPONSE_TABLE_BYTES,
+            FrameType::Pad
+            | FrameType::Init
+            | FrameType::Drain
+            | FrameType::Request
+            | FrameType::Abort
+            | FrameType::Unknown(_) => false,
+        };
+        fits && length <= FRAME_PAYLOAD_MAX
+            && u16::from_le_bytes([bytes[6], bytes[7]]) == self.generation
+            && bytes[5] & !(flag::END | flag::FAULT) == 0
+            && slot < SLOTS_MAX
+    }
+}
+
+/// Takes so many bytes off as text; none: it is blank.
+fn take_line(bytes: &mut BytesMut, length: usize) -> Option<String> {
+    let line = bytes.split_to(length);
+    let line = line.trim_ascii();
+    (!line.is_empty()).then(|| String::from_utf8_lossy(line).into_owned())
+}

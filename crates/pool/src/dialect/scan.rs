@@ -1,0 +1,222 @@
+//! Finds JSON objects in a stream that may have anything else between them: what programs and their libraries print by mistake.
+
+use bytes::BytesMut;
+use memchr::{memchr2, memchr3};
+
+use super::Said;
+
+/// Text without a line end is passed on once there is so much of it.
+const TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Openings of objects in one line that are looked at again after they turned out to begin none: each costs another look at what follows.
+const RETRIES_MAX: usize = 32;
+
+/// A message is longer than messages may be; nobody knows where the next one would begin.
+#[derive(Debug, thiserror::Error)]
+#[error("worker has written a message of more than {message_bytes_max} bytes (message_bytes_max)")]
+pub(crate) struct Overlong {
+    message_bytes_max: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Scanner {
+    /// Whether a line end ends every object, finished or not.
+    lines: bool,
+    message_bytes_max: usize,
+    /// How far the bytes were looked at.
+    at: usize,
+    open: Option<Open>,
+    retries: usize,
+}
+
+/// An object whose end has not been seen.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    start: usize,
+    depth: usize,
+    place: Place,
+}
+
+/// What the grammar of JSON allows next, as far as it matters to tell objects from text that looks a little like them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Right behind `{`: a name or the end.
+    Opened,
+    /// Where a value or a name may begin.
+    Value,
+    /// Behind a value: a comma, or an end.
+    Behind,
+    /// Inside of a string.
+    Text,
+}
+
+enum Step {
+    /// All was looked at.
+    More,
+    /// The object ends before this place.
+    End(usize),
+    /// What stands at this place is not JSON.
+    Broken(usize),
+}
+
+impl Scanner {
+    pub(super) fn new(lines: bool, message_bytes_max: usize) -> Self {
+        Self {
+            lines,
+            message_bytes_max,
+            at: 0,
+            open: None,
+            retries: 0,
+        }
+    }
+
+    /// Takes objects that `read` knows, and the text between them, off the front of `bytes`.
+    pub(super) fn take(
+        &mut self,
+        bytes: &mut BytesMut,
+        said: &mut Vec<Said>,
+        read: impl Fn(&str) -> Option<Said>,
+    ) -> Result<(), Overlong> {
+        // Everything before has been passed on.
+        let mut passed = 0;
+        while self.at < bytes.len() {
+            let Some(mut open) = self.open else {
+                match memchr2(b'{', b'\n', &bytes[self.at..]) {
+                    Some(found) if bytes[self.at + found] == b'{' => {
+                        self.at += found + 1;
+                        self.open = Some(Open {
+                            start: self.at - 1,
+                            depth: 1,
+                            place: Place::Opened,
+                        });
+                    }
+                    Some(found) => {
+                        self.at += found + 1;
+                        self.retries = 0;
+                        print(&bytes[passed..self.at], said);
+                        passed = self.at;
+                    }
+                    None => self.at = bytes.len(),
+                }
+                continue;
+            };
+            match step(&mut open, bytes, &mut self.at, self.lines) {
+                Step::More => {
+                    self.open = Some(open);
+                    if self.at - open.start > self.message_bytes_max {
+                        return Err(Overlong {
+                            message_bytes_max: self.message_bytes_max,
+                        });
+                    }
+                    break;
+                }
+                Step::End(end) => {
+                    self.open = None;
+                    let found = std::str::from_utf8(&bytes[open.start..end]).ok().and_then(&read);
+                    if let Some(found) = found {
+                        print(&bytes[passed..open.start], said);
+                        said.push(found);
+                        passed = end;
+                        self.retries = 0;
+                    }
+                }
+                Step::Broken(place) => {
+                    self.open = None;
+                    // What began there is text, in which a message may begin.
+                    self.retries += 1;
+                    self.at = if self.retries > RETRIES_MAX {
+                        place
+                    } else {
+                        open.start + 1
+                    };
+                }
+            }
+        }
+        let kept = self.open.map_or(self.at, |open| open.start);
+        if kept - passed > TEXT_BYTES_MAX {
+            print(&bytes[passed..kept], said);
+            passed = kept;
+        }
+        let _ = bytes.split_to(passed);
+        self.at -= passed;
+        if let Some(open) = &mut self.open {
+            open.start -= passed;
+        }
+        if bytes.is_empty() {
+            // Gives the memory of a long message back.
+            *bytes = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    /// Passes everything that is left on as text.
+    pub(super) fn end(&mut self, bytes: &mut BytesMut, said: &mut Vec<Said>) {
+        print(bytes, said);
+        bytes.clear();
+        (self.at, self.open) = (0, None);
+    }
+}
+
+/// Goes on within an object, from `at` on.
+fn step(open: &mut Open, bytes: &[u8], at: &mut usize, lines: bool) -> Step {
+    while *at < bytes.len() {
+        if open.place == Place::Text {
+            let Some(found) = memchr3(b'"', b'\\', b'\n', &bytes[*at..]) else {
+                *at = bytes.len();
+                return Step::More;
+            };
+            match bytes[*at + found] {
+                b'"' => {
+                    *at += found + 1;
+                    open.place = Place::Behind;
+                }
+                b'\\' if *at + found + 1 == bytes.len() => {
+                    // What it escapes has not arrived: it is looked at again.
+                    *at += found;
+                    return Step::More;
+                }
+                b'\\' => *at += found + 2,
+                // No string has a line end in it.
+                _ => return Step::Broken(*at + found),
+            }
+            continue;
+        }
+        let byte = bytes[*at];
+        open.place = match (byte, open.place) {
+            (b'\n', _) if lines => return Step::Broken(*at),
+            (b' ' | b'\t' | b'\r' | b'\n', place) => place,
+            (b'"', Place::Opened | Place::Value) => Place::Text,
+            (b'}', Place::Opened | Place::Behind) | (b']', Place::Value | Place::Behind) => {
+                open.depth -= 1;
+                if open.depth == 0 {
+                    *at += 1;
+                    return Step::End(*at);
+                }
+                Place::Behind
+            }
+            (b'{', Place::Value) => {
+                open.depth += 1;
+                Place::Opened
+            }
+            (b'[', Place::Value) => {
+                open.depth += 1;
+                Place::Value
+            }
+            (b',' | b':', Place::Behind) => Place::Value,
+            (b'0'..=b'9' | b'-' | b'+' | b'.' | b'E' | b'a'..=b'z', Place::Value | Place::Behind) => {
+                Place::Behind
+            }
+            _ => return Step::Broken(*at),
+        };
+        *at += 1;
+    }
+    Step::More
+}
+
+/// Passes text on, line by line, without empty ones.
+fn print(text: &[u8], said: &mut Vec<Said>) {
+    for line in text.split(|&byte| byte == b'\n') {
+        for piece in line.trim_ascii().chunks(TEXT_BYTES_MAX) {
+            said.push(Said::Printed(String::from_utf8_lossy(piece).into_owned()));
+        }
+    }
+}

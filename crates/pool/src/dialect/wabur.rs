@@ -1,0 +1,271 @@
+//! The messages of WABuR between a runner and its controllers: PROTOCOL.md, section 8.
+
+use std::borrow::Cow;
+
+use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead};
+use serde_json::Value;
+
+use super::{
+    Answered, Said, jsonl,
+    members::{Members, text},
+    put_json, put_text,
+};
+use crate::{Statuses, worker_log::Level};
+
+/// What a message is: the value of `api`.
+const REQUEST: i64 = 1;
+const ANSWER: i64 = 2;
+const CALL: i64 = 3;
+const RETURN: i64 = 4;
+const LOG: i64 = 5;
+const LOGGED: i64 = 6;
+
+/// Codes of errors that the reference server documents.
+const EXISTS: i64 = 17;
+const NOT_FOUND: i64 = 166;
+
+pub(super) fn put_request(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
+    let request = RequestView::decode(payload).expect("the server wrote this payload");
+    let id = Pairs::new(request.headers)
+        .flatten()
+        .find(|(name, _)| *name == b"x-request-id")
+        .map_or(&b""[..], |(_, value)| value);
+    out.extend_from_slice(b"{\"rid\":");
+    put_text(out, &[number.to_string().as_bytes(), b".", id].concat());
+    out.extend_from_slice(format!(",\"api\":{REQUEST},\"body\":{{\"op\":").as_bytes());
+    put_text(out, op(request.method).as_bytes());
+    out.extend_from_slice(b",\"path\":[");
+    let path = request.path.split(|&byte| byte == b'/');
+    for (place, part) in path.filter(|part| !part.is_empty()).enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        put_text(out, &decoded(part, false));
+    }
+    out.push(b']');
+    if !request.query.is_empty() {
+        out.extend_from_slice(b",\"query\":");
+        put_query(out, request.query);
+    }
+    if !request.body.is_empty() {
+        out.extend_from_slice(b",\"content\":");
+        put_json(out, request.body);
+    }
+    out.extend_from_slice(b"}}\n");
+}
+
+/// The operation that a method asks for; other methods keep their name, which leaves them to a controller's fallback.
+fn op(method: &[u8]) -> Cow<'_, str> {
+    match method {
+        b"PUT" => "NEW".into(),
+        b"GET" | b"HEAD" => "GET".into(),
+        b"POST" => "MOD".into(),
+        b"DELETE" => "DEL".into(),
+        other => String::from_utf8_lossy(other),
+    }
+}
+
+/// An object of texts; of a name that comes again, the last value.
+fn put_query(out: &mut Vec<u8>, query: &[u8]) {
+    let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+        let split = pair.iter().position(|&byte| byte == b'=');
+        let (name, value) = pair.split_at(split.unwrap_or(pair.len()));
+        let (name, value) = (decoded(name, true), decoded(value.get(1..).unwrap_or(b""), true));
+        match pairs.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => pairs.push((name, value)),
+        }
+    }
+    out.push(b'{');
+    for (place, (name, value)) in pairs.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        put_text(out, name);
+        out.push(b':');
+        put_text(out, value);
+    }
+    out.push(b'}');
+}
+
+/// Percent-decoded. What is no code stays as it is.
+fn decoded(text: &[u8], form: bool) -> Vec<u8> {
+    let hex = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        match (text[at], hex(text.get(at + 1)), hex(text.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                at += 2;
+            }
+            (b'+', ..) if form => bytes.push(b' '),
+            (byte, ..) => bytes.push(byte),
+        }
+        at += 1;
+    }
+    bytes
+}
+
+pub(super) fn put_return(out: &mut Vec<u8>, id: &str, body: &[u8]) {
+    put_message(out, id, RETURN, body);
+}
+
+pub(super) fn put_stop(out: &mut Vec<u8>, signal: i32) {
+    out.extend_from_slice(format!("{{\"rid\":\"0\",\"api\":{}}}\n", -signal).as_bytes());
+}
+
+fn put_message(out: &mut Vec<u8>, id: &str, api: i64, body: &[u8]) {
+    out.extend_from_slice(b"{\"rid\":");
+    put_json(out, id.as_bytes());
+    out.extend_from_slice(format!(",\"api\":{api},\"body\":").as_bytes());
+    put_json(out, body);
+    out.extend_from_slice(b"}\n");
+}
+
+/// What an object means; none: it is mere output.
+pub(super) fn read(members: &Members<'_>, statuses: Statuses) -> Option<Said> {
+    let api: i64 = members.get("api")?.parse().ok()?;
+    let rid = members.get("rid");
+    let body = members.get("body");
+    match api {
+        ANSWER => {
+            let rid = text(rid?)?;
+            let number = rid.split('.').next()?.parse().ok()?;
+            let mut answered = Answered {
+                to: Some(number),
+                faulted: false,
+                payload: Err("it has no body".to_owned()),
+                note: None,
+                text: None,
+            };
+            if let Some(body) = body {
+                answered.payload = payload(members, body, statuses, &mut answered);
+            }
+            answered.faulted |= answered.payload.is_err();
+            Some(Said::Answer(answered))
+        }
+        CALL => Some(Said::Call {
+            id: rid.unwrap_or("null").to_owned(),
+            body: body
+                .map(str::to_owned)
+                .ok_or_else(|| "No body in request.".to_owned()),
+        }),
+        LOG | LOGGED => Some(log(rid.filter(|_| api == LOG), body.unwrap_or("null"))),
+        _ => None,
+    }
+}
+
+/// A line for the log: text, or an object with a level and a message.
+fn log(rid: Option<&str>, body: &str) -> Said {
+    let fields: Value = serde_json::from_str(body).unwrap_or_default();
+    let part = |names: [&str; 2]| names.iter().find_map(|name| fields.get(name)?.as_str());
+    let (message, fields_left) = match part(["message", "msg"]).or(fields.as_str()) {
+        Some(message) => (message.to_owned(), fields.is_object()),
+        None => (body.to_owned(), false),
+    };
+    Said::Log {
+        level: Level::named(part(["level", "severity"]).unwrap_or_default()),
+        message,
+        fields: fields_left.then(|| body.to_owned()),
+        reply: rid.map(|rid| {
+            let mut reply = Vec::new();
+            put_message(&mut reply, rid, LOGGED, b"{\"code\":0}");
+            reply
+        }),
+    }
+}
+
+fn payload(
+    members: &Members<'_>,
+    body: &str,
+    statuses: Statuses,
+    answered: &mut Answered,
+) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(body.len());
+    put_json(&mut bytes, body.as_bytes());
+    let mut status = jsonl::status(members)?;
+    let mut content = ContentKind::Json;
+    let mut headers = Vec::new();
+    // Two members beyond the reference, for controllers that would say more than it can.
+    let told = members.has("status");
+    if let Some(json) = members.get("headers").filter(|json| *json != "null")
+        && jsonl::put_headers(&mut headers, json)?
+    {
+        content = ContentKind::Unset;
+        if let Some(text) = text(body).filter(|_| !is_json(&headers)) {
+            bytes = text.into_owned().into_bytes();
+        }
+    }
+    if !told && let Some(error) = Failed::of(body) {
+        answered.faulted = error.code == -1;
+        match statuses {
+            Statuses::Wabur => status = 500,
+            Statuses::Truthful => {
+                status = error.status();
+                if let Some(trace) = &error.backtrace {
+                    // Where a program failed is for its owner's eyes.
+                    answered.note = Some((error.error.clone(), trace.to_string()));
+                    bytes = error.without_backtrace();
+                }
+            }
+        }
+    }
+    let mut payload = Vec::with_capacity(forebay_wire::RESPONSE_TABLE_BYTES + headers.len() + bytes.len());
+    ResponseHead {
+        status,
+        content,
+        run_us: 0,
+    }
+    .put(&mut payload, &headers, &bytes);
+    Ok(payload)
+}
+
+fn is_json(headers: &[u8]) -> bool {
+    let mut types = Pairs::new(headers)
+        .flatten()
+        .filter(|(name, _)| *name == b"content-type");
+    types.any(|(_, value)| value.windows(4).any(|part| part.eq_ignore_ascii_case(b"json")))
+}
+
+/// An answer whose code says that something has failed.
+struct Failed {
+    code: i64,
+    error: String,
+    backtrace: Option<Value>,
+    whole: serde_json::Map<String, Value>,
+}
+
+impl Failed {
+    /// None: all went well, or the body is no such object.
+    fn of(body: &str) -> Option<Self> {
+        let members: Members<'_> = serde_json::from_str(body).ok()?;
+        let code: i64 = members.get("code")?.parse().ok()?;
+        if code == 0 || !members.has("error") {
+            return None;
+        }
+        let mut whole: serde_json::Map<String, Value> = serde_json::from_str(body).ok()?;
+        Some(Self {
+            code,
+            error: whole["error"]
+                .as_str()
+                .map_or_else(|| whole["error"].to_string(), str::to_owned),
+            backtrace: whole.remove("backtrace"),
+            whole,
+        })
+    }
+
+    /// The status that says in HTTP what the code says.
+    fn status(&self) -> u16 {
+        match self.code {
+            EXISTS => 409,
+            NOT_FOUND => 404,
+            _ => 500,
+        }
+    }
+
+    fn without_backtrace(&self) -> Vec<u8> {
+        Value::Object(self.whole.clone()).to_string().into_bytes()
+    }
+}

@@ -1,0 +1,40 @@
+//! Controllers on standard input and output, in other languages than ours.
+
+mod calls;
+mod faults;
+mod guide;
+mod kills;
+
+use forebay_testkit::Setup;
+
+/// A controller that answers as the last part of the path says.
+const ODD: &str = include_str!("stdio/odd.cjs");
+
+/// What such a controller speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Jsonl,
+    Wabur,
+}
+
+impl Dialect {
+    const BOTH: [Self; 2] = [Self::Jsonl, Self::Wabur];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Wabur => "wabur",
+        }
+    }
+
+    /// A pool `api` of odd controllers at every path, with further keys.
+    fn odd(self, keys: &str) -> Setup {
+        let name = self.name();
+        Setup::new(&format!(
+            "[pool.api]\ncommand = [\"node\", \"odd.cjs\", \"{name}\"]\nprotocol = \"{name}\"\n{keys}\n\
+             [[route]]\npath = \"/*\"\npool = \"api\"\n[[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
+        ))
+        .file("odd.cjs", ODD)
+        .admin()
+    }
+}

@@ -1,0 +1,54 @@
+//! `docs/guide/stdio.md`: its controllers as they stand there.
+
+use std::{fs, path::Path};
+
+use forebay_testkit::{Load, Setup};
+use serde_json::json;
+
+/// The blocks of code of one language.
+fn blocks(language: &str) -> Vec<String> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/stdio.md");
+    let guide = fs::read_to_string(guide).expect("the guide is there");
+    let opening = format!("```{language}\n");
+    let blocks = guide.split(&opening).skip(1);
+    blocks
+        .map(|block| block.split("```").next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_controllers_of_the_guide_work_as_they_stand() {
+    let config: String = blocks("toml")
+        .into_iter()
+        .filter(|toml| !toml.contains("ruby"))
+        .collect();
+    let mut setup = Setup::new(&config);
+    for (language, name) in [("bash", "hello.sh"), ("awk", "count.awk"), ("python", "notes.py")] {
+        let block = &blocks(language)[0];
+        assert!(block.contains(name), "the block says its name: {block}");
+        assert!(block.lines().count() <= 12, "it is as short as it says");
+        setup = setup.file(name, block);
+    }
+    let server = setup.start();
+    assert_eq!(server.get("/hello/world").text(), "hello from /hello/world");
+    for seen in 1..=3 {
+        let answer = server.get("/count/a");
+        assert_eq!(answer.json(), json!({"path": "/count/a", "seen": seen}));
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+    }
+    let noted = server.post("/notes/1", b"five!");
+    assert_eq!((noted.status, noted.json()), (201, json!({"length": 5})));
+    let refused = server.get("/notes/1");
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
+}
+
+#[test]
+fn sixteen_requests_at_a_time_go_through_one_awk() {
+    let toml = blocks("toml");
+    let config = toml.iter().find(|toml| toml.contains("awk")).unwrap();
+    let server = Setup::new(config).file("count.awk", &blocks("awk")[0]).start();
+    // Bodies are not told, so each answer is another one than was sent; that each came is what counts here.
+    let report = Load::on(&server, "/count/x").connections(32).requests(2000).run();
+    assert_eq!((report.with_status(200), report.unanswered), (2000, 0));
+    assert_eq!(server.get("/count/x").json()["seen"], 2001);
+}
