@@ -1,8 +1,9 @@
 //! What a configuration becomes: routes with their targets, and the pools behind them. Immutable; a reload makes another one.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
+use forebay_script::Script;
 use forebay_store::Durability;
 use tokio::sync::watch;
 
@@ -14,7 +15,7 @@ use crate::{
     router::{Router, RouterError, Rule},
     runtime::{self, Sdk},
     store::OpenStore,
-    target::{FilesTarget, PoolTarget, RespondTarget, StoreTarget, Target},
+    target::{FilesTarget, PoolTarget, RespondTarget, ScriptTarget, StoreTarget, Target},
 };
 
 /// How long a worker may take to start.
@@ -29,6 +30,8 @@ pub(crate) struct Ground {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteBook,
     pub(crate) log: logging::Handle,
+    /// Makes JavaScript of TypeScript.
+    pub(crate) erase_types: EraseTypes,
     /// There when the configuration has `[store]`; that cannot change.
     pub(crate) store: Option<Arc<OpenStore>>,
 }
@@ -56,6 +59,9 @@ pub(crate) struct Route {
     pub(crate) counts: Arc<RouteCounts>,
 }
 
+/// Makes JavaScript of the TypeScript of a file, every line and column kept; an error says what stands in the way.
+pub type EraseTypes = fn(&str, &Path) -> Result<String, String>;
+
 /// Why a configuration does not become an app.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -71,6 +77,15 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
+    /// A script cannot be loaded.
+    #[error("script `{script}` does not start")]
+    Script {
+        /// Its name.
+        script: String,
+        /// Why.
+        #[source]
+        source: forebay_script::Failure,
+    },
     /// The SDK for workers cannot be laid down.
     #[error(transparent)]
     Sdk(#[from] runtime::SdkError),
@@ -84,6 +99,7 @@ impl App {
         } else {
             Some(Sdk::unpack()?)
         };
+        let scripts = scripts(&config, ground)?;
         let start = |pool: &config::Pool| {
             let options = options(pool, sdk.as_ref(), ground.store.as_deref());
             Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
@@ -97,6 +113,7 @@ impl App {
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let parts = Parts {
             pools: &pools,
+            scripts: &scripts,
             store: store_target.as_ref(),
             open_store: ground.store.as_ref(),
             config: &config,
@@ -132,6 +149,7 @@ impl App {
 /// What targets are made of.
 struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
+    scripts: &'a BTreeMap<String, ScriptTarget>,
     store: Option<&'a StoreTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
     config: &'a Config,
@@ -179,6 +197,7 @@ fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError
             },
         )?),
         config::Target::Store => Target::Store(parts.store.expect(checked).clone()),
+        config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Pool(way) => {
             let pool = parts.pools.get(&way.pool).expect(checked).clone();
             let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
@@ -187,6 +206,49 @@ fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError
             Target::Pool(PoolTarget::new(pool, way, message_bytes_max, store))
         }
     })
+}
+
+/// Loads the scripts, by their names.
+fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
+    let load = |script: &config::Script| {
+        let loaded = Script::start(script_options(script, ground)).map_err(|source| BuildError::Script {
+            script: script.name.clone(),
+            source,
+        })?;
+        let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
+        let store = ground.store.clone();
+        let target = ScriptTarget::new(Arc::new(loaded), script.on, io_input_max, store);
+        Ok((script.name.clone(), target))
+    };
+    config.scripts.values().map(load).collect()
+}
+
+fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::Options {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    forebay_script::Options {
+        name: script.name.clone(),
+        handler: script.handler.clone(),
+        limits: forebay_script::Limits {
+            io_cpu_max: script.io_cpu_max,
+            cpu_max: script.cpu_max,
+            time_max: script.time_max,
+            memory_max: bytes(script.memory_max),
+            output_max: bytes(script.output_max),
+            in_flight_max: script.in_flight_max,
+            executors: script.executors,
+        },
+        allow: forebay_script::Allow {
+            store: script.allow.store.clone(),
+        },
+        store: ground.store.as_ref().map(|store| forebay_script::StoreOptions {
+            folder: store.path().into(),
+            options: *store.store().options(),
+        }),
+        surroundings: forebay_script::Surroundings {
+            sdk: runtime::sdk_file,
+            erase_types: ground.erase_types,
+        },
+    }
 }
 
 fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Options {

@@ -91,6 +91,8 @@ pub(crate) enum Refusal {
     InvalidAnswer { what: &'static str },
     #[error(transparent)]
     Pool(#[from] forebay_pool::Failure),
+    #[error("{0}")]
+    Script(forebay_script::Failure),
 }
 
 /// Kinds of failure, each with one status.
@@ -291,6 +293,17 @@ impl Refusal {
                 Failure::WorkerDied { .. } => Class::BadGateway,
                 Failure::ResponseReset | Failure::InvalidAnswer { .. } => Class::Internal,
             },
+            Self::Script(failure) => {
+                use forebay_script::Failure;
+                match failure {
+                    Failure::Time { .. } => Class::Deadline,
+                    Failure::Busy { .. } | Failure::Stopping => Class::Overload,
+                    Failure::Memory { .. }
+                    | Failure::Output { .. }
+                    | Failure::GivenUp
+                    | Failure::Broken { .. } => Class::Internal,
+                }
+            }
         }
     }
 

@@ -22,7 +22,7 @@ mod store;
 mod target;
 mod watch;
 
-pub use app::BuildError;
+pub use app::{BuildError, EraseTypes};
 pub use reload::{LoadError, Reload};
 pub use runtime::SdkError;
 pub use server::{RunError, Server, StartError};

@@ -141,6 +141,12 @@ fn python_options(application: &PythonApplication) -> Vec<OsString> {
     .collect()
 }
 
+/// A file of the SDK by its path in the package, for scripts.
+pub(crate) fn sdk_file(path: &str) -> Option<&'static [u8]> {
+    let found = EMBEDDED.files.iter().find(|(name, _)| *name == path);
+    found.map(|(_, bytes)| *bytes)
+}
+
 /// `FOREBAY_CACHE_DIR`, else a folder in the user's cache, else one of the user's own in the folder for temporary files.
 fn cache_folder() -> PathBuf {
     let named = |name| {

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     admin::{Admin, http},
-    app::{App, BuildError, Ground},
+    app::{App, BuildError, EraseTypes, Ground},
     config::{Config, Listen},
     control::Control,
     front::{Bound, Front},
@@ -145,7 +145,12 @@ impl Server {
     ///
     /// # Panics
     /// Outside of a tokio runtime with I/O and time.
-    pub fn start(config: Config, reload: Reload, log: logging::Handle) -> Result<Self, StartError> {
+    pub fn start(
+        config: Config,
+        reload: Reload,
+        log: logging::Handle,
+        erase_types: EraseTypes,
+    ) -> Result<Self, StartError> {
         let started = Instant::now();
         let signals = Signals::register().map_err(StartError::Signals)?;
         let threads = config.server.threads;
@@ -183,6 +188,7 @@ impl Server {
             mailboxes: Mailboxes::new(threads),
             routes: RouteBook::new(threads),
             log,
+            erase_types,
             store,
         };
         let app = Arc::new(App::build(config, &ground)?);

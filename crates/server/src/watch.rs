@@ -150,11 +150,15 @@ impl Places {
                 }
             }
         }
+        for script in config.scripts.values() {
+            places.files.push(script.handler.clone());
+            places.folders.extend(script.handler.parent().map(Path::to_owned));
+        }
         for route in &config.routes {
             match &route.target {
                 Target::Respond(respond) => places.files.extend(respond.file.clone()),
                 Target::Files(files) => places.left_out.push(files.folder.clone()),
-                Target::Store | Target::Pool(_) => {}
+                Target::Store | Target::Pool(_) | Target::Script(_) => {}
             }
         }
         places

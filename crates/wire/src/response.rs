@@ -32,7 +32,8 @@ impl ContentKind {
         }
     }
 
-    const fn from_code(code: u8) -> Result<Self, WireError> {
+    /// The one that a code stands for.
+    pub const fn from_code(code: u8) -> Result<Self, WireError> {
         match code {
             0 => Ok(Self::Unset),
             1 => Ok(Self::Json),

@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use forebay_server::{Reload, Server, config::Config, logging};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
             load: Box::new(move || load().map_err(Into::into)),
             watch,
         };
-        let server = Server::start(config, reload, logging.handle())?;
+        let server = Server::start(config, reload, logging.handle(), erase_types)?;
         announce(&server, started)?;
         Ok(server.run().await?)
     })
@@ -52,6 +52,11 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
 
 /// The one line that says that requests are taken, for people and for programs that wait for it. The server serves whether or not
 /// somebody reads it.
+/// Makes JavaScript of a module of a script that is TypeScript.
+fn erase_types(source: &str, file: &Path) -> Result<String, String> {
+    forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
+}
+
 fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_millis();

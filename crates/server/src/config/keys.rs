@@ -1,6 +1,8 @@
 //! Every section and key of `forebay.toml`: one table that the reader, the editor's schema, the reference and the proposals for
 //! misspelt keys are made from.
 
+mod script;
+
 /// A section.
 #[derive(Debug)]
 pub(super) struct Section {
@@ -92,7 +94,7 @@ impl Section {
 }
 
 /// Targets of a route that a later version has.
-pub(super) const LATER_TARGETS: &[&str] = &["script", "workflow", "sql", "proxy"];
+pub(super) const LATER_TARGETS: &[&str] = &["workflow", "sql", "proxy"];
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -139,9 +141,15 @@ pub(super) static SECTIONS: &[Section] = &[
         keys: POOL,
     },
     Section {
+        name: "script",
+        shape: Shape::Named,
+        meaning: "JavaScript inside the server. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: script::SCRIPT,
+    },
+    Section {
         name: "route",
         shape: Shape::Repeated,
-        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store` or `pool`.",
+        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `pool` or `script`.",
         keys: ROUTE,
     },
 ];
@@ -717,6 +725,13 @@ static ROUTE: &[Key] = &[
         kind: Kind::Text,
         default: Default::Nothing,
         meaning: "Target: the NAME of a `[pool.NAME]`.",
+        exceeded: "",
+    },
+    Key {
+        name: "script",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "Target: the NAME of a `[script.NAME]`.",
         exceeded: "",
     },
     Key {

@@ -33,7 +33,7 @@ pub(crate) use types::CHANGES;
 pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
     Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,
-    Runtime, Server, Store, StoreMode, Target, Worker, Workers,
+    Runtime, Script, ScriptAllow, ScriptPlace, Server, Store, StoreMode, Target, Worker, Workers,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

@@ -9,7 +9,7 @@ use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, Permission, Pool, Protocol,
-    PythonApplication, PythonModule, Respond, Retry, Route, Server, Store, Target, Worker,
+    PythonApplication, PythonModule, Respond, Retry, Route, Script, Server, Store, Target, Worker,
 };
 use crate::store::path::put_key;
 
@@ -28,6 +28,9 @@ impl Config {
         write_log(out, &self.log)?;
         self.store.iter().try_for_each(|store| write_store(out, store))?;
         self.pools.values().try_for_each(|pool| write_pool(out, pool))?;
+        self.scripts
+            .values()
+            .try_for_each(|script| write_script(out, script))?;
         self.routes.iter().try_for_each(|route| write_route(out, route))
     }
 }
@@ -218,6 +221,21 @@ fn write_protocol(out: &mut String, pool: &Pool) -> fmt::Result {
     Ok(())
 }
 
+fn write_script(out: &mut String, script: &Script) -> fmt::Result {
+    writeln!(out, "\n[script.{}]", script.name)?;
+    writeln!(out, "handler = {}", path(&script.handler))?;
+    writeln!(out, "on = {}", text(script.on.name()))?;
+    writeln!(out, "io_input_max = {}", size(script.io_input_max))?;
+    writeln!(out, "io_cpu_max = {}", duration(script.io_cpu_max))?;
+    writeln!(out, "cpu_max = {}", duration(script.cpu_max))?;
+    writeln!(out, "time_max = {}", duration(script.time_max))?;
+    writeln!(out, "memory_max = {}", size(script.memory_max))?;
+    writeln!(out, "output_max = {}", size(script.output_max))?;
+    writeln!(out, "in_flight_max = {}", script.in_flight_max)?;
+    writeln!(out, "executors = {}", script.executors)?;
+    writeln!(out, "allow = {{ store = {} }}", texts(&script.allow.store))
+}
+
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {
     writeln!(out, "\n[[route]]\npath = {}", text(&route.path))?;
     if !route.methods.is_empty() {
@@ -233,6 +251,7 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
         Target::Respond(respond) => writeln!(out, "respond = {{ {} }}", respond_members(respond)),
         Target::Files(files) => writeln!(out, "files = {}", path(&files.folder)),
         Target::Store => writeln!(out, "store = {{}}"),
+        Target::Script(name) => writeln!(out, "script = {}", text(name)),
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;
             writeln!(out, "queue_timeout = {}", duration(pool.queue_timeout))?;

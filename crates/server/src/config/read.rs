@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use toml_edit::{Document, Item, TableLike, Value as TomlValue};
 
+use super::build::TARGETS_LISTED;
 use super::error::{Problem, nearest};
 use super::fields::{Field, Fields, Spot, Value};
 use super::keys::{Default, Key, Kind, LATER_TARGETS, SECTIONS, Section, Shape};
@@ -26,6 +27,7 @@ pub(super) struct Sections {
     /// `None`: the file has no such section.
     pub(super) store: Option<Fields>,
     pub(super) pools: Vec<(String, Fields)>,
+    pub(super) scripts: Vec<(String, Fields)>,
     pub(super) routes: Vec<Fields>,
 }
 
@@ -90,6 +92,7 @@ impl Reader<'_> {
             log: self.one(root, "log"),
             store: root.get("store").map(|_| self.one(root, "store")),
             pools: self.named(root, "pool"),
+            scripts: self.named(root, "script"),
             routes: self.repeated(root, "route"),
         }
     }
@@ -276,7 +279,7 @@ impl Reader<'_> {
                 continue;
             }
             let message = if path == "route" && LATER_TARGETS.contains(&name) {
-                format!("this version has no target `{name}`; it has respond, files, store and pool")
+                format!("this version has no target `{name}`; it has {TARGETS_LISTED}")
             } else {
                 let names = || keys.iter().map(|key| key.name);
                 match keys {

@@ -26,6 +26,8 @@ pub struct Config {
     pub store: Option<Store>,
     /// `[pool.NAME]`, by name.
     pub pools: BTreeMap<String, Pool>,
+    /// `[script.NAME]`, by name.
+    pub scripts: BTreeMap<String, Script>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }
@@ -382,6 +384,64 @@ pub enum Retry {
     Idempotent,
 }
 
+/// `[script.NAME]`: JavaScript inside the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Script {
+    /// The NAME of `[script.NAME]`.
+    pub name: String,
+    /// The handler's module, absolute.
+    pub handler: PathBuf,
+    /// Which threads run it.
+    pub on: ScriptPlace,
+    /// Longest body of a request that an I/O thread answers.
+    pub io_input_max: u64,
+    /// How long a call runs on an I/O thread; then an executor does it again.
+    pub io_cpu_max: Duration,
+    /// Time of the processor for a call on an executor; beyond it the client gets 504.
+    pub cpu_max: Duration,
+    /// From the start of a call on an executor to its answer, waiting included; then 504.
+    pub time_max: Duration,
+    /// Memory of one engine; beyond it the client gets 500.
+    pub memory_max: u64,
+    /// Longest answer; beyond it the client gets 500.
+    pub output_max: u64,
+    /// Calls on executors at a time, waiting ones included; beyond it the client gets 503 with `Retry-After`.
+    pub in_flight_max: usize,
+    /// Executor threads, 1 to 256.
+    pub executors: usize,
+    /// What it may reach.
+    pub allow: ScriptAllow,
+}
+
+/// `script.NAME.on`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptPlace {
+    /// The I/O thread for small safe requests whose like have been answered quickly, else an executor.
+    Auto,
+    /// The I/O thread for small safe requests, else an executor.
+    Io,
+    /// Always an executor.
+    Executor,
+}
+
+impl ScriptPlace {
+    /// As the configuration says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Io => "io",
+            Self::Executor => "executor",
+        }
+    }
+}
+
+/// `script.NAME.allow`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScriptAllow {
+    /// Globals of the store; `*` is all.
+    pub store: Vec<String>,
+}
+
 /// `[[route]]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
@@ -412,7 +472,7 @@ impl Route {
     pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
         let name = match &self.target {
             Target::Store => self.path.rsplit_once('/').map(|(name, _)| name),
-            Target::Respond(_) | Target::Files(_) | Target::Pool(_) => None,
+            Target::Respond(_) | Target::Files(_) | Target::Pool(_) | Target::Script(_) => None,
         };
         let beside = name
             .into_iter()
@@ -432,6 +492,8 @@ pub enum Target {
     Store,
     /// A pool of worker processes.
     Pool(PoolRoute),
+    /// A key of [`Config::scripts`].
+    Script(String),
 }
 
 /// An answer from memory.

@@ -274,6 +274,14 @@ impl<S: Stream> Exchange<S> {
                 self.now = Instant::now();
                 answer
             }
+            Target::Script(script) => {
+                let thread = self.thread.clone();
+                let answer = script
+                    .answer(request, &self.peer, &thread, &mut body, &mut self.wire)
+                    .await;
+                self.now = Instant::now();
+                answer
+            }
         };
         match reply {
             Ok(reply) => {

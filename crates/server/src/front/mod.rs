@@ -35,6 +35,7 @@ pub(crate) use self::{
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
     request_body::RequestBody,
+    thread::Thread,
     wire::{Stream, Wire},
 };
 use crate::{app::App, config::Server};

@@ -3,12 +3,13 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::Waker,
     time::{Instant, SystemTime},
 };
 
 use forebay_pool::LocalMailbox;
+use forebay_script::{IoScript, Script};
 use slab::Slab;
 use tokio::sync::Notify;
 
@@ -40,6 +41,13 @@ pub(crate) struct Thread {
     connections: RefCell<Slab<Waker>>,
     /// The last connection has ended.
     left: Notify,
+    scripts: RefCell<Vec<ThreadScript>>,
+}
+
+/// A script's engine on this thread, as long as anybody else has the script.
+struct ThreadScript {
+    script: Weak<Script>,
+    engine: IoScript,
 }
 
 impl std::fmt::Debug for Thread {
@@ -77,6 +85,7 @@ impl Thread {
             draining: Cell::new(false),
             connections: RefCell::default(),
             left: Notify::new(),
+            scripts: RefCell::default(),
             shared,
         })
     }
@@ -93,6 +102,24 @@ impl Thread {
             self.app.replace(Rc::new(app));
         }
         self.app.borrow().clone()
+    }
+
+    /// Gives a script's engine on this thread.
+    pub(crate) fn with_script<T>(&self, script: &Arc<Script>, work: impl FnOnce(&mut IoScript) -> T) -> T {
+        let mut scripts = self.scripts.borrow_mut();
+        let found = scripts
+            .iter()
+            .position(|known| std::ptr::eq(known.script.as_ptr(), Arc::as_ptr(script)));
+        let at = found.unwrap_or_else(|| {
+            // A reload has brought it; those of before may have gone.
+            scripts.retain(|known| known.script.strong_count() > 0);
+            scripts.push(ThreadScript {
+                script: Arc::downgrade(script),
+                engine: script.on_io_thread(),
+            });
+            scripts.len() - 1
+        });
+        work(&mut scripts[at].engine)
     }
 
     /// The value of a Date field, exact to the second.

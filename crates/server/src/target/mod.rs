@@ -1,8 +1,10 @@
 //! What answers a route: one module for each target.
 
+mod committed;
 pub mod files;
 pub(crate) mod pool;
 pub(crate) mod respond;
+pub(crate) mod script;
 pub(crate) mod store;
 
 use std::{borrow::Cow, time::Instant};
@@ -11,6 +13,7 @@ pub(crate) use self::{
     files::FilesTarget,
     pool::{PoolStream, PoolTarget},
     respond::RespondTarget,
+    script::ScriptTarget,
     store::{ChangeFeed, ChildStream, Fed, StoreTarget},
 };
 use crate::{failure::Refusal, front::Head};
@@ -22,13 +25,14 @@ pub(crate) enum Target {
     Files(FilesTarget),
     Store(StoreTarget),
     Pool(PoolTarget),
+    Script(ScriptTarget),
 }
 
 impl Target {
     /// The pool whose worker answers.
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
-            Self::Respond(_) | Self::Files(_) | Self::Store(_) => None,
+            Self::Respond(_) | Self::Files(_) | Self::Store(_) | Self::Script(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

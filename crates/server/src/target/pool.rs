@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     future::poll_fn,
-    pin::Pin,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
@@ -15,7 +14,7 @@ use forebay_pool::{
     Answer, Delivery, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts, Retry,
 };
 
-use super::{End, Request};
+use super::{End, Request, committed::wait_for_disk};
 use crate::{
     config::PoolRoute,
     failure::Refusal,
@@ -125,43 +124,8 @@ impl PoolTarget {
                 unreachable!("an answer or a failure comes first, and windows are taken by the stream")
             }
         };
-        self.wait_for_disk(answer.commit(), request.deadline, wire)
-            .await?;
+        wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, wire).await?;
         reply(&answer, stream)
-    }
-
-    /// Whether nothing that the handler has committed has to be waited for.
-    fn is_on_disk(&self, commit: u64) -> bool {
-        self.store.as_ref().is_none_or(|store| store.disk().has(commit))
-    }
-
-    /// Waits until what the handler has committed is on the disk: nobody is told of what a power cut could take back.
-    async fn wait_for_disk<S: Stream>(
-        &self,
-        commit: u64,
-        deadline: Instant,
-        wire: &mut Wire<S>,
-    ) -> Result<(), End> {
-        let Some(store) = self.store.as_ref().filter(|store| !store.disk().has(commit)) else {
-            return Ok(());
-        };
-        let mut flushed = store.disk().bring(commit);
-        poll_fn(|cx| {
-            let waker = wire.waker_for_others(cx);
-            if let Poll::Ready(flushed) = Pin::new(&mut flushed).poll(&mut Context::from_waker(&waker)) {
-                return Poll::Ready(match flushed {
-                    Ok(Ok(())) => Ok(()),
-                    Ok(Err(error)) => Err(Refusal::from(error).into()),
-                    Err(_) => Err(Refusal::Stopping.into()),
-                });
-            }
-            if wire.poll_gone(cx).is_ready() {
-                return Poll::Ready(Err(End::Gone));
-            }
-            wire.poll_limit(cx, deadline)
-                .map(|()| Err(Refusal::DeadlinePassed.into()))
-        })
-        .await
     }
 }
 
@@ -170,7 +134,8 @@ fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
 }
 
-fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
+/// The payload of a REQUEST frame.
+pub(super) fn encode(request: &Request<'_>, peer: &str, body: &[u8]) -> Vec<u8> {
     let head = request.head;
     let mut payload = Vec::with_capacity(PAYLOAD_BYTES + body.len());
     let named_hops = named_hops(head);
@@ -243,6 +208,21 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     Ok(reply)
 }
 
+/// Fields of an answer that belong to the server, whatever a handler says.
+pub(super) fn is_servers_own(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection"
+            | b"transfer-encoding"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"upgrade"
+            | b"date"
+            | b"server"
+            | b"x-request-id"
+    )
+}
+
 fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, End> {
     let invalid = |what| End::from(Refusal::InvalidAnswer { what });
     let mut lines = HeaderLines::default();
@@ -252,9 +232,7 @@ fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, 
     for pair in answer.headers() {
         let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
         match name {
-            // These belong to the server.
-            b"connection" | b"transfer-encoding" | b"keep-alive" | b"proxy-connection" | b"upgrade"
-            | b"date" | b"server" | b"x-request-id" => {}
+            _ if is_servers_own(name) => {}
             b"content-length" => {
                 let length = decimal(value).ok_or(invalid("its content-length is not a decimal number"))?;
                 if stream
@@ -333,10 +311,8 @@ impl PoolStream<'_> {
             },
             None => match self.next_delivery(body, wire).await? {
                 Delivery::Chunk { bytes, end, commit } => {
-                    if !self.target.is_on_disk(commit) {
-                        let until = Instant::now() + self.hold_max;
-                        self.target.wait_for_disk(commit, until, wire).await?;
-                    }
+                    let until = Instant::now() + self.hold_max;
+                    wait_for_disk(self.target.store.as_deref(), commit, until, wire).await?;
                     Piece {
                         bytes,
                         end,

@@ -149,6 +149,19 @@ Person = { read = "public", write = "token:HOST" }
 command = ["ruby", "app.rb"]
 store = "ro"
 
+[script.e1]
+handler = "api.mjs"
+on = "executor"
+io_input_max = "1KiB"
+io_cpu_max = "5ms"
+cpu_max = "2s"
+time_max = "3s"
+memory_max = "8MiB"
+output_max = "1MiB"
+in_flight_max = 9
+executors = 3
+allow = { store = ["Article", "*"] }
+
 [[route]]
 path = "/local"
 methods = ["GET", "POST"]
@@ -409,7 +422,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [pool.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [pool.NAME], [script.NAME], [[route]]",
         ),
         (
             "server = 1",
@@ -589,15 +602,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store or pool",
+            "1: route: found none; a route has exactly one target: respond, files, store, pool or script",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store or pool",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, pool or script",
         ),
         (
             "[[route]]\npath = '/a'\nsql = { source = 'main' }",
-            "3: route.sql: this version has no target `sql`; it has respond, files, store and pool",
+            "3: route.sql: this version has no target `sql`; it has respond, files, store, pool or script",
         ),
         (
             "[[route]]\npath = 'a'\nrespond = {}",
@@ -626,6 +639,26 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[[route]]\npath = '/a'\npool = 'api'",
             "3: route.pool: there is no pool `api`: the file has no [pool.api]",
+        ),
+        (
+            "[[route]]\npath = '/a'\nscript = 'e1'",
+            "3: route.script: there is no script `e1`: the file has no [script.e1]",
+        ),
+        (
+            "[script.e1]\nhandler = 'nowhere.mjs'",
+            "2: script.e1.handler: there is no file `./nowhere.mjs`",
+        ),
+        (
+            "[script.e1]\nhandler = 'api.mjs'\nallow = { store = ['Person'] }",
+            "3: script.e1.allow.store: there is no store: the file has no [store]",
+        ),
+        (
+            "[script.'e 1']\nhandler = 'api.mjs'",
+            "1: script.e 1: a script's name has 1 to 64 letters, digits, `-` and `_`",
+        ),
+        (
+            "[script.e1]\nhandler = 'api.mjs'\non = 'thread'",
+            "3: script.e1.on: found 'thread', expected one of \"auto\", \"io\", \"executor\"",
         ),
         (
             &format!("{api}{route}pool = 'apy'"),

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 10] = [
+const ARROWS: [(&str, &str); 13] = [
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
@@ -18,7 +18,10 @@ const ARROWS: [(&str, &str); 10] = [
     ("forebay-node-native", "forebay-store"),
     ("forebay-pool", "forebay-wire"),
     ("forebay-records", "forebay-store"),
+    ("forebay-script", "forebay-store"),
+    ("forebay-script", "forebay-wire"),
     ("forebay-server", "forebay-pool"),
+    ("forebay-server", "forebay-script"),
     ("forebay-server", "forebay-store"),
     ("forebay-testkit", "forebay-wire"),
 ];

@@ -41,6 +41,8 @@ export type StoreErrorCode =
   | 'closed'
   /** This process was given no store; glsdb could not open one. */
   | 'no_store'
+  /** What a script may not reach: its `allow` does not name it. */
+  | 'not_allowed'
   /** There is no store in the folder. */
   | 'absent'
   /** This process has the store open with other options. */

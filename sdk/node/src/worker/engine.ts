@@ -8,6 +8,7 @@
  */
 import type { Log, WorkerContext } from '../context.js';
 import type { Handler, Hook } from '../handler.js';
+import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
 import {
@@ -480,21 +481,6 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     this.link.write(frame(LOG, 0, this.#generation, job?.number ?? 0, job?.slot ?? 0, line));
   }
-}
-
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return value instanceof Promise || (isObject(value) && !isPlain(value) && typeof value['then'] === 'function');
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
-}
-
-/** An object literal or array: JSON without a further look. */
-function isPlain(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null || Array.isArray(value);
 }
 
 function microseconds(milliseconds: number): number {

@@ -4,9 +4,11 @@
 
 mod pool;
 mod route;
+mod script;
 mod server;
 mod store;
 
+pub(super) use self::route::TARGETS_LISTED;
 pub(crate) use self::server::is_level_list;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,21 @@ pub(super) fn build(
                 .map(|pool| (name.clone(), pool)),
         );
     }
-    let routes = builder.routes(&sections.routes, &server, &sections.pools, &pools, has_store);
+    let mut scripts = BTreeMap::new();
+    for (name, fields) in &sections.scripts {
+        scripts.extend(
+            builder
+                .script(name, fields, has_store)
+                .map(|script| (name.clone(), script)),
+        );
+    }
+    let behind = route::Behind {
+        pools_declared: names(&sections.pools),
+        pools: &pools,
+        scripts_declared: names(&sections.scripts),
+        has_store,
+    };
+    let routes = builder.routes(&sections.routes, &server, &behind);
     if builder.problems.is_empty() {
         return Ok(Config {
             file: file.to_owned(),
@@ -52,12 +68,20 @@ pub(super) fn build(
             log,
             store,
             pools,
+            scripts,
             routes,
         });
     }
     builder.problems.sort_by_key(|problem| problem.line);
     Err(builder.problems)
 }
+
+fn names(sections: &[(String, Fields)]) -> Vec<&str> {
+    sections.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Longest name of a pool or script.
+const NAME_BYTES_MAX: usize = 64;
 
 struct Builder<'a> {
     folder: &'a Path,
@@ -68,6 +92,22 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn note(&mut self, problem: Problem) {
         self.problems.push(problem);
+    }
+
+    /// Refuses a NAME of `[pool.NAME]` and the like that could not stand in a metric or a path.
+    fn check_name(&mut self, name: &str, what: &str, fields: &Fields) {
+        let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if !is_name {
+            let message = format!("a {what}'s name has 1 to 64 letters, digits, `-` and `_`");
+            self.note(Problem {
+                line: fields.line,
+                key: fields.path.clone(),
+                message,
+            });
+        }
     }
 
     /// The absolute path of a path in the file.

@@ -37,13 +37,10 @@ const PROTOCOL_VARIABLES: [&str; 18] = [
 /// Keys of pools whose handler Python runs.
 const PYTHON_KEYS: [&str; 3] = ["python", "interface", "mount"];
 
-/// Longest name of a pool.
-const NAME_BYTES_MAX: usize = 64;
-
 impl Builder<'_> {
     /// `None`: a problem has been noted.
     pub(super) fn pool(&mut self, name: &str, fields: &Fields, has_store: bool) -> Option<Pool> {
-        self.check_pool_name(name, fields);
+        self.check_name(name, "pool", fields);
         let worker = self.worker(fields);
         let recycle = fields.table("recycle");
         let cwd = self.existing_folder(fields, "cwd");
@@ -74,25 +71,10 @@ impl Builder<'_> {
         Some(pool)
     }
 
-    fn check_pool_name(&mut self, name: &str, fields: &Fields) {
-        let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        if !is_name {
-            let message = "a pool's name has 1 to 64 letters, digits, `-` and `_`".to_owned();
-            self.note(super::Problem {
-                line: fields.line,
-                key: fields.path.clone(),
-                message,
-            });
-        }
-    }
-
     fn worker(&mut self, fields: &Fields) -> Option<Worker> {
         match (fields.written("handler"), fields.written("command")) {
             (true, false) if is_python(fields) => self.python(fields),
-            (true, false) => self.script(fields),
+            (true, false) => self.handler(fields),
             (false, true) => self.command(fields),
             (both, _) => {
                 let found = if both { "both" } else { "neither" };
@@ -103,7 +85,7 @@ impl Builder<'_> {
         }
     }
 
-    fn script(&mut self, fields: &Fields) -> Option<Worker> {
+    fn handler(&mut self, fields: &Fields) -> Option<Worker> {
         self.refuse(
             fields,
             &PYTHON_KEYS,

@@ -15,26 +15,30 @@ use crate::target::files::content_type_of;
 /// Largest body of `respond.file`; it stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 4] = ["respond", "files", "store", "pool"];
+const TARGETS: [&str; 5] = ["respond", "files", "store", "pool", "script"];
+/// The same in a sentence.
+pub(in crate::config) const TARGETS_LISTED: &str = "respond, files, store, pool or script";
 
 /// What only routes with `pool` have.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
 
+/// What routes lead to.
+pub(super) struct Behind<'a> {
+    /// Pools of the file, those with problems included.
+    pub(super) pools_declared: Vec<&'a str>,
+    /// Those without a problem.
+    pub(super) pools: &'a BTreeMap<String, Pool>,
+    /// The same for scripts.
+    pub(super) scripts_declared: Vec<&'a str>,
+    pub(super) has_store: bool,
+}
+
 impl Builder<'_> {
-    /// `declared` are the pools of the file, `pools` those without a problem.
-    pub(super) fn routes(
-        &mut self,
-        all: &[Fields],
-        server: &Server,
-        declared: &[(String, Fields)],
-        pools: &BTreeMap<String, Pool>,
-        has_store: bool,
-    ) -> Vec<Route> {
+    pub(super) fn routes(&mut self, all: &[Fields], server: &Server, behind: &Behind<'_>) -> Vec<Route> {
         let mut routes = Vec::new();
         let mut fields_of = Vec::new();
         for fields in all {
-            let names: Vec<&str> = declared.iter().map(|(name, _)| name.as_str()).collect();
-            if let Some(route) = self.route(fields, server, &names, pools, has_store) {
+            if let Some(route) = self.route(fields, server, behind) {
                 routes.push(route);
                 fields_of.push(fields);
             }
@@ -43,19 +47,12 @@ impl Builder<'_> {
         routes
     }
 
-    fn route(
-        &mut self,
-        fields: &Fields,
-        server: &Server,
-        declared: &[&str],
-        pools: &BTreeMap<String, Pool>,
-        has_store: bool,
-    ) -> Option<Route> {
+    fn route(&mut self, fields: &Fields, server: &Server, behind: &Behind<'_>) -> Option<Route> {
         let deadline = self.narrowed_duration(fields, "deadline", server.deadline, "server.deadline");
         let body_bytes_max = self.narrowed_size(fields, "body_bytes_max", server.body_bytes_max);
         let methods = self.methods(fields);
         let headers = self.headers(fields, "headers");
-        let target = self.target(fields, declared, pools, has_store);
+        let target = self.target(fields, behind);
         let path = fields.text("path").to_owned();
         let host = fields.opt_text("host").map(str::to_ascii_lowercase);
         self.check_rule(fields, &path, host.as_deref())?;
@@ -138,13 +135,7 @@ impl Builder<'_> {
         methods
     }
 
-    fn target(
-        &mut self,
-        fields: &Fields,
-        declared: &[&str],
-        pools: &BTreeMap<String, Pool>,
-        has_store: bool,
-    ) -> Option<Target> {
+    fn target(&mut self, fields: &Fields, behind: &Behind<'_>) -> Option<Target> {
         let written: Vec<&str> = TARGETS.into_iter().filter(|name| fields.written(name)).collect();
         let [target] = written[..] else {
             let found = if written.is_empty() {
@@ -152,8 +143,7 @@ impl Builder<'_> {
             } else {
                 written.join(" and ")
             };
-            let message =
-                format!("found {found}; a route has exactly one target: respond, files, store or pool");
+            let message = format!("found {found}; a route has exactly one target: {TARGETS_LISTED}");
             self.note(Problem {
                 line: fields.line,
                 key: fields.path.clone(),
@@ -169,8 +159,9 @@ impl Builder<'_> {
         match target {
             "respond" => self.respond(fields.table("respond")).map(Target::Respond),
             "files" => self.files(fields).map(Target::Files),
-            "store" => self.store_route(fields, has_store),
-            _ => self.pool_route(fields, declared, pools).map(Target::Pool),
+            "store" => self.store_route(fields, behind.has_store),
+            "script" => self.script_route(fields, behind).map(Target::Script),
+            _ => self.pool_route(fields, behind).map(Target::Pool),
         }
     }
 
@@ -200,17 +191,21 @@ impl Builder<'_> {
         has_store.then_some(Target::Store)
     }
 
-    fn pool_route(
-        &mut self,
-        fields: &Fields,
-        declared: &[&str],
-        pools: &BTreeMap<String, Pool>,
-    ) -> Option<PoolRoute> {
-        let name = fields.text("pool");
-        if !declared.contains(&name) {
-            self.note(fields.problem("pool", no_such_pool(name, declared)));
+    fn script_route(&mut self, fields: &Fields, behind: &Behind<'_>) -> Option<String> {
+        let name = fields.text("script");
+        if !behind.scripts_declared.contains(&name) {
+            self.note(fields.problem("script", none_such("script", name, &behind.scripts_declared)));
+            return None;
         }
-        let pool = pools.get(name)?;
+        Some(name.to_owned())
+    }
+
+    fn pool_route(&mut self, fields: &Fields, behind: &Behind<'_>) -> Option<PoolRoute> {
+        let name = fields.text("pool");
+        if !behind.pools_declared.contains(&name) {
+            self.note(fields.problem("pool", none_such("pool", name, &behind.pools_declared)));
+        }
+        let pool = behind.pools.get(name)?;
         let of_pool = |key: &str| format!("pool.{name}.{key}");
         Some(PoolRoute {
             pool: name.to_owned(),
@@ -334,16 +329,17 @@ fn too_wide(found: &str, outer_name: &str, outer: &str) -> String {
     format!("found {found}, which is more than {outer_name} ({outer}); a route may only narrow it")
 }
 
-fn no_such_pool(name: &str, declared: &[&str]) -> String {
+/// `what` is the kind of section that a route names.
+fn none_such(what: &str, name: &str, declared: &[&str]) -> String {
     if declared.is_empty() {
-        return format!("there is no pool `{name}`: the file has no [pool.{name}]");
+        return format!("there is no {what} `{name}`: the file has no [{what}.{name}]");
     }
     let proposal = nearest(name, declared.iter().copied());
     let proposal = proposal
         .map(|near| format!(" (did you mean `{near}`?)"))
         .unwrap_or_default();
     format!(
-        "there is no pool `{name}`{proposal}; the file has {}",
+        "there is no {what} `{name}`{proposal}; the file has {}",
         declared.join(", ")
     )
 }

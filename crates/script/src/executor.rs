@@ -1,0 +1,494 @@
+//! Threads that run scripts. Each has an engine, and may have many calls open that wait for something. A thread whose script cannot be
+//! stopped is given up: its calls are answered, and another thread takes its place. A transaction that it has begun stays open until the
+//! step ends, for it belongs to the thread.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, oneshot},
+    task::LocalSet,
+};
+
+use crate::{
+    Failure,
+    budget::{Pulse, now_ms},
+    calls::{CallId, Outcome},
+    instance::{Instance, Place, Step},
+    modules::Modules,
+    options::Options,
+};
+
+/// How often it is looked whether a thread hangs, while any runs a script.
+const LOOK: Duration = Duration::from_millis(20);
+/// Threads that may hang at the same time; beyond, no other takes a place.
+const GIVEN_UP_MAX: usize = 16;
+/// Stack of a thread, in bytes; the engine has a part of it.
+const STACK_BYTES: usize = 2 << 20;
+/// A call is light when it takes at most this part of what it may on an I/O thread.
+const LIGHT_PART: u32 = 10;
+
+/// A request that waits for a thread.
+#[derive(Debug)]
+struct Job {
+    payload: Vec<u8>,
+    deadline: Option<Instant>,
+    reply: oneshot::Sender<Outcome>,
+}
+
+/// A call as it is known outside of its thread: which engine of the thread, and its number there.
+type CallKey = (u32, CallId);
+
+/// The threads of one script.
+#[derive(Debug)]
+pub(crate) struct Executors(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    options: Arc<Options>,
+    modules: Arc<Modules>,
+    state: Mutex<State>,
+    /// Tells a thread that a job waits, or that all end.
+    wake: Notify,
+    in_flight: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Job>,
+    members: Vec<Arc<Member>>,
+    /// Threads that wait for a job.
+    idle: usize,
+    given_up: usize,
+    serial: usize,
+    watchdog: Option<Thread>,
+    ends: bool,
+}
+
+/// A thread as others see it.
+#[derive(Debug, Default)]
+struct Member {
+    serial: usize,
+    pulse: Arc<Pulse>,
+    calls: Mutex<MemberCalls>,
+}
+
+#[derive(Debug, Default)]
+struct MemberCalls {
+    open: HashMap<CallKey, oneshot::Sender<Outcome>>,
+    running: Option<CallKey>,
+}
+
+/// An answer that is awaited. Who drops it gives the call up.
+#[derive(Debug)]
+pub struct Awaited {
+    reply: oneshot::Receiver<Outcome>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Future for Awaited {
+    type Output = Outcome;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Outcome> {
+        std::pin::Pin::new(&mut self.reply)
+            .poll(cx)
+            .map(|reply| reply.unwrap_or(Err(Failure::GivenUp)))
+    }
+}
+
+impl Executors {
+    /// Starts the first thread, and waits until the script is loaded there.
+    pub(crate) fn start(options: Arc<Options>, modules: Arc<Modules>) -> Result<Self, Failure> {
+        let shared = Arc::new(Shared {
+            options,
+            modules,
+            state: Mutex::default(),
+            wake: Notify::new(),
+            in_flight: AtomicUsize::new(0),
+        });
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let own = Self(shared);
+        own.0.spawn(&mut own.0.state.lock(), Some(sender))?;
+        let time_max = own.0.options.limits.time_max;
+        match receiver.recv_timeout(time_max) {
+            Ok(loaded) => loaded?,
+            Err(_) => {
+                return Err(Failure::Broken {
+                    reason: format!("it is not loaded after {time_max:?} (time_max)"),
+                });
+            }
+        }
+        Ok(own)
+    }
+
+    /// Has a request answered: the payload of a REQUEST frame, with all of the body.
+    pub(crate) fn submit(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
+        let shared = &self.0;
+        let in_flight_max = shared.options.limits.in_flight_max;
+        let (reply, receiver) = oneshot::channel();
+        let before = shared.in_flight.fetch_add(1, Ordering::AcqRel);
+        let awaited = Awaited {
+            reply: receiver,
+            shared: shared.clone(),
+        };
+        if before >= in_flight_max {
+            return Err(Failure::Busy { in_flight_max });
+        }
+        let mut state = shared.state.lock();
+        let is_full =
+            state.members.len() >= shared.options.limits.executors || state.given_up >= GIVEN_UP_MAX;
+        if state.queue.len() >= state.idle && !is_full {
+            shared.spawn(&mut state, None)?;
+        }
+        if state.members.is_empty() {
+            return Err(Failure::Broken {
+                reason: format!("{GIVEN_UP_MAX} of its calls cannot be stopped"),
+            });
+        }
+        state.queue.push_back(Job {
+            payload,
+            deadline,
+            reply,
+        });
+        drop(state);
+        shared.wake.notify_one();
+        Ok(awaited)
+    }
+}
+
+impl Drop for Executors {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.ends = true;
+        if let Some(watchdog) = state.watchdog.take() {
+            watchdog.unpark();
+        }
+        drop(state);
+        self.0.wake.notify_waiters();
+        // One that was about to wait finds it stored.
+        self.0.wake.notify_one();
+    }
+}
+
+impl Shared {
+    fn spawn(
+        self: &Arc<Self>,
+        state: &mut State,
+        loaded: Option<std::sync::mpsc::SyncSender<Result<(), Failure>>>,
+    ) -> Result<(), Failure> {
+        state.serial += 1;
+        let member = Arc::new(Member {
+            serial: state.serial,
+            ..Member::default()
+        });
+        let (shared, own) = (self.clone(), member.clone());
+        let spawned = thread::Builder::new()
+            .name(format!("script-{}", self.options.name))
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let given_up = run(&shared, &own, loaded);
+                let mut state = shared.state.lock();
+                state.members.retain(|member| member.serial != own.serial);
+                if given_up {
+                    state.given_up -= 1;
+                }
+            });
+        spawned.map_err(|error| Failure::Broken {
+            reason: format!("no thread can be made: {error}"),
+        })?;
+        state.members.push(member);
+        if state.watchdog.is_none() {
+            let shared = Arc::downgrade(self);
+            let watchdog = thread::Builder::new()
+                .name("script-watchdog".into())
+                .spawn(move || watch(&shared))
+                .map_err(|error| Failure::Broken {
+                    reason: format!("no thread can be made: {error}"),
+                })?;
+            state.watchdog = Some(watchdog.thread().clone());
+        }
+        Ok(())
+    }
+
+    /// The next job; `None` when all end.
+    async fn next(&self) -> Option<Job> {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if let Some(job) = state.queue.pop_front() {
+                    if !state.queue.is_empty() {
+                        self.wake.notify_one();
+                    }
+                    return Some(job);
+                }
+                if state.ends {
+                    self.wake.notify_one();
+                    return None;
+                }
+                state.idle += 1;
+            }
+            let idle = Idle(self);
+            self.wake.notified().await;
+            drop(idle);
+        }
+    }
+}
+
+/// A thread that waits for a job, as long as this is there.
+struct Idle<'a>(&'a Shared);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().idle -= 1;
+    }
+}
+
+/// Looks for threads that hang. It rests while none runs a script.
+fn watch(shared: &std::sync::Weak<Shared>) {
+    loop {
+        let Some(shared) = shared.upgrade() else { return };
+        let members = {
+            let state = shared.state.lock();
+            if state.ends {
+                return;
+            }
+            state.members.clone()
+        };
+        let now = now_ms();
+        for member in &members {
+            if member.pulse.is_overdue(now) {
+                give_up(&shared, member);
+            }
+        }
+        let is_quiet = members.iter().all(|member| member.pulse.is_resting());
+        drop((members, shared));
+        if is_quiet {
+            // Whoever begins a step when this rests wakes it.
+            thread::park();
+        } else {
+            thread::park_timeout(LOOK);
+        }
+    }
+}
+
+/// Does without a thread whose script does not stop.
+fn give_up(shared: &Shared, member: &Member) {
+    {
+        let mut state = shared.state.lock();
+        let before = state.members.len();
+        state.members.retain(|other| other.serial != member.serial);
+        if state.members.len() == before {
+            return;
+        }
+        state.given_up += 1;
+    }
+    member.pulse.give_up();
+    let limits = &shared.options.limits;
+    let mut calls = member.calls.lock();
+    let running = calls.running.take();
+    tracing::error!(
+        target: "forebay::script",
+        script = shared.options.name,
+        calls = calls.open.len(),
+        "a call cannot be stopped, and its thread is given up (cpu_max {:?})", limits.cpu_max
+    );
+    for (key, reply) in calls.open.drain() {
+        let failure = if Some(key) == running {
+            Failure::Time {
+                limit: "cpu_max",
+                limit_ms: limits.cpu_max.as_millis() as u64,
+            }
+        } else {
+            Failure::GivenUp
+        };
+        // Who does not wait any more does not mind.
+        let _ = reply.send(Err(failure));
+    }
+}
+
+/// Runs scripts until all end or this thread is given up; says whether it was.
+fn run(
+    shared: &Arc<Shared>,
+    member: &Arc<Member>,
+    loaded: Option<std::sync::mpsc::SyncSender<Result<(), Failure>>>,
+) -> bool {
+    let executor = Rc::new(Executor {
+        shared: shared.clone(),
+        member: member.clone(),
+        current: RefCell::default(),
+        serial: Cell::new(0),
+    });
+    let first = executor.fresh();
+    let failed = first.is_err();
+    if let Err(failure) = &first {
+        tracing::error!(target: "forebay::script", script = shared.options.name, "{failure}");
+    }
+    if let Some(loaded) = loaded {
+        // Who started it may have stopped waiting.
+        let _ = loaded.send(first);
+    }
+    if failed {
+        return false;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(target: "forebay::script", script = shared.options.name, "no event loop can be made: {error}");
+            return false;
+        }
+    };
+    let local = LocalSet::new();
+    local.block_on(&runtime, async {
+        while let Some(job) = shared.next().await {
+            executor.start(job);
+            if member.pulse.is_given_up() {
+                return;
+            }
+        }
+    });
+    member.pulse.is_given_up()
+}
+
+/// What a thread works with.
+struct Executor {
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+    current: RefCell<Option<(u32, Rc<Instance>)>>,
+    /// Engines that were made here.
+    serial: Cell<u32>,
+}
+
+impl Executor {
+    /// Makes an engine that new calls go to.
+    fn fresh(&self) -> Result<(), Failure> {
+        let place = Place::Executor(self.member.pulse.clone());
+        self.current.take();
+        let instance = Instance::load(&self.shared.options, &self.shared.modules, &place)?;
+        self.serial.set(self.serial.get() + 1);
+        *self.current.borrow_mut() = Some((self.serial.get(), Rc::new(instance)));
+        Ok(())
+    }
+
+    fn start(self: &Rc<Self>, job: Job) {
+        if job.reply.is_closed() {
+            return;
+        }
+        let Some((serial, instance)) = self.engine() else {
+            let _ = job.reply.send(Err(Failure::Broken {
+                reason: "it cannot be loaded any more".into(),
+            }));
+            return;
+        };
+        let id = match instance.open(job.payload, job.deadline) {
+            Ok(id) => id,
+            Err(failure) => {
+                let _ = job.reply.send(Err(failure));
+                return;
+            }
+        };
+        let key = (serial, id);
+        {
+            let mut calls = self.member.calls.lock();
+            calls.open.insert(key, job.reply);
+            calls.running = Some(key);
+        }
+        self.watch_begins();
+        let step = instance.run(id, self.shared.options.limits.cpu_max);
+        self.member.calls.lock().running = None;
+        let is_light =
+            step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max && !instance.take_elsewhere();
+        self.deliver(serial, &instance, is_light);
+        if self.member.calls.lock().open.contains_key(&key) {
+            self.limit(key, &instance, job.deadline);
+        }
+        self.replace_if_needed(&instance, &step);
+    }
+
+    fn engine(&self) -> Option<(u32, Rc<Instance>)> {
+        if self.current.borrow().is_none() {
+            // A failure has been logged when it was tried.
+            self.fresh().ok()?;
+        }
+        self.current.borrow().clone()
+    }
+
+    /// The watchdog looks as long as a script runs.
+    fn watch_begins(&self) {
+        if let Some(watchdog) = &self.shared.state.lock().watchdog {
+            watchdog.unpark();
+        }
+    }
+
+    /// Hands on what has come to an end.
+    fn deliver(&self, serial: u32, instance: &Instance, is_light: bool) {
+        while let Some(mut over) = instance.next_over() {
+            let reply = self.member.calls.lock().open.remove(&(serial, over.id));
+            if let Ok(answer) = &mut over.outcome {
+                answer.is_light = is_light;
+            }
+            if let Some(reply) = reply {
+                // Who does not wait any more does not mind.
+                let _ = reply.send(over.outcome);
+            }
+        }
+    }
+
+    /// Sees to it that a call that waits comes to an end.
+    fn limit(self: &Rc<Self>, key: CallKey, instance: &Rc<Instance>, deadline: Option<Instant>) {
+        let time_max = self.shared.options.limits.time_max;
+        let until = Instant::now() + time_max;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        let (own, instance) = (self.clone(), instance.clone());
+        tokio::task::spawn_local(async move {
+            let gone = poll_fn(|cx| match own.member.calls.lock().open.get_mut(&key) {
+                Some(reply) => reply.poll_closed(cx),
+                None => Poll::Ready(()),
+            });
+            tokio::select! {
+                () = gone => {}
+                () = tokio::time::sleep_until(until.into()) => {
+                    instance.fail(key.1, Failure::Time {
+                        limit: "time_max",
+                        limit_ms: time_max.as_millis() as u64,
+                    });
+                    own.deliver(key.0, &instance, false);
+                }
+            }
+            instance.close(key.1);
+            own.member.calls.lock().open.remove(&key);
+        });
+    }
+
+    /// An engine that was stopped, or has used up its memory, gets no further calls; those that it has open go on.
+    fn replace_if_needed(&self, instance: &Rc<Instance>, step: &Step) {
+        if step.stopped.is_none() && !instance.is_worn() {
+            return;
+        }
+        let mut current = self.current.borrow_mut();
+        if current
+            .as_ref()
+            .is_some_and(|(_, current)| Rc::ptr_eq(current, instance))
+        {
+            *current = None;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
+
+mod requests;
+mod store;
+mod texts;
+
+use std::{cell::RefCell, rc::Rc};
+
+use forebay_wire::ContentKind;
+use rquickjs::{Ctx, Function, Object, Result, String as JsString, Value, function::IntoJsFunc};
+
+use crate::{
+    answer::{Answer, Body},
+    calls::{CallId, Calls},
+    options::Options,
+    text,
+};
+pub(crate) use store::{StoreHost, last_commit};
+
+/// The name under which the functions are found until the SDK has taken them.
+const PLACE: &str = "__forebay";
+
+/// What the functions of one engine work with.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) options: std::sync::Arc<Options>,
+    pub(crate) calls: RefCell<Calls>,
+    pub(crate) store: StoreHost,
+}
+
+/// An object that is filled with functions.
+pub(crate) struct Functions<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    object: Object<'js>,
+}
+
+impl<'js> Functions<'_, 'js> {
+    fn set<P>(&self, name: &str, function: impl IntoJsFunc<'js, P> + 'js) -> Result<()> {
+        self.object.set(name, Function::new(self.ctx.clone(), function)?)
+    }
+}
+
+/// Lays the functions down where the SDK takes them.
+pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
+    let functions = Functions {
+        ctx,
+        object: Object::new(ctx.clone())?,
+    };
+    requests::install(&functions, host)?;
+    texts::install(&functions)?;
+    store::install(&functions, host)?;
+    let own = host.clone();
+    functions.set(
+        "answer",
+        move |ctx: Ctx<'js>,
+              call: CallId,
+              status: u16,
+              kind: u8,
+              is_fault: bool,
+              headers: Option<Vec<String>>,
+              body: Value<'js>| { own.answer(&ctx, call, status, kind, is_fault, headers, body) },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "log",
+        move |call: CallId, level: u8, message: JsString<'js>, fields: JsString<'js>| {
+            own.log(call, level, message, fields)
+        },
+    )?;
+    ctx.globals().set(PLACE, functions.object)
+}
+
+impl Host {
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of an answer, as a script gives them"
+    )]
+    fn answer<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: CallId,
+        status: u16,
+        kind: u8,
+        is_fault: bool,
+        headers: Option<Vec<String>>,
+        body: Value<'js>,
+    ) -> Result<()> {
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            bytes_of(ctx, body)?
+        };
+        let output_max = self.options.limits.output_max;
+        let mut calls = self.calls.borrow_mut();
+        if body.len() > output_max {
+            calls.fail(call, crate::Failure::Output { output_max });
+            return Ok(());
+        }
+        calls.answer(
+            call,
+            Answer {
+                status,
+                content: ContentKind::from_code(kind).unwrap_or(ContentKind::Unset),
+                is_fault,
+                headers: headers.unwrap_or_default(),
+                body: Body::Whole(body.into()),
+                is_light: false,
+                commit: 0,
+            },
+        );
+        Ok(())
+    }
+
+    fn log(&self, call: CallId, level: u8, message: JsString<'_>, fields: JsString<'_>) -> Result<()> {
+        let message = text::owned(message)?;
+        let fields = text::owned(fields)?;
+        let fields = Some(fields).filter(|fields| !fields.is_empty());
+        let fields = fields.as_deref();
+        let calls = self.calls.borrow();
+        let request = calls.request_id(call);
+        let request = request.as_deref();
+        let script = &*self.options.name;
+        match level {
+            0 => tracing::debug!(target: "forebay::script", script, request, fields, "{message}"),
+            1 => tracing::info!(target: "forebay::script", script, request, fields, "{message}"),
+            2 => tracing::warn!(target: "forebay::script", script, request, fields, "{message}"),
+            _ => tracing::error!(target: "forebay::script", script, request, fields, "{message}"),
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a string or of a typed array.
+pub(crate) fn bytes_of<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<Vec<u8>> {
+    if value.is_string() {
+        return text::utf8(text::string(ctx, value)?);
+    }
+    let array = rquickjs::TypedArray::<u8>::from_value(value)?;
+    Ok(crate::sys::with_bytes(&array, |bytes| bytes.to_vec()).unwrap_or_default())
+}

@@ -1,0 +1,62 @@
+//! The parts of requests. Method, path and so on are those of a REQUEST payload (`protocol/PROTOCOL.md`, section 4).
+
+use std::rc::Rc;
+
+use forebay_wire::Pairs;
+use rquickjs::{ArrayBuffer, Ctx, Result, String as JsString};
+
+use super::{Functions, Host};
+use crate::{calls::CallId, text};
+
+const PARAMS: usize = 4;
+const HEADERS: usize = 5;
+const BODY: usize = 7;
+
+pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let own = host.clone();
+    functions.set("methodLength", move |call: CallId| {
+        own.calls.borrow().part(call, 0).len()
+    })?;
+    let own = host.clone();
+    functions.set("part", move |ctx: Ctx<'js>, call: CallId, index: usize| {
+        text::from_utf8(&ctx, own.calls.borrow().part(call, index))
+    })?;
+    let own = host.clone();
+    functions.set("pairs", move |ctx: Ctx<'js>, call: CallId, index: usize| {
+        pairs(&ctx, own.calls.borrow().part(call, index), index)
+    })?;
+    let own = host.clone();
+    functions.set("bodyText", move |ctx: Ctx<'js>, call: CallId| {
+        text::from_utf8(&ctx, own.calls.borrow().part(call, BODY))
+    })?;
+    let own = host.clone();
+    functions.set(
+        "bodyBytes",
+        move |ctx: Ctx<'js>, call: CallId| -> Result<ArrayBuffer<'js>> {
+            ArrayBuffer::new_copy(ctx.clone(), own.calls.borrow().part(call, BODY))
+        },
+    )?;
+    let own = host.clone();
+    functions.set("hasBody", move |call: CallId| {
+        !own.calls.borrow().part(call, BODY).is_empty()
+    })?;
+    let own = host.clone();
+    functions.set("remaining", move |call: CallId| {
+        own.calls.borrow().remaining_ms(call)
+    })
+}
+
+/// `[name, value, ...]`
+fn pairs<'js>(ctx: &Ctx<'js>, block: &[u8], index: usize) -> Result<Vec<JsString<'js>>> {
+    debug_assert!(matches!(index, PARAMS | HEADERS), "these parts are pairs");
+    let read = |bytes: &[u8]| match index {
+        HEADERS => text::from_latin1(ctx, bytes),
+        _ => text::from_utf8(ctx, bytes),
+    };
+    let mut found = Vec::new();
+    for (name, value) in Pairs::new(block).map_while(std::result::Result::ok) {
+        found.push(read(name)?);
+        found.push(read(value)?);
+    }
+    Ok(found)
+}

@@ -1,0 +1,383 @@
+//! The store for scripts: the operations of `forebay_store::facade`, as far as the script may reach what they are about.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use forebay_store::facade::{
+    Session,
+    operations::{self, Call as _, OPERATIONS, Operation, Refused, START},
+};
+use rquickjs::{
+    Array, ArrayBuffer, Ctx, Error, Exception, Function, IntoJs as _, Object, Persistent, Result,
+    String as JsString, Value,
+    function::{Constructor, IntoJsFunc, ParamRequirement, Params, This},
+};
+
+use super::{Functions, Host};
+use crate::{options::Options, sys::Area, text};
+
+/// Size of the memory through which paths and values are handed over, in bytes.
+const AREA_BYTES: usize = 65_536;
+
+thread_local! {
+    /// The last commit of this thread's scripts that nobody has waited for.
+    static LAST_COMMIT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The last commit that this thread's scripts have made; 0: none.
+pub(crate) fn last_commit() -> u64 {
+    LAST_COMMIT.get()
+}
+
+/// The store of one engine.
+#[derive(Debug)]
+pub(crate) struct StoreHost {
+    /// Whether nothing may be written here, since a write may have to wait.
+    only_reads: bool,
+    session: RefCell<Option<Rc<RefCell<Session>>>>,
+    /// `StoreError` of the SDK.
+    errors: RefCell<Option<Persistent<Constructor<'static>>>>,
+    /// Set when something was asked for that cannot be done on this thread.
+    elsewhere: Cell<bool>,
+    area: Area,
+}
+
+impl StoreHost {
+    pub(crate) fn new(only_reads: bool) -> Self {
+        Self {
+            only_reads,
+            session: RefCell::default(),
+            errors: RefCell::default(),
+            elsewhere: Cell::new(false),
+            area: Area::new(AREA_BYTES),
+        }
+    }
+
+    /// Whether something was asked for, since the last time, that only an executor does.
+    pub(crate) fn take_elsewhere(&self) -> bool {
+        self.elsewhere.replace(false)
+    }
+
+    /// Notes that something was asked for that only an executor does.
+    pub(crate) fn note_elsewhere(&self) {
+        self.elsewhere.set(true);
+    }
+
+    /// Rolls back what a script has begun and was stopped in.
+    pub(crate) fn roll_back(&self) {
+        if let Some(session) = &*self.session.borrow() {
+            let mut session = session.borrow_mut();
+            while session.level() > 0 && session.roll_back().is_ok() {}
+            while session.end_snapshot().is_ok() {}
+        }
+    }
+
+    /// Lets go of all that belongs to the engine.
+    pub(crate) fn end(&self) {
+        self.errors.take();
+        if let Some(session) = self.session.take() {
+            session.borrow_mut().abandon();
+        }
+    }
+
+    fn session(&self, options: &Options) -> std::result::Result<Rc<RefCell<Session>>, Refused> {
+        if let Some(session) = &*self.session.borrow() {
+            return Ok(session.clone());
+        }
+        let Some(store) = options.store.as_ref().filter(|_| !options.allow.store.is_empty()) else {
+            return Err(Refused {
+                code: "no_store",
+                message: format!(
+                    "script `{}` was given no store: its `allow` names no global of one",
+                    options.name
+                ),
+            });
+        };
+        let mut session = Session::open(&store.folder, &store.options)?;
+        session.announce(|commit| LAST_COMMIT.set(commit));
+        let session = Rc::new(RefCell::new(session));
+        *self.session.borrow_mut() = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Throws a `StoreError`.
+    fn throw(&self, ctx: &Ctx<'_>, refused: &Refused) -> Error {
+        let errors = self.errors.borrow().clone();
+        let made = errors
+            .ok_or(Error::Unknown)
+            .and_then(|errors| errors.restore(ctx))
+            .and_then(|errors| errors.construct::<_, Value<'_>>((refused.code, refused.message.as_str())));
+        match made {
+            Ok(error) => ctx.throw(error),
+            Err(error) => error,
+        }
+    }
+}
+
+pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let area = ArrayBuffer::from_source(functions.ctx.clone(), host.store.area.clone())?;
+    functions.object.set("area", area)?;
+    let own = host.clone();
+    functions.set("openStore", move |ctx: Ctx<'js>, errors: Constructor<'js>| {
+        open(&ctx, errors, &own)
+    })
+}
+
+/// `openStore(StoreError)`: the operations of the store.
+fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Result<Object<'js>> {
+    *host.store.errors.borrow_mut() = Some(Persistent::save(ctx, errors));
+    let session = host
+        .store
+        .session(&host.options)
+        .map_err(|refused| host.store.throw(ctx, &refused))?;
+    let object = Object::new(ctx.clone())?;
+    let folder = host
+        .options
+        .store
+        .as_ref()
+        .map(|store| store.folder.to_string_lossy().into_owned());
+    object.set("path", folder)?;
+    for operation in OPERATIONS {
+        let function = StoreFunction {
+            operation: *operation,
+            reach: Reach::of(operation),
+            session: session.clone(),
+            host: host.clone(),
+        };
+        let name = operation.name.to_str().expect("names of operations are ASCII");
+        object.set(name, Function::new(ctx.clone(), function)?)?;
+    }
+    Ok(object)
+}
+
+/// What an operation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// The path at the beginning, which it reads.
+    Read,
+    /// The path at the beginning, which it writes.
+    Write,
+    /// Two paths, the first of which it writes.
+    Merge,
+    /// The beginning or end of a transaction.
+    Transaction,
+    /// Nothing in the store, or what is open anyway.
+    Own,
+    /// All globals, read.
+    All,
+    /// All globals, written.
+    AllWritten,
+}
+
+impl Reach {
+    /// Of an operation by its name; what is not known here reaches everything.
+    fn of(operation: &Operation) -> Self {
+        match operation.name.to_bytes() {
+            b"get" | b"value" | b"document" | b"defined" | b"isArray" | b"next" | b"previous"
+            | b"children" | b"values" | b"expires" => Self::Read,
+            b"set" | b"put" | b"layOver" | b"patch" | b"kill" | b"increment" | b"expire" | b"lock"
+            | b"unlock" => Self::Write,
+            b"merge" => Self::Merge,
+            b"begin" | b"flush" => Self::Transaction,
+            b"commit" | b"rollBack" | b"level" | b"settle" | b"more" | b"beginSnapshot" | b"endSnapshot"
+            | b"unlockAll" | b"lastCommit" | b"close" | b"stats" => Self::Own,
+            b"globals" | b"indexes" | b"query" => Self::All,
+            _ => Self::AllWritten,
+        }
+    }
+
+    fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::Write | Self::Merge | Self::Transaction | Self::AllWritten
+        )
+    }
+}
+
+/// An operation as a function of JavaScript.
+struct StoreFunction {
+    operation: Operation,
+    reach: Reach,
+    session: Rc<RefCell<Session>>,
+    host: Rc<Host>,
+}
+
+/// Tells this kind of function from others.
+struct Operations;
+
+impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
+    fn param_requirements() -> ParamRequirement {
+        ParamRequirement::any()
+    }
+
+    fn call<'a>(&self, params: Params<'a, 'js>) -> Result<Value<'js>> {
+        let ctx = params.ctx().clone();
+        let store = &self.host.store;
+        let call = StoreCall {
+            params,
+            area: &store.area,
+        };
+        match self.run(&call) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Ok(Value::new_undefined(ctx)),
+            Err(Thrown::Refused(refused)) => Err(store.throw(&ctx, &refused)),
+            Err(Thrown::Engine(error)) => Err(error),
+        }
+    }
+}
+
+impl StoreFunction {
+    fn run<'js>(&self, call: &StoreCall<'_, 'js>) -> std::result::Result<Option<Value<'js>>, Thrown> {
+        let store = &self.host.store;
+        if store.only_reads && self.reach.writes() {
+            store.note_elsewhere();
+            return Err(Refused {
+                code: "read_only",
+                message: "this call goes on where it may write".into(),
+            }
+            .into());
+        }
+        self.check_reach(call)?;
+        self.operation.run(call, &mut self.session.borrow_mut())
+    }
+
+    fn check_reach(&self, call: &StoreCall<'_, '_>) -> std::result::Result<(), Thrown> {
+        let allow = &self.host.options.allow;
+        if allow.all_globals() {
+            return Ok(());
+        }
+        let refused = |what: &str| {
+            Thrown::from(Refused {
+                code: "not_allowed",
+                message: format!(
+                    "script `{}` may not reach {what}: its `allow` does not name it",
+                    self.host.options.name
+                ),
+            })
+        };
+        let check = |path: &[u8]| {
+            let name = global_of(path);
+            if allow.global(name) {
+                return Ok(());
+            }
+            Err(refused(&format!("global `{}`", String::from_utf8_lossy(name))))
+        };
+        match self.reach {
+            Reach::Own | Reach::Transaction => Ok(()),
+            Reach::All | Reach::AllWritten => Err(refused("all globals")),
+            Reach::Read | Reach::Write => check(call.bytes(START, call.integer(0)?)?),
+            Reach::Merge => {
+                check(call.bytes(START, call.integer(0)?)?)?;
+                check(call.span(0, 1)?)
+            }
+        }
+    }
+}
+
+/// The name that a path begins with; empty when it is not a path.
+fn global_of(path: &[u8]) -> &[u8] {
+    let Some((length, rest)) = path.split_first_chunk::<2>() else {
+        return &[];
+    };
+    rest.get(..u16::from_le_bytes(*length).into()).unwrap_or_default()
+}
+
+/// A running call of an operation.
+struct StoreCall<'a, 'js> {
+    params: Params<'a, 'js>,
+    area: &'a Area,
+}
+
+/// What an operation throws.
+enum Thrown {
+    Refused(Refused),
+    Engine(Error),
+}
+
+impl From<Refused> for Thrown {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<Error> for Thrown {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl<'js> StoreCall<'_, 'js> {
+    fn misused(&self, what: &str) -> Thrown {
+        Exception::throw_type(self.params.ctx(), what).into()
+    }
+}
+
+impl<'js> operations::Call for StoreCall<'_, 'js> {
+    type Value = Value<'js>;
+    type Error = Thrown;
+
+    fn integer(&self, index: usize) -> std::result::Result<i32, Thrown> {
+        let number = self.params.arg(index).and_then(|value| value.as_number());
+        number
+            .map(|number| number as i32)
+            .ok_or_else(|| self.misused("an integer is expected"))
+    }
+
+    fn number(&self, index: usize) -> std::result::Result<f64, Thrown> {
+        let number = self.params.arg(index).and_then(|value| value.as_number());
+        number.ok_or_else(|| self.misused("a number is expected"))
+    }
+
+    fn text(&self, index: usize) -> std::result::Result<Option<Vec<u8>>, Thrown> {
+        match self.params.arg(index).filter(|value| !value.is_undefined()) {
+            Some(value) => Ok(Some(text::utf8(text::string(self.params.ctx(), value)?)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn bytes(&self, from: i32, to: i32) -> std::result::Result<&[u8], Thrown> {
+        let place = |at: i32| usize::try_from(at).ok();
+        place(from.max(1))
+            .zip(place(to))
+            .and_then(|(from, to)| self.area.get(from, to))
+            .ok_or_else(|| self.misused("the arguments lie outside of the shared memory"))
+    }
+
+    fn mark(&self, kind: u8) {
+        self.area.mark(kind);
+    }
+
+    fn array(&self, values: &[Value<'js>]) -> std::result::Result<Value<'js>, Thrown> {
+        let array = Array::new(self.params.ctx().clone())?;
+        for (index, value) in values.iter().enumerate() {
+            array.set(index, value.clone())?;
+        }
+        Ok(array.into_value())
+    }
+
+    fn string(&self, text: &str) -> std::result::Result<Value<'js>, Thrown> {
+        Ok(JsString::from_str(self.params.ctx().clone(), text)?.into_value())
+    }
+
+    fn latin1(&self, bytes: &[u8]) -> std::result::Result<Value<'js>, Thrown> {
+        Ok(text::from_latin1(self.params.ctx(), bytes)?.into_value())
+    }
+
+    fn int(&self, number: i32) -> std::result::Result<Value<'js>, Thrown> {
+        Ok(Value::new_int(self.params.ctx().clone(), number))
+    }
+
+    fn double(&self, number: f64) -> std::result::Result<Value<'js>, Thrown> {
+        Ok(number.into_js(self.params.ctx())?)
+    }
+
+    fn boolean(&self, value: bool) -> std::result::Result<Value<'js>, Thrown> {
+        Ok(Value::new_bool(self.params.ctx().clone(), value))
+    }
+
+    fn null(&self) -> std::result::Result<Value<'js>, Thrown> {
+        Ok(Value::new_null(self.params.ctx().clone()))
+    }
+}

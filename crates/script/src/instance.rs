@@ -1,0 +1,272 @@
+//! One engine with a loaded script, on one thread.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rquickjs::{
+    CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Persistent, Promise, Runtime,
+    promise::PromiseState,
+};
+
+use crate::{
+    Failure,
+    budget::{Budget, Clock, Pulse},
+    calls::{CallId, Calls, Over},
+    host::{self, Host, StoreHost, last_commit},
+    modules::{MAIN, ModuleLoader, Modules},
+    options::Options,
+    sys::{Meter, Metered},
+    text,
+};
+
+/// Room on the stack for scripts, in bytes: threads have more.
+const STACK_BYTES: usize = 512 * 1024;
+/// How much longer than twice the time of the processor that it may use a step lasts until nobody waits for it: the machine may be busy with
+/// others.
+const GRACE: Duration = Duration::from_millis(500);
+/// Memory that a call may add on an I/O thread, in bytes: what takes more may also take long in one step.
+const IO_GROWTH_BYTES_MAX: usize = 2 << 20;
+
+/// Where an engine runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A thread on which others wait.
+    Io,
+    /// A thread of its own, which can be given up.
+    Executor(Arc<Pulse>),
+}
+
+/// An engine.
+pub(crate) struct Instance {
+    run: Persistent<Function<'static>>,
+    context: Context,
+    host: Rc<Host>,
+    budget: Rc<Budget>,
+    meter: Rc<Meter>,
+    // Last: all of the above is of this.
+    runtime: Runtime,
+    on_io: bool,
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Instance").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.host.store.end();
+    }
+}
+
+/// How a step of a script came to its end.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Time of the processor that it took, where that is measured.
+    pub(crate) took: Duration,
+    /// Why it was stopped.
+    pub(crate) stopped: Option<Failure>,
+}
+
+impl Instance {
+    /// Makes an engine and loads the script into it.
+    pub(crate) fn load(
+        options: &Arc<Options>,
+        modules: &Arc<Modules>,
+        place: &Place,
+    ) -> Result<Self, Failure> {
+        let broken = |reason: String| Failure::Broken { reason };
+        let meter = Meter::new(options.limits.memory_max);
+        let runtime =
+            Runtime::new_with_alloc(Metered(meter.clone())).map_err(|error| broken(error.to_string()))?;
+        runtime.set_max_stack_size(STACK_BYTES);
+        runtime.set_loader(ModuleLoader(modules.clone()), ModuleLoader(modules.clone()));
+        let (clock, pulse) = match place {
+            Place::Io => (Clock::Passing, Arc::default()),
+            Place::Executor(pulse) => (Clock::Processor, pulse.clone()),
+        };
+        let on_io = matches!(place, Place::Io);
+        let budget = Rc::new(Budget::new(clock, pulse));
+        let own = budget.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || own.is_over())));
+        let context = Context::full(&runtime).map_err(|error| broken(error.to_string()))?;
+        let host = Rc::new(Host {
+            options: options.clone(),
+            calls: RefCell::new(Calls::default()),
+            store: StoreHost::new(on_io),
+        });
+        let turn = budget.begin(options.limits.time_max, GRACE);
+        let run = context.with(|ctx| {
+            let loaded = load_script(&ctx, &host);
+            loaded.catch(&ctx).map_err(|error| describe(&error))
+        });
+        budget.end(turn);
+        let run = run.map_err(|reason| {
+            broken(if budget.was_overrun() {
+                format!("it is not loaded after {:?} (time_max)", options.limits.time_max)
+            } else if meter.take_refused() {
+                format!(
+                    "it needs more memory than {} bytes (memory_max)",
+                    options.limits.memory_max
+                )
+            } else {
+                reason
+            })
+        })?;
+        Ok(Self {
+            run,
+            context,
+            host,
+            budget,
+            meter,
+            runtime,
+            on_io,
+        })
+    }
+
+    /// Opens a call whose request is the payload of a REQUEST frame, with all of the body.
+    pub(crate) fn open(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<CallId, Failure> {
+        let opened = self.host.calls.borrow_mut().open(payload, deadline);
+        opened.ok_or(Failure::Busy {
+            in_flight_max: crate::calls::OPEN_MAX,
+        })
+    }
+
+    /// Runs the handler for a call that was opened, for so long at most.
+    pub(crate) fn run(&self, id: CallId, time_max: Duration) -> Step {
+        self.step(id, time_max, |ctx| {
+            let head = {
+                let calls = self.host.calls.borrow();
+                let (method, path) = calls.method_and_path(id);
+                let mut head = smallvec::SmallVec::<[u8; 128]>::with_capacity(method.len() + path.len());
+                head.extend_from_slice(method);
+                head.extend_from_slice(path);
+                text::from_latin1(ctx, &head)?
+            };
+            self.run.clone().restore(ctx)?.call::<_, ()>((id, head))
+        })
+    }
+
+    /// Runs a step of a call, and all that follows from it; when it has to be stopped, the call has ended.
+    fn step(
+        &self,
+        id: CallId,
+        time_max: Duration,
+        step: impl FnOnce(&Ctx<'_>) -> rquickjs::Result<()>,
+    ) -> Step {
+        if self.on_io {
+            let growth = self.meter.used().saturating_add(IO_GROWTH_BYTES_MAX);
+            self.meter.limit(growth.min(self.host.options.limits.memory_max));
+        }
+        let turn = self.budget.begin(time_max, GRACE);
+        let outcome = self.context.with(|ctx| {
+            let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
+            while !self.budget.was_overrun() && ctx.execute_pending_job() {}
+            outcome
+        });
+        let took = self.budget.end(turn);
+        let limits = &self.host.options.limits;
+        let stopped = if self.budget.was_overrun() {
+            let (limit, time) = if self.on_io {
+                ("io_cpu_max", limits.io_cpu_max)
+            } else {
+                ("cpu_max", limits.cpu_max)
+            };
+            Some(Failure::Time {
+                limit,
+                limit_ms: time.as_millis() as u64,
+            })
+        } else if self.meter.take_refused() {
+            Some(Failure::Memory {
+                memory_max: limits.memory_max,
+            })
+        } else {
+            outcome.err().map(|reason| Failure::Broken { reason })
+        };
+        if let Some(failure) = &stopped {
+            // What it was in the middle of, nobody ends any more.
+            self.host.store.roll_back();
+            self.host.calls.borrow_mut().stop(id, failure.clone());
+        }
+        Step { took, stopped }
+    }
+
+    /// The next call that has ended.
+    pub(crate) fn next_over(&self) -> Option<Over> {
+        let mut over = self.host.calls.borrow_mut().next_over()?;
+        if let Ok(answer) = &mut over.outcome {
+            answer.commit = last_commit();
+        }
+        Some(over)
+    }
+
+    /// Gives a call up; gives its request back, when it has not ended.
+    pub(crate) fn close(&self, id: CallId) -> Option<Vec<u8>> {
+        self.host.calls.borrow_mut().close(id)
+    }
+
+    /// Ends a call without an answer of its own.
+    pub(crate) fn fail(&self, id: CallId, failure: Failure) {
+        self.host.calls.borrow_mut().fail(id, failure);
+    }
+
+    /// Whether something was asked for, since the last time, that only an executor does.
+    pub(crate) fn take_elsewhere(&self) -> bool {
+        self.host.store.take_elsewhere()
+    }
+
+    /// Whether so much of its memory is used that a fresh one should take its place.
+    pub(crate) fn is_worn(&self) -> bool {
+        if self.meter.used() * 2 < self.host.options.limits.memory_max {
+            return false;
+        }
+        self.runtime.run_gc();
+        self.meter.used() * 2 >= self.host.options.limits.memory_max
+    }
+}
+
+/// Loads the SDK's part and the script; gives the function that calls it.
+fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Persistent<Function<'static>>> {
+    host::install(ctx, host)?;
+    let main: Object<'_> = Module::import(ctx, MAIN)?.finish()?;
+    let file = host.options.handler.to_string_lossy();
+    let handler = Module::import(ctx, &*file)?;
+    let handler: Object<'_> = finish(ctx, &handler)?;
+    let load: Function<'_> = main.get("load")?;
+    let loaded: Promise<'_> = load.call((handler, &*file, &*host.options.name))?;
+    finish::<()>(ctx, &loaded)?;
+    let run: Function<'_> = main.get("run")?;
+    Ok(Persistent::save(ctx, run))
+}
+
+/// What a promise comes to without anything from outside.
+fn finish<'js, T: rquickjs::FromJs<'js>>(ctx: &Ctx<'js>, promise: &Promise<'js>) -> rquickjs::Result<T> {
+    while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
+    match promise.result() {
+        Some(result) => result,
+        None => Err(rquickjs::Exception::throw_message(
+            ctx,
+            "it waits while it is loaded, for something that does not come about before that",
+        )),
+    }
+}
+
+/// An error of a script, for people: what it says, and where.
+fn describe(error: &CaughtError<'_>) -> String {
+    match error {
+        CaughtError::Exception(exception) => {
+            let message = exception.message().unwrap_or_default();
+            let name: String = exception.get("name").unwrap_or_else(|_| "Error".into());
+            let stack = exception.stack().unwrap_or_default();
+            format!("{name}: {message}\n{}", stack.trim_end())
+                .trim_end()
+                .to_owned()
+        }
+        other => other.to_string(),
+    }
+}

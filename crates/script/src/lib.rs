@@ -1,0 +1,25 @@
+//! JavaScript inside the server: a module and a request go in, an answer comes out, within budgets. The engine is QuickJS, and nobody
+//! outside of this crate meets it.
+//!
+//! An [`IoScript`] runs on the thread that asks, which others wait for: for calls that are soon over and only read. A [`Script`] has threads
+//! for all others. Nothing is shared between engines; a call that uses up what it may is stopped, and one that cannot be stopped costs its
+//! thread.
+
+mod answer;
+mod budget;
+mod calls;
+mod executor;
+mod host;
+mod instance;
+mod io;
+mod modules;
+mod options;
+mod script;
+mod sys;
+mod text;
+
+pub use answer::{Answer, Body, Failure};
+pub use executor::Awaited;
+pub use io::{IoScript, Shape, Tried};
+pub use options::{Allow, Limits, Options, StoreOptions, Surroundings};
+pub use script::Script;

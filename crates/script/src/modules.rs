@@ -1,0 +1,220 @@
+//! Where a script's modules come from: files, read once, and the SDK. Modules of the SDK are named `sdk:` and their path in the package.
+
+use std::{
+    collections::HashMap,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use rquickjs::{
+    Ctx, Error, Module, Result,
+    loader::{ImportAttributes, Loader, Resolver},
+    module::Declared,
+};
+
+use crate::options::Surroundings;
+
+/// What the names of the SDK's modules begin with.
+const SDK: &str = "sdk:";
+/// The module that this program calls.
+pub(crate) const MAIN: &str = "sdk:dist/script/main.js";
+/// Modules of the SDK that depend on the runtime around them, and what stands in their place here.
+const REPLACED: &[(&str, &str)] = &[
+    ("dist/source.js", "dist/script/source.js"),
+    ("dist/store/addon.js", "dist/script/addon.js"),
+    ("dist/store/opened.js", "dist/script/opened.js"),
+    ("node:buffer", "dist/script/buffer.js"),
+];
+/// Longest module, in bytes.
+const MODULE_BYTES_MAX: u64 = 16 << 20;
+
+/// The modules of one script, for all its engines.
+#[derive(Debug)]
+pub(crate) struct Modules {
+    surroundings: Surroundings,
+    /// What files held when they were first imported, so that all engines run the same.
+    files: Mutex<HashMap<PathBuf, Arc<str>>>,
+}
+
+impl Modules {
+    pub(crate) fn new(surroundings: Surroundings) -> Self {
+        Self {
+            surroundings,
+            files: Mutex::default(),
+        }
+    }
+
+    /// The files that have been imported so far.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files.lock().keys().cloned().collect()
+    }
+
+    fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
+        if let Some(base) = base.strip_prefix(SDK) {
+            let path = if name.starts_with('.') {
+                join(Path::new(base), name).to_string_lossy().into_owned()
+            } else {
+                name.to_owned()
+            };
+            let replaced = REPLACED.iter().find(|(from, _)| *from == path);
+            return Ok(format!("{SDK}{}", replaced.map_or(&*path, |(_, to)| to)));
+        }
+        if name.starts_with(SDK) && base.is_empty() {
+            return Ok(name.to_owned());
+        }
+        if name == "forebay" {
+            return Ok(format!("{SDK}dist/index.js"));
+        }
+        if let Some(part) = name.strip_prefix("forebay/") {
+            let path = format!("dist/{part}/index.js");
+            if (self.surroundings.sdk)(&path).is_some() {
+                return Ok(format!("{SDK}{path}"));
+            }
+            return Err(format!(
+                "`{name}` is no part of the SDK that scripts have; a pool has all of it"
+            ));
+        }
+        if name.starts_with("./") || name.starts_with("../") {
+            return Ok(join(Path::new(base), name).to_string_lossy().into_owned());
+        }
+        if Path::new(name).is_absolute() {
+            return Ok(name.to_owned());
+        }
+        Err(format!(
+            "`{name}` cannot be imported by a script: only `forebay` and files can, by a path such as `./other.js`; a pool has the \
+             modules of its runtime and of packages"
+        ))
+    }
+
+    fn source(&self, name: &str) -> std::result::Result<Arc<str>, String> {
+        if let Some(path) = name.strip_prefix(SDK) {
+            let bytes = (self.surroundings.sdk)(path).ok_or_else(|| format!("the SDK has no file {path}"))?;
+            return Ok(String::from_utf8_lossy(bytes).into());
+        }
+        let path = Path::new(name);
+        if let Some(source) = self.files.lock().get(path) {
+            return Ok(source.clone());
+        }
+        let source: Arc<str> = self.read(path).map_err(|what| format!("{name}: {what}"))?.into();
+        self.files.lock().insert(path.into(), source.clone());
+        Ok(source)
+    }
+
+    fn read(&self, path: &Path) -> std::result::Result<String, String> {
+        let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+        if length > MODULE_BYTES_MAX {
+            return Err(format!(
+                "it has {length} bytes, a module has at most {MODULE_BYTES_MAX}"
+            ));
+        }
+        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("ts" | "mts") => (self.surroundings.erase_types)(&source, path),
+            // JSON is JavaScript.
+            Some("json") => Ok(format!("export default {source};")),
+            _ => Ok(source),
+        }
+    }
+}
+
+/// The path that `name` is, seen from the file `base`.
+fn join(base: &Path, name: &str) -> PathBuf {
+    let mut path = base.to_path_buf();
+    path.pop();
+    for part in Path::new(name).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                path.pop();
+            }
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+/// One engine's way to the modules.
+pub(crate) struct ModuleLoader(pub(crate) Arc<Modules>);
+
+impl Resolver for ModuleLoader {
+    fn resolve<'js>(
+        &mut self,
+        _: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<String> {
+        self.0
+            .resolve(base, name)
+            .map_err(|message| Error::new_resolving_message(base, name, message))
+    }
+}
+
+impl Loader for ModuleLoader {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<Module<'js, Declared>> {
+        let source = self
+            .0
+            .source(name)
+            .map_err(|message| Error::new_loading_message(name, message))?;
+        Module::declare(ctx.clone(), name, source.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modules() -> Modules {
+        Modules::new(Surroundings {
+            sdk: |path| (path == "dist/store/index.js").then_some(b"".as_slice()),
+            erase_types: |source, _| Ok(source.to_owned()),
+        })
+    }
+
+    #[test]
+    fn names_lead_to_files_and_to_the_sdk() {
+        let modules = modules();
+        for (base, name, found) in [
+            ("/app/api.js", "./other.js", "/app/other.js"),
+            ("/app/api.js", "../lib/./a.js", "/lib/a.js"),
+            ("/app/api.js", "forebay", "sdk:dist/index.js"),
+            ("/app/api.js", "forebay/store", "sdk:dist/store/index.js"),
+            (
+                "sdk:dist/store/store.js",
+                "./addon.js",
+                "sdk:dist/script/addon.js",
+            ),
+            ("sdk:dist/store/store.js", "../reply.js", "sdk:dist/reply.js"),
+            ("sdk:dist/form.js", "node:buffer", "sdk:dist/script/buffer.js"),
+            ("", MAIN, MAIN),
+        ] {
+            assert_eq!(
+                modules.resolve(base, name).as_deref(),
+                Ok(found),
+                "{name} in {base}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_else_can_be_imported() {
+        let modules = modules();
+        for name in [
+            "node:fs",
+            "fs",
+            "left-pad",
+            "forebay/testing",
+            "sdk:dist/script/host.js",
+            "https://example.org/a.js",
+        ] {
+            let refused = modules.resolve("/app/api.js", name).unwrap_err();
+            assert!(refused.contains(name), "{refused}");
+        }
+    }
+}

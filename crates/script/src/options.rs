@@ -1,0 +1,88 @@
+//! What a script is, what it may use, and what it may reach.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// A script.
+#[derive(Debug)]
+pub struct Options {
+    /// Its name in the log.
+    pub name: String,
+    /// The module that answers, absolute.
+    pub handler: PathBuf,
+    /// What it may use.
+    pub limits: Limits,
+    /// What it may reach.
+    pub allow: Allow,
+    /// The store, where there is one.
+    pub store: Option<StoreOptions>,
+    /// The SDK, and what makes JavaScript of TypeScript.
+    pub surroundings: Surroundings,
+}
+
+/// What a script may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Time on an I/O thread, where others wait for it.
+    pub io_cpu_max: Duration,
+    /// Time of the processor for one call on an executor.
+    pub cpu_max: Duration,
+    /// From the start of a call to its answer, waiting included.
+    pub time_max: Duration,
+    /// Memory of one engine, in bytes.
+    pub memory_max: usize,
+    /// Longest answer, in bytes.
+    pub output_max: usize,
+    /// Most calls at a time, those included that wait for an executor.
+    pub in_flight_max: usize,
+    /// Most executor threads.
+    pub executors: usize,
+}
+
+/// What a script may reach; nothing that is not named.
+#[derive(Clone, Debug, Default)]
+pub struct Allow {
+    /// Globals of the store; `*` is all.
+    pub store: Vec<String>,
+}
+
+impl Allow {
+    /// Whether a global of the store may be reached.
+    pub fn global(&self, name: &[u8]) -> bool {
+        self.store
+            .iter()
+            .any(|allowed| allowed == "*" || allowed.as_bytes() == name)
+    }
+
+    /// Whether every global may be reached.
+    pub fn all_globals(&self) -> bool {
+        self.store.iter().any(|allowed| allowed == "*")
+    }
+}
+
+/// The store as the server has opened it.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// As it was opened.
+    pub options: forebay_store::Options,
+}
+
+/// What surrounds every script.
+#[derive(Clone, Copy)]
+pub struct Surroundings {
+    /// Gives a file of the SDK by its path in the package, such as `dist/index.js`.
+    pub sdk: fn(&str) -> Option<&'static [u8]>,
+    /// Makes JavaScript of TypeScript, every line and column kept; an error says what stands in the way.
+    pub erase_types: fn(&str, &Path) -> Result<String, String>,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use crate::{
+    Failure, IoScript,
+    executor::{Awaited, Executors},
+    modules::Modules,
+    options::Options,
+};
+
+/// A script that is loaded, with its threads.
+#[derive(Debug)]
+pub struct Script {
+    options: Arc<Options>,
+    modules: Arc<Modules>,
+    executors: Executors,
+}
+
+impl Script {
+    /// Loads a script; that it cannot be loaded is told here.
+    pub fn start(options: Options) -> Result<Self, Failure> {
+        let options = Arc::new(options);
+        let modules = Arc::new(Modules::new(options.surroundings));
+        let executors = Executors::start(options.clone(), modules.clone())?;
+        Ok(Self {
+            options,
+            modules,
+            executors,
+        })
+    }
+
+    /// How it was made.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The files that it is made of.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.modules.files()
+    }
+
+    /// The same script for a thread on which others wait.
+    pub fn on_io_thread(&self) -> IoScript {
+        IoScript::new(self.options.clone(), self.modules.clone())
+    }
+
+    /// Has a request answered by an executor: the payload of a REQUEST frame, with all of the body.
+    pub fn call(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
+        self.executors.submit(payload, deadline)
+    }
+}

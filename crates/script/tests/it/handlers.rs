@@ -1,0 +1,102 @@
+//! What handlers see and answer.
+
+use crate::scripts::{Fixture, Request, get, outcome, text};
+
+const HANDLER: &str = r"
+import { HttpError, json, reply, router } from 'forebay';
+
+const app = router();
+app.get('/hello', () => ({ hello: 'world' }));
+app.get('/text', () => 'grüße 😀 \ud800.');
+app.get('/users/:id', (request) => ({ id: request.params.id, ip: request.ip, id2: request.id, agent: request.headers.get('User-Agent') }));
+app.get('/nothing', () => null);
+app.get('/teapot', () => json({ short: true }, { status: 418, headers: { 'x-kind': 'pot', 'set-cookie': ['a=1', 'b=2'] } }));
+app.get('/bytes', () => new Uint8Array([1, 2, 255]));
+app.get('/missing', () => { throw new HttpError(404, 'no such thing'); });
+app.get('/fails', () => { throw new TypeError('secret'); });
+app.get('/cycle', () => { const a = {}; a.a = a; return a; });
+app.post('/echo', async (request) => reply(await request.text(), { headers: { 'content-type': 'text/x' } }));
+app.post('/sum', async (request) => (await request.json()).reduce((a, b) => a + b, 0));
+app.post('/size', async (request) => ({ bytes: (await request.bytes()).length }));
+app.get('/state', (request, ctx) => { ctx.state.count = (ctx.state.count ?? 0) + 1; return { counts: ctx.state.count > 0 }; });
+app.onStart((ctx) => { ctx.state.started = true; });
+app.get('/started', (request, ctx) => ({ started: ctx.state.started, remaining: ctx.remaining() === Infinity, deadline: ctx.deadline }));
+export default app;
+";
+
+#[test]
+fn executors_and_io_threads_answer_alike() {
+    let fixture = Fixture::new(HANDLER);
+    let mut io = fixture.io();
+    let agent = Request {
+        headers: vec![("user-agent", "test/1"), ("user-agent", "2")],
+        ..get("/users/a%20b")
+    };
+    for (request, status, body) in [
+        (get("/hello"), 200, r#"{"hello":"world"}"#),
+        (get("/text"), 200, "grüße 😀 \u{FFFD}."),
+        (
+            agent,
+            200,
+            r#"{"id":"a b","ip":"127.0.0.1","id2":"id-1","agent":"test/1, 2"}"#,
+        ),
+        (get("/nothing"), 204, ""),
+        (get("/teapot"), 418, r#"{"short":true}"#),
+        (get("/state"), 200, r#"{"counts":true}"#),
+        (
+            get("/started"),
+            200,
+            r#"{"started":true,"remaining":true,"deadline":null}"#,
+        ),
+        (
+            get("/missing"),
+            404,
+            r#"{"type":"about:blank","title":"Not Found","status":404,"detail":"no such thing","request_id":"id-1"}"#,
+        ),
+        (
+            get("/fails"),
+            500,
+            r#"{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"the handler failed","request_id":"id-1"}"#,
+        ),
+        (
+            get("/nowhere"),
+            404,
+            r#"{"type":"about:blank","title":"Not Found","status":404,"detail":"nothing answers /nowhere","request_id":"id-1"}"#,
+        ),
+    ] {
+        let answer = fixture.executor(&request).unwrap();
+        assert_eq!(outcome(&answer), (status, body), "{}", request.path);
+        let answer = io.call(&request).unwrap();
+        assert_eq!(outcome(&answer), (status, body), "{}", request.path);
+    }
+}
+
+#[test]
+fn bodies_come_and_go_as_they_are() {
+    let fixture = Fixture::new(HANDLER);
+    let post = |path, body| Request {
+        method: "POST",
+        path,
+        body,
+        ..Request::default()
+    };
+    let answer = fixture.executor(&post("/echo", "né\0o".as_bytes())).unwrap();
+    assert_eq!(text(&answer), "né\0o");
+    assert_eq!(answer.headers, ["content-type", "text/x"]);
+    assert_eq!(
+        text(&fixture.executor(&post("/sum", b"[1,2,3.5]")).unwrap()),
+        "6.5"
+    );
+    assert_eq!(fixture.executor(&post("/sum", b"[1,")).unwrap().status, 400);
+    assert_eq!(
+        text(&fixture.executor(&post("/size", &vec![0xff; 70_000])).unwrap()),
+        r#"{"bytes":70000}"#
+    );
+    let answer = fixture.executor(&get("/teapot")).unwrap();
+    assert_eq!(
+        answer.headers,
+        ["x-kind", "pot", "set-cookie", "a=1", "set-cookie", "b=2"]
+    );
+    assert!(!answer.is_fault);
+    assert!(fixture.executor(&get("/cycle")).unwrap().is_fault);
+}

@@ -1,0 +1,5 @@
+//! Scripts as the server runs them, with the SDK that `make sdk` has built.
+
+mod budgets;
+mod handlers;
+mod scripts;

@@ -1,0 +1,186 @@
+//! Scripts in folders of their own, and requests to them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{LazyLock, Mutex},
+    time::{Duration, Instant},
+};
+
+use forebay_script::{
+    Allow, Answer, Body, Failure, IoScript, Limits, Options, Script, Shape, Surroundings, Tried,
+};
+use forebay_wire::RequestParts;
+use tempfile::TempDir;
+
+/// A script in a folder that goes with it.
+pub(crate) struct Fixture {
+    pub(crate) script: Script,
+    _folder: TempDir,
+}
+
+/// What most tests need little of.
+pub(crate) const LIMITS: Limits = Limits {
+    io_cpu_max: Duration::from_secs(2),
+    cpu_max: Duration::from_secs(20),
+    time_max: Duration::from_secs(20),
+    memory_max: 64 << 20,
+    output_max: 8 << 20,
+    in_flight_max: 16,
+    executors: 2,
+};
+
+impl Fixture {
+    pub(crate) fn new(handler: &str) -> Self {
+        Self::with(handler, LIMITS, Allow::default())
+    }
+
+    pub(crate) fn with(handler: &str, limits: Limits, allow: Allow) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path(), handler, limits, allow);
+        let script = Script::start(options).unwrap_or_else(|failure| panic!("{failure}"));
+        Self {
+            script,
+            _folder: folder,
+        }
+    }
+
+    /// Has an executor answer.
+    pub(crate) fn executor(&self, request: &Request<'_>) -> Result<Answer, Failure> {
+        block_on(self.script.call(request.payload(), None)?)
+    }
+
+    /// Has this thread answer.
+    pub(crate) fn io(&self) -> Io {
+        Io(self.script.on_io_thread())
+    }
+}
+
+/// A script on the thread of the test.
+pub(crate) struct Io(IoScript);
+
+impl Io {
+    /// The answer, or `None` when an executor has to do it.
+    pub(crate) fn call(&mut self, request: &Request<'_>) -> Option<Answer> {
+        let shape = Shape::of(request.method.as_bytes(), request.path.as_bytes());
+        self.0.trust(shape);
+        if !self.0.is_fit(shape) {
+            return None;
+        }
+        match self.0.call(shape, request.payload(), None) {
+            Tried::Answered(answer) => Some(answer),
+            Tried::Elsewhere(payload) => {
+                assert_eq!(payload, request.payload(), "the request can be done again");
+                None
+            }
+        }
+    }
+}
+
+pub(crate) fn options(folder: &Path, handler: &str, limits: Limits, allow: Allow) -> Options {
+    let file = folder.join("handler.mjs");
+    std::fs::write(&file, handler).unwrap();
+    Options {
+        name: "test".into(),
+        handler: file,
+        limits,
+        allow,
+        store: None,
+        surroundings: Surroundings {
+            sdk,
+            erase_types: |_, path| Err(format!("{} has types", path.display())),
+        },
+    }
+}
+
+/// The SDK, as it was built.
+fn sdk(path: &str) -> Option<&'static [u8]> {
+    static FILES: LazyLock<Mutex<HashMap<String, &'static [u8]>>> = LazyLock::new(Mutex::default);
+    let mut files = FILES.lock().unwrap();
+    if let Some(found) = files.get(path) {
+        return Some(found);
+    }
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node");
+    assert!(
+        package.join("dist/index.js").exists(),
+        "sdk/node/dist is not built: run `make sdk` first"
+    );
+    let bytes = std::fs::read(package.join(path)).ok()?.leak();
+    files.insert(path.into(), bytes);
+    Some(bytes)
+}
+
+/// A request.
+#[derive(Clone, Default)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
+    pub(crate) body: &'a [u8],
+}
+
+pub(crate) fn get(path: &str) -> Request<'_> {
+    Request {
+        method: "GET",
+        path,
+        ..Request::default()
+    }
+}
+
+impl Request<'_> {
+    pub(crate) fn payload(&self) -> Vec<u8> {
+        let mut payload = Vec::new();
+        let id = [("x-request-id", "id-1")];
+        RequestParts {
+            remaining_ms: 0,
+            method: self.method.as_bytes(),
+            path: self.path.as_bytes(),
+            query: self.query.as_bytes(),
+            route: b"/*",
+            params: [].into_iter(),
+            headers: self
+                .headers
+                .iter()
+                .chain(&id)
+                .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+            peer: b"127.0.0.1",
+            body: self.body,
+        }
+        .put(&mut payload);
+        payload
+    }
+}
+
+/// The body of a whole answer.
+pub(crate) fn text(answer: &Answer) -> &str {
+    let Body::Whole(bytes) = &answer.body;
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Status and body.
+pub(crate) fn outcome(answer: &Answer) -> (u16, &str) {
+    (answer.status, text(answer))
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// Waits until something is so.
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "it does not come about"
+        );
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,46 @@
+//! `[script.NAME]`
+
+use super::Builder;
+use crate::config::fields::Fields;
+use crate::config::{Script, ScriptAllow, ScriptPlace};
+
+impl Builder<'_> {
+    /// `None`: a problem has been noted.
+    pub(super) fn script(&mut self, name: &str, fields: &Fields, has_store: bool) -> Option<Script> {
+        self.check_name(name, "script", fields);
+        let handler = self.existing_file(fields, "handler");
+        let allow = self.allow(fields.table("allow"), has_store);
+        Some(Script {
+            name: name.to_owned(),
+            handler: handler?,
+            on: match fields.text("on") {
+                "io" => ScriptPlace::Io,
+                "executor" => ScriptPlace::Executor,
+                _ => ScriptPlace::Auto,
+            },
+            io_input_max: fields.integer("io_input_max"),
+            io_cpu_max: fields.duration("io_cpu_max"),
+            cpu_max: fields.duration("cpu_max"),
+            time_max: fields.duration("time_max"),
+            memory_max: fields.integer("memory_max"),
+            output_max: fields.integer("output_max"),
+            in_flight_max: fields.integer("in_flight_max") as usize,
+            executors: match fields.integer("executors") as usize {
+                0 => self.surroundings.cores,
+                executors => executors,
+            },
+            allow,
+        })
+    }
+
+    fn allow(&mut self, fields: &Fields, has_store: bool) -> ScriptAllow {
+        let store = fields.texts("store");
+        if let (Some(first), false) = (store.first(), has_store) {
+            let message = "there is no store: the file has no [store]".to_owned();
+            self.note(fields.problem_at(first.line, "store", message));
+        }
+        ScriptAllow {
+            store: store.iter().map(|global| global.text.clone()).collect(),
+        }
+    }
+}

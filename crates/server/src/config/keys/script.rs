@@ -1,0 +1,100 @@
+//! `[script.NAME]`
+
+use super::{Default, GIB, KIB, Key, Kind, MIB, MINUTE, SECOND, TIMEOUT};
+
+pub(super) static SCRIPT: &[Key] = &[
+    Key {
+        name: "handler",
+        kind: Kind::Text,
+        default: Default::Required,
+        meaning: "The handler's module, JavaScript or TypeScript. It imports `forebay` and files, by their paths.",
+        exceeded: "",
+    },
+    Key {
+        name: "on",
+        kind: Kind::Choice(&["auto", "io", "executor"]),
+        default: Default::Is("auto"),
+        meaning: "Which threads run it. `executor`: its own. `io`: for GET and HEAD the I/O thread that has read the request, on which others wait; it can only read there, and is done again by an executor when that, or the time, does not suffice. `auto`: as `io`, once executors have answered requests of the same shape quickly.",
+        exceeded: "",
+    },
+    Key {
+        name: "io_input_max",
+        kind: Kind::Size { min: 0, max: MIB },
+        default: Default::Is("8KiB"),
+        meaning: "Longest body of a request that an I/O thread answers; an executor answers others.",
+        exceeded: "",
+    },
+    Key {
+        name: "io_cpu_max",
+        kind: Kind::Duration { min: 1, max: SECOND },
+        default: Default::Is("25ms"),
+        meaning: "How long a call runs on an I/O thread. Then an executor does it again.",
+        exceeded: "",
+    },
+    Key {
+        name: "cpu_max",
+        kind: Kind::Duration {
+            min: 1,
+            max: 10 * MINUTE,
+        },
+        default: Default::Is("1s"),
+        meaning: "Time of the processor for one call on an executor.",
+        exceeded: "504",
+    },
+    Key {
+        name: "time_max",
+        kind: TIMEOUT,
+        default: Default::Is("5s"),
+        meaning: "From the start of a call on an executor to its answer, what it waits for included. Also for loading the script.",
+        exceeded: "504",
+    },
+    Key {
+        name: "memory_max",
+        kind: Kind::Size {
+            min: 4 * MIB,
+            max: 4 * GIB,
+        },
+        default: Default::Is("64MiB"),
+        meaning: "Memory of one engine: there is one for each thread that runs the script.",
+        exceeded: "500",
+    },
+    Key {
+        name: "output_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("8MiB"),
+        meaning: "Longest answer.",
+        exceeded: "500",
+    },
+    Key {
+        name: "in_flight_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("1024"),
+        meaning: "Calls on executors at a time, those included that wait for one.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "executors",
+        kind: Kind::Integer { min: 0, max: 256 },
+        default: Default::Is("0"),
+        meaning: "Most executor threads, started when needed; 0: one per core.",
+        exceeded: "",
+    },
+    Key {
+        name: "allow",
+        kind: Kind::Table(ALLOW),
+        default: Default::Is(""),
+        meaning: "What it may reach; nothing that is not named here.",
+        exceeded: "",
+    },
+];
+
+static ALLOW: &[Key] = &[Key {
+    name: "store",
+    kind: Kind::Texts { min: 0 },
+    default: Default::Is(""),
+    meaning: "Globals of the store, to read and write; `*` is all.",
+    exceeded: "",
+}];

@@ -1,0 +1,108 @@
+/** The part of a script that the server calls: loads the handler, and has it answer. */
+import type { WorkerContext } from '../context.js';
+import { loadHandler, type Handler, type Hook } from '../handler.js';
+import { isPlain, isPromise } from '../outcome.js';
+import { HttpError, errorReply, toJson, toReply, type Reply } from '../reply.js';
+import { WireRequest } from '../request.js';
+import type { Source } from '../source.js';
+import { isBegun, rollBackBegun } from '../store/begun.js';
+import { KIND_JSON, KIND_TEXT } from '../wire.js';
+import { ScriptContext, logOf } from './context.js';
+import { host } from './host.js';
+
+let handle: Handler;
+let owner: WorkerContext;
+let stopHooks: readonly Hook[];
+
+/** Loads the handler of a module and runs its start hooks. */
+export async function load(module: object, file: string, name: string): Promise<void> {
+  const loaded = await loadHandler(module, file);
+  owner = { state: Object.create(null), worker: { id: 0, pool: name, pid: 0 }, log: logOf(0) };
+  handle = loaded.handle;
+  stopHooks = loaded.stop;
+  for (const hook of loaded.start) await hook(owner);
+}
+
+/** Runs the stop hooks. */
+export async function stop(): Promise<void> {
+  for (const hook of stopHooks) await hook(owner);
+}
+
+/** Has a request answered, whose method and path are given in one piece. */
+export function run(call: number, methodAndPath: string): void {
+  const request = new WireRequest(call as unknown as Source, methodAndPath);
+  const context = new ScriptContext(call, owner);
+  let value: unknown;
+  try {
+    value = handle(request, context);
+  } catch (error) {
+    fail(call, request, error);
+    return;
+  }
+  if (isPromise(value)) {
+    value.then(
+      (result) => returned(call, request, result),
+      (error: unknown) => fail(call, request, error),
+    );
+  } else {
+    returned(call, request, value);
+  }
+}
+
+function returned(call: number, request: WireRequest, value: unknown): void {
+  if (isBegun()) {
+    leftOpen(request);
+    const error = new HttpError(500, 'the handler left a transaction open, which was rolled back');
+    send(call, request, errorReply(error, request.id), true);
+    return;
+  }
+  if (typeof value === 'string') {
+    host.answer(call, 200, KIND_TEXT, false, null, value);
+    return;
+  }
+  let body: string | null = null;
+  let reply: Reply | null = null;
+  try {
+    if (isPlain(value)) body = toJson(value);
+    else reply = toReply(value);
+  } catch (error) {
+    fail(call, request, error);
+    return;
+  }
+  if (body !== null) host.answer(call, 200, KIND_JSON, false, null, body);
+  else send(call, request, reply!);
+}
+
+/** Answers a call whose handler threw, or returned what cannot be sent. */
+function fail(call: number, request: WireRequest, error: unknown): void {
+  if (isBegun()) leftOpen(request);
+  let reply: Reply;
+  try {
+    reply = errorReply(error, request.id);
+  } catch (second) {
+    // What an HttpError was given to send cannot be written as JSON.
+    reply = errorReply(second, request.id);
+  }
+  send(call, request, reply);
+}
+
+function leftOpen(request: WireRequest): void {
+  rollBackBegun();
+  const { method, path, route } = request;
+  owner.log.warn(`the handler of ${method} ${path} left a transaction open, which was rolled back`, { route });
+}
+
+function send(call: number, request: WireRequest, reply: Reply, isFault = reply.failure !== null): void {
+  const { status, kind, headers, body, failure } = reply;
+  if (failure !== null) report(call, `${request.method} ${request.path} failed`, failure.error);
+  if (body === null || typeof body === 'string' || body instanceof Uint8Array) {
+    host.answer(call, status, kind, isFault, headers.length === 0 ? null : headers, body);
+  } else {
+    throw new TypeError('a script cannot stream its answer yet');
+  }
+}
+
+function report(call: number, what: string, error: unknown): void {
+  const detail = error instanceof Error ? `${error.name}: ${error.message}\n${error.stack ?? ''}` : String(error);
+  logOf(call).error(`${what}: ${detail}`);
+}

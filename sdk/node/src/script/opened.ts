@@ -1,0 +1,11 @@
+/** In the place of `store/opened.ts` in scripts, which have the server's store and no other. */
+import { StoreError } from '../store/error.js';
+import type { OpenOptions } from '../store/opened.js';
+import { Store } from '../store/store.js';
+import { openStore } from './addon.js';
+
+export function open(_path: string, _options?: OpenOptions): Store {
+  throw new StoreError('unsupported', 'a script opens no stores: `store` of forebay is the one of the server');
+}
+
+export const store: Store = new Store(() => ({ native: openStore(StoreError), store, count: 1, closed() {} }));

@@ -1,0 +1,38 @@
+/** In the place of `source.ts` in scripts: a request is the number of its call, and its parts lie with the server. */
+import type { BodySource } from '../request.js';
+import { host } from './host.js';
+
+export const PATH = 1;
+export const QUERY = 2;
+export const ROUTE = 3;
+export const PARAMS = 4;
+export const HEADERS = 5;
+export const PEER = 6;
+
+export const methodLength = host.methodLength;
+export const part = host.part;
+export const pairs = host.pairs;
+export const bodyText = host.bodyText;
+export const hasBody = host.hasBody;
+
+/** Never called: a script is told of method and path with its call. */
+export function methodAndPath(call: number): string {
+  return host.part(call, 0) + host.part(call, PATH);
+}
+
+export function bodyBytes(call: number): Uint8Array {
+  return new Uint8Array(host.bodyBytes(call));
+}
+
+/** A script is called when all of the body has come. */
+export function more(): BodySource | null {
+  return null;
+}
+
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  return parts[0] ?? new Uint8Array(0);
+}
+
+export function utf8(bytes: Uint8Array): string {
+  return host.utf8Slice(bytes, 0, bytes.length);
+}
