@@ -1,5 +1,121 @@
-//! Conditional requests (RFC 9110, 13), as far as all targets with entity tags share them: what a list of tags names, and what becomes
-//! of a request that reads.
+//! Conditional requests (RFC 9110, 13), as far as all targets with entity tags share them: lists of tags, and what becomes of a request
+//! that reads.
+
+use std::iter;
+
+/// The two fields, as errors name them.
+pub(crate) const IF_MATCH: &str = "If-Match";
+pub(crate) const IF_NONE_MATCH: &str = "If-None-Match";
+
+/// Tags that one list may name: each is compared with the tag of what is there.
+const TAGS_MAX: usize = 64;
+
+/// A list of tags that says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TagsError {
+    /// It is none.
+    #[error("{field} is `*` or a list of entity tags, each between quotes, with commas between them")]
+    Malformed {
+        /// Its field.
+        field: &'static str,
+    },
+    /// It is too long.
+    #[error("{field} names more than {max} entity tags")]
+    TooMany {
+        /// Its field.
+        field: &'static str,
+        /// The limit.
+        max: usize,
+    },
+}
+
+/// What `If-Match` or `If-None-Match` names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tags<'l> {
+    /// `*`: whatever is there.
+    Any,
+    These(List<'l>),
+}
+
+/// A list that has been read once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List<'l>(&'l [u8]);
+
+/// One tag of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named<'l> {
+    pub(crate) is_weak: bool,
+    /// Its quotes included.
+    pub(crate) quoted: &'l [u8],
+}
+
+impl<'l> Tags<'l> {
+    /// Reads the value of a field, or of several of its name with commas between them.
+    pub(crate) fn read(field: &'static str, value: &'l [u8]) -> Result<Self, TagsError> {
+        if value.trim_ascii() == b"*" {
+            return Ok(Self::Any);
+        }
+        let mut rest = value;
+        let mut count = 0;
+        while let Some(named) = next(&mut rest) {
+            named.map_err(|NoTag| TagsError::Malformed { field })?;
+            count += 1;
+            if count > TAGS_MAX {
+                return Err(TagsError::TooMany { field, max: TAGS_MAX });
+            }
+        }
+        if count == 0 {
+            return Err(TagsError::Malformed { field });
+        }
+        Ok(Self::These(List(value)))
+    }
+
+    fn name(self, tag: &[u8], comparison: Comparison) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(list) => list
+                .each()
+                .any(|named| named.quoted == tag && (comparison == Comparison::Weak || !named.is_weak)),
+        }
+    }
+}
+
+impl<'l> List<'l> {
+    pub(crate) fn each(self) -> impl Iterator<Item = Named<'l>> {
+        let mut rest = self.0;
+        iter::from_fn(move || next(&mut rest)?.ok())
+    }
+}
+
+/// What stands in a list and is no tag.
+struct NoTag;
+
+/// Takes the next tag off a list. Empty elements are passed over (RFC 9110, 5.6.1.2).
+fn next<'l>(rest: &mut &'l [u8]) -> Option<Result<Named<'l>, NoTag>> {
+    while let Some((b',' | b' ' | b'\t', others)) = rest.split_first() {
+        *rest = others;
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    Some(tag(rest).ok_or(NoTag))
+}
+
+fn tag<'l>(rest: &mut &'l [u8]) -> Option<Named<'l>> {
+    let (is_weak, opaque) = match rest.strip_prefix(b"W/") {
+        Some(opaque) => (true, opaque),
+        None => (false, *rest),
+    };
+    let length = opaque
+        .strip_prefix(b"\"")?
+        .iter()
+        .position(|&byte| byte == b'"')?;
+    let (quoted, after) = opaque.split_at(length + 2);
+    let is_allowed = |byte: &u8| !byte.is_ascii_control() && *byte != b' ';
+    let ends = matches!(after.trim_ascii_start().first(), None | Some(b','));
+    *rest = after;
+    (ends && quoted.iter().all(is_allowed)).then_some(Named { is_weak, quoted })
+}
 
 /// How tags are compared (RFC 9110, 8.8.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,24 +138,20 @@ pub(crate) enum Verdict {
 }
 
 /// Judges a GET or HEAD, in the order of RFC 9110, 13.2.2. `matches` is what `If-Match` says, `matches_not` what `If-None-Match` does.
-pub(crate) fn judge(matches: Option<&[u8]>, matches_not: Option<&[u8]>, tag: &[u8]) -> Verdict {
-    if matches.is_some_and(|list| !names(list, tag, Comparison::Strong)) {
-        return Verdict::Fails;
-    }
-    match matches_not {
-        Some(list) if names(list, tag, Comparison::Weak) => Verdict::Known,
+pub(crate) fn judge(
+    matches: Option<&[u8]>,
+    matches_not: Option<&[u8]>,
+    tag: &[u8],
+) -> Result<Verdict, TagsError> {
+    let matches = matches.map(|list| Tags::read(IF_MATCH, list)).transpose()?;
+    let matches_not = matches_not
+        .map(|list| Tags::read(IF_NONE_MATCH, list))
+        .transpose()?;
+    Ok(match (matches, matches_not) {
+        (Some(tags), _) if !tags.name(tag, Comparison::Strong) => Verdict::Fails,
+        (_, Some(tags)) if tags.name(tag, Comparison::Weak) => Verdict::Known,
         _ => Verdict::Holds,
-    }
-}
-
-/// Whether a list names this tag. No tag of ours holds a comma.
-fn names(list: &[u8], tag: &[u8], comparison: Comparison) -> bool {
-    list.split(|&byte| byte == b',')
-        .map(<[u8]>::trim_ascii)
-        .any(|named| match named.strip_prefix(b"W/") {
-            Some(weak) => comparison == Comparison::Weak && weak == tag,
-            None => named == b"*" || named == tag,
-        })
+    })
 }
 
 #[cfg(test)]
@@ -56,7 +168,8 @@ mod tests {
             (Some("\"b\" , \"a\""), None, Holds),
             (Some("W/\"a\""), None, Fails),
             (Some("\"b\""), None, Fails),
-            (Some(""), None, Fails),
+            (Some("\"b,\", ,\t\"a\","), None, Holds),
+            (Some("\"b,\",\"c\""), None, Fails),
             (None, Some("\"a\""), Known),
             (None, Some("W/\"a\""), Known),
             (None, Some("*"), Known),
@@ -69,7 +182,39 @@ mod tests {
                 matches_not.map(str::as_bytes),
                 b"\"a\"",
             );
-            assert_eq!(judged, verdict, "{matches:?} {matches_not:?}");
+            assert_eq!(judged, Ok(verdict), "{matches:?} {matches_not:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_tags_is_read_whole_or_refused() {
+        let many = vec!["\"a\""; TAGS_MAX].join(",");
+        for (list, count) in [
+            ("*", Ok(None)),
+            (" * ", Ok(None)),
+            ("\"a\"", Ok(Some(1))),
+            ("W/\"a\",\"\", \"b c\"", Err(false)),
+            ("W/\"a\",\"\", \"b,c\",", Ok(Some(3))),
+            (&many, Ok(Some(TAGS_MAX))),
+            (&format!("{many}, \"b\""), Err(true)),
+            ("", Err(false)),
+            (" ,", Err(false)),
+            ("a", Err(false)),
+            ("\"", Err(false)),
+            ("\"a", Err(false)),
+            ("\"a\" \"b\"", Err(false)),
+            ("\"a\", *", Err(false)),
+            ("w/\"a\"", Err(false)),
+            ("W/", Err(false)),
+            ("\"a\"b", Err(false)),
+            ("\"a\u{1}\"", Err(false)),
+        ] {
+            let read = Tags::read(IF_MATCH, list.as_bytes()).map(|tags| match tags {
+                Tags::Any => None,
+                Tags::These(list) => Some(list.each().count()),
+            });
+            let read = read.map_err(|error| matches!(error, TagsError::TooMany { .. }));
+            assert_eq!(read, count, "{list}");
         }
     }
 }

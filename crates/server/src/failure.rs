@@ -4,7 +4,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use forebay_store::{KeyError, StoreError};
 
-use crate::reply::Reply;
+use crate::{conditions::TagsError, reply::Reply};
 
 /// Why a request is not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -50,11 +50,11 @@ pub(crate) enum Refusal {
     #[error("query parameter {name:?}: {what}")]
     Query { name: String, what: &'static str },
     #[error("condition {text:?}: {what}")]
-    Condition { text: String, what: String },
+    Filter { text: String, what: String },
     #[error("{what}")]
     NoIndex { what: String },
-    #[error("{field} is not a list of entity tags")]
-    BadTags { field: &'static str },
+    #[error(transparent)]
+    Tags(#[from] TagsError),
     #[error("what is there is not as If-Match or If-None-Match demands")]
     Precondition,
     #[error("the document is too long for its tag to be compared (value_bytes_max {max}); only `*` can be")]
@@ -262,9 +262,9 @@ impl Refusal {
                 }
             },
             Self::Query { .. }
-            | Self::Condition { .. }
+            | Self::Filter { .. }
             | Self::NoIndex { .. }
-            | Self::BadTags { .. }
+            | Self::Tags(_)
             | Self::Batch { .. }
             | Self::Untellable { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,

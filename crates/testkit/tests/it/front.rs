@@ -432,6 +432,7 @@ fn static_files_are_served_whole_in_part_or_not_at_all() {
     assert_eq!(ask(&lines).status, 304);
     assert_eq!(ask(&lines.replace("none-", "")).status, 200);
     assert_eq!(ask("if-match: \"a\"\r\nif-match: \"b\"").status, 412);
+    assert_eq!(ask("if-none-match: a").status, 400);
     let part = ask("range: bytes=3-7");
     assert_eq!(
         (part.status, part.text(), part.header("content-range")),

@@ -1,25 +1,25 @@
 //! Conditional requests (RFC 9110, 13), for GET and HEAD.
 
 use super::{HeaderLookup, Version};
-use crate::conditions::{self, Verdict};
+use crate::conditions::{self, TagsError, Verdict};
 
 /// What becomes of a request for this file.
-pub(super) fn judge(version: &Version, header: HeaderLookup<'_, '_>) -> Verdict {
+pub(super) fn judge(version: &Version, header: HeaderLookup<'_, '_>) -> Result<Verdict, TagsError> {
     let (matches, matches_not) = (header("if-match"), header("if-none-match"));
     let verdict = conditions::judge(
         matches.as_deref().map(str::as_bytes),
         matches_not.as_deref().map(str::as_bytes),
         version.etag.as_bytes(),
-    );
+    )?;
     // A date counts only for who sends no tags.
     if verdict != Verdict::Holds || matches_not.is_some() {
-        return verdict;
+        return Ok(verdict);
     }
     let since = header("if-modified-since").and_then(|date| httpdate::parse_http_date(&date).ok());
-    match (version.modified, since) {
+    Ok(match (version.modified, since) {
         (Some(modified), Some(since)) if modified <= since => Verdict::Known,
         _ => Verdict::Holds,
-    }
+    })
 }
 
 /// Whether a `Range` counts: `If-Range` asks for it only when the client's part is of this very file.

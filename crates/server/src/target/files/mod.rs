@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 pub use content_type::content_type_of;
 pub(crate) use target::FilesTarget;
 
+pub use crate::conditions::TagsError;
 use crate::conditions::Verdict;
 use crate::router::{decode, put_encoded};
 use open::Opener;
@@ -64,6 +65,8 @@ pub enum FileAnswer {
     Absent,
     /// The file is not the one that the client demands.
     Precondition,
+    /// What the client demands cannot be read.
+    Tags(TagsError),
     /// Bytes that the file does not have.
     Unsatisfiable {
         /// Bytes of the file.
@@ -202,9 +205,10 @@ fn send(
 ) -> io::Result<FileAnswer> {
     let version = Version::of(meta);
     match condition::judge(&version, header) {
-        Verdict::Holds => {}
-        Verdict::Known => return Ok(FileAnswer::NotModified(version)),
-        Verdict::Fails => return Ok(FileAnswer::Precondition),
+        Ok(Verdict::Holds) => {}
+        Ok(Verdict::Known) => return Ok(FileAnswer::NotModified(version)),
+        Ok(Verdict::Fails) => return Ok(FileAnswer::Precondition),
+        Err(error) => return Ok(FileAnswer::Tags(error)),
     }
     let asked = header("range").filter(|_| method == "GET" && condition::range_applies(&version, header));
     let size = meta.len();

@@ -61,6 +61,7 @@ impl FilesTarget {
             }
             FileAnswer::Absent => Err(Refusal::NoSuchFile),
             FileAnswer::Precondition => Err(Refusal::Precondition),
+            FileAnswer::Tags(error) => Err(error.into()),
             FileAnswer::Unsatisfiable { size } => Err(Refusal::Range { size }),
             FileAnswer::Methods { are_asked_for: true } => {
                 let mut reply = Reply::new(204);

@@ -100,7 +100,10 @@ fn operation(at: usize, written: &Written<'_>, value_bytes_max: usize) -> Result
     Ok(Operation {
         at: Some(at),
         key,
-        condition: Condition::of_texts(written.if_match.as_deref(), written.if_none_match.as_deref())?,
+        condition: Condition::of(
+            written.if_match.as_deref().map(str::as_bytes),
+            written.if_none_match.as_deref().map(str::as_bytes),
+        )?,
         document_bytes_max: value_bytes_max,
         change: match written.op {
             Op::Put => Change::Put(value),

@@ -10,7 +10,7 @@ use forebay_store::{
 };
 
 use super::{
-    condition::Condition,
+    filter::Filter,
     json,
     query::{NextPage, Query},
     search::Search,
@@ -67,11 +67,7 @@ impl Wanted {
             }
             return Ok(query.range().map(Self::Range));
         }
-        let conditions: Result<Vec<_>, _> = query
-            .conditions
-            .iter()
-            .map(|text| Condition::read(text))
-            .collect();
+        let filters: Result<Vec<_>, _> = query.filters.iter().map(|text| Filter::read(text)).collect();
         let place = match &query.after {
             None => Some(Place::default()),
             Some(entry) => Place::from_bytes(entry),
@@ -83,7 +79,7 @@ impl Wanted {
             });
         };
         let index = query.index.as_deref();
-        let search = Search::plan(snapshot, key, &conditions?, index, query.reverse, place)?;
+        let search = Search::plan(snapshot, key, &filters?, index, query.reverse, place)?;
         Ok(Some(Self::Search(Box::new(search))))
     }
 

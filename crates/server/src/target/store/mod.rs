@@ -7,8 +7,8 @@ mod access;
 mod batch;
 mod body;
 mod children;
-mod condition;
 mod feed;
+mod filter;
 mod query;
 mod search;
 mod write;
@@ -117,7 +117,7 @@ impl StoreTarget {
             .ok_or(Refusal::NoSuchNode)?;
         let tag = Tag::of(&document).text();
         let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
-        let known = match conditions::judge(matches.as_deref(), matches_not.as_deref(), &tag) {
+        let known = match conditions::judge(matches.as_deref(), matches_not.as_deref(), &tag)? {
             Verdict::Fails => return Err(Refusal::Precondition),
             verdict => verdict == Verdict::Known,
         };

@@ -14,15 +14,15 @@ const LIMIT: usize = 100;
 /// Most children in one answer that is not streamed.
 const LIMIT_MAX: usize = 10_000;
 
-/// Most conditions: as many as an index has fields, and one more for the other end of a range.
-const CONDITIONS_MAX: usize = FIELDS_MAX + 1;
+/// Most filters: as many as an index has fields, and one more for the other end of a range.
+const FILTERS_MAX: usize = FIELDS_MAX + 1;
 const KNOWN: &str = "there is no such parameter; there are from, to, prefix, where, index, after, limit, reverse, depth and keys";
 
 /// The parameters, each at most once, but `where`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query {
     /// As they are written.
-    pub(super) conditions: Vec<String>,
+    pub(super) filters: Vec<String>,
     pub(super) index: Option<String>,
     /// What a page of an index ended with, encoded.
     pub(super) after: Option<Vec<u8>>,
@@ -66,8 +66,8 @@ impl Query {
                 ));
             };
             if name == "where" {
-                read.conditions.push(value.into_owned());
-                if read.conditions.len() > CONDITIONS_MAX {
+                read.filters.push(value.into_owned());
+                if read.filters.len() > FILTERS_MAX {
                     return Err(wrong(&name, "an index answers at most nine conditions"));
                 }
                 read.names_children = true;
@@ -133,7 +133,7 @@ impl Query {
 
     /// Whether it asks for children by their values.
     pub(super) fn is_of_index(&self) -> bool {
-        !self.conditions.is_empty() || self.index.is_some()
+        !self.filters.is_empty() || self.index.is_some()
     }
 
     /// Whether it asks for children rather than for the node's document.
@@ -191,7 +191,7 @@ impl Query {
             }
             NextPage::After { index, entry: bytes } => {
                 entry = hex(bytes);
-                texts.extend(self.conditions.iter().map(|text| ("where", Some(text.as_str()))));
+                texts.extend(self.filters.iter().map(|text| ("where", Some(text.as_str()))));
                 texts.extend([("index", Some(index)), ("after", Some(&entry))]);
             }
         }
@@ -373,8 +373,8 @@ mod tests {
         );
         let again = read(&query.next_page(next)[1..]);
         assert_eq!(
-            (again.after.as_deref(), &again.conditions),
-            (Some(&[0, 0xab, 0xff][..]), &query.conditions)
+            (again.after.as_deref(), &again.filters),
+            (Some(&[0, 0xab, 0xff][..]), &query.filters)
         );
     }
 

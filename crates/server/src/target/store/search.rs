@@ -1,4 +1,4 @@
-//! `?where=`: which index answers the conditions of a request, and the question that it is asked.
+//! `?where=`: which index answers the filters of a request, conditions in its words, and the question that it is asked.
 
 use std::ops::Bound;
 
@@ -7,7 +7,7 @@ use forebay_store::{
     index::{Definition, Place, Query, QueryWalk, field_text},
 };
 
-use super::condition::{Comparison, Condition};
+use super::filter::{Comparison, Filter};
 use crate::{failure::Refusal, store::path};
 
 /// How an index is made, for whoever lacks one.
@@ -29,12 +29,12 @@ impl Search {
     pub(super) fn plan(
         snapshot: &Snapshot,
         key: &Key,
-        conditions: &[Condition],
+        filters: &[Filter],
         name: Option<&str>,
         reverse: bool,
         place: Place,
     ) -> Result<Self, Refusal> {
-        let query = Wanted::of(conditions)?;
+        let query = Wanted::of(filters)?;
         let mut indexes = snapshot.indexes()?;
         indexes.retain(|index| index.records == *key);
         indexes.sort_by(|a, b| (a.fields.len(), &a.name).cmp(&(b.fields.len(), &b.name)));
@@ -42,7 +42,7 @@ impl Search {
         let mut fitting = indexes.iter().filter(by_name);
         let Some(index) = fitting.find(|index| query.fits(index)) else {
             return Err(Refusal::NoIndex {
-                what: missing(key, conditions, name, &indexes),
+                what: missing(key, filters, name, &indexes),
             });
         };
         Ok(Self {
@@ -59,32 +59,32 @@ impl Search {
     }
 }
 
-/// What conditions ask for, whatever index answers.
+/// What filters ask for, whatever index answers.
 struct Wanted<'c> {
-    equal: Vec<&'c Condition>,
+    equal: Vec<&'c Filter>,
     /// Bounds of one field, at least one of them.
-    range: Option<(Option<&'c Condition>, Option<&'c Condition>)>,
+    range: Option<(Option<&'c Filter>, Option<&'c Filter>)>,
 }
 
 impl<'c> Wanted<'c> {
-    fn of(conditions: &'c [Condition]) -> Result<Self, Refusal> {
-        let (mut equal, mut from, mut to): (Vec<&Condition>, _, _) = (Vec::new(), None, None);
-        for condition in conditions {
+    fn of(filters: &'c [Filter]) -> Result<Self, Refusal> {
+        let (mut equal, mut from, mut to): (Vec<&Filter>, _, _) = (Vec::new(), None, None);
+        for filter in filters {
             let twice = |what: &str| Refusal::NoIndex {
-                what: format!("{what} on `{}`", field_text(&condition.field)),
+                what: format!("{what} on `{}`", field_text(&filter.field)),
             };
-            let bound = match condition.comparison {
+            let bound = match filter.comparison {
                 Comparison::Equal => {
-                    if equal.iter().any(|other| other.field == condition.field) {
+                    if equal.iter().any(|other| other.field == filter.field) {
                         return Err(twice("there are two conditions with ="));
                     }
-                    equal.push(condition);
+                    equal.push(filter);
                     continue;
                 }
                 Comparison::Greater | Comparison::GreaterOrEqual => &mut from,
                 Comparison::Less | Comparison::LessOrEqual => &mut to,
             };
-            if bound.replace(condition).is_some() {
+            if bound.replace(filter).is_some() {
                 return Err(twice("there are two bounds on one side of a range, the second"));
             }
         }
@@ -114,12 +114,12 @@ impl<'c> Wanted<'c> {
         from.or(to).map(|bound| &bound.field[..])
     }
 
-    /// Whether the conditions with `=` are on an index's first fields, and the range on the next.
+    /// Whether the filters with `=` are on an index's first fields, and the range on the next.
     fn fits(&self, index: &Definition) -> bool {
         let Some((first, others)) = index.fields.split_at_checked(self.equal.len()) else {
             return false;
         };
-        let has = |field: &Vec<String>| self.equal.iter().any(|condition| condition.field == *field);
+        let has = |field: &Vec<String>| self.equal.iter().any(|filter| filter.field == *field);
         let next = others.first().map(|field| &field[..]);
         first.iter().all(has) && self.ranged().is_none_or(|field| next == Some(field))
     }
@@ -127,8 +127,8 @@ impl<'c> Wanted<'c> {
     /// The question to an index that fits.
     fn ask(&self, index: &Definition, reverse: bool) -> Query {
         let value = |field: &Vec<String>| {
-            let condition = self.equal.iter().find(|condition| condition.field == *field);
-            condition.map(|condition| condition.value.clone())
+            let filter = self.equal.iter().find(|filter| filter.field == *field);
+            filter.map(|filter| filter.value.clone())
         };
         let (mut from, mut to) = (Bound::Unbounded, Bound::Unbounded);
         if let Some((lower, upper)) = self.range
@@ -157,15 +157,15 @@ impl<'c> Wanted<'c> {
     }
 }
 
-fn bound(condition: &Condition) -> Bound<Vec<u8>> {
-    match condition.comparison {
-        Comparison::Less | Comparison::Greater => Bound::Excluded(condition.value.clone()),
-        _ => Bound::Included(condition.value.clone()),
+fn bound(filter: &Filter) -> Bound<Vec<u8>> {
+    match filter.comparison {
+        Comparison::Less | Comparison::Greater => Bound::Excluded(filter.value.clone()),
+        _ => Bound::Included(filter.value.clone()),
     }
 }
 
 /// Says which index is missing, and which there are.
-fn missing(key: &Key, conditions: &[Condition], name: Option<&str>, indexes: &[Definition]) -> String {
+fn missing(key: &Key, filters: &[Filter], name: Option<&str>, indexes: &[Definition]) -> String {
     let mut node = String::new();
     path::put_key(key, &mut node);
     let described = |index: &Definition| {
@@ -181,10 +181,7 @@ fn missing(key: &Key, conditions: &[Condition], name: Option<&str>, indexes: &[D
     } else {
         format!("the indexes over {node} are {}", there.join(", "))
     };
-    let mut fields: Vec<String> = conditions
-        .iter()
-        .map(|condition| field_text(&condition.field))
-        .collect();
+    let mut fields: Vec<String> = filters.iter().map(|filter| field_text(&filter.field)).collect();
     fields.dedup();
     let fields = fields.join(", ");
     match name {

@@ -38,7 +38,7 @@ impl StoreTarget {
         if method == "PATCH" {
             body::check_is_merge_patch(head)?;
         }
-        let condition = Condition::of_write(head)?;
+        let condition = condition(head)?;
         let text = body::read(request, body, wire).await?;
         let canonical = || body::canonical(&text, self.value_bytes_max);
         let change = match method {
@@ -98,6 +98,12 @@ impl StoreTarget {
         let done = outcome(pending, request.deadline, wire).await?;
         Ok(json(200, batch::results(&done)))
     }
+}
+
+/// What the request demands of the node as it is.
+fn condition(head: &Head) -> Result<Condition, Refusal> {
+    let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
+    Ok(Condition::of(matches.as_deref(), matches_not.as_deref())?)
 }
 
 /// What `?ttl=` says, the only parameter of a write.

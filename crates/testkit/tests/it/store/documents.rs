@@ -264,6 +264,36 @@ fn conditions_guard_a_write() {
 }
 
 #[test]
+fn a_list_of_tags_that_cannot_be_read_is_refused_alike_for_reading_and_writing() {
+    let server = start();
+    let mut client = server.connect();
+    put(&mut client, "/store/Open/c", "1");
+    let many = vec!["\"a\""; 65].join(",");
+    for method in ["GET", "HEAD", "PUT"] {
+        for (field, list, told) in [
+            (
+                "if-match",
+                "x",
+                "If-Match is `*` or a list of entity tags, each between quotes, with commas between them",
+            ),
+            (
+                "if-none-match",
+                "\"a",
+                "If-None-Match is `*` or a list of entity tags, each between quotes, with commas between them",
+            ),
+            ("if-match", &many, "If-Match names more than 64 entity tags"),
+        ] {
+            let answer = ask(&mut client, method, "/store/Open/c", &[(field, list)], b"2");
+            assert_eq!(answer.status, 400, "{method} {field}: {list}");
+            if method != "HEAD" {
+                assert_eq!(answer.detail(), told);
+            }
+        }
+    }
+    assert_eq!(text(&mut client, "/store/Open/c"), "1");
+}
+
+#[test]
 fn a_condition_reads_no_document_beyond_the_limit() {
     let server = setup("value_bytes_max = \"1KiB\"", "").start();
     let mut client = server.connect();

@@ -1,7 +1,7 @@
-//! One condition of `?where=`: a field of a record, a comparison, and a value.
+//! One filter of `?where=`, a condition in the words of clients: a field of a record, a comparison, and a value.
 //!
 //! ```text
-//! condition  = field comparison value        the field as `forebay_store::index::split_field` reads it
+//! filter     = field comparison value        the field as `forebay_store::index::split_field` reads it
 //! comparison = "=" | "<" | "<=" | ">" | ">="
 //! value      = null | true | false | a JSON number | a JSON string | any other text, which is a string
 //! ```
@@ -27,9 +27,9 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// A condition that has been read.
+/// A filter that has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Condition {
+pub(super) struct Filter {
     pub(super) field: Vec<String>,
     pub(super) comparison: Comparison,
     /// A scalar, as canonical JSON.
@@ -54,9 +54,9 @@ const COMPARISONS: [(&str, Comparison); 5] = [
     ("=", Comparison::Equal),
 ];
 
-impl Condition {
+impl Filter {
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
-        let wrong = |what: String| Refusal::Condition {
+        let wrong = |what: String| Refusal::Filter {
             text: text.to_owned(),
             what,
         };
@@ -140,7 +140,7 @@ mod tests {
             ("a==", "\"=\""),
             ("a=\"\\u0041\"", "\"A\""),
         ] {
-            let read = Condition::read(text).unwrap();
+            let read = Filter::read(text).unwrap();
             assert_eq!(String::from_utf8(read.value).unwrap(), value, "{text}");
             assert_eq!(read.comparison, Comparison::Equal);
         }
@@ -155,7 +155,7 @@ mod tests {
             ("a>=7", Comparison::GreaterOrEqual, "7"),
             ("a>>", Comparison::Greater, "\">\""),
         ] {
-            let read = Condition::read(text).unwrap();
+            let read = Filter::read(text).unwrap();
             assert_eq!((read.comparison, &read.value[..]), (comparison, value.as_bytes()));
         }
     }
