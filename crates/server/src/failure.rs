@@ -4,7 +4,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use forebay_store::{KeyError, StoreError};
 
-use crate::{conditions::TagsError, reply::Reply};
+use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
 
 /// Why a request is not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,7 +46,7 @@ pub(crate) enum Refusal {
     #[error("there is nothing at this path of the store")]
     NoSuchNode,
     #[error(transparent)]
-    NodePath(#[from] KeyError),
+    NodePath(#[from] PathError),
     #[error("query parameter {name:?}: {what}")]
     Query { name: String, what: &'static str },
     #[error("condition {text:?}: {what}")]
@@ -220,6 +220,12 @@ impl From<StoreError> for Refusal {
     }
 }
 
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        Self::NodePath(error.into())
+    }
+}
+
 impl From<Arc<StoreError>> for Refusal {
     fn from(error: Arc<StoreError>) -> Self {
         Self::Store(StoreFailure(error))
@@ -254,12 +260,13 @@ impl Refusal {
             Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => Class::BodyTooLarge,
             Self::NotFound | Self::NoSuchFile | Self::NoSuchNode => Class::NotFound,
             Self::NodePath(error) => match error {
-                KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep => {
-                    Class::PathTooLong
-                }
-                KeyError::EmptyGlobal | KeyError::GlobalCharacter { .. } | KeyError::NotANumber { .. } => {
-                    Class::BadInput
-                }
+                PathError::Key(
+                    KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep,
+                ) => Class::PathTooLong,
+                PathError::Key(
+                    KeyError::EmptyGlobal | KeyError::GlobalCharacter { .. } | KeyError::NotANumber { .. },
+                )
+                | PathError::Encoding { .. } => Class::BadInput,
             },
             Self::Query { .. }
             | Self::Filter { .. }

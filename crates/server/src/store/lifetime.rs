@@ -1,19 +1,14 @@
-//! How long nodes last: `?ttl=` of a write, and what a read says of the time that is left.
+//! How long nodes last: the `ttl` of a write.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{
-    config::{parse_duration, print_duration},
-    reply::HeaderLines,
-};
+use crate::config::parse_duration;
 
 /// Longest time that a node can be given: 100 years.
 const MAX: Duration = Duration::from_hours(876_000);
 /// What is accepted, for whoever has written something else.
 pub(crate) const ACCEPTED: &str =
     "a ttl is a duration such as 300ms, 60s, 5m or 1h, from 1ms to 876000h, or none";
-/// Beyond this no date of HTTP is, whose years have four digits: 10000-01-01.
-const DATES_END_MS: u64 = 253_402_300_800_000;
 
 /// What a write says of its node's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +42,6 @@ impl Lifetime {
 pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_millis() as u64
-}
-
-/// Says how long a node still lasts, as `ttl` is written, and when it ends (RFC 8594).
-pub(crate) fn put_fields(ends_ms: u64, headers: &mut HeaderLines) {
-    let left = Duration::from_millis(ends_ms.saturating_sub(now_ms()));
-    headers.push_known("forebay-ttl", &print_duration(left));
-    if ends_ms < DATES_END_MS {
-        let end = UNIX_EPOCH + Duration::from_millis(ends_ms);
-        headers.push_known("sunset", &httpdate::fmt_http_date(end));
-    }
 }
 
 #[cfg(test)]

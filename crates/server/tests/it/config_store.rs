@@ -143,6 +143,10 @@ fn each_mistake_is_named() {
             "3: store.index.a.records: found \"a b\", expected a node as in a URL, such as \"Person/data\": the name of a global cannot contain ' ': letters, digits and any of `%._-` are accepted".to_owned(),
         ),
         (
+            "[store]\n[store.index]\na = { records = 'P/%zz', fields = ['x'] }",
+            "3: store.index.a.records: found \"P/%zz\", expected a node as in a URL, such as \"Person/data\": \"%zz\" is not percent-encoded UTF-8".to_owned(),
+        ),
+        (
             "[store]\n[store.index]\na = { records = 'P', fields = ['x.'] }",
             "3: store.index.a.fields: found \"x.\", expected a field such as \"lastName\", \"address.city\" or \"tags.*\": a name is missing (an empty one is written `\"\"`) at byte 2".to_owned(),
         ),

@@ -1,4 +1,7 @@
 //! Nodes as a command line names them: `Person/data/1` with percent-escapes, or `^Person("data",1)` as M does.
+//!
+//! The first is what the server reads in URLs and in `[store.index]`, but a person types it: only what would be misread is escaped when it
+//! is shown, and an empty subscript, which a slip of a finger would make, is written as M does.
 
 use std::fmt::Write as _;
 

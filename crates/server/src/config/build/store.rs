@@ -48,9 +48,9 @@ impl Builder<'_> {
     fn index(&mut self, name: &str, index: &Fields) -> Option<Definition> {
         // A key that is missing has been noted.
         let written = index.opt_text("records")?;
-        let records = path::key(written).map_err(|refusal| {
+        let records = path::key(written).map_err(|error| {
             let message =
-                format!("found {written:?}, expected a node as in a URL, such as \"Person/data\": {refusal}");
+                format!("found {written:?}, expected a node as in a URL, such as \"Person/data\": {error}");
             self.note(index.problem("records", message));
         });
         let mut fields = Vec::new();

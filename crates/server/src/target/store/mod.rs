@@ -13,7 +13,11 @@ mod query;
 mod search;
 mod write;
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use forebay_store::{Key, Read, Snapshot};
 
@@ -25,7 +29,7 @@ pub(crate) use self::{
 use super::{End, Request};
 use crate::{
     conditions::{self, Verdict},
-    config,
+    config::{self, print_duration},
     failure::Refusal,
     front::{Head, RequestBody, Stream, Wire},
     reply::{Body, HeaderLines, Reply},
@@ -40,6 +44,9 @@ const NODE_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
 const BATCH_METHODS: &str = "OPTIONS, POST";
 /// What a route to changes answers.
 const CHANGES_METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// Beyond this no date of HTTP is, whose years have four digits: 10000-01-01.
+const DATES_END_MS: u64 = 253_402_300_800_000;
 
 /// The store behind one route.
 #[derive(Clone, Debug)]
@@ -88,7 +95,7 @@ impl StoreTarget {
         }
         let mut reply = self.read_node(head, snapshot, key, query, lines)?;
         if let Some(ends) = ends {
-            lifetime::put_fields(ends, reply.headers.to_mut());
+            put_lifetime(ends, reply.headers.to_mut());
         }
         Ok(reply)
     }
@@ -175,6 +182,16 @@ impl StoreTarget {
         let key = path::key(rest)?;
         self.rules.check_write(key.global_name(), head)?;
         Ok(key)
+    }
+}
+
+/// Says how long a node still lasts, as `ttl` is written, and when it ends (RFC 8594).
+fn put_lifetime(ends_ms: u64, headers: &mut HeaderLines) {
+    let left = Duration::from_millis(ends_ms.saturating_sub(lifetime::now_ms()));
+    headers.push_known("forebay-ttl", &print_duration(left));
+    if ends_ms < DATES_END_MS {
+        let end = UNIX_EPOCH + Duration::from_millis(ends_ms);
+        headers.push_known("sunset", &httpdate::fmt_http_date(end));
     }
 }
 

@@ -282,6 +282,11 @@ fn a_batch_is_done_as_a_whole_or_not_at_all() {
             "operation 0 of the batch: not JSON that can be kept: half of a surrogate pair at byte 1",
         ),
         (
+            r#"[{"op":"put","path":"Open/c","value":1},{"op":"put","path":"Open/%zz","value":1}]"#,
+            400,
+            "operation 1 of the batch: \"%zz\" is not percent-encoded UTF-8",
+        ),
+        (
             r#"[{"op":"put","path":"Open/c"}]"#,
             400,
             "operation 0 of the batch: the batch cannot be read: the value is missing",
