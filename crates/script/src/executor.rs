@@ -420,7 +420,13 @@ impl Executor {
         if self.member.calls.lock().open.contains_key(&key) {
             self.limit(key, &instance, job.deadline);
         }
-        self.replace_if_needed(&instance, &step);
+        if self.shared.options.limits.isolated {
+            self.current.take();
+            // The next call need not wait for it. A failure is met again by that.
+            drop(self.fresh());
+        } else {
+            self.replace_if_needed(&instance, &step);
+        }
     }
 
     fn engine(&self) -> Option<(u32, Rc<Instance>)> {

@@ -13,7 +13,7 @@ use rquickjs::{
     module::Declared,
 };
 
-use crate::options::Surroundings;
+use crate::{options::Surroundings, sys::Compiled};
 
 /// What the names of the SDK's modules begin with.
 const SDK: &str = "sdk:";
@@ -33,21 +33,23 @@ const MODULE_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Modules {
     surroundings: Surroundings,
-    /// What files held when they were first imported, so that all engines run the same.
-    files: Mutex<HashMap<PathBuf, Arc<str>>>,
+    /// What was imported first, compiled, by the modules' names: all engines run the same, and only the first one compiles it.
+    compiled: Mutex<HashMap<String, Arc<Compiled>>>,
 }
 
 impl Modules {
     pub(crate) fn new(surroundings: Surroundings) -> Self {
         Self {
             surroundings,
-            files: Mutex::default(),
+            compiled: Mutex::default(),
         }
     }
 
     /// The files that have been imported so far.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.files.lock().keys().cloned().collect()
+        let compiled = self.compiled.lock();
+        let files = compiled.keys().filter(|name| !name.starts_with(SDK));
+        files.map(PathBuf::from).collect()
     }
 
     fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
@@ -87,18 +89,33 @@ impl Modules {
         ))
     }
 
-    fn source(&self, name: &str) -> std::result::Result<Arc<str>, String> {
+    fn load<'js>(&self, ctx: &Ctx<'js>, name: &str) -> Result<Module<'js, Declared>> {
+        let known = self.compiled.lock().get(name).cloned();
+        let module = match known {
+            Some(compiled) => compiled.load(ctx)?,
+            None => {
+                let source = self
+                    .source(name)
+                    .map_err(|message| Error::new_loading_message(name, message))?;
+                let module = Module::declare(ctx.clone(), name, source)?;
+                let compiled = Arc::new(Compiled::of(&module)?);
+                self.compiled.lock().insert(name.to_owned(), compiled);
+                module
+            }
+        };
+        if !name.starts_with(SDK) {
+            module.meta()?.set("url", format!("file://{name}"))?;
+        }
+        Ok(module)
+    }
+
+    fn source(&self, name: &str) -> std::result::Result<String, String> {
         if let Some(path) = name.strip_prefix(SDK) {
             let bytes = (self.surroundings.sdk)(path).ok_or_else(|| format!("the SDK has no file {path}"))?;
-            return Ok(String::from_utf8_lossy(bytes).into());
+            return Ok(String::from_utf8_lossy(bytes).into_owned());
         }
-        let path = Path::new(name);
-        if let Some(source) = self.files.lock().get(path) {
-            return Ok(source.clone());
-        }
-        let source: Arc<str> = self.read(path).map_err(|what| format!("{name}: {what}"))?.into();
-        self.files.lock().insert(path.into(), source.clone());
-        Ok(source)
+        self.read(Path::new(name))
+            .map_err(|what| format!("{name}: {what}"))
     }
 
     fn read(&self, path: &Path) -> std::result::Result<String, String> {
@@ -158,11 +175,7 @@ impl Loader for ModuleLoader {
         name: &str,
         _: Option<ImportAttributes<'js>>,
     ) -> Result<Module<'js, Declared>> {
-        let source = self
-            .0
-            .source(name)
-            .map_err(|message| Error::new_loading_message(name, message))?;
-        Module::declare(ctx.clone(), name, source.as_bytes())
+        self.0.load(ctx, name)
     }
 }
 

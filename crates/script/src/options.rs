@@ -40,6 +40,8 @@ pub struct Limits {
     pub in_flight_max: usize,
     /// Most executor threads.
     pub executors: usize,
+    /// Whether each call has an engine of its own, and executors do all of them.
+    pub isolated: bool,
 }
 
 /// What a script may reach; nothing that is not named.

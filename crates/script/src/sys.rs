@@ -1,4 +1,4 @@
-//! Memory for an engine: the system's allocator, with a count and a limit. The engine's own limit cannot tell how much one call has taken.
+//! What the compiler cannot check: memory for an engine, memory that it shares with this program, and modules that are compiled already.
 
 #![allow(
     unsafe_code,
@@ -7,9 +7,10 @@
 
 use std::{cell::Cell, ptr::null_mut, rc::Rc};
 
-use rquickjs::{TypedArray, allocator::Allocator};
+use rquickjs::{Ctx, Module, Result, TypedArray, WriteOptions, allocator::Allocator, module::Declared};
 
-/// How much memory an engine has.
+/// How much memory an engine has: the system's allocator, with a count and a limit. The engine's own limit cannot tell how much one call has
+/// taken.
 #[derive(Debug)]
 pub(crate) struct Meter {
     used: Cell<usize>,
@@ -165,5 +166,20 @@ unsafe impl rquickjs::ArrayBufferSource for Area {
 
     fn len(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// A module as the engine has compiled it.
+#[derive(Debug)]
+pub(crate) struct Compiled(Vec<u8>);
+
+impl Compiled {
+    pub(crate) fn of(module: &Module<'_, Declared>) -> Result<Self> {
+        module.write(WriteOptions::default()).map(Self)
+    }
+
+    pub(crate) fn load<'js>(&self, ctx: &Ctx<'js>) -> Result<Module<'js, Declared>> {
+        // SAFETY: only an engine of this same program makes these bytes, in `of`, and nothing changes them.
+        unsafe { Module::load(ctx.clone(), &self.0) }
     }
 }

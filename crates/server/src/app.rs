@@ -236,6 +236,7 @@ fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::O
             output_max: bytes(script.output_max),
             in_flight_max: script.in_flight_max,
             executors: script.executors,
+            isolated: script.isolated,
         },
         allow: forebay_script::Allow {
             store: script.allow.store.clone(),

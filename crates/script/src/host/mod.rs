@@ -61,6 +61,10 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
               body: Value<'js>| { own.answer(&ctx, call, status, kind, is_fault, headers, body) },
     )?;
     let own = host.clone();
+    functions.set("json", move |call: CallId, body: JsString<'js>| {
+        own.json(call, body)
+    })?;
+    let own = host.clone();
     functions.set(
         "log",
         move |call: CallId, level: u8, message: JsString<'js>, fields: JsString<'js>| {
@@ -90,13 +94,7 @@ impl Host {
         } else {
             bytes_of(ctx, body)?
         };
-        let output_max = self.options.limits.output_max;
-        let mut calls = self.calls.borrow_mut();
-        if body.len() > output_max {
-            calls.fail(call, crate::Failure::Output { output_max });
-            return Ok(());
-        }
-        calls.answer(
+        self.end(
             call,
             Answer {
                 status,
@@ -109,6 +107,36 @@ impl Host {
             },
         );
         Ok(())
+    }
+
+    /// The answer of most calls.
+    fn json(&self, call: CallId, body: JsString<'_>) -> Result<()> {
+        let body = text::utf8(body)?;
+        self.end(
+            call,
+            Answer {
+                status: 200,
+                content: ContentKind::Json,
+                is_fault: false,
+                headers: Vec::new(),
+                body: Body::Whole(body.into()),
+                is_light: false,
+                commit: 0,
+            },
+        );
+        Ok(())
+    }
+
+    /// Ends a call with an answer, unless that is too long.
+    fn end(&self, call: CallId, answer: Answer) {
+        let output_max = self.options.limits.output_max;
+        let mut calls = self.calls.borrow_mut();
+        let Body::Whole(body) = &answer.body;
+        if body.len() > output_max {
+            calls.fail(call, crate::Failure::Output { output_max });
+        } else {
+            calls.answer(call, answer);
+        }
     }
 
     fn log(&self, call: CallId, level: u8, message: JsString<'_>, fields: JsString<'_>) -> Result<()> {

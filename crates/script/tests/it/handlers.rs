@@ -1,6 +1,8 @@
 //! What handlers see and answer.
 
-use crate::scripts::{Fixture, Request, get, outcome, text};
+use forebay_script::{Allow, Limits};
+
+use crate::scripts::{Fixture, LIMITS, Request, get, outcome, text};
 
 const HANDLER: &str = r"
 import { HttpError, json, reply, router } from 'forebay';
@@ -99,4 +101,38 @@ fn bodies_come_and_go_as_they_are() {
     );
     assert!(!answer.is_fault);
     assert!(fixture.executor(&get("/cycle")).unwrap().is_fault);
+}
+
+#[test]
+fn globals_stay_in_an_engine_but_not_where_calls_are_isolated() {
+    const COUNTS: &str = r"
+let count = 0;
+export default (request, ctx) => {
+    globalThis.count = (globalThis.count ?? 0) + 1;
+    Array.prototype.count = (Array.prototype.count ?? 0) + 1;
+    ctx.state.count = (ctx.state.count ?? 0) + 1;
+    return [++count, globalThis.count, [].count, ctx.state.count].join();
+};
+";
+    let limits = Limits {
+        executors: 1,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(COUNTS, limits, Allow::default());
+    let answers: Vec<String> = (0..3)
+        .map(|_| text(&fixture.executor(&get("/")).unwrap()).to_owned())
+        .collect();
+    assert_eq!(answers, ["1,1,1,1", "2,2,2,2", "3,3,3,3"]);
+    let fixture = Fixture::with(
+        COUNTS,
+        Limits {
+            isolated: true,
+            ..limits
+        },
+        Allow::default(),
+    );
+    for _ in 0..3 {
+        assert_eq!(text(&fixture.executor(&get("/")).unwrap()), "1,1,1,1");
+    }
+    assert!(fixture.io().call(&get("/")).is_none());
 }

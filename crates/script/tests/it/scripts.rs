@@ -30,6 +30,7 @@ pub(crate) const LIMITS: Limits = Limits {
     output_max: 8 << 20,
     in_flight_max: 16,
     executors: 2,
+    isolated: false,
 };
 
 impl Fixture {

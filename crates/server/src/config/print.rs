@@ -233,6 +233,7 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "output_max = {}", size(script.output_max))?;
     writeln!(out, "in_flight_max = {}", script.in_flight_max)?;
     writeln!(out, "executors = {}", script.executors)?;
+    writeln!(out, "isolated = {}", script.isolated)?;
     writeln!(out, "allow = {{ store = {} }}", texts(&script.allow.store))
 }
 

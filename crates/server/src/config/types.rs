@@ -409,6 +409,8 @@ pub struct Script {
     pub in_flight_max: usize,
     /// Executor threads, 1 to 256.
     pub executors: usize,
+    /// Whether nothing that one call leaves behind is there for the next.
+    pub isolated: bool,
     /// What it may reach.
     pub allow: ScriptAllow,
 }

@@ -160,6 +160,7 @@ memory_max = "8MiB"
 output_max = "1MiB"
 in_flight_max = 9
 executors = 3
+isolated = true
 allow = { store = ["Article", "*"] }
 
 [[route]]

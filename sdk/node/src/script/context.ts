@@ -18,23 +18,36 @@ function fieldsText(fields: Readonly<Record<string, unknown>>): string {
   }
 }
 
-/** What a handler is given beside the request. */
+let owner: WorkerContext;
+
+/** Names what all contexts share. */
+export function setOwner(shared: WorkerContext): void {
+  owner = shared;
+}
+
+/** Those of the calls that have asked for a signal. */
+const controllers = new Map<number, AbortController>();
+
+function controllerOf(call: number): AbortController {
+  let controller = controllers.get(call);
+  if (controller === undefined) controllers.set(call, (controller = new AbortController()));
+  return controller;
+}
+
+/** What a handler is given beside the request. It holds nothing but the call: most handlers do not look at it. */
 export class ScriptContext implements Context {
   readonly #call: number;
-  readonly #owner: WorkerContext;
-  #controller: AbortController | undefined;
 
-  constructor(call: number, owner: WorkerContext) {
+  constructor(call: number) {
     this.#call = call;
-    this.#owner = owner;
   }
 
   get state(): WorkerState {
-    return this.#owner.state;
+    return owner.state;
   }
 
   get worker(): WorkerInfo {
-    return this.#owner.worker;
+    return owner.worker;
   }
 
   get log(): Log {
@@ -42,7 +55,7 @@ export class ScriptContext implements Context {
   }
 
   get signal(): AbortSignal {
-    return (this.#controller ??= new AbortController()).signal;
+    return controllerOf(this.#call).signal;
   }
 
   get deadline(): Date | null {
@@ -53,10 +66,5 @@ export class ScriptContext implements Context {
   remaining(): number {
     const left = host.remaining(this.#call);
     return left < 0 ? Infinity : left;
-  }
-
-  /** Has the handler stop what it still does. */
-  abort(reason: unknown): void {
-    (this.#controller ??= new AbortController()).abort(reason);
   }
 }

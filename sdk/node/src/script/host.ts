@@ -17,6 +17,8 @@ export interface Host {
   remaining(call: number): number;
 
   // Answers.
+  /** The same as `answer`, for JSON with status 200 and no headers. */
+  json(call: number, body: string): void;
   answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): void;
 
   // Texts.

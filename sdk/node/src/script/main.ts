@@ -6,8 +6,7 @@ import { HttpError, errorReply, toJson, toReply, type Reply } from '../reply.js'
 import { WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
-import { KIND_JSON, KIND_TEXT } from '../wire.js';
-import { ScriptContext, logOf } from './context.js';
+import { ScriptContext, logOf, setOwner } from './context.js';
 import { host } from './host.js';
 
 let handle: Handler;
@@ -18,6 +17,7 @@ let stopHooks: readonly Hook[];
 export async function load(module: object, file: string, name: string): Promise<void> {
   const loaded = await loadHandler(module, file);
   owner = { state: Object.create(null), worker: { id: 0, pool: name, pid: 0 }, log: logOf(0) };
+  setOwner(owner);
   handle = loaded.handle;
   stopHooks = loaded.stop;
   for (const hook of loaded.start) await hook(owner);
@@ -31,21 +31,21 @@ export async function stop(): Promise<void> {
 /** Has a request answered, whose method and path are given in one piece. */
 export function run(call: number, methodAndPath: string): void {
   const request = new WireRequest(call as unknown as Source, methodAndPath);
-  const context = new ScriptContext(call, owner);
   let value: unknown;
   try {
-    value = handle(request, context);
+    value = handle(request, new ScriptContext(call));
   } catch (error) {
     fail(call, request, error);
     return;
   }
-  if (isPromise(value)) {
+  // What most handlers return, before anything else.
+  if (isPlain(value) || !isPromise(value)) {
+    returned(call, request, value);
+  } else {
     value.then(
       (result) => returned(call, request, result),
       (error: unknown) => fail(call, request, error),
     );
-  } else {
-    returned(call, request, value);
   }
 }
 
@@ -56,21 +56,18 @@ function returned(call: number, request: WireRequest, value: unknown): void {
     send(call, request, errorReply(error, request.id), true);
     return;
   }
-  if (typeof value === 'string') {
-    host.answer(call, 200, KIND_TEXT, false, null, value);
-    return;
-  }
-  let body: string | null = null;
-  let reply: Reply | null = null;
+  let reply: Reply;
   try {
-    if (isPlain(value)) body = toJson(value);
-    else reply = toReply(value);
+    if (isPlain(value)) {
+      host.json(call, toJson(value));
+      return;
+    }
+    reply = toReply(value);
   } catch (error) {
     fail(call, request, error);
     return;
   }
-  if (body !== null) host.answer(call, 200, KIND_JSON, false, null, body);
-  else send(call, request, reply!);
+  send(call, request, reply);
 }
 
 /** Answers a call whose handler threw, or returned what cannot be sent. */

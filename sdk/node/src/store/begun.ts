@@ -14,6 +14,7 @@ export function noteLevel(native: NativeStore): void {
 
 /** Whether any transaction is open. One around those noted here may have ended them by a call that notes nothing. */
 export function isBegun(): boolean {
+  if (begun.size === 0) return false;
   for (const native of begun) {
     if (native.level() > 0) return true;
     begun.delete(native);

@@ -29,6 +29,7 @@ impl Builder<'_> {
                 0 => self.surroundings.cores,
                 executors => executors,
             },
+            isolated: fields.flag("isolated"),
             allow,
         })
     }

@@ -83,6 +83,13 @@ pub(super) static SCRIPT: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "isolated",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Whether each call has an engine of its own, so that nothing that one leaves behind, in globals or modules, is there for another. Executors do all of them, and each costs the loading of the script.",
+        exceeded: "",
+    },
+    Key {
         name: "allow",
         kind: Kind::Table(ALLOW),
         default: Default::Is(""),
