@@ -4,7 +4,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -34,6 +34,17 @@ pub(crate) enum Channel {
     },
 }
 
+/// How a worker claims its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claims {
+    /// It does not.
+    None,
+    /// By an atomic exchange of the claim word.
+    Exchanged,
+    /// By reading and writing the claim word under a lock on the page.
+    Locked,
+}
+
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) channel: Channel,
@@ -45,8 +56,8 @@ pub(crate) struct Link {
     stopped: AtomicBool,
     pub(crate) bell: Option<OwnedFd>,
     page: Option<Page>,
-    /// Whether the worker claims its jobs: known once it has said so.
-    claims: AtomicBool,
+    /// How the worker claims its jobs, once it has said so.
+    claims: OnceLock<Claims>,
     outgoing: Mutex<Outgoing>,
     /// Tells the reader to wait until the socket takes more.
     pub(crate) blocked: Notify,
@@ -107,7 +118,7 @@ impl Link {
             stopped: AtomicBool::new(false),
             bell,
             page,
-            claims: AtomicBool::new(false),
+            claims: OnceLock::new(),
             outgoing: Mutex::default(),
             blocked: Notify::new(),
             hung_up: Notify::new(),
@@ -140,15 +151,15 @@ impl Link {
         self.page.as_ref()
     }
 
-    /// The worker's word that it claims every job before running it. Returns whether there is a page to claim on.
-    pub(crate) fn set_claims(&self, claims: bool) -> bool {
-        let claims = claims && self.page.is_some();
-        self.claims.store(claims, Ordering::Release);
-        claims
+    /// The worker's word on how it claims every job before running it. Returns whether it does: there must be a page to claim on.
+    pub(crate) fn set_claims(&self, claims: Claims) -> bool {
+        let claims = *self.claims.get_or_init(|| claims);
+        claims != Claims::None && self.page.is_some()
     }
 
     fn claims(&self) -> Option<&Page> {
-        self.page.as_ref().filter(|_| self.claims.load(Ordering::Acquire))
+        let claims = self.claims.get().is_some_and(|claims| *claims != Claims::None);
+        self.page.as_ref().filter(|_| claims)
     }
 
     fn header(&self, kind: FrameType, flags: u8, slot: u32, number: u32) -> Header {
@@ -385,7 +396,10 @@ impl LinkPort for Arc<Link> {
     }
 
     fn revoke(&self, slot: u32, number: u32) -> bool {
-        self.claims().is_some_and(|page| page.revoke(slot, number))
+        self.claims().is_some_and(|page| match self.claims.get() {
+            Some(Claims::Locked) => page.revoke_locked(slot, number),
+            _ => page.revoke(slot, number),
+        })
     }
 
     fn is_claimed(&self, slot: u32, number: u32) -> bool {

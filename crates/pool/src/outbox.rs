@@ -4,6 +4,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     sync::atomic::{AtomicU32, Ordering},
+    thread,
 };
 
 use forebay_wire::{
@@ -11,7 +12,15 @@ use forebay_wire::{
     OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_FORMAT, SLOTS_MAX,
 };
 
+use rustix::{
+    fs::{FlockOperation, fcntl_lock},
+    io::Errno,
+};
+
 use crate::sys::SharedPage;
+
+/// How often a lock is tried that the worker holds for a microsecond at a time.
+const LOCK_TRIES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -58,6 +67,24 @@ impl Page {
                 Ordering::Acquire,
             )
             .is_ok()
+    }
+
+    /// The same for a worker that claims under a lock on the page. Where the worker holds the lock for long, it is taken to be claiming
+    /// this very job: that costs a job its way to another worker, never its answer.
+    pub(crate) fn revoke_locked(&self, slot: u32, number: u32) -> bool {
+        for _ in 0..LOCK_TRIES {
+            match fcntl_lock(self.file(), FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {
+                    let revoked = self.revoke(slot, number);
+                    let unlocked = fcntl_lock(self.file(), FlockOperation::NonBlockingUnlock);
+                    assert_eq!(unlocked, Ok(()), "a lock that is held can be given back");
+                    return revoked;
+                }
+                Err(Errno::AGAIN | Errno::ACCESS) => thread::yield_now(),
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     pub(crate) fn is_claimed(&self, slot: u32, number: u32) -> bool {
@@ -109,6 +136,8 @@ mod tests {
     use forebay_wire::{
         Frame, FrameType, HEADER_BYTES, Header, OUTBOX_FRAME_ALIGN, Split, flag, put_frame, split_frame,
     };
+
+    use std::os::fd::AsRawFd;
 
     use super::*;
 
@@ -266,6 +295,34 @@ mod tests {
         );
         assert!(claimed.is_ok() && page.is_claimed(5, 10));
         assert!(!page.revoke(5, 10));
+    }
+
+    #[test]
+    fn a_revocation_under_the_lock_waits_for_who_holds_it_and_then_takes_the_job_for_claimed() {
+        let page = Page::new().unwrap();
+        page.offer(5, 9);
+        assert!(page.revoke_locked(5, 9));
+        assert!(!page.revoke_locked(5, 9), "once");
+        page.offer(5, 10);
+        // The lock is this process's own: only another one can hold it against it.
+        let file = format!("/proc/{}/fd/{}", std::process::id(), page.file().as_raw_fd());
+        let script = format!(
+            "import fcntl, sys\npage = open('{file}', 'r+b')\nfcntl.lockf(page, fcntl.LOCK_EX)\nprint('locked', flush=True)\nsys.stdin.read()"
+        );
+        let mut holder = std::process::Command::new("python3")
+            .args(["-c", &script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let printed = holder.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(printed), &mut line).unwrap();
+        assert_eq!(line, "locked\n");
+        assert!(!page.revoke_locked(5, 10));
+        drop(holder.stdin.take());
+        holder.wait().unwrap();
+        assert!(page.revoke_locked(5, 10), "its lock has ended with it");
     }
 
     #[test]

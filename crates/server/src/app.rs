@@ -363,8 +363,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
                 env,
                 protocol,
                 cwd: pool.cwd.clone(),
-                // Without an atomic exchange on shared memory, which Python does not have, a worker cannot claim jobs.
-                page: false,
+                page: true,
                 handler,
                 start: start.clone(),
             }

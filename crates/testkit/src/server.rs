@@ -75,6 +75,11 @@ impl Setup {
         self
     }
 
+    /// Where its files are.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     /// Adds keys to the section `[server]`, such as `header_timeout = "1s"`.
     #[must_use]
     pub fn server(mut self, keys: &str) -> Self {

@@ -12,7 +12,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 use crate::{
     Protocol,
     dialect::{Decoder, Piece, Resync},
-    link::Link,
+    link::{Claims, Link},
     options::WINDOW_BYTES,
     pool::Shared,
     reader::{Input, WatchedSocket},
@@ -27,7 +27,7 @@ const READ_BYTES: usize = 4096;
 /// A worker that is ready for jobs.
 #[derive(Debug)]
 pub(super) struct Ready {
-    pub(super) uses_page: bool,
+    pub(super) claims: Claims,
     /// What came after READY.
     pub(super) rest: BytesMut,
     pub(super) input: Input,
@@ -55,6 +55,18 @@ struct Hello {
     protocol: u32,
     #[serde(default)]
     page: bool,
+    #[serde(default)]
+    lock: bool,
+}
+
+impl Hello {
+    fn claims(&self) -> Claims {
+        match (self.page, self.lock) {
+            (false, _) => Claims::None,
+            (true, false) => Claims::Exchanged,
+            (true, true) => Claims::Locked,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -83,7 +95,7 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
         // Such a worker is ready as soon as it runs.
         protocol @ (Protocol::Jsonl | Protocol::Wabur { .. }) => {
             return Ok(Ready {
-                uses_page: false,
+                claims: Claims::None,
                 rest: BytesMut::new(),
                 input: Input::Messages(Decoder::new(protocol, link.message_bytes_max())),
             });
@@ -113,7 +125,7 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
         match kind {
             FrameType::Ready => {
                 return Ok(Ready {
-                    uses_page: hello.page,
+                    claims: hello.claims(),
                     rest: frames.bytes,
                     input: frames.input,
                 });

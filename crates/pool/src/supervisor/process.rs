@@ -322,7 +322,7 @@ fn capture(
 }
 
 fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Ready) {
-    let uses_page = process.link().set_claims(ready.uses_page);
+    let uses_page = process.link().set_claims(ready.claims);
     let mut session = pool.session(None);
     let (state, out) = session.parts();
     state.worker_ready(key, uses_page, Instant::now(), out);

@@ -1,6 +1,7 @@
 """Runs one job after another on the worker's only thread: for applications that block, one job at a time.
 
-Everything here is on the way of every request, so it is short: one wait, one read and one write for each job.
+Everything here is on the way of every request, so it is short. Under load, one read brings several requests; each is claimed before its
+handler starts, and its answer has left this process before the next one is claimed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Callable, Deque, Optional, Tuple
 from .._context import Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
 from .answer import fail
+from .claims import Page
 from .job import DONE, Exchange, Job, Owner, sized
 from .report import log_to, report
 
@@ -83,6 +85,7 @@ class BlockingEngine(Owner):
         "window_bytes",
         "_socket",
         "_poll",
+        "_page",
         "_lock",
         "_thread",
         "_handle",
@@ -95,19 +98,20 @@ class BlockingEngine(Owner):
         "_interrupt",
     )
 
-    def __init__(self, link: socket.socket, generation: int, window_bytes: int) -> None:
+    def __init__(self, link: socket.socket, generation: int, window_bytes: int, page: Optional[Page]) -> None:
         self.generation = generation
         self.window_bytes = window_bytes
         self._socket = link
         poll = select.poll()
         poll.register(link, select.POLLIN)
         self._poll = poll.poll
+        self._page = page
         #: Log lines may come from threads of the application's own.
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._handle: Callable[[BlockingJob], None] = lambda job: None
         self._running: Optional[BlockingJob] = None
-        #: Requests that came before the one that runs was over.
+        #: Requests that have arrived and were not looked at yet.
         self._inbox: Deque[Tuple[bytes, int, int, int, int, int]] = deque()
         #: The beginning of a frame whose end has not arrived.
         self._partial = b""
@@ -121,14 +125,20 @@ class BlockingEngine(Owner):
         """Runs jobs until the server drains this worker. Raises `LinkClosed` when the server is gone."""
         self._handle = handle
         signal.signal(signal.SIGTERM, self._on_sigterm)
+        page, inbox = self._page, self._inbox
         while True:
-            if self._inbox:
-                self._run(*self._inbox.popleft())
+            if inbox:
+                request = inbox.popleft()
+                if page is None:
+                    # Without a page the server counts every job it has sent as begun, and gives it to nobody else.
+                    self._run(*request)
+                elif not self._draining and page.claim(request[4], request[5]):
+                    self._run(*request)
             elif not self._draining:
                 self._await_work()
                 self._receive()
             elif self._poll(0):
-                # A signal says nothing of what the server has sent meanwhile, and it counts all of that as begun.
+                # A signal says nothing of what the server has sent meanwhile.
                 self._receive()
             else:
                 return

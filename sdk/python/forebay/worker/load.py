@@ -90,7 +90,7 @@ def _imported(name: str, where: str) -> ModuleType:
 
 def _missing(error: ModuleNotFoundError, where: str) -> LoadError:
     version = ".".join(map(str, sys.version_info[:3]))
-    if error.name is not None and where == error.name.split(".")[0] or where == error.name:
+    if error.name is not None and f"{where}.".startswith(f"{error.name}."):
         hint = f"modules are looked for in the pool's `cwd`, {os.getcwd()}, and among those installed for {sys.executable}"
     else:
         hint = (

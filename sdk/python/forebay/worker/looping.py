@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Awaitable, Callable, Coroutine, Dict, Optional, Set
+from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, Optional, Set
 
 from .._context import Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
 from .answer import fail
+from .claims import Page
 from .job import BEGUN, CLIENT_GONE, DONE, Exchange, Job, Owner, sized
 from .report import log_to, report
 
-#: Writing pauses while so many bytes wait to leave this process.
-BACKLOG_MAX = 262_144
 #: Log lines are dropped, and counted, while so many bytes wait.
 LOG_BACKLOG_MAX = 1_048_576
 
@@ -130,9 +131,13 @@ async def _called(function: Callable[..., None], *arguments: Any) -> None:
 class LoopingEngine(asyncio.Protocol, Owner):
     """The link, and the jobs that run."""
 
-    def __init__(self, generation: int, window_bytes: int) -> None:
+    def __init__(self, generation: int, window_bytes: int, concurrency: int, page: Optional[Page]) -> None:
         self.generation = generation
         self.window_bytes = window_bytes
+        self._concurrency = concurrency
+        self._page = page
+        #: Requests that have arrived and were not claimed yet.
+        self._inbox: Deque[LoopingJob] = deque()
         self._loop = asyncio.get_running_loop()
         self._transport: Optional[asyncio.Transport] = None
         self._handle: Optional[Callable[[LoopingJob], Awaitable[None]]] = None
@@ -177,7 +182,8 @@ class LoopingEngine(asyncio.Protocol, Owner):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport), "a socket's transport takes bytes"
-        transport.set_write_buffer_limits(high=BACKLOG_MAX)
+        # Writing pauses as soon as anything waits in this process: no further job is claimed then, and nothing is piled up.
+        transport.set_write_buffer_limits(high=0)
         self._transport = transport
 
     def connection_lost(self, error: Optional[Exception]) -> None:
@@ -201,7 +207,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
             if generation != self.generation:
                 continue
             if kind == REQUEST:
-                self._run(LoopingJob(self, data, start, at, flags, number, slot))
+                self._inbox.append(LoopingJob(self, data, start, at, flags, number, slot))
             elif kind == DRAIN:
                 self.drain()
             else:
@@ -209,6 +215,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
                 if job is not None and job.number == number:
                     job.take(kind, flags, data, start, at)
         self._partial = data[at:]
+        self._pump()
 
     def pause_writing(self) -> None:
         self._paused = self._loop.create_future()
@@ -217,6 +224,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
         if self._paused is not None:
             self._paused.set_result(None)
             self._paused = None
+        self._pump()
         if self._dropped_logs:
             dropped, self._dropped_logs = self._dropped_logs, 0
             self.log_of(None).warning(f"{dropped} log lines were dropped: the server took them too slowly")
@@ -228,7 +236,17 @@ class LoopingEngine(asyncio.Protocol, Owner):
 
     # Jobs.
 
+    def _pump(self) -> None:
+        """Starts what has arrived, as far as there is room now. What cannot start yet stays unclaimed, so that the server may give it to
+        another worker; without a page it counts as begun when it was sent."""
+        page, inbox = self._page, self._inbox
+        while inbox and (page is None or (len(self._jobs) < self._concurrency and self._paused is None)):
+            job = inbox.popleft()
+            if page is None or (not self._draining and page.claim(job.number, job.slot)):
+                self._run(job)
+
     def _run(self, job: LoopingJob) -> None:
+        job.started = time.monotonic()
         self._jobs[job.slot] = job
         job.task = self._loop.create_task(self._lead(job))
         self._tasks.add(job.task)
@@ -262,6 +280,8 @@ class LoopingEngine(asyncio.Protocol, Owner):
             del self._jobs[job.slot]
         assert isinstance(job, LoopingJob), "the engine makes its own jobs"
         job.wake()
+        if self._inbox:
+            self._pump()
 
     def log_of(self, job: Optional[Job]) -> Log:
         return log_to(self._log, self.generation, job)

@@ -20,6 +20,7 @@ from .._version import VERSION
 from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, READY, frame
 from .asgi import Asgi, Lifespan, LifespanFailed
 from .blocking import BlockingEngine, LinkClosed
+from .claims import Page, open_page
 from .handlers import AsyncHandlers, Handlers
 from .load import ASGI, FOREBAY, Loaded, LoadError, import_file, load, parse_arguments
 from .looping import InThreads, LoopingEngine, LoopingJob
@@ -63,14 +64,15 @@ def main(arguments: List[str]) -> int:
         output.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     generation = int(_environment("FOREBAY_GENERATION"))
     link = _open_link(int(_environment("FOREBAY_LINK_FD")))
-    link.sendall(frame(HELLO, 0, generation, 0, 0, json.dumps(_hello()).encode()))
+    page = open_page()
+    link.sendall(frame(HELLO, 0, generation, 0, 0, json.dumps(_hello(page)).encode()))
     try:
         init = _read_init(link)
         try:
             program = _load(init, arguments)
             if _is_async(program, init):
-                return asyncio.run(_serve_async(link, generation, init, program))
-            return _serve_blocking(link, generation, init, program)
+                return asyncio.run(_serve_async(link, generation, init, program, page))
+            return _serve_blocking(link, generation, init, program, page)
         except StartFailed as failed:
             error = failed.__cause__
             assert error is not None, "it is raised from what went wrong"
@@ -96,9 +98,10 @@ def _open_link(descriptor: int) -> socket.socket:
     return link
 
 
-def _hello() -> Dict[str, object]:
+def _hello(page: Optional[Page]) -> Dict[str, object]:
     runtime = f"{platform.python_implementation().lower()}/{platform.python_version()}"
-    return {"protocol": PROTOCOL, "sdk": f"forebay-python/{VERSION}", "runtime": runtime, "pid": os.getpid(), "page": False}
+    known = {"protocol": PROTOCOL, "sdk": f"forebay-python/{VERSION}", "runtime": runtime, "pid": os.getpid()}
+    return {**known, "page": page is not None, "lock": True}
 
 
 def _read_init(link: socket.socket) -> Init:
@@ -166,8 +169,8 @@ def _settle_memory() -> None:
     gc.freeze()
 
 
-def _serve_blocking(link: socket.socket, generation: int, init: Init, program: Program) -> int:
-    engine = BlockingEngine(link, generation, init.window_bytes)
+def _serve_blocking(link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page]) -> int:
+    engine = BlockingEngine(link, generation, init.window_bytes, page)
     context = _context(init, engine.log_of(None))
     try:
         for hook in program.start:
@@ -189,8 +192,10 @@ def _serve_blocking(link: socket.socket, generation: int, init: Init, program: P
     return status
 
 
-async def _serve_async(link: socket.socket, generation: int, init: Init, program: Program) -> int:
-    engine = LoopingEngine(generation, init.window_bytes)
+async def _serve_async(
+    link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page]
+) -> int:
+    engine = LoopingEngine(generation, init.window_bytes, init.concurrency, page)
     await engine.open(link)
     context = _context(init, engine.log_of(None))
     application = program.loaded.application

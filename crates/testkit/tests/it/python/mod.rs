@@ -1,7 +1,10 @@
 //! Pools whose handler Python runs.
 
 mod applications;
+mod asgi;
+mod faults;
 mod handlers;
+mod life;
 
 use forebay_testkit::Setup;
 

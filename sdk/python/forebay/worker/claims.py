@@ -1,0 +1,51 @@
+"""The shared page's claim words (PROTOCOL.md, section 6): they decide whether a job that has arrived is this worker's to run, or has been
+taken back by the server.
+
+Python has no atomic exchange on shared memory. So a word is read and written under a lock on the page, which the server takes too
+before it takes a job back. The lock is the kernel's and ends with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from typing import Optional
+
+PAGE_BYTES = 282_624
+FORMAT = 0x46420001
+#: The first claim word, counted in words.
+CLAIMS_AT = 4_096 // 4
+OFFERED, CLAIMED = 1, 2
+
+
+class Page:
+    """The shared page, mapped."""
+
+    __slots__ = ("_descriptor", "_words")
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
+        self._descriptor = descriptor
+        self._words = memoryview(mmap.mmap(descriptor, PAGE_BYTES)).cast("I")
+        if self._words[0] != FORMAT:
+            raise RuntimeError(f"the shared page has the format {self._words[0]:#x}, this worker knows {FORMAT:#x}")
+
+    def claim(self, number: int, slot: int) -> bool:
+        """Makes the job this worker's; False: the server has taken it back."""
+        word = CLAIMS_AT + slot
+        offered = (number << 2 | OFFERED) & 0xFFFF_FFFF
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
+        try:
+            if self._words[word] != offered:
+                return False
+            self._words[word] = offered - OFFERED + CLAIMED
+            return True
+        finally:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
+
+
+def open_page() -> Optional[Page]:
+    """The page that the server has given this worker, if it has."""
+    descriptor = os.environ.get("FOREBAY_PAGE_FD")
+    return None if descriptor is None else Page(int(descriptor))
