@@ -263,9 +263,10 @@ impl Reader {
                     level,
                     message,
                     fields,
+                    request,
                     reply,
                 } => {
-                    session.noted(self.worker, level, message, fields);
+                    session.noted(self.worker, request, level, message, fields);
                     replies.extend(reply);
                 }
                 Said::Printed(line) => session.printed(self.worker, line),

@@ -212,8 +212,18 @@ impl<'a> Session<'a> {
     }
 
     /// Logs what a worker says, or what is to be said of it.
-    pub(crate) fn noted(&mut self, from: usize, level: Level, message: String, fields: Option<String>) {
+    pub(crate) fn noted(
+        &mut self,
+        from: usize,
+        request: Option<String>,
+        level: Level,
+        message: String,
+        fields: Option<String>,
+    ) {
         self.log_entry(from, None, Entry::Noted(level, message, fields));
+        if let (Some(_), Some(logged)) = (&request, self.outputs.logged.last_mut()) {
+            logged.request = request;
+        }
     }
 
     /// Takes the answer of a worker that speaks no frames. `read` is when it was read, at the latest.
@@ -251,7 +261,7 @@ impl<'a> Session<'a> {
             (None, Nameless::NotOne(jobs)) => {
                 self.stray();
                 let message = format!("an answer names no request, and the worker has {jobs}; it is dropped");
-                self.noted(from, Level::Warn, message, None);
+                self.noted(from, None, Level::Warn, message, None);
             }
         }
     }

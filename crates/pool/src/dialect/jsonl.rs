@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead, put_pair};
 
 use super::{
-    Answered, Said, latin1,
+    Answered, Said, latin1, log_line,
     members::{Members, text},
     put_json, put_text,
 };
@@ -78,6 +78,9 @@ pub(super) fn read(members: &Members<'_>, object: &str) -> Option<Said> {
             id: id.to_owned(),
             body: body.map(str::to_owned).map_err(str::to_owned),
         });
+    }
+    if let Some(line) = members.get("log").filter(|_| members.0.len() == 1) {
+        return Some(log_line(line, None));
     }
     let unknown = members.names().find(|name| !ANSWER.contains(name));
     let to = match members.get("id") {

@@ -10,6 +10,7 @@ mod tests;
 mod wabur;
 
 use bytes::BytesMut;
+use serde_json::Value;
 
 use self::{members::Members, scan::Scanner};
 pub(crate) use self::{
@@ -35,6 +36,8 @@ pub(crate) enum Said {
         level: Level,
         message: String,
         fields: Option<String>,
+        /// The id of the request that it is about, where the worker says it.
+        request: Option<String>,
         /// What the worker is told of it.
         reply: Option<Vec<u8>>,
     },
@@ -133,6 +136,27 @@ fn read(protocol: Protocol, object: &str) -> Option<Said> {
         Protocol::Jsonl => jsonl::read(&members, object),
         Protocol::Wabur { statuses } => wabur::read(&members, statuses),
         Protocol::Framed | Protocol::FramedStdio => unreachable!("frames are not translated"),
+    }
+}
+
+/// A line for the log: text, or an object with a level, a message, perhaps fields and the request's id.
+fn log_line(json: &str, reply: Option<Vec<u8>>) -> Said {
+    let line: Value = serde_json::from_str(json).unwrap_or_default();
+    let part = |names: [&str; 2]| names.iter().find_map(|name| line.get(name)?.as_str());
+    let (message, fields) = match (part(["message", "msg"]), line.as_str()) {
+        (Some(message), _) => {
+            let fields = line.get("fields").map_or(json.to_owned(), Value::to_string);
+            (message.to_owned(), Some(fields))
+        }
+        (None, Some(text)) => (text.to_owned(), None),
+        (None, None) => (json.to_owned(), None),
+    };
+    Said::Log {
+        level: Level::named(part(["level", "severity"]).unwrap_or_default()),
+        message,
+        fields,
+        request: line.get("request").and_then(Value::as_str).map(str::to_owned),
+        reply,
     }
 }
 

@@ -6,11 +6,11 @@ use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead};
 use serde_json::Value;
 
 use super::{
-    Answered, Said, jsonl,
+    Answered, Said, jsonl, log_line,
     members::{Members, text},
     put_json, put_text,
 };
-use crate::{Statuses, worker_log::Level};
+use crate::Statuses;
 
 /// What a message is: the value of `api`.
 const REQUEST: i64 = 1;
@@ -152,28 +152,15 @@ pub(super) fn read(members: &Members<'_>, statuses: Statuses) -> Option<Said> {
                 .map(str::to_owned)
                 .ok_or_else(|| "No body in request.".to_owned()),
         }),
-        LOG | LOGGED => Some(log(rid.filter(|_| api == LOG), body.unwrap_or("null"))),
+        LOG | LOGGED => {
+            let reply = rid.filter(|_| api == LOG).map(|rid| {
+                let mut reply = Vec::new();
+                put_message(&mut reply, rid, LOGGED, b"{\"code\":0}");
+                reply
+            });
+            Some(log_line(body.unwrap_or("null"), reply))
+        }
         _ => None,
-    }
-}
-
-/// A line for the log: text, or an object with a level and a message.
-fn log(rid: Option<&str>, body: &str) -> Said {
-    let fields: Value = serde_json::from_str(body).unwrap_or_default();
-    let part = |names: [&str; 2]| names.iter().find_map(|name| fields.get(name)?.as_str());
-    let (message, fields_left) = match part(["message", "msg"]).or(fields.as_str()) {
-        Some(message) => (message.to_owned(), fields.is_object()),
-        None => (body.to_owned(), false),
-    };
-    Said::Log {
-        level: Level::named(part(["level", "severity"]).unwrap_or_default()),
-        message,
-        fields: fields_left.then(|| body.to_owned()),
-        reply: rid.map(|rid| {
-            let mut reply = Vec::new();
-            put_message(&mut reply, rid, LOGGED, b"{\"code\":0}");
-            reply
-        }),
     }
 }
 
@@ -197,6 +184,9 @@ fn payload(
         if let Some(text) = text(body).filter(|_| !is_json(&headers)) {
             bytes = text.into_owned().into_bytes();
         }
+    }
+    if told && body == "null" && content == ContentKind::Json && headers.is_empty() {
+        (content, bytes) = (ContentKind::Unset, Vec::new());
     }
     if !told && let Some(error) = Failed::of(body) {
         answered.faulted = error.code == -1;

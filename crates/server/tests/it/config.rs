@@ -542,10 +542,6 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "3: pool.api.runtime: found 'deno', expected one of \"auto\", \"node\", \"bun\", \"python\"",
         ),
         (
-            "[pool.api]\nhandler = 'api.mjs'\nprotocol = 'jsonl'",
-            "3: pool.api.protocol: only a pool with a `command` has another protocol or link",
-        ),
-        (
             "[pool.api]\ncommand = ['ruby']\nprotocol = 'json'",
             "3: pool.api.protocol: found 'json', expected one of \"framed\", \"jsonl\", \"wabur\"",
         ),

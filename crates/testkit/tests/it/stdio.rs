@@ -4,6 +4,7 @@ mod calls;
 mod faults;
 mod guide;
 mod kills;
+mod sdk;
 
 use forebay_testkit::Setup;
 

@@ -5,6 +5,7 @@
 //! - `mapPage(fd)` maps the page of `protocol/PROTOCOL.md`, section 6, and returns it as an `ArrayBuffer`, so that `Atomics`
 //!   on an `Int32Array` over it reach the server's memory; `ring(fd)` writes the eight bytes of the number 1 to the doorbell,
 //!   without the event loop;
+//! - `waitReadable(fd, ms)` waits until there is something to read, for programs that ask the server over a pipe and wait for the answer;
 //! - `openStore(...)` opens a store and returns its operations, each of them one call.
 //!
 //! Arguments of the store's operations lie in `area`, memory of this addon that JavaScript sees as an `ArrayBuffer`: JavaScript
@@ -12,6 +13,7 @@
 
 mod napi;
 mod page;
+mod pipe;
 mod store;
 
 use napi::Export;
@@ -21,5 +23,6 @@ use store::Thread;
 const FUNCTIONS: &[Export<Thread>] = &[
     (c"mapPage", 1, page::map),
     (c"ring", 1, page::ring),
+    (c"waitReadable", 2, pipe::wait_readable),
     (c"openStore", 11, store::open),
 ];

@@ -244,8 +244,9 @@ impl Builder<'_> {
             let message = format!("found \"socket\"; `protocol = \"{name}\"` is spoken on \"stdio\" only");
             self.note(fields.problem("link", message));
         }
-        if fields.written("handler") && (name != "framed" || link == Some("stdio")) {
-            let message = "only a pool with a `command` has another protocol or link".to_owned();
+        let is_python = fields.written("handler") && is_python(fields);
+        if is_python && (name != "framed" || link == Some("stdio")) {
+            let message = "a handler that Python runs has frames on a socket".to_owned();
             self.note(fields.problem(if name == "framed" { "link" } else { "protocol" }, message));
         }
         match name {

@@ -2,27 +2,55 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_testkit::{Load, wait_until};
+use forebay_testkit::{Load, Setup, wait_until};
 
-use super::Dialect;
+use super::{
+    Dialect,
+    sdk::{CONTROLLER, WAYS},
+};
 use crate::support::{metric, soak};
 
 /// Requests of a long run, of all dialects together.
 const SOAK_REQUESTS: usize = 10_000_000;
 
+/// Kills of a short run.
+const KILLS: usize = 8;
+
+/// A pool `api` to be killed, and how long its workers live at least.
+fn victims() -> Vec<(String, Setup, Duration)> {
+    let keys = "workers = { min = 2, max = 2 }\nconcurrency = 8";
+    let odd = Dialect::BOTH.map(|dialect| {
+        let setup = dialect.odd(keys);
+        (
+            format!("{dialect:?} without the SDK"),
+            setup,
+            Duration::from_millis(150),
+        )
+    });
+    let ours = WAYS[1..].iter().map(|(way, own)| {
+        let setup = Setup::new(&format!(
+            "[pool.api]\nhandler = \"controller.mjs\"\n{keys}\n{own}\n[[route]]\npath = \"/*\"\npool = \"api\"\n"
+        ));
+        let setup = setup.file("controller.mjs", CONTROLLER).admin();
+        ((*way).to_owned(), setup, Duration::from_millis(600))
+    });
+    odd.into_iter().chain(ours).collect()
+}
+
 #[test]
 fn every_request_is_answered_once_through_many_kills() {
+    let victims = victims();
     let requests = if soak() {
-        SOAK_REQUESTS / Dialect::BOTH.len()
+        SOAK_REQUESTS / victims.len()
     } else {
-        20_000
+        usize::MAX
     };
-    for dialect in Dialect::BOTH {
-        let server = dialect
-            .odd("workers = { min = 2, max = 2 }\nconcurrency = 8")
-            .start();
-        wait_until("the pool to answer", || server.post("/echo", b"1").status == 200);
-        let load = Load::on(&server, "/echo")
+    for (name, setup, life) in victims {
+        let server = setup.start();
+        wait_until("the pool to answer", || {
+            server.post("/pool/echo", b"1").status == 200
+        });
+        let load = Load::on(&server, "/pool/echo")
             .connections(16)
             .requests(requests)
             .json()
@@ -31,20 +59,21 @@ fn every_request_is_answered_once_through_many_kills() {
         let mut kills = 0;
         let mut killed = Instant::now();
         while !running.is_finished() {
-            // Each of the two gets to answer between its kills.
-            if killed.elapsed() > Duration::from_millis(150)
-                && let Some(&worker) = server.workers().get(kills % 2)
-            {
-                worker.kill();
+            let workers = server.workers();
+            if killed.elapsed() > life && workers.len() == 2 {
+                workers[kills % 2].kill();
                 kills += 1;
                 killed = Instant::now();
+            }
+            if kills == KILLS && !soak() {
+                load.end();
             }
             std::thread::yield_now();
         }
         let report = running.join().expect("the load does not panic");
         report.assert_each_answered(&[200, 502, 503]);
-        assert!(kills > 3, "{kills} workers were killed");
-        assert!(report.with_status(200) > requests / 2, "{report:?}");
+        assert!(kills >= KILLS, "{name}: {kills} workers were killed");
+        assert!(report.with_status(200) > report.sent / 2, "{name}: {report}");
         let count = |name: &str| {
             metric(
                 &server,
@@ -59,8 +88,9 @@ fn every_request_is_answered_once_through_many_kills() {
             count("accepted") == count("answered") + count("faulted") + count("cancelled") + died
         });
         eprintln!(
-            "{dialect:?}: {requests} requests, {kills} kills, {} answered 502 or 503",
-            requests - report.with_status(200)
+            "{name}: {} requests, {kills} kills, {} answered 502 or 503, none lost",
+            report.sent,
+            report.sent - report.with_status(200)
         );
     }
 }

@@ -1,0 +1,36 @@
+//! Waiting for a descriptor without an event loop.
+
+#![allow(unsafe_code, reason = "poll is a C interface")]
+
+use std::io;
+
+use forebay_store::facade::operations::Call as _;
+
+use crate::{
+    Thread,
+    napi::{Call, Failure, Outcome},
+};
+
+/// `waitReadable(fd: number, ms: number): boolean`: whether there is something to read, or the end, within so many milliseconds. It may
+/// be `false` sooner, when a signal has come.
+pub(crate) fn wait_readable<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
+    let number = |index| {
+        call.integer(index)
+            .map_err(|_| Failure::plain("waitReadable takes two numbers: a file descriptor and milliseconds"))
+    };
+    let (fd, ms) = (number(0)?, number(1)?);
+    let mut wanted = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: `wanted` is one live element, and a bad descriptor is a result.
+    let ready = unsafe { libc::poll(&raw mut wanted, 1, ms.max(0)) };
+    if ready < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(Failure::plain(format!("waitReadable: descriptor {fd}: {error}")));
+        }
+    }
+    Ok(Some(call.boolean(ready > 0)?))
+}

@@ -1,0 +1,39 @@
+/** What tells one dialect of messages from another. */
+import type { RequestParts } from '../wire.js';
+import type { LogLine, Outcome } from './gateway.js';
+
+/** A message of the server. */
+export type Incoming =
+  | { readonly is: 'request'; readonly id: string | number; readonly parts: RequestParts }
+  /** A request that cannot be given to a handler. */
+  | { readonly is: 'refused'; readonly id: string | number; readonly why: string }
+  | { readonly is: 'result'; readonly call: unknown; readonly result: unknown }
+  /** To be written at once. */
+  | { readonly is: 'reply'; readonly text: string }
+  | { readonly is: 'stop'; readonly now: boolean }
+  | { readonly is: 'nothing' };
+
+export interface Dialect {
+  /** Reads a message: an object of JSON, and its text. */
+  read(message: Record<string, unknown>, text: string): Incoming;
+  /** Writes an answer. All of these end with a line end. */
+  answer(id: string | number, outcome: Outcome): string;
+  /** Writes that there is no answer. */
+  failed(id: string | number, why: string): string;
+  call(id: string, statement: unknown): string;
+  log(line: LogLine): string;
+}
+
+/** The text of a body that is UTF-8; `null`: it is not. */
+export function textOf(body: Buffer): string | null {
+  const text = body.toString('utf8');
+  // A replacement character stands for what is not UTF-8, or for itself.
+  return text.includes('\ufffd') && !Buffer.from(text).equals(body) ? null : text;
+}
+
+/** `[[name, value], ...]` of `[name, value, ...]`. */
+export function headerPairs(headers: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let index = 0; index < headers.length; index += 2) pairs.push([headers[index]!, headers[index + 1]!]);
+  return pairs;
+}

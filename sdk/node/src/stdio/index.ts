@@ -1,0 +1,27 @@
+/**
+ * Runs a handler on standard input and output, as a program that a pool starts with `command`:
+ *
+ * ```js
+ * import { serve } from 'forebay/stdio';
+ * import * as api from './api.mjs';
+ *
+ * serve(api);
+ * ```
+ *
+ * The pool's `protocol` says what is spoken: `"jsonl"`, `"wabur"`, or `"framed"` with `link = "stdio"`. The handler is the same as in any pool, and so are its
+ * answers. Standard output belongs to the server from then on: what handlers print goes to standard error.
+ *
+ * @module
+ */
+import { loadHandler, type FetchHandler, type Handler, type LoadedHandler } from '../handler.js';
+import { Router } from '../router.js';
+import { run } from './run.js';
+
+export { callTql, type TqlResult } from './call.js';
+
+/** Serves a handler: a handler module (`import * as module`), a router, a function, or an object with fetch. Once in a process. */
+export function serve(handler: object | Handler | Router | FetchHandler): void {
+  const bare = handler instanceof Router || typeof handler === 'function' || 'fetch' in handler;
+  const module = bare ? { default: handler } : handler;
+  run(Promise.resolve(), (): Promise<LoadedHandler> => loadHandler(module, 'the handler given to serve()'));
+}

@@ -1,0 +1,207 @@
+/** A worker that speaks a dialect of messages: reads them, has the worker's loop answer them, asks the server in between. */
+import type { WorkerContext } from '../context.js';
+import type { LoadedHandler } from '../handler.js';
+import type { Bytes } from '../wire.js';
+import { Engine, type Init } from '../worker/engine.js';
+import { environment, heed, start } from '../worker/life.js';
+import { report } from '../worker/report.js';
+import { setCaller } from './call.js';
+import type { Dialect } from './dialect.js';
+import { Gateway, WINDOW_BYTES } from './gateway.js';
+import { openPipes, type Pipes } from './pipes.js';
+
+const LINE_END = 10;
+
+/** What is left of a request: how the server names it. */
+type Id = string | number;
+
+export class Messages {
+  readonly #dialect: Dialect;
+  readonly #pipes: Pipes;
+  readonly #engine: Engine;
+  readonly #gateway: Gateway;
+  /** Requests under way, by our number. */
+  readonly #ids = new Map<number, Id>();
+  #numbers = 0;
+  /** The beginning of a message whose end has not come. */
+  #partial: Bytes[] = [];
+  /** Messages that wait: for the handler to be loaded, or for one that asks the server. */
+  #inbox: string[] = [];
+  #isReady = false;
+  #isBusy = false;
+  /** Text to be written when this turn ends. */
+  #outgoing = '';
+  #calls = 0;
+  #hasEnded = false;
+
+  constructor(dialect: Dialect, prepared: Promise<void>, load: () => Promise<LoadedHandler>) {
+    this.#dialect = dialect;
+    const generation = Number(environment('FOREBAY_GENERATION'));
+    this.#engine = new Engine(generation, null, () => {}, (status) => this.#end(status));
+    const bytesMax = Number(environment('FOREBAY_MESSAGE_BYTES_MAX'));
+    this.#gateway = this.#engine.link = new Gateway(this.#engine, generation, bytesMax, {
+      answer: (number, outcome) => this.#say(number, (id) => dialect.answer(id, outcome)),
+      failed: (number, why) => this.#say(number, (id) => dialect.failed(id, why)),
+      log: (line) => this.#write(dialect.log(line)),
+    });
+    this.#pipes = openPipes({
+      bytes: (bytes) => {
+        this.#receive(bytes);
+        this.#work();
+      },
+      ended: () => this.#ended(),
+    });
+    heed(() => this.#engine.drain());
+    setCaller((statement, timeoutMs) => this.#call(statement, timeoutMs));
+    void this.#begin(prepared, load);
+  }
+
+  async #begin(prepared: Promise<void>, load: () => Promise<LoadedHandler>): Promise<void> {
+    const worker = { id: Number(environment('FOREBAY_WORKER')), pool: environment('FOREBAY_POOL'), pid: process.pid };
+    const init: Init = {
+      pool: worker.pool,
+      worker: worker.id,
+      handler: null,
+      start: null,
+      concurrency: Number(environment('FOREBAY_CONCURRENCY')),
+      window_bytes: WINDOW_BYTES,
+    };
+    const context: WorkerContext = { state: Object.create(null), worker, log: this.#engine.logOf(null) };
+    try {
+      await prepared;
+      const { handle, stop } = await start(process.env['FOREBAY_START'] ?? null, load, context);
+      this.#engine.serve(init, context, handle, stop);
+    } catch (error) {
+      report('the worker cannot start', error);
+      this.#engine.endWhenSent(1);
+      return;
+    }
+    this.#isReady = true;
+    this.#work();
+    if (this.#hasEnded) this.#engine.drain();
+  }
+
+  #ended(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    if (this.#isReady) this.#engine.drain();
+  }
+
+  #end(status: number): void {
+    this.#flush();
+    process.exit(status);
+  }
+
+  // In.
+
+  /** Puts the messages that are whole into the inbox. */
+  #receive(bytes: Bytes): void {
+    let at = 0;
+    for (let end = bytes.indexOf(LINE_END); end >= 0; end = bytes.indexOf(LINE_END, at)) {
+      const line = bytes.subarray(at, end) as Bytes;
+      if (this.#partial.length === 0) {
+        this.#inbox.push(line.utf8Slice(0, line.length));
+      } else {
+        this.#inbox.push(Buffer.concat([...this.#partial, line]).toString('utf8'));
+        this.#partial = [];
+      }
+      at = end + 1;
+    }
+    if (at < bytes.length) this.#partial.push(bytes.subarray(at) as Bytes);
+  }
+
+  /** Takes what is in the inbox, unless a handler that asks the server is in the middle of that. */
+  #work(): void {
+    if (!this.#isReady || this.#isBusy) return;
+    this.#isBusy = true;
+    try {
+      for (let next = this.#inbox.shift(); next !== undefined; next = this.#inbox.shift()) this.#take(next);
+    } finally {
+      this.#isBusy = false;
+    }
+    this.#flush();
+  }
+
+  #take(text: string): void {
+    if (text.trim() === '') return;
+    const message = this.#dialect.read(JSON.parse(text) as Record<string, unknown>, text);
+    switch (message.is) {
+      case 'request': {
+        this.#numbers = this.#numbers === 0xffff_ffff ? 1 : this.#numbers + 1;
+        this.#ids.set(this.#numbers, message.id);
+        this.#gateway.request(this.#numbers, message.parts);
+        break;
+      }
+      case 'refused':
+        this.#write(this.#dialect.failed(message.id, message.why));
+        break;
+      case 'reply':
+        this.#write(message.text);
+        break;
+      case 'stop':
+        if (message.now) process.exit(0);
+        this.#ended();
+        break;
+      // A result comes too late, or nobody has asked for it.
+      case 'result':
+      case 'nothing':
+        break;
+    }
+  }
+
+  // Out.
+
+  #say(number: number, text: (id: Id) => string): void {
+    const id = this.#ids.get(number);
+    if (id === undefined) return;
+    this.#ids.delete(number);
+    this.#write(text(id));
+  }
+
+  /** Writes at the end of this turn, together with what else is written in it. */
+  #write(text: string): void {
+    if (this.#outgoing === '' && !this.#isBusy) process.nextTick(() => this.#flush());
+    this.#outgoing += text;
+  }
+
+  #flush(): void {
+    if (this.#outgoing === '') return;
+    const text = this.#outgoing;
+    this.#outgoing = '';
+    this.#pipes.write(Buffer.from(text));
+  }
+
+  // Calls.
+
+  /** Asks the server and waits for the result. Other messages that come meanwhile are taken afterwards. */
+  #call(statement: unknown, timeoutMs: number): unknown {
+    const id = String(++this.#calls);
+    const until = performance.now() + timeoutMs;
+    this.#outgoing += this.#dialect.call(id, statement);
+    this.#flush();
+    for (;;) {
+      const bytes = this.#pipes.readNow(until);
+      if (bytes === null) return failure(`Timed out waiting for ${id}.`);
+      if (bytes.length === 0) {
+        this.#ended();
+        return failure('the server has gone');
+      }
+      const before = this.#inbox.length;
+      this.#receive(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) as Bytes);
+      for (let index = before; index < this.#inbox.length; index++) {
+        const text = this.#inbox[index]!;
+        if (!text.includes(id)) continue;
+        const message = this.#dialect.read(JSON.parse(text) as Record<string, unknown>, text);
+        if (message.is === 'result' && String(message.call) === id) {
+          this.#inbox.splice(index, 1);
+          if (this.#inbox.length > 0) setImmediate(() => this.#work());
+          return message.result;
+        }
+      }
+    }
+  }
+}
+
+function failure(error: string): object {
+  return { code: -1, error };
+}

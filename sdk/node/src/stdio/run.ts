@@ -1,0 +1,23 @@
+/** Serves in the protocol that the server has named. */
+import type { LoadedHandler } from '../handler.js';
+import { unsupported } from '../supported.js';
+import { PROTOCOL } from '../wire.js';
+import { serveFrames } from '../worker/framed.js';
+import type { Init } from '../worker/engine.js';
+import { environment, giveUp } from '../worker/life.js';
+import { jsonl } from './jsonl.js';
+import { Messages } from './messages.js';
+import { openPipeLink } from './pipes.js';
+import { wabur } from './wabur.js';
+
+/** Serves what `load` loads once imports are `prepared`. */
+export function run(prepared: Promise<void>, load: (init: Init | null) => Promise<LoadedHandler>): void {
+  const complaint = unsupported(process.versions);
+  if (complaint !== undefined) giveUp(complaint);
+  const protocol = environment('FOREBAY_PROTOCOL');
+  if (protocol === 'jsonl') new Messages(jsonl, prepared, () => load(null));
+  else if (protocol === 'wabur') new Messages(wabur, prepared, () => load(null));
+  else if (protocol !== String(PROTOCOL)) giveUp(`FOREBAY_PROTOCOL is "${protocol}"; this SDK knows "${PROTOCOL}", "jsonl" and "wabur"`);
+  else if (process.env['FOREBAY_LINK'] !== 'stdio') giveUp('the link is a socket; give the pool `link = "stdio"` or a `handler`');
+  else void serveFrames(openPipeLink, load, prepared);
+}

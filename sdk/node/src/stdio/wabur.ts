@@ -1,0 +1,85 @@
+/** The messages of WABuR: protocol/PROTOCOL.md, section 8. */
+import { CONTENT_TYPES, KIND_JSON, type RequestParts } from '../wire.js';
+import { headerPairs, textOf, type Dialect, type Incoming } from './dialect.js';
+
+const METHODS: Readonly<Record<string, string>> = { NEW: 'PUT', GET: 'GET', MOD: 'POST', DEL: 'DELETE' };
+/** The method of a message that asks for no operation: it goes to a controller's fallback. */
+const FALLBACK = 'HANDLE';
+const NO_BODY = 'No body in request.';
+
+export const wabur: Dialect = {
+  read(message, text): Incoming {
+    const rid = message['rid'];
+    const api = message['api'];
+    const body = message['body'];
+    if (api === 1) {
+      const id = String(rid);
+      if (typeof body !== 'object' || body === null) return { is: 'refused', id, why: NO_BODY };
+      return { is: 'request', id, parts: parts(id, body as Record<string, unknown>, message, text) };
+    }
+    if (api === 4) return { is: 'result', call: rid, result: body };
+    if (api === 5) return { is: 'reply', text: `${JSON.stringify({ rid, api: 6, body: { code: 0 } })}\n` };
+    if (typeof api === 'number' && api < 0) return { is: 'stop', now: api === -9 };
+    return { is: 'nothing' };
+  },
+
+  answer(id, { status, kind, headers, body }) {
+    const rid = JSON.stringify(id);
+    if (status === 200 && kind === KIND_JSON && headers.length === 0 && body.length > 0) {
+      return `{"rid":${rid},"api":2,"body":${oneLine(body.utf8Slice(0, body.length))}}\n`;
+    }
+    const pairs = headerPairs(headers);
+    const type = CONTENT_TYPES[kind];
+    if (type !== undefined && kind !== KIND_JSON) pairs.unshift(['content-type', type]);
+    const said = pairs.find(([name]) => name === 'content-type')?.[1];
+    const text = textOf(body);
+    if (text === null) return wabur.failed(id, 'the answer is not text, and a message of this protocol has nothing else');
+    const isJson = said === undefined ? kind === KIND_JSON : /json/i.test(said);
+    const content = body.length === 0 ? 'null' : isJson ? oneLine(text) : JSON.stringify(text);
+    const more = pairs.length === 0 ? '' : `,"headers":${JSON.stringify(pairs)}`;
+    return `{"rid":${rid},"api":2,"body":${content},"status":${status}${more}}\n`;
+  },
+
+  failed: (id, why) => `${JSON.stringify({ rid: id, api: 2, body: { code: -1, error: why } })}\n`,
+  call: (id, statement) => `${JSON.stringify({ rid: id, api: 3, body: statement })}\n`,
+  log: (line) => `${JSON.stringify({ api: 5, body: line })}\n`,
+};
+
+function parts(id: string, body: Record<string, unknown>, message: Record<string, unknown>, text: string): RequestParts {
+  const op = body['op'];
+  const headers = ['host', 'localhost', 'x-request-id', id.slice(id.indexOf('.') + 1)];
+  if (typeof op !== 'string') {
+    return request(FALLBACK, '/', '', [...headers, 'content-type', 'application/json'], JSON.stringify(body));
+  }
+  const path = Array.isArray(body['path']) ? body['path'] : [];
+  const { query, content } = body;
+  const pairs = Object.entries(typeof query === 'object' && query !== null ? query : {});
+  if (content !== undefined) headers.push('content-type', 'application/json');
+  return request(
+    Object.hasOwn(METHODS, op) ? METHODS[op]! : op,
+    `/${path.map((part) => encodeURIComponent(String(part))).join('/')}`,
+    new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, String(value)])).toString(),
+    headers,
+    content === undefined ? '' : contentText(body, message, text),
+  );
+}
+
+/** The content as it was written, which keeps numbers exact; where it cannot be cut out of the message, as it was read. */
+function contentText(body: Record<string, unknown>, message: Record<string, unknown>, text: string): string {
+  const name = ',"content":';
+  const isLast = Object.keys(message).at(-1) === 'body' && Object.keys(body).at(-1) === 'content' && text.endsWith('}}');
+  const query = body['query'];
+  const isAlone = typeof query !== 'object' || query === null || !Object.hasOwn(query, 'content');
+  const at = text.indexOf(name);
+  if (isLast && isAlone && at > 0) return text.slice(at + name.length, -2);
+  return JSON.stringify(body['content']);
+}
+
+function request(method: string, path: string, query: string, headers: readonly string[], body: string): RequestParts {
+  return { remainingMs: 0, method, path, query, route: '/*', params: [], headers, peer: '', body: Buffer.from(body) };
+}
+
+/** JSON without line ends, which are white space in it. */
+function oneLine(json: string): string {
+  return json.replace(/[\r\n]/g, ' ');
+}

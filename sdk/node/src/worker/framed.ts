@@ -1,0 +1,46 @@
+/** A worker that speaks frames: shakes hands, loads the handler, serves. */
+import type { WorkerContext } from '../context.js';
+import type { LoadedHandler } from '../handler.js';
+import { VERSION } from '../version.js';
+import { FAILED, HELLO, PROTOCOL, READY, frame } from '../wire.js';
+import { Engine, type Init } from './engine.js';
+import { environment, heed, start } from './life.js';
+import type { Link, LinkEvents } from './link.js';
+import { Page } from './page.js';
+import { report } from './report.js';
+
+/** Serves over the link that `open` opens, with the handler that `load` loads once INIT has come and all is `prepared` for imports. */
+export async function serveFrames(
+  open: (events: LinkEvents) => Link | Promise<Link>,
+  load: (init: Init) => Promise<LoadedHandler>,
+  prepared: Promise<void> = Promise.resolve(),
+): Promise<void> {
+  const generation = Number(environment('FOREBAY_GENERATION'));
+  const page = Page.open(process.env['FOREBAY_PAGE_FD'], process.env['FOREBAY_BELL_FD'], generation);
+  const engine = new Engine(generation, page, (init) => void begin(init), (status) => process.exit(status));
+  engine.link = await open(engine);
+  engine.link.write(frame(HELLO, 0, generation, 0, 0, JSON.stringify(hello(page !== null))));
+  heed(() => engine.drain());
+
+  async function begin(init: Init): Promise<void> {
+    const worker = { id: init.worker, pool: init.pool, pid: process.pid };
+    const context: WorkerContext = { state: Object.create(null), worker, log: engine.logOf(null) };
+    try {
+      await prepared;
+      const { handle, stop } = await start(init.start, () => load(init), context);
+      engine.serve(init, context, handle, stop);
+      engine.link.write(frame(READY, 0, generation, 0, 0));
+    } catch (error) {
+      const { message, stack } = error instanceof Error ? error : new Error(String(error));
+      report('the worker cannot start', error);
+      engine.link.write(frame(FAILED, 0, generation, 0, 0, JSON.stringify({ message, stack })));
+      engine.endWhenSent(1);
+    }
+  }
+}
+
+function hello(page: boolean): object {
+  const bun = process.versions['bun'];
+  const runtime = bun === undefined ? `node/${process.versions.node}` : `bun/${bun}`;
+  return { protocol: PROTOCOL, sdk: `forebay-node/${VERSION}`, runtime, pid: process.pid, page };
+}

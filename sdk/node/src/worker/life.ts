@@ -1,0 +1,71 @@
+/** What every worker process does around its loop, whatever it speaks: loads the handler, heeds signals, ends on errors nobody caught. */
+import { pathToFileURL } from 'node:url';
+import type { WorkerContext } from '../context.js';
+import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
+import { report } from './report.js';
+
+/** A handler whose start hooks have run. */
+export interface Started {
+  readonly handle: Handler;
+  /** In the order in which they are to run. */
+  readonly stop: readonly Hook[];
+}
+
+/** Runs the start-up module, if there is one, then `load`, then the start hooks of what it has loaded. */
+export async function start(
+  startUp: string | null,
+  load: () => Promise<LoadedHandler>,
+  context: WorkerContext,
+): Promise<Started> {
+  const first = startUp === null ? null : startHooks(await import(pathToFileURL(startUp).href));
+  const handler = await load();
+  for (const hook of [...(first?.start ?? []), ...handler.start]) await hook(context);
+  return { handle: handler.handle, stop: [...handler.stop, ...(first?.stop ?? [])] };
+}
+
+/** Imports a handler's module. */
+export async function loadFile(file: string | null): Promise<LoadedHandler> {
+  if (file === null) throw new TypeError('the pool names no handler file');
+  try {
+    return loadHandler(await import(pathToFileURL(file).href), file);
+  } catch (error) {
+    // The stack of a syntax error names no file.
+    if (error instanceof SyntaxError && !error.message.includes(file)) error.message += ` (in ${file}, or in what it imports)`;
+    throw error;
+  }
+}
+
+/** Has signals drain the worker, and errors that nobody caught end it. */
+export function heed(drain: () => void): void {
+  // A terminal's Ctrl-C reaches the whole process group; the server drains its workers itself.
+  process.on('SIGINT', () => {});
+  process.on('SIGTERM', drain);
+  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(event, (error) => {
+      report(`${event}, this worker ends`, error);
+      process.exit(1);
+    });
+  }
+}
+
+/** The value of a variable that the server sets. */
+export function environment(name: string): string {
+  const value = process.env[name];
+  if (value !== undefined) return value;
+  return giveUp(`${name} is not set: this program is started by \`forebay serve\``);
+}
+
+export function giveUp(why: string): never {
+  process.stderr.write(`forebay: ${why}\n`);
+  process.exit(1);
+}
+
+/** The hooks of a start-up module: `onStart` or its default function, and `onStop`. */
+function startHooks(module: Record<string, unknown>): { start: Hook[]; stop: Hook[] } {
+  const start = module['onStart'] ?? module['default'];
+  const stop = module['onStop'];
+  return {
+    start: typeof start === 'function' ? [start as Hook] : [],
+    stop: typeof stop === 'function' ? [stop as Hook] : [],
+  };
+}
