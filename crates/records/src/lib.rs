@@ -25,7 +25,7 @@ pub use list::{List, indented};
 pub use lookup::{find, find_of_kind, kind_at};
 pub use permission::{Action, Denial, Everything, Permission};
 pub use reference::Reference;
-pub use settings::{Detect, Settings, TimeFormat, ZONE_MINUTES_MAX, parse_zone};
+pub use settings::{Detect, Settings, TimeFormat, parse_zone, zone_text};
 pub use write::{Written, create, delete, patch, replace};
 
 /// The global that says of a reference which kind its record has; its own value is the last reference that was given.

@@ -2,9 +2,6 @@
 
 use crate::error::RecordsError;
 
-/// Farthest that a zone is from UTC, in minutes: one less than a day.
-pub const ZONE_MINUTES_MAX: i32 = 23 * 60 + 59;
-
 /// The settings of records; the same for a server, its scripts and its workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -72,7 +69,8 @@ impl TimeFormat {
         })
     }
 
-    fn name(self) -> &'static str {
+    /// Its name.
+    pub fn name(self) -> &'static str {
         let is_it = |name: &&str| Self::from_name(name) == Some(self);
         Self::NAMES
             .into_iter()
@@ -98,6 +96,17 @@ pub fn parse_zone(text: &str) -> Option<i32> {
     };
     let (hours, minutes) = (two(hours)?, two(minutes)?);
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes))
+}
+
+/// A zone as [`parse_zone`] reads it.
+pub fn zone_text(minutes: i32) -> String {
+    let sign = match minutes {
+        0 => return "Z".to_owned(),
+        ..0 => '-',
+        1.. => '+',
+    };
+    let minutes = minutes.unsigned_abs();
+    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 impl Default for Settings {
@@ -198,6 +207,9 @@ mod tests {
             ("+é2:0", None),
         ] {
             assert_eq!(parse_zone(text), expected, "{text}");
+            if let Some(minutes) = expected {
+                assert_eq!(zone_text(minutes), text);
+            }
         }
     }
 }

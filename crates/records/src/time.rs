@@ -3,7 +3,7 @@
 //! A time is `2017-01-05T15:04:33`, perhaps a point and up to nine decimals, then `Z` or a distance from UTC such as `+02:00`
 //! (RFC 3339; the dateTime of XML Schema with a zone). Days before 1582 are counted by the calendar of today.
 
-use crate::settings::TimeFormat;
+use crate::settings::{TimeFormat, zone_text};
 
 const DAY_SECONDS: i64 = 86_400;
 const NANOS: u32 = 1_000_000_000;
@@ -83,14 +83,7 @@ impl Time {
                 });
                 let of_day = local.rem_euclid(DAY_SECONDS);
                 let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-                let zone = match zone_minutes {
-                    0 => "Z".to_owned(),
-                    minutes => {
-                        let sign = if minutes < 0 { '-' } else { '+' };
-                        let minutes = minutes.unsigned_abs();
-                        format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
-                    }
-                };
+                let zone = zone_text(zone_minutes);
                 SECONDS.contains(&local).then(|| {
                     let date = date_text(local);
                     format!(

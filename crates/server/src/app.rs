@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
+use forebay_records::Settings;
 use forebay_script::Script;
 use forebay_store::Durability;
 use tokio::sync::watch;
@@ -15,7 +16,9 @@ use crate::{
     router::{Router, RouterError, Rule},
     runtime::{self, Sdk},
     store::OpenStore,
-    target::{FilesTarget, PoolTarget, RespondTarget, ScriptTarget, StoreTarget, Target},
+    target::{
+        FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, StoreTarget, Target, TqlTarget,
+    },
 };
 
 /// How long a worker may take to start.
@@ -101,7 +104,7 @@ impl App {
         };
         let scripts = scripts(&config, ground)?;
         let start = |pool: &config::Pool| {
-            let options = options(pool, sdk.as_ref(), ground.store.as_deref());
+            let options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config.records);
             Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
         };
         let pools: BTreeMap<_, _> = config
@@ -111,7 +114,9 @@ impl App {
             .collect();
         let store = ground.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
+        let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &config.records));
         let parts = Parts {
+            records: records.as_ref(),
             pools: &pools,
             scripts: &scripts,
             store: store_target.as_ref(),
@@ -151,6 +156,7 @@ struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
     store: Option<&'a StoreTarget>,
+    records: Option<&'a RecordsTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
     config: &'a Config,
 }
@@ -197,6 +203,8 @@ fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError
             },
         )?),
         config::Target::Store => Target::Store(parts.store.expect(checked).clone()),
+        config::Target::Records => Target::Records(parts.records.expect(checked).clone()),
+        config::Target::Tql => Target::Tql(TqlTarget::new(parts.records.expect(checked).clone())),
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Pool(way) => {
             let pool = parts.pools.get(&way.pool).expect(checked).clone();
@@ -252,10 +260,10 @@ fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::O
     }
 }
 
-fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Options {
+fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, records: &Settings) -> Options {
     Options {
         name: pool.name.clone(),
-        program: program(pool, sdk, store),
+        program: program(pool, sdk, store, records),
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
         concurrency: pool.concurrency as usize,
@@ -280,7 +288,7 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
 }
 
 /// What a worker is told of the store, so that its handlers are bound by the same configuration as HTTP is.
-fn store_env(store: &OpenStore) -> [(OsString, OsString); 4] {
+fn store_env(store: &OpenStore, records: &Settings) -> [(OsString, OsString); 5] {
     let options = store.store().options();
     let durability = match options.durability {
         Durability::Sync => "sync",
@@ -294,6 +302,7 @@ fn store_env(store: &OpenStore) -> [(OsString, OsString); 4] {
             "FOREBAY_STORE_VALUE_BYTES_MAX".into(),
             options.value_bytes_max.to_string().into(),
         ),
+        ("FOREBAY_RECORDS".into(), records.to_text().into()),
         (
             "FOREBAY_STORE_READER_AGE_MAX_MS".into(),
             options.reader_age_max.as_millis().to_string().into(),
@@ -315,7 +324,7 @@ fn protocol(pool: &config::Pool) -> Protocol {
     }
 }
 
-fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) -> Program {
+fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, records: &Settings) -> Program {
     let mut env: Vec<(OsString, OsString)> = ENV_PASSED
         .into_iter()
         .chain(pool.env_pass.iter().map(String::as_str))
@@ -324,7 +333,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>) ->
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     env.push(("FOREBAY_STORE_MODE".into(), pool.store.name().into()));
     if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
-        env.extend(store_env(store));
+        env.extend(store_env(store, records));
     }
     let protocol = protocol(pool);
     match &pool.worker {

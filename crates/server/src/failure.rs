@@ -2,6 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
+use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
 
 use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
@@ -65,6 +66,10 @@ pub(crate) enum Refusal {
     Batch { what: String },
     #[error("operation {at} of the batch: {cause}")]
     InBatch { at: usize, cause: Box<Refusal> },
+    #[error("a record's address ends with its reference, 16 hexadecimal digits")]
+    NoReference,
+    #[error("{}", .0.0)]
+    Records(RecordsFailure),
     #[error("no id is left after {last}")]
     NoIdLeft { last: String },
     #[error("a bearer token is needed to {what} this global")]
@@ -115,6 +120,8 @@ pub(crate) enum Class {
     PathTooLong,
     MediaType,
     Range,
+    /// Input that is well-formed and asks for what cannot be.
+    Unprocessable,
     Expectation,
     HeadTooLarge,
     Internal,
@@ -143,6 +150,7 @@ impl Class {
             Self::MediaType => 415,
             Self::Range => 416,
             Self::Expectation => 417,
+            Self::Unprocessable => 422,
             Self::HeadTooLarge => 431,
             Self::Internal => 500,
             Self::NotImplemented => 501,
@@ -226,6 +234,63 @@ impl From<KeyError> for Refusal {
     }
 }
 
+impl From<RecordsError> for Refusal {
+    fn from(error: RecordsError) -> Self {
+        match error {
+            RecordsError::Store(error) => error.into(),
+            error => Self::Records(RecordsFailure(Arc::new(error))),
+        }
+    }
+}
+
+/// What records and statements about them said, but for the store.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordsFailure(Arc<RecordsError>);
+
+impl RecordsFailure {
+    fn class(&self) -> Class {
+        match &*self.0 {
+            RecordsError::Store(_) => Class::Internal,
+            RecordsError::Statement(error) if error.syntax => Class::BadInput,
+            RecordsError::Statement(_)
+            | RecordsError::NotAnObject { .. }
+            | RecordsError::KindNotText { .. }
+            | RecordsError::KindName { .. }
+            | RecordsError::ExaminedMax { .. }
+            | RecordsError::RowsMax { .. }
+            | RecordsError::Cursor => Class::Unprocessable,
+            RecordsError::NoRecord { .. } => Class::NotFound,
+            RecordsError::AlreadyExists { .. } | RecordsError::LimitExceeded { .. } => Class::Conflict,
+            RecordsError::Denied { denial, .. } => match denial {
+                Denial::Nobody => Class::Forbidden,
+                Denial::TokenNeeded | Denial::WrongToken => Class::Unauthorized,
+            },
+            RecordsError::AnswerBytesMax { .. } => Class::TooLong,
+            RecordsError::DeadlinePassed => Class::Deadline,
+            RecordsError::NoReferenceLeft { .. } => Class::Full,
+        }
+    }
+
+    /// What a problem says beside its text, as members of JSON.
+    fn details(&self) -> String {
+        let code = self.0.code();
+        match &*self.0 {
+            RecordsError::Statement(StatementError { position, .. }) => {
+                let (line, column) = (position.line, position.column);
+                format!(",\"code\":{code},\"line\":{line},\"column\":{column}")
+            }
+            _ => format!(",\"code\":{code}"),
+        }
+    }
+}
+
+impl PartialEq for RecordsFailure {
+    /// As for [`StoreFailure`].
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl From<Arc<StoreError>> for Refusal {
     fn from(error: Arc<StoreError>) -> Self {
         Self::Store(StoreFailure(error))
@@ -244,6 +309,8 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
+/// What `WWW-Authenticate` says to a token that is not the one (RFC 6750, 3).
+const WRONG_TOKEN: &str = "Bearer error=\"invalid_token\"";
 /// What `Retry-After` says when a pool has no room: by then the queue has moved on.
 const RETRY_AFTER_S: &str = "1";
 
@@ -258,7 +325,7 @@ impl Refusal {
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
             Self::HeadTimeout { .. } | Self::BodyTimeout { .. } => Class::Timeout,
             Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => Class::BodyTooLarge,
-            Self::NotFound | Self::NoSuchFile | Self::NoSuchNode => Class::NotFound,
+            Self::NotFound | Self::NoSuchFile | Self::NoSuchNode | Self::NoReference => Class::NotFound,
             Self::NodePath(error) => match error {
                 PathError::Key(
                     KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep,
@@ -279,6 +346,7 @@ impl Refusal {
             Self::MediaType { .. } => Class::MediaType,
             Self::Range { .. } => Class::Range,
             Self::InBatch { cause, .. } => cause.class(),
+            Self::Records(failure) => failure.class(),
             Self::NoIdLeft { .. } => Class::Conflict,
             Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
             Self::Closed { .. } => Class::Forbidden,
@@ -344,10 +412,14 @@ impl Refusal {
         let status = class.status();
         let text = |text: &str| serde_json::Value::from(text).to_string();
         let problem = format!(
-            r#"{{"type":"about:blank","title":{},"status":{status},"detail":{},"request_id":{}}}"#,
+            r#"{{"type":"about:blank","title":{},"status":{status},"detail":{},"request_id":{}{}}}"#,
             text(crate::reply::reason(status)),
             text(&self.to_string()),
             text(request_id),
+            match self {
+                Self::Records(failure) => failure.details(),
+                _ => String::new(),
+            },
         );
         let mut reply = Reply::new(status);
         let headers = reply.headers.to_mut();
@@ -356,9 +428,22 @@ impl Refusal {
             Self::MethodNotAllowed { allow } => headers.push_known("allow", allow),
             Self::Range { size } => headers.push_known("content-range", &format!("bytes */{size}")),
             Self::TokenNeeded { .. } => headers.push_known("www-authenticate", "Bearer"),
-            Self::WrongToken { .. } => {
-                headers.push_known("www-authenticate", "Bearer error=\"invalid_token\"");
-            }
+            Self::WrongToken { .. } => headers.push_known("www-authenticate", WRONG_TOKEN),
+            Self::Records(failure) => match *failure.0 {
+                RecordsError::Denied {
+                    denial: Denial::TokenNeeded,
+                    ..
+                } => {
+                    headers.push_known("www-authenticate", "Bearer");
+                }
+                RecordsError::Denied {
+                    denial: Denial::WrongToken,
+                    ..
+                } => {
+                    headers.push_known("www-authenticate", WRONG_TOKEN);
+                }
+                _ => {}
+            },
             _ => {}
         }
         if class == Class::Overload {

@@ -4,7 +4,10 @@ use std::{borrow::Cow, fs::File, io::Write};
 
 use bytes::Bytes;
 
-use crate::target::{ChangeFeed, ChildStream, PoolStream};
+use crate::{
+    failure::Refusal,
+    target::{ChangeFeed, PoolStream},
+};
 
 /// An answer.
 #[derive(Debug)]
@@ -30,9 +33,15 @@ pub(crate) enum Body<'a> {
     /// Comes from a worker piece by piece; whether its length is known, it says itself.
     Stream(Box<PoolStream<'a>>),
     /// Read from the store as it is sent.
-    Lines(Box<ChildStream>),
+    Lines(Box<dyn Pieces>),
     /// Changes of the store, for as long as the client stays.
     Changes(Box<ChangeFeed>),
+}
+
+/// A body that is read from the store as it is sent.
+pub(crate) trait Pieces: std::fmt::Debug {
+    /// Writes the next piece, perhaps an empty one; false: there are no further ones.
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal>;
 }
 
 impl Reply<'_> {

@@ -19,7 +19,7 @@ use crate::{
 /// Longest pattern of REGEX, in bytes.
 const PATTERN_BYTES_MAX: usize = 1000;
 /// Most memory of a compiled pattern, in bytes.
-const REGEX_BYTES_MAX: usize = 1 << 20;
+const REGEX_BYTES_MAX: usize = 64 << 10;
 /// Functions of expressions, as errors list them.
 const FUNCTIONS: &str = "EQ, GT, GTE, LT, LTE, BETWEEN, IN, AND, OR, NOT, HAS or REGEX";
 /// Greatest number of clauses that count: what a double holds exactly.

@@ -1,6 +1,6 @@
 //! A statement that only reads, executed step by step.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use forebay_store::{Read, VALUE_BYTES_LIMIT};
 
@@ -25,6 +25,8 @@ pub struct Budget {
     pub records: u64,
     /// Bytes that are written, about.
     pub bytes: usize,
+    /// When it ends, but not before one record was looked at.
+    pub until: Option<Instant>,
 }
 
 impl Budget {
@@ -32,6 +34,7 @@ impl Budget {
     pub const WHOLE: Self = Self {
         records: u64::MAX,
         bytes: usize::MAX,
+        until: None,
     };
 }
 
@@ -54,8 +57,28 @@ pub struct Execution {
     rows: Rows,
     examined: u64,
     begun: bool,
-    /// Records of a batch, kept for the next one.
+    batch: Batch,
+}
+
+/// Records that were found and are looked at one by one.
+#[derive(Debug, Default)]
+struct Batch {
+    kind: usize,
     found: Vec<Reference>,
+    next: usize,
+}
+
+impl Batch {
+    fn begin(&mut self, kind: usize) {
+        self.kind = kind;
+        self.next = 0;
+    }
+
+    fn next(&mut self) -> Option<Reference> {
+        let next = self.found.get(self.next).copied();
+        self.next += 1;
+        next
+    }
 }
 
 impl Execution {
@@ -79,7 +102,7 @@ impl Execution {
             walk,
             examined: 0,
             begun: false,
-            found: Vec::new(),
+            batch: Batch::default(),
         })
     }
 
@@ -110,25 +133,43 @@ impl Execution {
             Fate::Open
         };
         let mut behind = None;
+        let with_cursor = self.statement.cursor.is_some();
         while fate == Fate::Open {
-            if looked >= budget.records || out.len() - written >= budget.bytes {
+            let is_late = |until| Instant::now() >= until;
+            if looked >= budget.records
+                || out.len() - written >= budget.bytes
+                || looked > 0 && budget.until.is_some_and(is_late)
+            {
                 return Ok(Progress::More);
             }
-            // With a cursor the walk must not be ahead of the rows.
-            let batch = if self.statement.cursor.is_some() { 1 } else { BATCH };
-            let mut found = std::mem::take(&mut self.found);
-            let before = self.statement.cursor.is_some().then(|| self.cursor()).flatten();
-            let kind = self.walk.next(&self.plan, read, batch, &mut found)?;
-            let Some(kind) = kind else { break };
-            // A batch without records has passed over entries of an index.
-            looked += if found.is_empty() { batch } else { found.len() } as u64;
-            fate = self.look_at(kind, &found, read, out)?;
-            self.found = found;
+            let before = if with_cursor { self.cursor() } else { None };
+            let Some(reference) = self.batch.next() else {
+                // With a cursor the walk must not be ahead of the rows.
+                let size = if with_cursor { 1 } else { BATCH };
+                let found = self.walk.next(&self.plan, read, size, &mut self.batch.found)?;
+                let Some(kind) = found else {
+                    behind = None;
+                    break;
+                };
+                // A batch without records has passed over entries of an index.
+                looked += if self.batch.found.is_empty() {
+                    size as u64
+                } else {
+                    0
+                };
+                self.batch.begin(kind);
+                if with_cursor {
+                    behind = before;
+                }
+                continue;
+            };
+            looked += 1;
+            fate = self.look_at(reference, read, out)?;
             behind = match fate {
                 Fate::Open => None,
-                Fate::Complete => self.cursor(),
+                Fate::Complete => before,
                 // The last record has no row in this answer.
-                Fate::Cut(_) => before,
+                Fate::Cut(_) => behind,
             };
         }
         if self.rows.are_sorted() {
@@ -144,53 +185,56 @@ impl Execution {
         Ok(Progress::Done)
     }
 
-    /// Holds records against the statement.
+    /// Ends an answer that has begun before it is complete, and says why; false where none has begun.
+    pub fn cut(&mut self, by: &str, out: &mut Vec<u8>) -> bool {
+        if !self.begun {
+            return false;
+        }
+        out.extend_from_slice(format!("],\"truncated\":{{\"by\":\"{by}\"}}").as_bytes());
+        end_answer(&self.statement, out);
+        true
+    }
+
+    /// Holds a record against the statement.
     fn look_at(
         &mut self,
-        kind: usize,
-        found: &[Reference],
+        reference: Reference,
         read: &impl Read,
         out: &mut Vec<u8>,
     ) -> Result<Fate, RecordsError> {
-        let statement = Arc::clone(&self.statement);
-        for reference in found {
-            if self.examined == self.settings.examined_max {
-                return Ok(Fate::Cut("examined_max"));
-            }
-            self.examined += 1;
-            let mut key = self.plan.kinds[kind].key.clone();
-            reference.push_to(&mut key)?;
-            let Some(record) = read.document_within(&key, VALUE_BYTES_LIMIT)? else {
-                continue;
-            };
-            let mut fate = Fate::Open;
-            for_each_node(&statement, &record, |part, node| {
-                let root = &record[..];
-                let row = Row {
-                    reference: *reference,
-                    node,
-                    root,
-                    rid: statement.rid.as_deref(),
-                };
-                let value = |path: &Path| {
-                    path.find(if path.from_root { root } else { node })
-                        .map(<[u8]>::to_vec)
-                };
-                let settings = &self.settings;
-                let write = |out: &mut Vec<u8>| match &statement.verb {
-                    Verb::Select(Some(template)) => template.write(row, settings, out),
-                    _ => Template::usual(row, settings, out),
-                };
-                fate = self
-                    .rows
-                    .add(&statement, (kind, *reference, part), value, write, out)?;
-                Ok(fate == Fate::Open)
-            })?;
-            if fate != Fate::Open {
-                return Ok(fate);
-            }
+        if self.examined == self.settings.examined_max {
+            return Ok(Fate::Cut("examined_max"));
         }
-        Ok(Fate::Open)
+        self.examined += 1;
+        let (kind, statement) = (self.batch.kind, Arc::clone(&self.statement));
+        let mut key = self.plan.kinds[kind].key.clone();
+        reference.push_to(&mut key)?;
+        let Some(record) = read.document_within(&key, VALUE_BYTES_LIMIT)? else {
+            return Ok(Fate::Open);
+        };
+        let (mut fate, root) = (Fate::Open, &record[..]);
+        for_each_node(&statement, root, |part, node| {
+            let row = Row {
+                reference,
+                node,
+                root,
+                rid: statement.rid.as_deref(),
+            };
+            let value = |path: &Path| {
+                path.find(if path.from_root { root } else { node })
+                    .map(<[u8]>::to_vec)
+            };
+            let settings = &self.settings;
+            let write = |out: &mut Vec<u8>| match &statement.verb {
+                Verb::Select(Some(template)) => template.write(row, settings, out),
+                _ => Template::usual(row, settings, out),
+            };
+            fate = self
+                .rows
+                .add(&statement, (kind, reference, part), value, write, out)?;
+            Ok(fate == Fate::Open)
+        })?;
+        Ok(fate)
     }
 
     /// Where the walk has come to, for a statement that goes on there.

@@ -10,6 +10,9 @@ use crate::{
     path::Path,
 };
 
+/// Bytes of a text that REGEX looks at: what a pattern takes grows with the text.
+const MATCHED_BYTES_MAX: usize = 64 << 10;
+
 /// What a node must be like.
 #[derive(Debug, Clone)]
 pub(crate) enum Expression {
@@ -63,7 +66,7 @@ impl Expression {
             Self::Not(expression) => !expression.holds(node, root),
             Self::Has(path) => path.any(start(path), |_| true),
             Self::Matches(path, regex) => path.any(start(path), |value| {
-                time_of(value).is_none() && text_of(value).is_some_and(|text| regex.is_match(&text))
+                time_of(value).is_none() && text_of(value).is_some_and(|text| matches(regex, &text))
             }),
             Self::Is(path, comparison) => path.any(start(path), |value| comparison.holds(value)),
         }
@@ -76,6 +79,10 @@ impl Expression {
             _ => vec![self],
         }
     }
+}
+
+fn matches(regex: &Regex, text: &str) -> bool {
+    regex.is_match(&text[..text.floor_char_boundary(MATCHED_BYTES_MAX)])
 }
 
 impl fmt::Display for Expression {

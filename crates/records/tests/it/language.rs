@@ -509,7 +509,11 @@ fn bounds_cut_an_answer_off_and_say_so() {
 #[test]
 fn a_statement_in_small_steps_answers_as_one_at_once() {
     let house = articles();
-    let step = Budget { records: 1, bytes: 1 };
+    let step = Budget {
+        records: 1,
+        bytes: 1,
+        until: None,
+    };
     for statement in [
         "SELECT num SORT -num",
         "WHERE GT(num 3) SELECT num",

@@ -1,6 +1,7 @@
 //! Every section and key of `forebay.toml`: one table that the reader, the editor's schema, the reference and the proposals for
 //! misspelt keys are made from.
 
+mod records;
 mod script;
 
 /// A section.
@@ -135,6 +136,12 @@ pub(super) static SECTIONS: &[Section] = &[
         keys: STORE,
     },
     Section {
+        name: "records",
+        shape: Shape::Once,
+        meaning: "Records of the store, and TQL: what holds for the targets `records` and `tql`, and for handlers.",
+        keys: records::RECORDS,
+    },
+    Section {
         name: "pool",
         shape: Shape::Named,
         meaning: "A supervised pool of worker processes. NAME has 1 to 64 letters, digits, `-` and `_`.",
@@ -149,7 +156,7 @@ pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "route",
         shape: Shape::Repeated,
-        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `pool` or `script`.",
+        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `pool` or `script`.",
         keys: ROUTE,
     },
 ];
@@ -718,6 +725,20 @@ static ROUTE: &[Key] = &[
         kind: Kind::Table(STORE_ROUTE),
         default: Default::Nothing,
         meaning: "Target: the store, by the rules of `[store.access]`; written `store = {}`. The path must end with `*`, which names the node.",
+        exceeded: "",
+    },
+    Key {
+        name: "records",
+        kind: Kind::Table(STORE_ROUTE),
+        default: Default::Nothing,
+        meaning: "Target: records of the store by their references, by the rules of `[store.access]`; written `records = {}`. The path must end with `*`, which is the reference.",
+        exceeded: "",
+    },
+    Key {
+        name: "tql",
+        kind: Kind::Table(STORE_ROUTE),
+        default: Default::Nothing,
+        meaning: "Target: statements of TQL about records of the store, by the rules of `[store.access]`; written `tql = {}`.",
         exceeded: "",
     },
     Key {

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
+use forebay_records::{Settings, zone_text};
 use forebay_store::index::field_text;
 
 use super::substitute::escape;
@@ -26,7 +27,10 @@ impl Config {
         write_server(out, &self.server)?;
         write_admin(out, &self.admin)?;
         write_log(out, &self.log)?;
-        self.store.iter().try_for_each(|store| write_store(out, store))?;
+        if let Some(store) = &self.store {
+            write_store(out, store)?;
+            write_records(out, &self.records)?;
+        }
         self.pools.values().try_for_each(|pool| write_pool(out, pool))?;
         self.scripts
             .values()
@@ -147,6 +151,27 @@ fn write_python(
     Ok(())
 }
 
+fn write_records(out: &mut String, records: &Settings) -> fmt::Result {
+    let type_key = records.type_key.join(".");
+    writeln!(out, "\n[records]\ntype_key = {}", text(&type_key))?;
+    writeln!(out, "default_kind = {}", text(&records.default_kind))?;
+    let detect = records.detect;
+    writeln!(
+        out,
+        "detect = {{ time = {}, uuid = {} }}",
+        detect.time, detect.uuid
+    )?;
+    writeln!(out, "time_format = {}", text(records.time_format.name()))?;
+    writeln!(out, "time_zone = {}", text(&zone_text(records.zone_minutes)))?;
+    writeln!(out, "examined_max = {}", records.examined_max)?;
+    writeln!(out, "rows_max = {}", records.rows_max)?;
+    writeln!(
+        out,
+        "answer_bytes_max = {}",
+        size(records.answer_bytes_max as u64)
+    )
+}
+
 fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
     writeln!(out, "\n[pool.{}]", pool.name)?;
     match &pool.worker {
@@ -252,6 +277,8 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
         Target::Respond(respond) => writeln!(out, "respond = {{ {} }}", respond_members(respond)),
         Target::Files(files) => writeln!(out, "files = {}", path(&files.folder)),
         Target::Store => writeln!(out, "store = {{}}"),
+        Target::Records => writeln!(out, "records = {{}}"),
+        Target::Tql => writeln!(out, "tql = {{}}"),
         Target::Script(name) => writeln!(out, "script = {}", text(name)),
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;

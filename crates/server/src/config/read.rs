@@ -26,6 +26,8 @@ pub(super) struct Sections {
     pub(super) log: Fields,
     /// `None`: the file has no such section.
     pub(super) store: Option<Fields>,
+    pub(super) records: Fields,
+    pub(super) has_records: bool,
     pub(super) pools: Vec<(String, Fields)>,
     pub(super) scripts: Vec<(String, Fields)>,
     pub(super) routes: Vec<Fields>,
@@ -91,6 +93,8 @@ impl Reader<'_> {
             admin: self.one(root, "admin"),
             log: self.one(root, "log"),
             store: root.get("store").map(|_| self.one(root, "store")),
+            records: self.one(root, "records"),
+            has_records: root.get("records").is_some(),
             pools: self.named(root, "pool"),
             scripts: self.named(root, "script"),
             routes: self.repeated(root, "route"),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forebay_records::Settings;
 use forebay_store::index::Definition;
 
 use super::Listen;
@@ -24,6 +25,8 @@ pub struct Config {
     pub log: Log,
     /// `[store]`; `None`: the file has no such section.
     pub store: Option<Store>,
+    /// `[records]`
+    pub records: Settings,
     /// `[pool.NAME]`, by name.
     pub pools: BTreeMap<String, Pool>,
     /// `[script.NAME]`, by name.
@@ -474,7 +477,12 @@ impl Route {
     pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
         let name = match &self.target {
             Target::Store => self.path.rsplit_once('/').map(|(name, _)| name),
-            Target::Respond(_) | Target::Files(_) | Target::Pool(_) | Target::Script(_) => None,
+            Target::Respond(_)
+            | Target::Files(_)
+            | Target::Records
+            | Target::Tql
+            | Target::Pool(_)
+            | Target::Script(_) => None,
         };
         let beside = name
             .into_iter()
@@ -492,6 +500,10 @@ pub enum Target {
     Files(Files),
     /// The store.
     Store,
+    /// Records of the store.
+    Records,
+    /// Statements about them.
+    Tql,
     /// A pool of worker processes.
     Pool(PoolRoute),
     /// A key of [`Config::scripts`].

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     app::Route,
     failure::Refusal,
-    reply::{self, Body, Delimiting, Reply},
-    target::{ChangeFeed, ChildStream, End, Fed, PoolStream},
+    reply::{self, Body, Delimiting, Pieces, Reply},
+    target::{ChangeFeed, End, Fed, PoolStream},
 };
 
 /// Bodies up to this travel in one write with their head.
@@ -61,7 +61,7 @@ impl<S: Stream> Exchange<S> {
             }
             Body::Lines(lines) => {
                 reply.body = Body::Empty;
-                return self.send_lines(&reply, *lines, head, id, route, body).await;
+                return self.send_lines(&reply, lines, head, id, route, body).await;
             }
             Body::Changes(feed) => {
                 reply.body = Body::Empty;
@@ -283,7 +283,7 @@ impl<S: Stream> Exchange<S> {
     async fn send_lines(
         &mut self,
         reply: &Reply<'_>,
-        mut lines: ChildStream,
+        mut lines: Box<dyn Pieces>,
         head: &Head,
         id: &str,
         route: Option<&Route>,

@@ -263,6 +263,25 @@ impl<S: Stream> Exchange<S> {
                 self.now = Instant::now();
                 answer
             }
+            Target::Records(records) if StoreTarget::only_reads(request.head) => {
+                records.read(request).map_err(End::from)
+            }
+            Target::Records(records) => {
+                if self.flush().await.is_err() {
+                    return Next::Abort;
+                }
+                let answer = records.write(request, &mut body, &mut self.wire).await;
+                self.now = Instant::now();
+                answer
+            }
+            Target::Tql(tql) => {
+                if self.flush().await.is_err() {
+                    return Next::Abort;
+                }
+                let answer = tql.answer(request, &mut body, &mut self.wire).await;
+                self.now = Instant::now();
+                answer
+            }
             Target::Pool(pool) => {
                 if self.flush().await.is_err() {
                     return Next::Abort;

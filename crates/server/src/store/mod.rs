@@ -1,12 +1,14 @@
 //! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
 
 mod disk;
+mod grants;
 mod indexes;
 pub(crate) mod lifetime;
 mod lock;
 mod news;
 mod operation;
 pub(crate) mod path;
+mod record_operation;
 mod tag;
 mod writer;
 
@@ -20,8 +22,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::{disk::Disk, lock::Lock, news::News};
 pub(crate) use self::{
+    grants::Grants,
     lifetime::Lifetime,
-    operation::{Change, Done, Operation},
+    operation::{Change, Done, Operation, Work},
+    record_operation::{RecordChange, RecordOperation, StatementOperation},
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };

@@ -1,8 +1,10 @@
 //! One change that a client asks for, and what becomes of it within a transaction.
 
+use forebay_records::Reference;
 use forebay_store::{Key, Range, Read, StoreError, Subscript, Transaction};
 
 use super::{
+    RecordOperation, StatementOperation,
     lifetime::{Lifetime, now_ms},
     tag::{Condition, Found, Tag},
 };
@@ -10,6 +12,25 @@ use crate::failure::Refusal;
 
 /// Most digits of an id that is counted on from.
 const ID_DIGITS_MAX: usize = 17;
+
+/// What a client asks of the writer.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Node(Operation),
+    Record(RecordOperation),
+    Statement(Box<StatementOperation>),
+}
+
+impl Work {
+    /// Does it.
+    pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
+        match self {
+            Self::Node(operation) => operation.perform(transaction),
+            Self::Record(operation) => operation.perform(transaction),
+            Self::Statement(operation) => operation.perform(transaction),
+        }
+    }
+}
 
 /// A change of one node.
 #[derive(Debug)]
@@ -47,6 +68,10 @@ pub(crate) enum Done {
     Deleted,
     /// Under this number.
     Appended(i64),
+    /// A record has been made.
+    Recorded(Reference),
+    /// What a statement has to say, as JSON.
+    Answered(Vec<u8>),
 }
 
 /// Why an operation was not done.
@@ -69,8 +94,7 @@ impl From<StoreError> for Undone {
 }
 
 impl Operation {
-    /// Does it.
-    pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
+    fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         let named = |refusal: Refusal| match self.at {
             Some(at) => refusal.in_batch(at),
             None => refusal,

@@ -20,7 +20,7 @@ use forebay_store::{Durability, Store, StoreError, Transaction};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use super::operation::{Done, Operation, Undone};
+use super::operation::{Done, Undone, Work};
 use crate::{config, failure::Refusal, front::together};
 
 /// Most writes in one transaction.
@@ -104,7 +104,7 @@ impl WriterCounts {
 /// Operations that are done together or not at all.
 #[derive(Debug)]
 struct Job {
-    operations: Vec<Operation>,
+    operations: Vec<Work>,
     bytes: usize,
     /// Set by whoever decides what becomes of the job: the thread that does it, or the client that gives it up.
     decided: Arc<AtomicBool>,
@@ -164,7 +164,7 @@ impl Writer {
     }
 
     /// Hands in operations that are done together or not at all. `bytes`: how much they hold.
-    pub(crate) fn submit(&self, operations: Vec<Operation>, bytes: usize) -> Result<Pending, Refusal> {
+    pub(crate) fn submit(&self, operations: Vec<Work>, bytes: usize) -> Result<Pending, Refusal> {
         let Limits {
             queue_max,
             queue_bytes_max,
@@ -372,7 +372,7 @@ impl Thread {
     }
 }
 
-fn perform(operations: &[Operation], transaction: &mut Transaction) -> Result<Vec<Done>, Undone> {
+fn perform(operations: &[Work], transaction: &mut Transaction) -> Result<Vec<Done>, Undone> {
     let mut all = Vec::with_capacity(operations.len());
     for operation in operations {
         match operation.perform(transaction) {

@@ -1,20 +1,25 @@
 //! What answers a route: one module for each target.
 
+mod access;
 mod committed;
 pub mod files;
 pub(crate) mod pool;
+pub(crate) mod records;
 pub(crate) mod respond;
 pub(crate) mod script;
 pub(crate) mod store;
+pub(crate) mod tql;
 
 use std::{borrow::Cow, time::Instant};
 
 pub(crate) use self::{
     files::FilesTarget,
     pool::{PoolStream, PoolTarget},
+    records::RecordsTarget,
     respond::RespondTarget,
     script::ScriptTarget,
-    store::{ChangeFeed, ChildStream, Fed, StoreTarget},
+    store::{ChangeFeed, Fed, StoreTarget},
+    tql::TqlTarget,
 };
 use crate::{failure::Refusal, front::Head};
 
@@ -24,6 +29,8 @@ pub(crate) enum Target {
     Respond(RespondTarget),
     Files(FilesTarget),
     Store(StoreTarget),
+    Records(RecordsTarget),
+    Tql(TqlTarget),
     Pool(PoolTarget),
     Script(ScriptTarget),
 }
@@ -32,7 +39,12 @@ impl Target {
     /// The pool whose worker answers.
     pub(crate) fn pool_name(&self) -> Option<&str> {
         match self {
-            Self::Respond(_) | Self::Files(_) | Self::Store(_) | Self::Script(_) => None,
+            Self::Respond(_)
+            | Self::Files(_)
+            | Self::Store(_)
+            | Self::Records(_)
+            | Self::Tql(_)
+            | Self::Script(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

@@ -423,7 +423,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [pool.NAME], [script.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [[route]]",
         ),
         (
             "server = 1",
@@ -599,15 +599,15 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store, pool or script",
+            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, pool or script",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store, pool or script",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, pool or script",
         ),
         (
             "[[route]]\npath = '/a'\nsql = { source = 'main' }",
-            "3: route.sql: this version has no target `sql`; it has respond, files, store, pool or script",
+            "3: route.sql: this version has no target `sql`; it has respond, files, store, records, tql, pool or script",
         ),
         (
             "[[route]]\npath = 'a'\nrespond = {}",

@@ -19,6 +19,7 @@ mod output;
 mod python;
 mod qoper8;
 mod queue;
+mod records;
 mod reload;
 mod shutdown;
 mod stdio;

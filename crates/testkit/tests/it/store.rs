@@ -8,7 +8,7 @@ mod disk;
 mod documents;
 mod flushes;
 mod garbage;
-mod guide;
+pub(crate) mod guide;
 mod indexes;
 mod leading;
 mod lifetime;
@@ -40,7 +40,7 @@ fn start() -> Server {
 }
 
 /// Opens the server's store in this process.
-fn open(server: &Server) -> Store {
+pub(crate) fn open(server: &Server) -> Store {
     let options = Options {
         lead: false,
         create: false,
@@ -50,7 +50,7 @@ fn open(server: &Server) -> Store {
 }
 
 /// Sends a request.
-fn send(client: &mut Client, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) {
+pub(crate) fn send(client: &mut Client, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) {
     let mut bytes = format!("{method} {target} HTTP/1.1\r\nhost: test\r\n").into_bytes();
     for (name, value) in fields {
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -65,7 +65,13 @@ fn send(client: &mut Client, method: &str, target: &str, fields: &[(&str, &str)]
 }
 
 /// Sends a request and reads its answer.
-fn ask(client: &mut Client, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
+pub(crate) fn ask(
+    client: &mut Client,
+    method: &str,
+    target: &str,
+    fields: &[(&str, &str)],
+    body: &[u8],
+) -> Response {
     send(client, method, target, fields, body);
     client.response_to(method)
 }
@@ -78,7 +84,7 @@ fn put(client: &mut Client, target: &str, document: &str) -> Response {
 }
 
 /// Reads a document as text.
-fn text(client: &mut Client, target: &str) -> String {
+pub(crate) fn text(client: &mut Client, target: &str) -> String {
     let answer = client.get(target);
     assert_eq!(answer.status, 200, "{target}: {answer:?}");
     answer.text().to_owned()

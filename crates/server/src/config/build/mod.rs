@@ -3,6 +3,7 @@
 //! Each builder notes what is wrong and goes on, so that one run reports everything.
 
 mod pool;
+mod records;
 mod route;
 mod script;
 mod server;
@@ -36,6 +37,7 @@ pub(super) fn build(
     let log = builder.log(&sections.log);
     let store = sections.store.as_ref().map(|fields| builder.store(fields));
     let has_store = store.is_some();
+    let records = builder.records(&sections.records, sections.has_records, has_store);
     let mut pools = BTreeMap::new();
     for (name, fields) in &sections.pools {
         pools.extend(
@@ -67,6 +69,7 @@ pub(super) fn build(
             admin,
             log,
             store,
+            records,
             pools,
             scripts,
             routes,

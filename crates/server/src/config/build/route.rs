@@ -15,9 +15,9 @@ use crate::target::files::content_type_of;
 /// Largest body of `respond.file`; it stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 5] = ["respond", "files", "store", "pool", "script"];
+const TARGETS: [&str; 7] = ["respond", "files", "store", "records", "tql", "pool", "script"];
 /// The same in a sentence.
-pub(in crate::config) const TARGETS_LISTED: &str = "respond, files, store, pool or script";
+pub(in crate::config) const TARGETS_LISTED: &str = "respond, files, store, records, tql, pool or script";
 
 /// What only routes with `pool` have.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
@@ -160,6 +160,11 @@ impl Builder<'_> {
             "respond" => self.respond(fields.table("respond")).map(Target::Respond),
             "files" => self.files(fields).map(Target::Files),
             "store" => self.store_route(fields, behind.has_store),
+            "records" => self.records_route(fields, behind.has_store),
+            "tql" => {
+                self.check_store(fields, "tql", behind.has_store);
+                behind.has_store.then_some(Target::Tql)
+            }
             "script" => self.script_route(fields, behind).map(Target::Script),
             _ => self.pool_route(fields, behind).map(Target::Pool),
         }
@@ -185,10 +190,26 @@ impl Builder<'_> {
             );
             self.note(fields.problem("path", message));
         }
-        if !has_store {
-            self.note(fields.problem("store", "there is no store: the file has no [store]"));
-        }
+        self.check_store(fields, "store", has_store);
         has_store.then_some(Target::Store)
+    }
+
+    fn records_route(&mut self, fields: &Fields, has_store: bool) -> Option<Target> {
+        let path = fields.text("path");
+        if Pattern::parse(path).is_ok_and(|pattern| !pattern.ends_with_rest()) {
+            let message = format!(
+                "found {path:?}; a route with `records` ends with `/*`, which is the reference: \"/json/*\""
+            );
+            self.note(fields.problem("path", message));
+        }
+        self.check_store(fields, "records", has_store);
+        has_store.then_some(Target::Records)
+    }
+
+    fn check_store(&mut self, fields: &Fields, target: &str, has_store: bool) {
+        if !has_store {
+            self.note(fields.problem(target, "there is no store: the file has no [store]"));
+        }
     }
 
     fn script_route(&mut self, fields: &Fields, behind: &Behind<'_>) -> Option<String> {

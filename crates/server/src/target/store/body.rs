@@ -12,7 +12,7 @@ use crate::{
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Reads a body whole, at most until the request's deadline. What `body_bytes_max` says has been checked by then.
-pub(super) async fn read<S: Stream>(
+pub(in crate::target) async fn read<S: Stream>(
     request: &Request<'_>,
     body: &mut RequestBody,
     wire: &mut Wire<S>,
@@ -24,7 +24,7 @@ pub(super) async fn read<S: Stream>(
 }
 
 /// The canonical text of a body.
-pub(super) fn canonical(text: &[u8], value_bytes_max: usize) -> Result<Vec<u8>, Refusal> {
+pub(in crate::target) fn canonical(text: &[u8], value_bytes_max: usize) -> Result<Vec<u8>, Refusal> {
     if text.len() > value_bytes_max {
         return Err(too_long(text.len(), value_bytes_max));
     }
@@ -36,7 +36,7 @@ fn too_long(bytes: usize, max: usize) -> Refusal {
 }
 
 /// Refuses patches of another kind.
-pub(super) fn check_is_merge_patch(head: &Head) -> Result<(), Refusal> {
+pub(in crate::target) fn check_is_merge_patch(head: &Head) -> Result<(), Refusal> {
     let kind = head.field("content-type").unwrap_or_default();
     let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
     if kind.trim_ascii().eq_ignore_ascii_case(MERGE_PATCH.as_bytes()) {

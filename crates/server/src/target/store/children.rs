@@ -18,7 +18,7 @@ use super::{
 use crate::{
     failure::Refusal,
     front::Head,
-    reply::{Body, Reply},
+    reply::{Body, Pieces, Reply},
     store::StreamPlace,
 };
 
@@ -266,7 +266,7 @@ fn put_pruned(
 
 /// Children line by line, read as they are sent. All are of one state of the store, which can be read from for `reader_age_max`.
 #[derive(Debug)]
-pub(crate) struct ChildStream {
+struct ChildStream {
     snapshot: Snapshot,
     key: Key,
     /// What is still to come.
@@ -277,9 +277,8 @@ pub(crate) struct ChildStream {
     _place: StreamPlace,
 }
 
-impl ChildStream {
-    /// Writes the next lines, perhaps none; false: there are no further ones.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+impl Pieces for ChildStream {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
         let Some(mut wanted) = self.wanted.take() else {
             return Ok(false);
         };

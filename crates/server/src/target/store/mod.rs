@@ -3,15 +3,14 @@
 //! Reading happens on the I/O thread, from a snapshot: it waits for nobody. Writing is handed to the writer of
 //! [`crate::store`], and the answer waits for it.
 
-mod access;
 mod batch;
-mod body;
+pub(super) mod body;
 mod children;
 mod feed;
 mod filter;
 mod query;
 mod search;
-mod write;
+pub(super) mod write;
 
 use std::{
     borrow::Cow,
@@ -21,12 +20,9 @@ use std::{
 
 use forebay_store::{Key, Read, Snapshot};
 
-use self::{access::Rules, query::Query};
-pub(crate) use self::{
-    children::ChildStream,
-    feed::{ChangeFeed, Fed},
-};
-use super::{End, Request};
+pub(crate) use self::feed::{ChangeFeed, Fed};
+use self::query::Query;
+use super::{End, Request, access::Rules};
 use crate::{
     conditions::{self, Verdict},
     config::{self, print_duration},
@@ -122,29 +118,7 @@ impl StoreTarget {
         let document = snapshot
             .document_within(&key, self.value_bytes_max)?
             .ok_or(Refusal::NoSuchNode)?;
-        let tag = Tag::of(&document).text();
-        let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
-        let known = match conditions::judge(matches.as_deref(), matches_not.as_deref(), &tag)? {
-            Verdict::Fails => return Err(Refusal::Precondition),
-            verdict => verdict == Verdict::Known,
-        };
-        let mut headers = if known {
-            HeaderLines::of_known(FIELDS_BYTES, "vary: accept\r\n")
-        } else {
-            HeaderLines::of_known(FIELDS_BYTES, "content-type: application/json\r\nvary: accept\r\n")
-        };
-        headers.push_known("etag", std::str::from_utf8(&tag).unwrap_or_default());
-        let body = match document {
-            _ if known => Body::Empty,
-            Cow::Borrowed(text) => Body::Bytes(bytes::Bytes::copy_from_slice(text)),
-            Cow::Owned(text) => Body::Bytes(text.into()),
-        };
-        Ok(Reply {
-            status: if known { 304 } else { 200 },
-            headers: Cow::Owned(headers),
-            body,
-            length: None,
-        })
+        document_reply(head, document, "vary: accept\r\n")
     }
 
     /// Answers any other request.
@@ -195,8 +169,38 @@ fn put_lifetime(ends_ms: u64, headers: &mut HeaderLines) {
     }
 }
 
+/// A document as it is stored, or the news that the client has it; `fields` are those of both answers.
+pub(super) fn document_reply(
+    head: &Head,
+    document: Cow<'_, [u8]>,
+    fields: &'static str,
+) -> Result<Reply<'static>, Refusal> {
+    let tag = Tag::of(&document).text();
+    let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
+    let known = match conditions::judge(matches.as_deref(), matches_not.as_deref(), &tag)? {
+        Verdict::Fails => return Err(Refusal::Precondition),
+        verdict => verdict == Verdict::Known,
+    };
+    let mut headers = HeaderLines::of_known(FIELDS_BYTES, fields);
+    if !known {
+        headers.push_known("content-type", "application/json");
+    }
+    headers.push_known("etag", std::str::from_utf8(&tag).unwrap_or_default());
+    let body = match document {
+        _ if known => Body::Empty,
+        Cow::Borrowed(text) => Body::Bytes(bytes::Bytes::copy_from_slice(text)),
+        Cow::Owned(text) => Body::Bytes(text.into()),
+    };
+    Ok(Reply {
+        status: if known { 304 } else { 200 },
+        headers: Cow::Owned(headers),
+        body,
+        length: None,
+    })
+}
+
 /// An answer of JSON.
-fn json(status: u16, text: Vec<u8>) -> Reply<'static> {
+pub(super) fn json(status: u16, text: Vec<u8>) -> Reply<'static> {
     let mut reply = Reply::new(status);
     reply
         .headers

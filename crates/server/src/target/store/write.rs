@@ -12,12 +12,12 @@ use crate::{
     front::{Head, RequestBody, Stream, Wire},
     reply::Reply,
     router::{decode, put_encoded},
-    store::{Change, Condition, Done, Lifetime, Operation, Pending, Tag, lifetime},
+    store::{Change, Condition, Done, Lifetime, Operation, Pending, Tag, Work, lifetime},
     target::{End, Request},
 };
 
 /// Beside a body, what a write takes while it waits.
-const OPERATION_BYTES: usize = 512;
+pub(in crate::target) const OPERATION_BYTES: usize = 512;
 
 impl StoreTarget {
     pub(super) async fn write_node<S: Stream>(
@@ -63,13 +63,14 @@ impl StoreTarget {
         let pending = self
             .open
             .writer()
-            .submit(vec![operation], text.len() + OPERATION_BYTES)?;
+            .submit(vec![Work::Node(operation)], text.len() + OPERATION_BYTES)?;
         let mut done = outcome(pending, request.deadline, wire).await?;
         let done = done.pop().expect("one operation has one outcome");
         let mut reply = match done {
             Done::Created => Reply::new(201),
             Done::Changed | Done::Deleted => Reply::new(204),
-            Done::Appended(id) => appended(request, id),
+            Done::Appended(id) => appended(request, &id.to_string(), format!("{{\"id\":{id}}}").into_bytes()),
+            Done::Recorded(_) | Done::Answered(_) => unreachable!("a node's change is no record's"),
         };
         if let Some(tag) = tag {
             reply.headers.to_mut().push_known("etag", &tag.to_string());
@@ -94,6 +95,7 @@ impl StoreTarget {
         if operations.is_empty() {
             return Ok(json(200, b"[]".to_vec()));
         }
+        let operations = operations.into_iter().map(Work::Node).collect();
         let pending = self.open.writer().submit(operations, bytes)?;
         let done = outcome(pending, request.deadline, wire).await?;
         Ok(json(200, batch::results(&done)))
@@ -101,7 +103,7 @@ impl StoreTarget {
 }
 
 /// What the request demands of the node as it is.
-fn condition(head: &Head) -> Result<Condition, Refusal> {
+pub(in crate::target) fn condition(head: &Head) -> Result<Condition, Refusal> {
     let (matches, matches_not) = (head.list("if-match"), head.list("if-none-match"));
     Ok(Condition::of(matches.as_deref(), matches_not.as_deref())?)
 }
@@ -128,10 +130,11 @@ fn lifetime(head: &Head) -> Result<Option<Lifetime>, Refusal> {
     }
 }
 
-/// The answer to POST: where the new child is, and its number.
-fn appended(request: &Request<'_>, id: i64) -> Reply<'static> {
-    let mut reply = json(201, format!("{{\"id\":{id}}}").into_bytes());
+/// The answer to POST: where the new child is, below the path of the request.
+pub(in crate::target) fn appended(request: &Request<'_>, name: &str, body: Vec<u8>) -> Reply<'static> {
+    let mut reply = json(201, body);
     let parent = request.head.path();
+    let parent = parent.strip_suffix('/').unwrap_or(parent);
     let mut location = String::with_capacity(parent.len() + 8);
     // A path may have come with bytes that a URL must encode.
     for segment in parent.strip_prefix('/').unwrap_or(parent).split('/') {
@@ -141,13 +144,13 @@ fn appended(request: &Request<'_>, id: i64) -> Reply<'static> {
             None => location.push_str(segment),
         }
     }
-    let location = format!("{location}/{id}");
+    let location = format!("{location}/{name}");
     reply.headers.to_mut().push_known("location", &location);
     reply
 }
 
 /// Waits until the writer has answered. At the deadline, or when the client goes, a write that was not begun is given up.
-async fn outcome<S: Stream>(
+pub(in crate::target) async fn outcome<S: Stream>(
     mut pending: Pending,
     deadline: Instant,
     wire: &mut Wire<S>,

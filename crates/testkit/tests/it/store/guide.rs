@@ -29,24 +29,34 @@ fn fields_of(text: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn every_exchange_of_the_guide_goes_as_it_says() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/store.md");
-    let guide = fs::read_to_string(guide).unwrap();
+    exchanges_go_as_written("guide/store.md", 10);
+}
+
+/// Starts a server with the first configuration of a page of the documentation and has every exchange with it that the page shows, in
+/// its order; there are more than `least`.
+pub(crate) fn exchanges_go_as_written(page: &str, least: usize) {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(page);
+    let guide = fs::read_to_string(guide).expect("the page can be read");
     let block_of = |kind: &str| {
         let opening = format!("```{kind}\n");
         let blocks = guide.split(&opening).skip(1);
         blocks
-            .map(|block| block.split("\n```").next().unwrap().to_owned())
+            .map(|block| block.split("\n```").next().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
     let configuration = block_of("toml");
     let server = Setup::new(&configuration[0]).start();
     let mut client = server.connect();
     let exchanges = block_of("http");
-    assert!(exchanges.len() > 10, "the guide shows how it goes");
+    assert!(exchanges.len() > least, "the guide shows how it goes");
     for exchange in exchanges {
-        let (request, expected) = exchange.split_once("\n---\n").unwrap();
+        let (request, expected) = exchange
+            .split_once("\n---\n")
+            .expect("a line of three dashes parts request and answer");
         let (line, fields, body) = parts(request);
-        let (method, target) = line.split_once(' ').unwrap();
+        let (method, target) = line.split_once(' ').expect("a request has a method and a target");
         let answer = ask(&mut client, method, target, &fields, body.as_bytes());
         let (status, fields, body) = parts(expected);
         assert_eq!(answer.status.to_string(), status, "{exchange}");

@@ -5,32 +5,35 @@ use std::{
     hint::black_box,
 };
 
+use forebay_records::{Action, Denial};
+
 use crate::{
     config::{Access, Permission},
     failure::Refusal,
     front::Head,
+    store::Grants,
 };
 
 /// The rules of `[store.access]`.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     of_globals: BTreeMap<String, Access>,
 }
 
 impl Rules {
-    pub(super) fn new(of_globals: &BTreeMap<String, Access>) -> Self {
+    pub(crate) fn new(of_globals: &BTreeMap<String, Access>) -> Self {
         Self {
             of_globals: of_globals.clone(),
         }
     }
 
-    pub(super) fn check_read(&self, global: &str, head: &Head) -> Result<(), Refusal> {
+    pub(crate) fn check_read(&self, global: &str, head: &Head) -> Result<(), Refusal> {
         let rule = self.of_globals.get(global).map(|access| &access.read);
         check(rule, "read", head)
     }
 
     /// The globals that a client may read; refused as a single one would be when there are none.
-    pub(super) fn readable(&self, head: &Head) -> Result<BTreeSet<String>, Refusal> {
+    pub(crate) fn readable(&self, head: &Head) -> Result<BTreeSet<String>, Refusal> {
         let may = |global: &&String| self.check_read(global, head).is_ok();
         let readable: BTreeSet<String> = self.of_globals.keys().filter(may).cloned().collect();
         let closed = |access: &&Access| !matches!(access.read, Permission::Nobody);
@@ -41,21 +44,58 @@ impl Rules {
         Ok(readable)
     }
 
-    pub(super) fn check_write(&self, global: &str, head: &Head) -> Result<(), Refusal> {
+    pub(crate) fn check_write(&self, global: &str, head: &Head) -> Result<(), Refusal> {
         let rule = self.of_globals.get(global).map(|access| &access.write);
         check(rule, "write", head)
     }
 }
 
 fn check(rule: Option<&Permission>, what: &'static str, head: &Head) -> Result<(), Refusal> {
+    judge(rule, head).map_err(|denial| match denial {
+        Denial::Nobody => Refusal::Closed { what },
+        Denial::TokenNeeded => Refusal::TokenNeeded { what },
+        Denial::WrongToken => Refusal::WrongToken { what },
+    })
+}
+
+fn judge(rule: Option<&Permission>, head: &Head) -> Result<(), Denial> {
     match rule.unwrap_or(&Permission::Nobody) {
         Permission::Public => Ok(()),
-        Permission::Nobody => Err(Refusal::Closed { what }),
+        Permission::Nobody => Err(Denial::Nobody),
         Permission::Token { token, .. } => match bearer(head) {
-            None => Err(Refusal::TokenNeeded { what }),
+            None => Err(Denial::TokenNeeded),
             Some(found) if is_same(found, token.as_bytes()) => Ok(()),
-            Some(_) => Err(Refusal::WrongToken { what }),
+            Some(_) => Err(Denial::WrongToken),
         },
+    }
+}
+
+/// What a request may do with records, whose kinds are globals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visitor<'r> {
+    pub(crate) rules: &'r Rules,
+    pub(crate) head: &'r Head,
+}
+
+impl Visitor<'_> {
+    /// The same for when the request is not at hand any more.
+    pub(crate) fn grants(&self) -> Grants {
+        let judged = |(kind, access): (&String, &Access)| {
+            let rules = [&access.read, &access.write];
+            (kind.clone(), rules.map(|rule| judge(Some(rule), self.head)))
+        };
+        Grants::new(self.rules.of_globals.iter().map(judged).collect())
+    }
+}
+
+impl forebay_records::Permission for Visitor<'_> {
+    fn check(&self, kind: &str, action: Action) -> Result<(), Denial> {
+        let rule = self.rules.of_globals.get(kind);
+        let rule = rule.map(|access| match action {
+            Action::Read => &access.read,
+            Action::Write => &access.write,
+        });
+        judge(rule, self.head)
     }
 }
 

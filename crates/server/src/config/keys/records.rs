@@ -1,0 +1,85 @@
+//! `[records]`
+
+use super::{Default, GIB, KIB, Key, Kind};
+
+pub(super) static RECORDS: &[Key] = &[
+    Key {
+        name: "type_key",
+        kind: Kind::Text,
+        default: Default::Is("kind"),
+        meaning: "The member that says a record's kind; points lead deeper: `meta.kind`.",
+        exceeded: "",
+    },
+    Key {
+        name: "default_kind",
+        kind: Kind::Text,
+        default: Default::Is("Record"),
+        meaning: "The kind of records that say none.",
+        exceeded: "",
+    },
+    Key {
+        name: "detect",
+        kind: Kind::Table(DETECT),
+        default: Default::Is(""),
+        meaning: "Which texts are more than texts when they are compared.",
+        exceeded: "",
+    },
+    Key {
+        name: "time_format",
+        kind: Kind::Choice(&forebay_records::TimeFormat::NAMES),
+        default: Default::Is("stored"),
+        meaning: "How results of TQL write times: as they are stored, as seconds since 1970 with 9 decimals or so many, as XML Schema writes them with so many decimals or as many as it takes, or only the date.",
+        exceeded: "",
+    },
+    Key {
+        name: "time_zone",
+        kind: Kind::Text,
+        default: Default::Is("Z"),
+        meaning: "The zone in which they are written when `time_format` is not `stored`: `Z`, or a distance from UTC such as `+02:00`.",
+        exceeded: "",
+    },
+    Key {
+        name: "examined_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000_000_000,
+        },
+        default: Default::Is("1000000"),
+        meaning: "Records that one statement looks at.",
+        exceeded: "an answer that ends there and says so (`truncated`); 422 for one that is sorted or changes something",
+    },
+    Key {
+        name: "rows_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 10_000_000,
+        },
+        default: Default::Is("10000"),
+        meaning: "Rows of an answer, and records that one statement changes.",
+        exceeded: "an answer that ends there and says so (`truncated`); 422 for a statement that changes something",
+    },
+    Key {
+        name: "answer_bytes_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("16MiB"),
+        meaning: "Rows of an answer, and what is kept of them until they are sorted.",
+        exceeded: "an answer that ends there and says so (`truncated`); 413 for one that is sorted, or unique",
+    },
+];
+
+static DETECT: &[Key] = &[
+    Key {
+        name: "time",
+        kind: Kind::Flag,
+        default: Default::Is("true"),
+        meaning: "Texts such as `2017-01-05T15:04:33.123Z` are times: they are compared with times only, by the moment that they are.",
+        exceeded: "",
+    },
+    Key {
+        name: "uuid",
+        kind: Kind::Flag,
+        default: Default::Is("true"),
+        meaning: "UUIDs are the same in small letters and in capitals.",
+        exceeded: "",
+    },
+];

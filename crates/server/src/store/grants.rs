@@ -1,0 +1,29 @@
+//! What the sender of a request may do with records, for when the request is not at hand any more.
+
+use std::collections::BTreeMap;
+
+use forebay_records::{Action, Denial, Permission};
+
+/// What was said of kinds when the request came.
+#[derive(Clone, Debug)]
+pub(crate) struct Grants {
+    /// Of reading and of writing; nothing of what nobody may do.
+    of_kinds: BTreeMap<String, [Result<(), Denial>; 2]>,
+}
+
+impl Grants {
+    pub(crate) fn new(of_kinds: BTreeMap<String, [Result<(), Denial>; 2]>) -> Self {
+        Self { of_kinds }
+    }
+}
+
+impl Permission for Grants {
+    fn check(&self, kind: &str, action: Action) -> Result<(), Denial> {
+        let nobody = [Err(Denial::Nobody); 2];
+        let [read, write] = self.of_kinds.get(kind).copied().unwrap_or(nobody);
+        match action {
+            Action::Read => read,
+            Action::Write => write,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Records of the store by their references, over HTTP: their stored bytes as they are, changes of them, and lists of a kind.
+//!
+//! What only reads is answered on the I/O thread from a snapshot; everything else is handed to the writer.
+
+use std::{borrow::Cow, sync::Arc};
+
+use forebay_records::{
+    Action, List, Permission as _, RecordsError, Reference, Settings, check_kind, find, indented, kind_of,
+};
+use forebay_store::{Read, StoreError};
+
+use super::{
+    End, Request,
+    access::{Rules, Visitor},
+    store::{
+        body, document_reply, json,
+        write::{OPERATION_BYTES, appended, condition, outcome},
+    },
+};
+use crate::{
+    config,
+    failure::Refusal,
+    front::{Head, RequestBody, Stream, Wire},
+    reply::Reply,
+    router::{decode, put_encoded},
+    store::{Done, OpenStore, RecordChange, RecordOperation, Tag, Work, lifetime},
+};
+
+/// What a record answers.
+const RECORD_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, PUT";
+/// What the records together answer.
+const LIST_METHODS: &str = "GET, HEAD, OPTIONS, POST";
+/// Records of a page, when the request does not say.
+const SIZE: u64 = 100;
+/// Most records of a page.
+const SIZE_MAX: u64 = 1000;
+/// Most spaces that JSON is indented by.
+const INDENT_MAX: usize = 8;
+
+/// The records behind one route.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordsTarget {
+    pub(super) open: Arc<OpenStore>,
+    pub(super) rules: Arc<Rules>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) value_bytes_max: usize,
+}
+
+impl RecordsTarget {
+    pub(crate) fn new(open: &Arc<OpenStore>, config: &config::Store, settings: &Settings) -> Self {
+        Self {
+            open: Arc::clone(open),
+            rules: Arc::new(Rules::new(&config.access)),
+            settings: Arc::new(settings.clone()),
+            value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
+        }
+    }
+
+    pub(super) fn visitor<'r>(&'r self, head: &'r Head) -> Visitor<'r> {
+        Visitor {
+            rules: &self.rules,
+            head,
+        }
+    }
+
+    /// Answers a request that only reads.
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+        match request.rest.unwrap_or_default() {
+            "" => self.list(request),
+            rest => self.record(request.head, reference(rest)?),
+        }
+    }
+
+    fn record(&self, head: &Head, reference: Reference) -> Result<Reply<'static>, Refusal> {
+        let indent = Query::read(head.query(), &["indent"])?.indent;
+        let snapshot = self.open.store().snapshot()?;
+        let missing = || RecordsError::NoRecord {
+            reference,
+            kind: None,
+        };
+        let (kind, key) = find(&snapshot, reference)?.ok_or_else(missing)?;
+        self.check(head, &kind, Action::Read)?;
+        if snapshot
+            .ends(&key)?
+            .is_some_and(|ends| ends <= lifetime::now_ms())
+        {
+            return Err(missing().into());
+        }
+        let document = snapshot.document_within(&key, self.value_bytes_max)?;
+        let document = document.ok_or_else(missing)?;
+        if indent > 0 {
+            return Ok(json(200, indented(&document, indent)));
+        }
+        document_reply(head, document, "")
+    }
+
+    fn list(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+        let query = Query::read(
+            request.head.query(),
+            &["kind", "page", "after", "size", "full", "indent"],
+        )?;
+        let Some(kind) = query.kind else {
+            return Err(Refusal::Query {
+                name: "kind".to_owned(),
+                what: "it says of which kind the records are that are listed",
+            });
+        };
+        check_kind(&kind)?;
+        self.check(request.head, &kind, Action::Read)?;
+        let list = List {
+            kind,
+            after: query.after,
+            page: query.page,
+            size: query.size,
+            full: query.full,
+        };
+        let mut out = Vec::new();
+        let next = list.write(&self.open.store().snapshot()?, self.value_bytes_max, &mut out)?;
+        let mut reply = json(200, indented(&out, query.indent));
+        if let Some(next) = next {
+            let mut kind = String::new();
+            put_encoded(&list.kind, &mut kind);
+            let full = if list.full { "&full" } else { "" };
+            let indent = match query.indent {
+                0 => String::new(),
+                indent => format!("&indent={indent}"),
+            };
+            let (after, size) = (next.hex(), list.size);
+            let link = format!("<?kind={kind}&after={after}&size={size}{full}{indent}>; rel=\"next\"");
+            reply.headers.to_mut().push_known("link", &link);
+        }
+        Ok(reply)
+    }
+
+    fn check(&self, head: &Head, kind: &str, action: Action) -> Result<(), Refusal> {
+        let judged = self.visitor(head).check(kind, action);
+        Ok(judged.map_err(|denial| RecordsError::Denied {
+            kind: kind.to_owned(),
+            action,
+            denial,
+        })?)
+    }
+
+    /// Answers any other request.
+    pub(crate) async fn write<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        body: &mut RequestBody,
+        wire: &mut Wire<S>,
+    ) -> Result<Reply<'static>, End> {
+        let (head, rest) = (request.head, request.rest.unwrap_or_default());
+        let method = head.method();
+        let allowed = if rest.is_empty() {
+            LIST_METHODS
+        } else {
+            RECORD_METHODS
+        };
+        if method == "OPTIONS" {
+            let mut reply = Reply::new(204);
+            reply.headers.to_mut().push_known("allow", allowed);
+            return Ok(reply);
+        }
+        let is_known = if rest.is_empty() {
+            method == "POST"
+        } else {
+            matches!(method, "PUT" | "PATCH" | "DELETE")
+        };
+        if !is_known {
+            let allow = allowed.into();
+            return Err(Refusal::MethodNotAllowed { allow }.into());
+        }
+        Query::read(head.query(), &[])?;
+        let target = if rest.is_empty() {
+            None
+        } else {
+            Some(reference(rest)?)
+        };
+        if method == "PATCH" {
+            body::check_is_merge_patch(head)?;
+        }
+        let condition = condition(head)?;
+        let text = body::read(request, body, wire).await?;
+        let mut tag = None;
+        let mut document = || -> Result<Vec<u8>, Refusal> {
+            let document = body::canonical(&text, self.value_bytes_max)?;
+            // As the store target does: told only of bytes that stay as they came.
+            tag = (document == text && method != "PATCH").then(|| Tag::of(&document));
+            Ok(document)
+        };
+        let change = match target {
+            None => {
+                let document = document()?;
+                // What is refused of a new record is refused before it waits for others.
+                let kind = kind_of(&document, &self.settings).map_err(Refusal::from)?;
+                self.check(head, &kind, Action::Write)?;
+                RecordChange::Create(document)
+            }
+            Some(reference) => match method {
+                "PUT" => RecordChange::Replace(reference, document()?),
+                "PATCH" => RecordChange::Patch(reference, document()?),
+                _ => RecordChange::Delete(reference),
+            },
+        };
+        let operation = RecordOperation {
+            condition,
+            document_bytes_max: self.value_bytes_max,
+            change,
+            settings: Arc::clone(&self.settings),
+            grants: self.visitor(head).grants(),
+        };
+        let work = vec![Work::Record(operation)];
+        let pending = self.open.writer().submit(work, text.len() + OPERATION_BYTES)?;
+        let done = outcome(pending, request.deadline, wire).await?.pop();
+        let mut reply = match done {
+            Some(Done::Recorded(reference)) => {
+                let answer = format!("{{\"code\":0,\"ref\":{reference}}}");
+                appended(request, &reference.hex(), answer.into_bytes())
+            }
+            _ => Reply::new(204),
+        };
+        if let Some(tag) = tag {
+            reply.headers.to_mut().push_known("etag", &tag.to_string());
+        }
+        Ok(reply)
+    }
+}
+
+/// The reference that a path ends with.
+fn reference(rest: &str) -> Result<Reference, Refusal> {
+    Reference::from_hex(rest).ok_or(Refusal::NoReference)
+}
+
+/// Parameters, each at most once.
+#[derive(Debug)]
+struct Query {
+    kind: Option<String>,
+    page: u64,
+    after: Option<Reference>,
+    size: u64,
+    full: bool,
+    indent: usize,
+}
+
+impl Query {
+    fn read(query: &[u8], known: &[&str]) -> Result<Self, Refusal> {
+        let mut read = Self {
+            kind: None,
+            page: 0,
+            after: None,
+            size: SIZE,
+            full: false,
+            indent: 0,
+        };
+        let mut seen: Vec<Cow<'_, str>> = Vec::new();
+        for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+            let at = memchr::memchr(b'=', pair).unwrap_or(pair.len());
+            let text = |bytes: &[u8]| {
+                let text = std::str::from_utf8(bytes).ok()?;
+                decode(text).map(Cow::into_owned)
+            };
+            let wrong = |name: &str, what| Refusal::Query {
+                name: name.to_owned(),
+                what,
+            };
+            let (Some(name), Some(value)) = (text(&pair[..at]), text(pair.get(at + 1..).unwrap_or_default()))
+            else {
+                return Err(wrong(
+                    &String::from_utf8_lossy(&pair[..at]),
+                    "it is not percent-encoded UTF-8",
+                ));
+            };
+            if !known.contains(&name.as_str()) {
+                let what = match known {
+                    [] => "there are no parameters here",
+                    ["indent"] => "there is no such parameter; there is indent",
+                    _ => "there is no such parameter; there are kind, page, after, size, full and indent",
+                };
+                return Err(wrong(&name, what));
+            }
+            if seen.iter().any(|other| *other == name) {
+                return Err(wrong(&name, "it is given twice"));
+            }
+            let number = |max: u64| value.parse::<u64>().ok().filter(|number| *number <= max);
+            match name.as_str() {
+                "kind" => read.kind = Some(value.clone()),
+                "page" => {
+                    read.page =
+                        number(u64::MAX).ok_or_else(|| wrong("page", "it is a whole number from 0 on"))?;
+                }
+                "after" => {
+                    let reference = Reference::from_text(&value);
+                    read.after = Some(reference.ok_or_else(|| wrong("after", "it is a reference"))?);
+                }
+                "size" => {
+                    let size = number(SIZE_MAX).filter(|size| *size > 0);
+                    read.size = size.ok_or_else(|| wrong("size", "it is a whole number from 1 to 1000"))?;
+                }
+                "full" => {
+                    read.full = match value.as_str() {
+                        "" | "true" => true,
+                        "false" => false,
+                        _ => return Err(wrong("full", "it is true or false")),
+                    };
+                }
+                _ => {
+                    let indent = number(INDENT_MAX as u64).and_then(|indent| usize::try_from(indent).ok());
+                    read.indent =
+                        indent.ok_or_else(|| wrong("indent", "it is a whole number from 0 to 8"))?;
+                }
+            }
+            seen.push(Cow::Owned(name));
+        }
+        Ok(read)
+    }
+}
+
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> Self {
+        Refusal::from(error).into()
+    }
+}
