@@ -1,4 +1,5 @@
-//! How an answer gets onto its connection: its head, then a body from memory, from a file, or from a worker piece by piece.
+//! How an answer gets onto its connection: its head, then a body from memory or from a file, or piece by piece: of a worker, lines of the
+//! store, and its changes.
 
 use std::{io, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
@@ -171,6 +172,35 @@ impl<S: Stream> Exchange<S> {
         Ok(())
     }
 
+    /// Whether the connection goes on after an answer that is written in pieces.
+    fn goes_on(&self, head: &Head, delimiting: Delimiting, body: &RequestBody) -> bool {
+        head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end()
+    }
+
+    /// Writes a piece of an answer's body, and with the last one what tells its end.
+    async fn write_piece(&mut self, piece: &[u8], delimiting: Delimiting, is_last: bool) -> io::Result<()> {
+        if delimiting == Delimiting::Chunked {
+            reply::put_chunk(&mut self.output, piece);
+            if is_last {
+                self.output.extend_from_slice(reply::LAST_CHUNK);
+            }
+        } else {
+            self.output.extend_from_slice(piece);
+        }
+        self.flush().await?;
+        self.sent.bytes += piece.len() as u64;
+        Ok(())
+    }
+
+    /// What becomes of the connection after an answer that was written in pieces.
+    async fn over(&mut self, goes_on: bool, body: &mut RequestBody) -> Next {
+        if goes_on {
+            self.after(body).await
+        } else {
+            Next::Close
+        }
+    }
+
     /// Writes an answer that comes from a worker piece by piece.
     async fn send_stream(
         &mut self,
@@ -187,15 +217,10 @@ impl<S: Stream> Exchange<S> {
             (None, false) => Delimiting::Chunked,
             (None, true) => Delimiting::Close,
         };
-        let goes_on =
-            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
+        let goes_on = self.goes_on(head, delimiting, &body);
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
         if head.method() == "HEAD" || delimiting == Delimiting::Nothing {
-            return if goes_on {
-                self.after(&mut body).await
-            } else {
-                Next::Close
-            };
+            return self.over(goes_on, &mut body).await;
         }
         // The client learns at once that an answer has begun, however long its first piece takes.
         if !stream.has_piece() && self.flush().await.is_err() {
@@ -211,32 +236,22 @@ impl<S: Stream> Exchange<S> {
                 }
                 Err(End::Gone) => return Next::Abort,
             };
-            match delimiting {
-                Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece.bytes),
-                _ => self.output.extend_from_slice(&piece.bytes),
-            }
-            if piece.end && delimiting == Delimiting::Chunked {
-                self.output.extend_from_slice(reply::LAST_CHUNK);
-            }
-            if self.flush().await.is_err() {
+            if self
+                .write_piece(&piece.bytes, delimiting, piece.end)
+                .await
+                .is_err()
+            {
                 return Next::Abort;
             }
-            self.sent.bytes += piece.bytes.len() as u64;
             if piece.end {
                 break;
             }
             stream.grant(&piece);
         }
         self.now = Instant::now();
-        if goes_on {
-            self.after(&mut body).await
-        } else {
-            Next::Close
-        }
+        self.over(goes_on, &mut body).await
     }
-}
 
-impl<S: Stream> Exchange<S> {
     /// Writes changes as they come, until the client goes or the server drains. The connection ends with them.
     async fn send_changes(
         &mut self,
@@ -265,14 +280,16 @@ impl<S: Stream> Exchange<S> {
             } else {
                 Fed::Gone
             };
-            if fed != Fed::Gone {
-                self.output.extend_from_slice(&events);
-                if self.flush().await.is_err() {
-                    return Next::Abort;
-                }
-                self.sent.bytes += events.len() as u64;
+            let is_last = fed != Fed::More;
+            if fed != Fed::Gone
+                && self
+                    .write_piece(&events, Delimiting::Close, is_last)
+                    .await
+                    .is_err()
+            {
+                return Next::Abort;
             }
-            if fed != Fed::More {
+            if is_last {
                 self.now = Instant::now();
                 return Next::Close;
             }
@@ -294,8 +311,7 @@ impl<S: Stream> Exchange<S> {
         } else {
             Delimiting::Chunked
         };
-        let goes_on =
-            head.keep_alive && delimiting != Delimiting::Close && !body.is_withheld() && !self.shall_end();
+        let goes_on = self.goes_on(head, delimiting, &body);
         self.put_head(reply, delimiting, id, route, Last::from(!goes_on), head.is_http10);
         let mut more = head.method() != "HEAD";
         let mut piece = Vec::new();
@@ -310,17 +326,9 @@ impl<S: Stream> Exchange<S> {
                     return Next::Abort;
                 }
             };
-            match delimiting {
-                Delimiting::Chunked => reply::put_chunk(&mut self.output, &piece),
-                _ => self.output.extend_from_slice(&piece),
-            }
-            if !more && delimiting == Delimiting::Chunked {
-                self.output.extend_from_slice(reply::LAST_CHUNK);
-            }
-            if self.flush().await.is_err() {
+            if self.write_piece(&piece, delimiting, !more).await.is_err() {
                 return Next::Abort;
             }
-            self.sent.bytes += piece.len() as u64;
             if piece.is_empty() {
                 // Much was looked at and nothing found: others have their turn.
                 tokio::task::yield_now().await;
@@ -328,11 +336,7 @@ impl<S: Stream> Exchange<S> {
         }
         drop(lines);
         self.now = Instant::now();
-        if goes_on {
-            self.after(&mut body).await
-        } else {
-            Next::Close
-        }
+        self.over(goes_on, &mut body).await
     }
 }
 

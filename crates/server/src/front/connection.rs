@@ -339,7 +339,8 @@ impl<S: Stream> Exchange<S> {
             Outcome::BadPath => Refusal::Malformed {
                 what: "the path is not percent-encoded UTF-8 without `..`",
             },
-            Outcome::NotFound | Outcome::Found(_) => Refusal::NotFound,
+            Outcome::NotFound => Refusal::NotFound,
+            Outcome::Found(_) => unreachable!("its route answers"),
         };
         match RequestBody::new(head, self.limits.body_bytes_max, self.limits) {
             Ok(body) if !refusal.ends_connection() => {
