@@ -182,7 +182,7 @@ impl Reach {
             b"merge" => Self::Merge,
             b"begin" | b"flush" => Self::Transaction,
             b"commit" | b"rollBack" | b"level" | b"settle" | b"more" | b"beginSnapshot" | b"endSnapshot"
-            | b"unlockAll" | b"lastCommit" | b"close" | b"stats" => Self::Own,
+            | b"unlockAll" | b"close" | b"stats" => Self::Own,
             b"globals" | b"indexes" | b"query" => Self::All,
             _ => Self::AllWritten,
         }

@@ -135,7 +135,6 @@ pub const OPERATIONS: &[Operation] = &[
     operation(c"beginSnapshot", 0, Kind::BeginSnapshot),
     operation(c"endSnapshot", 0, Kind::EndSnapshot),
     operation(c"flush", 0, Kind::Flush),
-    operation(c"lastCommit", 0, Kind::LastCommit),
     operation(c"expire", 2, Kind::Expire),
     operation(c"expires", 1, Kind::Expires),
     operation(c"defineIndex", 1, Kind::DefineIndex),
@@ -177,7 +176,6 @@ enum Kind {
     BeginSnapshot,
     EndSnapshot,
     Flush,
-    LastCommit,
     Expire,
     Expires,
     DefineIndex,
@@ -221,7 +219,6 @@ impl Operation {
             Kind::BeginSnapshot => begin_snapshot(call, session),
             Kind::EndSnapshot => end_snapshot(call, session),
             Kind::Flush => flush(call, session),
-            Kind::LastCommit => last_commit(call, session),
             Kind::Expire => expire(call, session),
             Kind::Expires => expires(call, session),
             Kind::DefineIndex => define_index(call, session),
@@ -442,10 +439,6 @@ fn end_snapshot<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
 fn flush<C: Call>(_: &C, session: &mut Session) -> Outcome<C> {
     session.flush().map_err(Refused::from)?;
     Ok(None)
-}
-
-fn last_commit<C: Call>(call: &C, session: &mut Session) -> Outcome<C> {
-    call.double(session.last_commit() as f64).map(Some)
 }
 
 /// `expire(path, at)`: milliseconds since 1970, or less than 0 for never.

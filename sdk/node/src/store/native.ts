@@ -49,7 +49,6 @@ export interface NativeStore {
   beginSnapshot(): void;
   endSnapshot(): void;
   flush(): void;
-  lastCommit(): number;
   /** Milliseconds since 1970; less than 0 is never. */
   expire(path: number, at: number): boolean;
   expires(path: number): number | undefined;
