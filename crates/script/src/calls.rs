@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use forebay_wire::{Pairs, RequestView};
+use forebay_wire::RequestView;
 
 use crate::{Failure, answer::Answer};
 
@@ -143,9 +143,8 @@ impl Calls {
 
     /// The request's id.
     pub(crate) fn request_id(&self, id: CallId) -> Option<String> {
-        let mut headers = Pairs::new(self.view(id)?.headers).map_while(Result::ok);
-        let (_, value) = headers.find(|(name, _)| *name == b"x-request-id")?;
-        Some(String::from_utf8_lossy(value).into_owned())
+        let id = self.view(id)?.request_id()?;
+        Some(String::from_utf8_lossy(id).into_owned())
     }
 
     /// Milliseconds until the deadline, less than 0 without one.

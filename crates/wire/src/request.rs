@@ -1,6 +1,6 @@
 //! The payload of REQUEST: PROTOCOL.md section 4.
 
-use crate::{WireError, frame::u32_at, put_pair};
+use crate::{Pairs, WireError, frame::u32_at, put_pair};
 
 /// Bytes of the fixed part in front of a REQUEST's parts.
 pub const REQUEST_TABLE_BYTES: usize = 32;
@@ -123,5 +123,13 @@ impl<'a> RequestView<'a> {
             peer,
             body: rest,
         })
+    }
+
+    /// The request's id: its `x-request-id`, which every request has that comes from a server.
+    pub fn request_id(&self) -> Option<&'a [u8]> {
+        let mut headers = Pairs::new(self.headers).map_while(Result::ok);
+        headers
+            .find(|(name, _)| *name == b"x-request-id")
+            .map(|(_, id)| id)
     }
 }

@@ -26,10 +26,7 @@ const NOT_FOUND: i64 = 166;
 
 pub(super) fn put_request(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
     let request = RequestView::decode(payload).expect("the server wrote this payload");
-    let id = Pairs::new(request.headers)
-        .flatten()
-        .find(|(name, _)| *name == b"x-request-id")
-        .map_or(&b""[..], |(_, value)| value);
+    let id = request.request_id().unwrap_or_default();
     out.extend_from_slice(b"{\"rid\":");
     put_text(out, &[number.to_string().as_bytes(), b".", id].concat());
     out.extend_from_slice(format!(",\"api\":{REQUEST},\"body\":{{\"op\":").as_bytes());

@@ -15,7 +15,7 @@ mod worker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use forebay_wire::{AbortReason, Pairs, RequestView, WireError, flag};
+use forebay_wire::{AbortReason, RequestView, WireError, flag};
 use slab::Slab;
 
 pub(crate) use self::lifecycle::{Command, Signal};
@@ -635,13 +635,13 @@ impl<L: LinkPort> State<L> {
         out.wake_supervisor();
     }
 
-    /// The `x-request-id` of the job that a frame names.
+    /// The id of the request whose job a frame names.
     pub(crate) fn request_id(&self, worker: usize, slot: u32, number: u32) -> Option<String> {
         let job = self.workers.get(worker)?.job_at(slot, number)?;
         request_id_in(&self.jobs[job].payload)
     }
 
-    /// The `x-request-id` of what a worker runs, when that is one job.
+    /// The id of the request that a worker runs, when that is one.
     pub(crate) fn running_request_id(&self, worker_id: u64) -> Option<String> {
         let (_, worker) = self.workers.iter().find(|(_, worker)| worker.id == worker_id)?;
         let mut running = worker
@@ -676,10 +676,6 @@ impl<L: LinkPort> State<L> {
 }
 
 fn request_id_in(payload: &[u8]) -> Option<String> {
-    let request = RequestView::decode(payload).ok()?;
-    let id = Pairs::new(request.headers)
-        .flatten()
-        .find(|(name, _)| *name == b"x-request-id")?
-        .1;
+    let id = RequestView::decode(payload).ok()?.request_id()?;
     Some(String::from_utf8_lossy(id).into_owned())
 }
