@@ -10,7 +10,7 @@
 """
 
 from ._app import App
-from ._context import Context, Log, State, WorkerContext, WorkerInfo
+from ._context import Context, Interrupted, Log, State, WorkerContext, WorkerInfo
 from ._fields import Fields, Headers
 from ._form import Form, UploadedFile
 from ._reply import HttpError, Reply, json, reply, text
@@ -25,6 +25,7 @@ __all__ = [
     "Form",
     "Headers",
     "HttpError",
+    "Interrupted",
     "Log",
     "Reply",
     "Request",

@@ -9,6 +9,11 @@ from types import SimpleNamespace
 from typing import Any, Callable, NamedTuple, Optional
 
 
+class Interrupted(BaseException):
+    """Raised inside of a handler that blocks when its worker has to end and nobody waits for the answer any more, so that `finally` clauses
+    run. It is no `Exception`, so that a handler does not take it for one of its own failures."""
+
+
 class WorkerInfo(NamedTuple):
     """Which worker process this is."""
 

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional, Tuple
 
-from .._context import Log
+from .._context import Interrupted, Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
 from .answer import fail
 from .claims import Page
@@ -22,11 +22,6 @@ from .report import log_to, report
 
 #: Bytes asked of the link at a time.
 READ_BYTES = 65_536
-
-
-class Interrupted(BaseException):
-    """The server has asked a worker to end whose job nobody waits for any more: raised inside of the handler, so that its `finally`
-    clauses run. It is no `Exception`, so that a handler does not take it for one of its own failures."""
 
 
 class _Woken(Exception):
@@ -135,36 +130,45 @@ class BlockingEngine(Owner):
                 elif not self._draining and page.claim(request[4], request[5]):
                     self._run(*request)
             elif not self._draining:
-                self._await_work()
-                self._receive()
+                if self._await_work():
+                    self._receive()
             elif self._poll(0):
                 # A signal says nothing of what the server has sent meanwhile.
                 self._receive()
             else:
                 return
 
-    def _await_work(self) -> None:
-        # A signal's exception may only come where nothing has been taken from the link yet.
+    def _await_work(self) -> bool:
+        """Whether something has arrived; otherwise a signal has."""
+        # Its exception may only come where nothing has been taken from the link yet.
+        arrived = False
         try:
             self._waiting = True
             if not self._draining:
                 self._poll()
+                arrived = True
             self._waiting = False
         except _Woken:
             self._waiting = False
+        return arrived
 
     def _on_sigterm(self, number: int, stack: object) -> None:
         self._draining = True
         if self._waiting:
             raise _Woken
         if self._in_handler:
-            self._in_handler = False
-            self.look()
-            if self._running is not None and self._running.gone:
-                raise Interrupted
-            self._in_handler = True
+            self._interrupt_handler()
         else:
             self._interrupt = True
+
+    def _interrupt_handler(self) -> None:
+        """Ends the handler when nobody waits for its answer. The server has said so before it sent the signal."""
+        self._in_handler = False
+        if self._poll(0):
+            self._receive()
+        if self._running is not None and self._running.gone:
+            raise Interrupted
+        self._in_handler = True
 
     # Frames in.
 
@@ -185,9 +189,8 @@ class BlockingEngine(Owner):
         self._in_handler = inside
         if self._interrupt:
             self._interrupt = False
-            if inside and self._running is not None and self._running.gone:
-                self._in_handler = False
-                raise Interrupted
+            if inside:
+                self._interrupt_handler()
 
     def _receive(self) -> None:
         try:

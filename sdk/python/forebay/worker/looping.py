@@ -166,6 +166,10 @@ class LoopingEngine(asyncio.Protocol, Owner):
     def drain(self) -> None:
         """Finishes what has been sent, with what goes on after its answer, and ends."""
         self._draining = True
+        if self._page is not None:
+            # What is not claimed goes to another worker.
+            self._inbox.clear()
+        self._pump()
         self._end_if_done()
 
     def _end_if_done(self) -> None:
@@ -207,7 +211,8 @@ class LoopingEngine(asyncio.Protocol, Owner):
             if generation != self.generation:
                 continue
             if kind == REQUEST:
-                self._inbox.append(LoopingJob(self, data, start, at, flags, number, slot))
+                if self._page is None or not self._draining:
+                    self._inbox.append(LoopingJob(self, data, start, at, flags, number, slot))
             elif kind == DRAIN:
                 self.drain()
             else:
@@ -242,7 +247,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
         page, inbox = self._page, self._inbox
         while inbox and (page is None or (len(self._jobs) < self._concurrency and self._paused is None)):
             job = inbox.popleft()
-            if page is None or (not self._draining and page.claim(job.number, job.slot)):
+            if page is None or page.claim(job.number, job.slot):
                 self._run(job)
 
     def _run(self, job: LoopingJob) -> None:
