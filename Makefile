@@ -32,6 +32,7 @@ run: build
 	@echo '  curl http://127.0.0.1:8080/local                   answered from memory'
 	@echo '  curl http://127.0.0.1:8080/helloworld              by a Node worker'
 	@echo '  curl http://127.0.0.1:8080/bun/helloworld          the same file, by a Bun worker'
+	@echo '  curl http://127.0.0.1:8080/py/helloworld           by a Flask application in a Python worker'
 	@echo '  curl http://127.0.0.1:8080/echo -d hello           the body again'
 	@echo '  curl "http://127.0.0.1:8080/slow?ms=500"           blocks its worker'
 	@echo '  curl -N http://127.0.0.1:8080/stream               chunk by chunk'

@@ -30,6 +30,10 @@ pub(crate) fn forebay(folder: &Path, arguments: &[&str]) -> Command {
             workspace().join("sdk/node/node_modules/bun/bin/bun.exe"),
         )
         .env(
+            "FOREBAY_PYTHON",
+            workspace().join("examples/showcase/.venv/bin/python"),
+        )
+        .env(
             "FOREBAY_CACHE_DIR",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"),
         );

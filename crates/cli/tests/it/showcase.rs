@@ -11,7 +11,9 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let (from, name) = (entry.as_ref().unwrap().path(), entry.unwrap().file_name());
         match from.is_dir() {
-            true if name == "node_modules" || name == "data" => {}
+            true if ["node_modules", "data", ".venv", "__pycache__"]
+                .iter()
+                .any(|left_out| name == *left_out) => {}
             true => copy(&from, &to.join(name)),
             false => drop(fs::copy(&from, to.join(name)).unwrap()),
         }
@@ -28,11 +30,12 @@ fn showcase(options: &[&str]) -> (Folder, Serving) {
 #[test]
 fn every_route_answers_as_it_says() {
     let (folder, serving) = showcase(&[]);
-    serving.workers(6);
+    serving.workers(8);
     for (target, body) in [
         ("/local", "{\"status\":\"success\",\"result\":\"local\"}"),
         ("/helloworld", "{\"hello\":\"world\"}"),
         ("/bun/helloworld", "{\"hello\":\"world\"}"),
+        ("/py/helloworld", "{\"hello\":\"world\"}\n"),
         ("/slow?ms=20", "{\"slept_ms\":20}"),
         (
             "/stream",
