@@ -7,7 +7,7 @@ use super::{
     connection::{Exchange, Next},
     head::Head,
     request_body::RequestBody,
-    wire::Stream,
+    socket::Stream,
 };
 use crate::{
     app::Route,
@@ -108,14 +108,14 @@ impl<S: Stream> Exchange<S> {
             return Next::Abort;
         }
         self.sent.at = Some(Instant::now());
-        let discarded = body.discard(&mut self.wire).await;
+        let discarded = body.discard(&mut self.socket).await;
         self.now = Instant::now();
         if discarded { Next::KeepAlive } else { Next::Close }
     }
 
     /// Whether the server drains and has read nothing further on this connection.
     fn shall_end(&self) -> bool {
-        self.thread.is_draining() && self.wire.input().is_empty()
+        self.thread.is_draining() && self.socket.input().is_empty()
     }
 
     fn put_head(
@@ -150,7 +150,7 @@ impl<S: Stream> Exchange<S> {
         }
         self.flush().await?;
         let mut rest = bytes;
-        let written = self.wire.write_all(&mut rest, self.limits.idle_timeout).await;
+        let written = self.socket.write_all(&mut rest, self.limits.idle_timeout).await;
         self.sent.bytes = (bytes.len() - rest.len()) as u64;
         self.now = Instant::now();
         written
@@ -228,7 +228,7 @@ impl<S: Stream> Exchange<S> {
         }
         loop {
             // After an error the client must not take a part for the whole: it sees the connection end too early.
-            let piece = match stream.next(&mut body, &mut self.wire).await {
+            let piece = match stream.next(&mut body, &mut self.socket).await {
                 Ok(piece) => piece,
                 Err(End::Refused(refusal)) => {
                     refusal.log(id);
@@ -273,7 +273,7 @@ impl<S: Stream> Exchange<S> {
         let mut events = Vec::new();
         loop {
             events.clear();
-            let fed = feed.next(&mut events, &mut self.wire, id).await;
+            let fed = feed.next(&mut events, &mut self.socket, id).await;
             // With a new configuration, clients come back under its rules: nothing more is told under the old ones.
             let fed = if Arc::ptr_eq(&app, &self.thread.app()) {
                 fed

@@ -11,8 +11,8 @@ use super::{
     Limits,
     head::{Head, Parsed},
     request_body::RequestBody,
+    socket::{Filled, Socket, Stream},
     thread::Thread,
-    wire::{Filled, Stream, Wire},
 };
 use crate::{
     app::{App, Route},
@@ -38,7 +38,7 @@ pub(crate) struct Connection<S> {
 
 /// What answering a request works with, while its head is borrowed.
 pub(super) struct Exchange<S> {
-    pub(super) wire: Wire<S>,
+    pub(super) socket: Socket<S>,
     pub(super) thread: Rc<Thread>,
     pub(super) limits: Limits,
     pub(super) output: Vec<u8>,
@@ -69,12 +69,12 @@ pub(super) enum Next {
 }
 
 impl<S: Stream> Connection<S> {
-    pub(crate) fn new(socket: S, thread: Rc<Thread>, peer: Box<str>) -> Self {
+    pub(crate) fn new(stream: S, thread: Rc<Thread>, peer: Box<str>) -> Self {
         let now = Instant::now();
         let limits = thread.limits();
-        let wire = Wire::new(socket, thread.clone(), now);
+        let socket = Socket::new(stream, thread.clone(), now);
         let exchange = Exchange {
-            wire,
+            socket,
             thread,
             limits,
             output: Vec::new(),
@@ -108,7 +108,7 @@ impl<S: Stream> Connection<S> {
                 Next::KeepAlive => {}
                 Next::Close => {
                     if self.exchange.flush().await.is_ok() {
-                        self.exchange.wire.close(LINGER).await;
+                        self.exchange.socket.close(LINGER).await;
                     }
                     return;
                 }
@@ -127,16 +127,16 @@ impl<S: Stream> Exchange<S> {
         let mut seen = 0;
         loop {
             if header_until.is_none() {
-                skip_empty_lines(&mut self.wire);
+                skip_empty_lines(&mut self.socket);
             }
-            let input = self.wire.input();
+            let input = self.socket.input();
             let length = input.len();
             // A head that comes in many pieces is parsed again only when another line has ended.
             let line_ended = memchr::memchr(b'\n', &input[seen..]).is_some();
             if length > 0 && (seen == 0 || line_ended || length >= self.limits.header_bytes_max) {
                 match head.parse(input, self.limits.header_bytes_max)? {
                     Parsed::Whole(length) => {
-                        self.wire.take(length);
+                        self.socket.take(length);
                         return Ok(true);
                     }
                     Parsed::Partial => {
@@ -149,11 +149,11 @@ impl<S: Stream> Exchange<S> {
                 return Ok(false);
             }
             let filled = match header_until {
-                Some(until) => self.wire.fill(until).await,
+                Some(until) => self.socket.fill(until).await,
                 None => {
                     self.shrink(head);
                     let until = *idle_until.get_or_insert(self.now + self.limits.idle_timeout);
-                    self.wire.fill_idle(until).await
+                    self.socket.fill_idle(until).await
                 }
             };
             self.now = Instant::now();
@@ -170,7 +170,7 @@ impl<S: Stream> Exchange<S> {
     }
 
     fn shrink(&mut self, head: &mut Head) {
-        self.wire.shrink();
+        self.socket.shrink();
         head.shrink(KEPT_BYTES);
         self.output.shrink_to(KEPT_BYTES);
     }
@@ -180,7 +180,7 @@ impl<S: Stream> Exchange<S> {
             return Ok(());
         }
         let written = self
-            .wire
+            .socket
             .write_all(&mut &self.output[..], self.limits.idle_timeout)
             .await;
         self.output.clear();
@@ -259,7 +259,7 @@ impl<S: Stream> Exchange<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                let answer = store.write(request, &mut body, &mut self.wire).await;
+                let answer = store.write(request, &mut body, &mut self.socket).await;
                 self.now = Instant::now();
                 answer
             }
@@ -270,7 +270,7 @@ impl<S: Stream> Exchange<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                let answer = records.write(request, &mut body, &mut self.wire).await;
+                let answer = records.write(request, &mut body, &mut self.socket).await;
                 self.now = Instant::now();
                 answer
             }
@@ -278,7 +278,7 @@ impl<S: Stream> Exchange<S> {
                 if self.flush().await.is_err() {
                     return Next::Abort;
                 }
-                let answer = tql.answer(request, &mut body, &mut self.wire).await;
+                let answer = tql.answer(request, &mut body, &mut self.socket).await;
                 self.now = Instant::now();
                 answer
             }
@@ -288,7 +288,7 @@ impl<S: Stream> Exchange<S> {
                 }
                 let mailbox = &self.thread.mailbox;
                 let answer = pool
-                    .answer(request, &self.peer, mailbox, &mut body, &mut self.wire)
+                    .answer(request, &self.peer, mailbox, &mut body, &mut self.socket)
                     .await;
                 self.now = Instant::now();
                 answer
@@ -296,7 +296,7 @@ impl<S: Stream> Exchange<S> {
             Target::Script(script) => {
                 let thread = self.thread.clone();
                 let answer = script
-                    .answer(request, &self.peer, &thread, &mut body, &mut self.wire)
+                    .answer(request, &self.peer, &thread, &mut body, &mut self.socket)
                     .await;
                 self.now = Instant::now();
                 answer
@@ -360,8 +360,8 @@ fn request_id<'a>(head: &'a Head, generated: &'a [u8; 16]) -> &'a str {
 }
 
 /// Empty lines before a request are passed over (RFC 9112, 2.2).
-fn skip_empty_lines<S: Stream>(wire: &mut Wire<S>) {
-    while wire.input().starts_with(b"\r\n") {
-        wire.take(2);
+fn skip_empty_lines<S: Stream>(socket: &mut Socket<S>) {
+    while socket.input().starts_with(b"\r\n") {
+        socket.take(2);
     }
 }

@@ -9,9 +9,9 @@ mod connection;
 mod head;
 mod listener;
 mod request_body;
+mod socket;
 mod thread;
 mod timer;
-mod wire;
 
 use std::{
     io,
@@ -35,8 +35,8 @@ pub(crate) use self::{
     head::{Head, Parsed, decimal},
     listener::{ACCEPT_PAUSE, Accepted, Accepting, Bound},
     request_body::RequestBody,
+    socket::{Socket, Stream},
     thread::Thread,
-    wire::{Stream, Wire},
 };
 use crate::{app::App, config::Server};
 

@@ -10,7 +10,7 @@ use super::{
     Limits,
     body::{Decoder, Step},
     head::Head,
-    wire::{Filled, Stream, Wire},
+    socket::{Filled, Socket, Stream},
 };
 use crate::{failure::Refusal, reply, target::End};
 
@@ -58,9 +58,10 @@ impl RequestBody {
         self.continue_due
     }
 
-    async fn permit<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<(), End> {
+    async fn permit<S: Stream>(&mut self, socket: &mut Socket<S>) -> Result<(), End> {
         if std::mem::take(&mut self.continue_due) {
-            wire.write_all(&mut &reply::CONTINUE[..], self.limits.body_timeout)
+            socket
+                .write_all(&mut &reply::CONTINUE[..], self.limits.body_timeout)
                 .await
                 .map_err(|_| End::Gone)?;
         }
@@ -70,17 +71,18 @@ impl RequestBody {
     /// Reads until the end or until there are at least `enough` bytes, at most until `deadline`.
     pub(crate) async fn read<S: Stream>(
         &mut self,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
         enough: usize,
         deadline: Instant,
     ) -> Result<Vec<u8>, End> {
         let mut body = Vec::new();
-        self.permit(wire).await?;
+        self.permit(socket).await?;
         self.deadline = Some(deadline);
         let mut read = Ok(());
         while read.is_ok() && !self.ended() && body.len() < enough {
             let room = enough - body.len();
-            read = poll_fn(|cx| self.poll_read(wire, cx, room, |bytes| body.extend_from_slice(bytes))).await;
+            read =
+                poll_fn(|cx| self.poll_read(socket, cx, room, |bytes| body.extend_from_slice(bytes))).await;
         }
         // From here on its target keeps the deadline; and what is left may still be dropped after it.
         self.deadline = None;
@@ -90,30 +92,30 @@ impl RequestBody {
     /// Reads some bytes, at most `room`. The client is waited for `body_timeout` in all.
     pub(crate) fn poll_read<S: Stream>(
         &mut self,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
         cx: &mut Context<'_>,
         room: usize,
         take: impl FnOnce(&[u8]),
     ) -> Poll<Result<(), End>> {
         loop {
-            let input = wire.input();
+            let input = socket.input();
             match self.decoder.step(&input[..input.len().min(room.max(1))]) {
                 Err(refusal) => return Poll::Ready(Err(refusal.into())),
                 Ok(Step::End) => return Poll::Ready(Ok(())),
                 Ok(Step::Data { bytes, used }) => {
                     take(bytes);
-                    wire.take(used);
+                    socket.take(used);
                     return Poll::Ready(Ok(()));
                 }
                 Ok(Step::Framing { used: 0 }) => {
                     // A framing line may be longer than the room that was looked at.
-                    if input.len() > room && self.skip_framing(wire)? {
+                    if input.len() > room && self.skip_framing(socket)? {
                         continue;
                     }
-                    ready!(self.poll_more(wire, cx))?;
+                    ready!(self.poll_more(socket, cx))?;
                 }
                 Ok(Step::Framing { used }) => {
-                    wire.take(used);
+                    socket.take(used);
                     if self.decoder.ended() {
                         return Poll::Ready(Ok(()));
                     }
@@ -123,20 +125,24 @@ impl RequestBody {
     }
 
     /// Takes framing off with all of the input in sight; false when even that is not enough.
-    fn skip_framing<S: Stream>(&mut self, wire: &mut Wire<S>) -> Result<bool, Refusal> {
-        let used = match self.decoder.step(wire.input())? {
+    fn skip_framing<S: Stream>(&mut self, socket: &mut Socket<S>) -> Result<bool, Refusal> {
+        let used = match self.decoder.step(socket.input())? {
             Step::Framing { used } => used,
             Step::Data { .. } | Step::End => unreachable!("the same bytes were framing before"),
         };
-        wire.take(used);
+        socket.take(used);
         Ok(used > 0)
     }
 
-    fn poll_more<S: Stream>(&mut self, wire: &mut Wire<S>, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+    fn poll_more<S: Stream>(
+        &mut self,
+        socket: &mut Socket<S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), End>> {
         let body_timeout = self.limits.body_timeout;
         let until = *self.until.get_or_insert_with(|| Instant::now() + self.patience);
         let deadline = self.deadline.filter(|&deadline| deadline < until);
-        match ready!(wire.poll_fill_until(cx, deadline.unwrap_or(until))) {
+        match ready!(socket.poll_fill_until(cx, deadline.unwrap_or(until))) {
             Filled::Bytes => {
                 self.until = None;
                 self.patience = until.saturating_duration_since(Instant::now());
@@ -149,11 +155,11 @@ impl RequestBody {
     }
 
     /// Reads and drops what is left, if that is little. False: the connection cannot go on.
-    pub(crate) async fn discard<S: Stream>(&mut self, wire: &mut Wire<S>) -> bool {
+    pub(crate) async fn discard<S: Stream>(&mut self, socket: &mut Socket<S>) -> bool {
         let mut dropped = 0;
         while !self.ended() && dropped < DISCARD_BYTES_MAX {
             let read =
-                poll_fn(|cx| self.poll_read(wire, cx, PIECE_BYTES, |bytes| dropped += bytes.len())).await;
+                poll_fn(|cx| self.poll_read(socket, cx, PIECE_BYTES, |bytes| dropped += bytes.len())).await;
             if read.is_err() {
                 return false;
             }

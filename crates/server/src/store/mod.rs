@@ -1,6 +1,6 @@
 //! The embedded store as the server keeps it: opened once for the server's life, led by no other server, written by one thread.
 
-mod disk;
+mod flushes;
 mod grants;
 mod indexes;
 pub(crate) mod lifetime;
@@ -20,7 +20,7 @@ use std::{
 use forebay_store::{Options, Stats, Store, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::{disk::Disk, lock::Lock, news::News};
+use self::{flushes::Flushes, lock::Lock, news::News};
 pub(crate) use self::{
     grants::Grants,
     lifetime::Lifetime,
@@ -96,7 +96,7 @@ pub(crate) struct OpenStore {
     store: Store,
     writer: Writer,
     news: News,
-    disk: Disk,
+    flushes: Flushes,
     /// Places of answers that keep a snapshot while they are sent.
     streams: Arc<Semaphore>,
     streams_max: usize,
@@ -141,7 +141,7 @@ impl OpenStore {
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
         let news = News::start(&store).map_err(StoreOpenError::Thread)?;
         Ok(Arc::new(Self {
-            disk: Disk::new(&store),
+            flushes: Flushes::new(&store),
             store,
             writer,
             news,
@@ -185,8 +185,8 @@ impl OpenStore {
     }
 
     /// Where answers wait for the disk.
-    pub(crate) fn disk(&self) -> &Disk {
-        &self.disk
+    pub(crate) fn flushes(&self) -> &Flushes {
+        &self.flushes
     }
 
     /// Brings to the disk what nobody has waited for, and the tree itself.

@@ -10,7 +10,7 @@ use std::{
 use super::End;
 use crate::{
     failure::Refusal,
-    front::{Stream, Wire},
+    front::{Socket, Stream},
     store::OpenStore,
 };
 
@@ -19,14 +19,14 @@ pub(crate) async fn wait_for_disk<S: Stream>(
     store: Option<&OpenStore>,
     commit: u64,
     deadline: Instant,
-    wire: &mut Wire<S>,
+    socket: &mut Socket<S>,
 ) -> Result<(), End> {
-    let Some(store) = store.filter(|store| !store.disk().has(commit)) else {
+    let Some(store) = store.filter(|store| !store.flushes().has(commit)) else {
         return Ok(());
     };
-    let mut flushed = store.disk().bring(commit);
+    let mut flushed = store.flushes().bring(commit);
     poll_fn(|cx| {
-        let waker = wire.waker_for_others(cx);
+        let waker = socket.waker_for_others(cx);
         if let Poll::Ready(flushed) = Pin::new(&mut flushed).poll(&mut Context::from_waker(&waker)) {
             return Poll::Ready(match flushed {
                 Ok(Ok(())) => Ok(()),
@@ -34,10 +34,11 @@ pub(crate) async fn wait_for_disk<S: Stream>(
                 Err(_) => Err(Refusal::Stopping.into()),
             });
         }
-        if wire.poll_gone(cx).is_ready() {
+        if socket.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(End::Gone));
         }
-        wire.poll_limit(cx, deadline)
+        socket
+            .poll_limit(cx, deadline)
             .map(|()| Err(Refusal::DeadlinePassed.into()))
     })
     .await

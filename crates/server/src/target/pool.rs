@@ -18,7 +18,7 @@ use super::{End, Request, committed::wait_for_disk};
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{Head, RequestBody, Stream, Wire, decimal},
+    front::{Head, RequestBody, Socket, Stream, decimal},
     reply::{Body, HeaderLines, Reply},
     store::OpenStore,
 };
@@ -77,12 +77,12 @@ impl PoolTarget {
         peer: &str,
         mailbox: &Rc<LocalMailbox>,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'a>, End> {
         let (first, since) = if body.ended() {
             (Vec::new(), request.arrived)
         } else {
-            let first = body.read(wire, self.first_bytes_max, request.deadline).await?;
+            let first = body.read(socket, self.first_bytes_max, request.deadline).await?;
             (first, Instant::now())
         };
         let whole = body.ended();
@@ -117,14 +117,14 @@ impl PoolTarget {
             passed: 0,
             first: None,
         };
-        let answer = match stream.next_delivery(body, wire).await? {
+        let answer = match stream.next_delivery(body, socket).await? {
             Delivery::Answer(answer) => answer,
             Delivery::Failed(failure) => return Err(failure.into()),
             Delivery::Chunk { .. } | Delivery::Window(_) => {
                 unreachable!("an answer or a failure comes first, and windows are taken by the stream")
             }
         };
-        wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, wire).await?;
+        wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, socket).await?;
         reply(&answer, stream)
     }
 }
@@ -300,7 +300,7 @@ impl PoolStream<'_> {
     pub(crate) async fn next<S: Stream>(
         &mut self,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Piece, End> {
         let piece = match self.first.take() {
             // The disk was waited for before the answer began.
@@ -309,10 +309,10 @@ impl PoolStream<'_> {
                 end: false,
                 windowed: false,
             },
-            None => match self.next_delivery(body, wire).await? {
+            None => match self.next_delivery(body, socket).await? {
                 Delivery::Chunk { bytes, end, commit } => {
                     let until = Instant::now() + self.hold_max;
-                    wait_for_disk(self.target.store.as_deref(), commit, until, wire).await?;
+                    wait_for_disk(self.target.store.as_deref(), commit, until, socket).await?;
                     Piece {
                         bytes,
                         end,
@@ -347,14 +347,14 @@ impl PoolStream<'_> {
     async fn next_delivery<S: Stream>(
         &mut self,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Delivery, End> {
         poll_fn(|cx| {
             loop {
                 match self.pending.poll_next(cx) {
                     Poll::Ready(Delivery::Window(bytes)) => self.granted += bytes as usize,
                     Poll::Ready(delivery) => return Poll::Ready(Ok(delivery)),
-                    Poll::Pending => match self.poll_body(cx, body, wire) {
+                    Poll::Pending => match self.poll_body(cx, body, socket) {
                         Poll::Ready(moved) => moved?,
                         Poll::Pending => return Poll::Pending,
                     },
@@ -369,14 +369,14 @@ impl PoolStream<'_> {
         &mut self,
         cx: &mut Context<'_>,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Poll<Result<(), End>> {
         if self.sent || self.granted == 0 {
-            return wire.poll_gone(cx).map(|()| Err(End::Gone));
+            return socket.poll_gone(cx).map(|()| Err(End::Gone));
         }
         let mut piece = Vec::new();
         let room = self.granted.min(PIECE_BYTES);
-        match body.poll_read(wire, cx, room, |bytes| piece.extend_from_slice(bytes)) {
+        match body.poll_read(socket, cx, room, |bytes| piece.extend_from_slice(bytes)) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(end)) => Poll::Ready(Err(end)),
             Poll::Ready(Ok(())) => {

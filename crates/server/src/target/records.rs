@@ -20,7 +20,7 @@ use super::{
 use crate::{
     config,
     failure::Refusal,
-    front::{Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
     router::{decode, put_encoded},
     store::{Done, OpenStore, RecordChange, RecordOperation, Tag, Work, lifetime},
@@ -146,7 +146,7 @@ impl RecordsTarget {
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let (head, rest) = (request.head, request.rest.unwrap_or_default());
         let method = head.method();
@@ -179,7 +179,7 @@ impl RecordsTarget {
             body::check_is_merge_patch(head)?;
         }
         let condition = condition(head)?;
-        let text = body::read(request, body, wire).await?;
+        let text = body::read(request, body, socket).await?;
         let mut tag = None;
         let mut document = || -> Result<Vec<u8>, Refusal> {
             let document = body::canonical(&text, self.value_bytes_max)?;
@@ -210,7 +210,7 @@ impl RecordsTarget {
         };
         let work = vec![Work::Record(operation)];
         let pending = self.open.writer().submit(work, text.len() + OPERATION_BYTES)?;
-        let done = outcome(pending, request.deadline, wire).await?.pop();
+        let done = outcome(pending, request.deadline, socket).await?.pop();
         let mut reply = match done {
             Some(Done::Recorded(reference)) => {
                 let answer = format!("{{\"code\":0,\"ref\":{reference}}}");

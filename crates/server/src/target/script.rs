@@ -19,7 +19,7 @@ use super::{
 use crate::{
     config::ScriptPlace,
     failure::Refusal,
-    front::{RequestBody, Stream, Thread, Wire, decimal},
+    front::{RequestBody, Socket, Stream, Thread, decimal},
     reply::{Body, HeaderLines, Reply},
     store::OpenStore,
 };
@@ -54,12 +54,12 @@ impl ScriptTarget {
         peer: &str,
         thread: &Thread,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'a>, End> {
         let input = if body.ended() {
             Vec::new()
         } else {
-            body.read(wire, usize::MAX, request.deadline).await?
+            body.read(socket, usize::MAX, request.deadline).await?
         };
         let payload = encode(request, peer, &input);
         let head = request.head;
@@ -73,11 +73,11 @@ impl ScriptTarget {
             },
             None => payload,
         };
-        let answer = self.run(payload, request.deadline, wire).await?;
+        let answer = self.run(payload, request.deadline, socket).await?;
         if let Some(shape) = shape {
             thread.with_script(&self.script, |script| script.learn(shape, answer.is_light));
         }
-        wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, wire).await?;
+        wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
         reply(answer)
     }
 
@@ -99,18 +99,19 @@ impl ScriptTarget {
         &self,
         payload: Vec<u8>,
         deadline: Instant,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Answer, End> {
         let mut awaited = self.script.call(payload, Some(deadline)).map_err(Refusal::from)?;
         poll_fn(|cx| {
-            let waker = wire.waker_for_others(cx);
+            let waker = socket.waker_for_others(cx);
             if let Poll::Ready(outcome) = Pin::new(&mut awaited).poll(&mut Context::from_waker(&waker)) {
                 return Poll::Ready(outcome.map_err(|failure| Refusal::from(failure).into()));
             }
-            if wire.poll_gone(cx).is_ready() {
+            if socket.poll_gone(cx).is_ready() {
                 return Poll::Ready(Err(End::Gone));
             }
-            wire.poll_limit(cx, deadline)
+            socket
+                .poll_limit(cx, deadline)
                 .map(|()| Err(Refusal::DeadlinePassed.into()))
         })
         .await

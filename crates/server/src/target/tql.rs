@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     failure::Refusal,
-    front::{Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Socket, Stream},
     reply::{Body, Pieces, Reply},
     store::{Done, StatementOperation, StreamPlace, Work},
 };
@@ -52,7 +52,7 @@ impl TqlTarget {
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let head = request.head;
         match head.method() {
@@ -67,7 +67,7 @@ impl TqlTarget {
                 return Err(Refusal::MethodNotAllowed { allow }.into());
             }
         }
-        let text = body::read(request, body, wire).await?;
+        let text = body::read(request, body, socket).await?;
         let settings = &self.records.settings;
         let statement = if is_json(head) {
             Statement::read_json(&text, settings)
@@ -76,9 +76,9 @@ impl TqlTarget {
         };
         let statement = statement.map_err(RecordsError::from).map_err(Refusal::from)?;
         if statement.only_reads() {
-            self.select(request, statement, wire).await
+            self.select(request, statement, socket).await
         } else {
-            self.change(request, statement, text.len(), wire).await
+            self.change(request, statement, text.len(), socket).await
         }
     }
 
@@ -86,7 +86,7 @@ impl TqlTarget {
         &self,
         request: &Request<'_>,
         statement: Statement,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let records = &self.records;
         let snapshot = records.open.store().snapshot()?;
@@ -115,7 +115,7 @@ impl TqlTarget {
                 return Ok(json(200, found));
             }
             tokio::task::yield_now().await;
-            let is_gone = poll_fn(|cx| Poll::Ready(wire.poll_gone(cx).is_ready())).await;
+            let is_gone = poll_fn(|cx| Poll::Ready(socket.poll_gone(cx).is_ready())).await;
             if is_gone {
                 return Err(End::Gone);
             }
@@ -136,7 +136,7 @@ impl TqlTarget {
         request: &Request<'_>,
         statement: Statement,
         bytes: usize,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let operation = StatementOperation {
             statement,
@@ -146,7 +146,7 @@ impl TqlTarget {
         };
         let work = vec![Work::Statement(Box::new(operation))];
         let pending = self.records.open.writer().submit(work, bytes + OPERATION_BYTES)?;
-        let done = outcome(pending, request.deadline, wire).await?.pop();
+        let done = outcome(pending, request.deadline, socket).await?.pop();
         let Some(Done::Answered(answer)) = done else {
             unreachable!("a statement is answered");
         };

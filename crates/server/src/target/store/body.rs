@@ -4,7 +4,7 @@ use forebay_store::json;
 
 use crate::{
     failure::Refusal,
-    front::{Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Socket, Stream},
     target::{End, Request},
 };
 
@@ -15,12 +15,12 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(in crate::target) async fn read<S: Stream>(
     request: &Request<'_>,
     body: &mut RequestBody,
-    wire: &mut Wire<S>,
+    socket: &mut Socket<S>,
 ) -> Result<Vec<u8>, End> {
     if body.ended() {
         return Ok(Vec::new());
     }
-    body.read(wire, usize::MAX, request.deadline).await
+    body.read(socket, usize::MAX, request.deadline).await
 }
 
 /// The canonical text of a body.

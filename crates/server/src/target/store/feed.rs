@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::{
     failure::Refusal,
-    front::{Head, Stream, Wire, decimal},
+    front::{Head, Socket, Stream, decimal},
     reply::{Body, Reply},
     store::OpenStore,
 };
@@ -129,9 +129,14 @@ fn since(head: &Head) -> Result<Option<u64>, Refusal> {
 
 impl ChangeFeed {
     /// Waits for changes and writes them as events, or a comment when it is time for one.
-    pub(crate) async fn next<S: Stream>(&mut self, out: &mut Vec<u8>, wire: &mut Wire<S>, id: &str) -> Fed {
+    pub(crate) async fn next<S: Stream>(
+        &mut self,
+        out: &mut Vec<u8>,
+        socket: &mut Socket<S>,
+        id: &str,
+    ) -> Fed {
         loop {
-            let Some(walk) = self.walk.take_if(|_| !wire.is_draining()) else {
+            let Some(walk) = self.walk.take_if(|_| !socket.is_draining()) else {
                 return Fed::End;
             };
             let last = *self.last.borrow_and_update();
@@ -140,9 +145,9 @@ impl ChangeFeed {
                 self.walk = Some(walk);
                 return self.more();
             }
-            let over = poll_fn(|cx| match wire.poll_gone(cx) {
+            let over = poll_fn(|cx| match socket.poll_gone(cx) {
                 Poll::Ready(()) => Poll::Ready(Fed::Gone),
-                Poll::Pending if wire.is_draining() => Poll::Ready(Fed::End),
+                Poll::Pending if socket.is_draining() => Poll::Ready(Fed::End),
                 Poll::Pending => Poll::Pending,
             });
             if walk.since() >= last {

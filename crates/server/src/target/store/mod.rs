@@ -27,7 +27,7 @@ use crate::{
     conditions::{self, Verdict},
     config::{self, print_duration},
     failure::Refusal,
-    front::{Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Socket, Stream},
     reply::{Body, HeaderLines, Reply},
     store::{OpenStore, StreamPlace, Tag, lifetime, path},
 };
@@ -126,7 +126,7 @@ impl StoreTarget {
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let method = request.head.method();
         let allowed = match request.rest {
@@ -140,9 +140,9 @@ impl StoreTarget {
             return Ok(reply);
         }
         match request.rest {
-            Some(rest) => self.write_node(request, rest, body, wire).await,
+            Some(rest) => self.write_node(request, rest, body, socket).await,
             None if method == "POST" && allowed == BATCH_METHODS => {
-                self.write_batch(request, body, wire).await
+                self.write_batch(request, body, socket).await
             }
             None => Err(Refusal::MethodNotAllowed {
                 allow: allowed.into(),

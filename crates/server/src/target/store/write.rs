@@ -9,7 +9,7 @@ use std::{
 use super::{StoreTarget, batch, body, json};
 use crate::{
     failure::Refusal,
-    front::{Head, RequestBody, Stream, Wire},
+    front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
     router::{decode, put_encoded},
     store::{Change, Condition, Done, Lifetime, Operation, Pending, Tag, Work, lifetime},
@@ -25,7 +25,7 @@ impl StoreTarget {
         request: &Request<'_>,
         rest: &str,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let head = request.head;
         let method = head.method();
@@ -39,7 +39,7 @@ impl StoreTarget {
             body::check_is_merge_patch(head)?;
         }
         let condition = condition(head)?;
-        let text = body::read(request, body, wire).await?;
+        let text = body::read(request, body, socket).await?;
         let canonical = || body::canonical(&text, self.value_bytes_max);
         let change = match method {
             "PUT" => Change::Put(canonical()?),
@@ -64,7 +64,7 @@ impl StoreTarget {
             .open
             .writer()
             .submit(vec![Work::Node(operation)], text.len() + OPERATION_BYTES)?;
-        let mut done = outcome(pending, request.deadline, wire).await?;
+        let mut done = outcome(pending, request.deadline, socket).await?;
         let done = done.pop().expect("one operation has one outcome");
         let mut reply = match done {
             Done::Created => Reply::new(201),
@@ -82,9 +82,9 @@ impl StoreTarget {
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
-        wire: &mut Wire<S>,
+        socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
-        let text = body::read(request, body, wire).await?;
+        let text = body::read(request, body, socket).await?;
         let operations = batch::read(&text, self.value_bytes_max)?;
         for (at, operation) in operations.iter().enumerate() {
             self.rules
@@ -97,7 +97,7 @@ impl StoreTarget {
         }
         let operations = operations.into_iter().map(Work::Node).collect();
         let pending = self.open.writer().submit(operations, bytes)?;
-        let done = outcome(pending, request.deadline, wire).await?;
+        let done = outcome(pending, request.deadline, socket).await?;
         Ok(json(200, batch::results(&done)))
     }
 }
@@ -153,18 +153,18 @@ pub(in crate::target) fn appended(request: &Request<'_>, name: &str, body: Vec<u
 pub(in crate::target) async fn outcome<S: Stream>(
     mut pending: Pending,
     deadline: Instant,
-    wire: &mut Wire<S>,
+    socket: &mut Socket<S>,
 ) -> Result<Vec<Done>, End> {
     let mut deadline = Some(deadline);
     poll_fn(|cx| {
-        if let Poll::Ready(outcome) = pending.poll(&mut Context::from_waker(&wire.waker_for_others(cx))) {
+        if let Poll::Ready(outcome) = pending.poll(&mut Context::from_waker(&socket.waker_for_others(cx))) {
             return Poll::Ready(outcome.map_err(End::from));
         }
-        if wire.poll_gone(cx).is_ready() {
+        if socket.poll_gone(cx).is_ready() {
             pending.give_up();
             return Poll::Ready(Err(End::Gone));
         }
-        if deadline.is_some_and(|deadline| wire.poll_limit(cx, deadline).is_ready()) {
+        if deadline.is_some_and(|deadline| socket.poll_limit(cx, deadline).is_ready()) {
             if pending.give_up() {
                 return Poll::Ready(Err(Refusal::WriteExpired.into()));
             }

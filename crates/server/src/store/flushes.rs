@@ -16,7 +16,7 @@ use crate::front::together;
 
 /// Who waits for which commits.
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub(crate) struct Flushes {
     shared: Arc<Shared>,
 }
 
@@ -39,7 +39,7 @@ struct Waiting {
 type Flushed = Result<(), Arc<StoreError>>;
 type Sender = oneshot::Sender<Flushed>;
 
-impl Disk {
+impl Flushes {
     pub(super) fn new(store: &Store) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -70,10 +70,10 @@ impl Disk {
     }
 
     fn ask(&self, commit: u64) {
-        let disk = self.clone();
+        let flushes = self.clone();
         self.shared
             .store
-            .when_flushed(commit, move |flushed| disk.tell(commit, flushed));
+            .when_flushed(commit, move |flushed| flushes.tell(commit, flushed));
     }
 
     fn tell(&self, asked: u64, flushed: Result<u64, StoreError>) {

@@ -25,8 +25,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 /// The two directions of one connection.
 #[derive(Debug)]
-pub(crate) struct Wire<S> {
-    socket: S,
+pub(crate) struct Socket<S> {
+    stream: S,
     thread: Rc<Thread>,
     input: Vec<u8>,
     taken: usize,
@@ -43,10 +43,10 @@ pub(crate) enum Filled {
     TimedOut,
 }
 
-impl<S: Stream> Wire<S> {
-    pub(crate) fn new(socket: S, thread: Rc<Thread>, now: Instant) -> Self {
+impl<S: Stream> Socket<S> {
+    pub(crate) fn new(stream: S, thread: Rc<Thread>, now: Instant) -> Self {
         Self {
-            socket,
+            stream,
             thread,
             input: Vec::new(),
             taken: 0,
@@ -88,7 +88,7 @@ impl<S: Stream> Wire<S> {
         }
         let mut scratch = self.thread.scratch.borrow_mut();
         let mut buffer = ReadBuf::new(&mut scratch[..]);
-        let read = std::task::ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer));
+        let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
         let bytes = buffer.filled();
         if read.is_err() || bytes.is_empty() {
             self.ended = true;
@@ -115,7 +115,7 @@ impl<S: Stream> Wire<S> {
         poll_fn(|cx| self.poll_fill_until(cx, deadline)).await
     }
 
-    /// As [`Wire::fill`], but also ends as timed out when the server drains.
+    /// As [`Socket::fill`], but also ends as timed out when the server drains.
     pub(crate) async fn fill_idle(&mut self, deadline: Instant) -> Filled {
         poll_fn(|cx| match self.poll_fill_until(cx, deadline) {
             Poll::Pending if self.thread.is_draining() => Poll::Ready(Filled::TimedOut),
@@ -152,7 +152,7 @@ impl<S: Stream> Wire<S> {
         let mut until = None;
         while !bytes.is_empty() {
             let written = poll_fn(|cx| {
-                if let Poll::Ready(written) = Pin::new(&mut self.socket).poll_write(cx, bytes) {
+                if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
                     until = None;
                     return Poll::Ready(written);
                 }
@@ -173,7 +173,7 @@ impl<S: Stream> Wire<S> {
     /// Ends the sending direction, then reads what still comes for a short while: closing a socket with unread input would
     /// reset the connection, and the client would lose the answer (RFC 9112, 9.6).
     pub(crate) async fn close(&mut self, linger: Duration) {
-        if poll_fn(|cx| Pin::new(&mut self.socket).poll_shutdown(cx))
+        if poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx))
             .await
             .is_err()
         {
