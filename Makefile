@@ -78,7 +78,7 @@ $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json $(shell find sdk/node/src 
 	cd sdk/node && npm run --silent build
 
 # In release mode for tests too: one addon in one mode, so that the binary's sources are the same for all.
-$(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store -name '*.rs' -o -name Cargo.toml)
+$(SDK_ADDON): Cargo.lock $(shell find sdk/node/native crates/store crates/records -name '*.rs' -o -name Cargo.toml)
 	@mkdir -p sdk/node/dist
 	cd sdk/node && npm run --silent addon
 

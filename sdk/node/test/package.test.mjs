@@ -63,10 +63,11 @@ describe('the package', () => {
     const sources = readdirSync(`${root}src`, { recursive: true }).filter((name) => name.endsWith('.ts'));
     const thrown = sources.flatMap((name) => found(read(`src/${name}`), /new StoreError\('(\w+)'/g));
     const told = found(read('../../crates/store/src/facade/error.rs'), /=> "(\w+)"/g);
+    const ofRecords = found(read('../../crates/records/src/facade/mod.rs'), /=> "(\w+)"/g);
     const refused = found(read('../../crates/script/src/host/store.rs'), /code: "(\w+)"/g);
-    assert.ok(thrown.length > 0 && told.length > 0 && refused.length > 0);
+    assert.ok(thrown.length > 0 && told.length > 0 && ofRecords.length > 0 && refused.length > 0);
     const declared = found(read('src/store/error.ts'), /^ {2}\| '(\w+)'/gm);
-    assert.deepEqual(declared.toSorted(), [...new Set([...thrown, ...told, ...refused])].toSorted());
+    assert.deepEqual(declared.toSorted(), [...new Set([...thrown, ...told, ...ofRecords, ...refused])].toSorted());
   });
 
   it('has types that know patterns, bodies and contexts', () => {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Peer } from './peer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [handler, store, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
+const [handler, store, articles, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
 
 it('the README shows a handler that works, and a test of it that passes', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'forebay-readme-'));
@@ -34,6 +34,9 @@ it('the README shows what a program does with a store', (context) => {
   writeFileSync(join(folder, 'people.mjs'), store);
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(root, join(folder, 'node_modules', 'forebay'));
+  writeFileSync(join(folder, 'articles.mjs'), articles);
   const printed = execFileSync(process.execPath, ['people.mjs'], { cwd: folder, encoding: 'utf8' });
   assert.equal(printed, "7 Ada\n7 [ 'x', 'y', 'z' ]\n1 7\nnot_json cannot store NaN at .born\n");
+  const found = execFileSync(process.execPath, ['articles.mjs'], { cwd: folder, encoding: 'utf8' });
+  assert.equal(found, `1 {"kind":"Article","stars":4,"title":"Sample"} [ 'Sample' ] [ 1 ]\n`);
 });

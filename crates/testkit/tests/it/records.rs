@@ -2,6 +2,7 @@
 
 mod direct;
 mod guide;
+mod handlers;
 mod statements;
 
 use forebay_testkit::{Client, Response, Server, Setup};

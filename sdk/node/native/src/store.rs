@@ -8,6 +8,10 @@ use std::{
     time::Duration,
 };
 
+use forebay_records::facade::{
+    Records,
+    operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
+};
 use forebay_store::{
     Options, Store,
     facade::{
@@ -95,7 +99,40 @@ pub(crate) fn open<'c>(call: &'c Call<'c>, thread: &mut Thread) -> Outcome<'c> {
     call.set(object, c"path", folder)?;
     thread.keep(&session);
     call.functions(object, OPERATIONS.iter().map(function), &session, Some(errors))?;
+    let records = Rc::new(records()?);
+    let functions = RECORD_OPERATIONS
+        .iter()
+        .map(|operation| record_function(*operation, Rc::clone(&records)));
+    call.functions(object, functions, &session, Some(errors))?;
     Ok(Some(object))
+}
+
+/// Records as the server's configuration settles them, for a process that it has started.
+fn records() -> Result<Records, Failure> {
+    let settings = std::env::var("FOREBAY_RECORDS").ok();
+    Records::new(settings.as_deref())
+        .ok_or_else(|| Failure::plain("FOREBAY_RECORDS is not what this version of forebay writes there"))
+}
+
+/// An operation of records as a function of JavaScript.
+fn record_function(
+    operation: RecordOperation,
+    records: Rc<Records>,
+) -> (
+    &'static CStr,
+    usize,
+    impl for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c> + use<>,
+) {
+    (
+        operation.name,
+        operation.arguments,
+        any(move |call, session| operation.run(call, session, &records)),
+    )
+}
+
+/// Has the compiler see that a closure is for calls of any lifetime.
+fn any<F: for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c>>(function: F) -> F {
+    function
 }
 
 /// An operation as a function of JavaScript: its name, how many arguments it takes, and what it does.
@@ -106,10 +143,6 @@ fn function(
     usize,
     impl for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c> + use<>,
 ) {
-    /// Has the compiler see that the closure is for calls of any lifetime.
-    fn any<F: for<'c> Fn(&'c Call<'c>, &mut Session) -> Outcome<'c>>(function: F) -> F {
-        function
-    }
     let operation = *operation;
     (
         operation.name,

@@ -9,6 +9,7 @@ const PROVIDED: Readonly<Record<string, string>> = {
   forebay: '../index.js',
   'forebay/testing': '../testing.js',
   'forebay/store': '../store/index.js',
+  'forebay/records': '../records/index.js',
   'forebay/stdio': '../stdio/index.js',
   'forebay/mgweb': '../mgweb/index.js',
   'forebay/glsdb': '../glsdb/index.js',

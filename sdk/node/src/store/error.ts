@@ -81,6 +81,34 @@ export type StoreErrorCode =
   | 'file'
   /** What has been asked for is not part of this store. */
   | 'unsupported'
+  /** A statement that is no TQL; the message says where, and what is accepted there. */
+  | 'tql_syntax'
+  /** A statement that asks for what cannot be; the message says where. */
+  | 'tql_meaning'
+  /** A record that is no object. */
+  | 'not_an_object'
+  /** A kind that is no text, or that cannot be the name of a global. */
+  | 'kind'
+  /** An UPDATE by a reference that no record has. */
+  | 'no_record'
+  /** An INSERT whose WHERE finds something. */
+  | 'already_exists'
+  /** An UPDATE that finds more than its LIMIT. */
+  | 'limit'
+  /** A kind that this program may not reach. */
+  | 'denied'
+  /** A statement that would look at more records than `records.examined_max` before it has an answer. */
+  | 'examined_max'
+  /** A statement that would change more records than `records.rows_max`. */
+  | 'rows_max'
+  /** Rows to be sorted that take more than `records.answer_bytes_max`. */
+  | 'answer_bytes_max'
+  /** A statement that was not done by its deadline. */
+  | 'deadline'
+  /** A cursor that belongs to another statement. */
+  | 'cursor'
+  /** No reference is left to be given. */
+  | 'no_reference_left'
   /** Anything else that the engine says. */
   | 'engine'
   /** Bytes that no part of this package hands over. */

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import type { Bytes } from '../wire.js';
 import { StoreError } from './error.js';
 import { area } from './addon.js';
+import { START } from './native.js';
 import { checkText, uses } from './path.js';
 
 /** Longest string that is written character by character. */
@@ -47,6 +48,12 @@ export function putJson(at: number, value: unknown): number {
   } finally {
     bytes = outer;
   }
+}
+
+/** A value as JSON text, refused where {@link putJson} refuses it. */
+export function jsonText(value: unknown): string {
+  const end = putJson(START, value);
+  return end > 0 ? area.utf8Slice(START, end) : takeLong();
 }
 
 let long = '';

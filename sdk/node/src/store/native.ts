@@ -71,6 +71,15 @@ export interface NativeStore {
   unlockAll(): void;
   stats(): number[];
   close(): void;
+  /** The JSON text of the answer to a statement. */
+  tql(statement: string): string;
+  /** References are decimal digits, documents JSON texts. */
+  recordCreate(document: string): string;
+  recordRead(reference: string, kind?: string): string | undefined;
+  /** 0 replaces, 1 patches, 2 removes; false: there is no such record. */
+  recordWrite(change: 0 | 1 | 2, reference: string, kind?: string, document?: string): boolean;
+  recordKind(reference: string): string | undefined;
+  recordList(kind: string, after: string | undefined, page: number, size: number, full: 0 | 1): string;
 }
 
 /** Where arguments begin in the area. */

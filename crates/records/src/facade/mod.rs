@@ -1,13 +1,17 @@
 //! Records and TQL for programs in other languages, in a [`Session`] of the store: text in, text out.
 
-use std::sync::Arc;
+pub mod operations;
 
-use forebay_store::facade::{Session, SessionError};
+use std::{collections::BTreeSet, sync::Arc};
+
+use forebay_store::{
+    StoreError,
+    facade::{Session, SessionError},
+};
 
 use crate::{
-    List, RecordsError, Reference, Settings, create, delete, find, find_of_kind, kind_at, patch,
-    permission::Everything,
-    replace,
+    Action, Denial, List, Permission, RecordsError, Reference, Settings, check_kind, create, delete, find,
+    find_of_kind, kind_at, patch, replace,
     tql::{Budget, Execution, Statement, change},
     write::Written,
 };
@@ -73,10 +77,29 @@ pub enum Change {
     Delete,
 }
 
-/// Records as a program of another language uses them, with leave to do everything.
+/// Records as a program of another language uses them.
 #[derive(Debug, Default)]
 pub struct Records {
     settings: Arc<Settings>,
+    reach: Reach,
+}
+
+/// What the program may do.
+#[derive(Clone, Debug, Default)]
+struct Reach {
+    /// Which kinds it may reach; `None`: all.
+    kinds: Option<BTreeSet<String>>,
+    /// Whether nothing may be written.
+    only_reads: bool,
+}
+
+impl Permission for Reach {
+    fn check(&self, kind: &str, _: Action) -> Result<(), Denial> {
+        match &self.kinds {
+            Some(kinds) if !kinds.contains(kind) => Err(Denial::Nobody),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Records {
@@ -88,7 +111,42 @@ impl Records {
         };
         Some(Self {
             settings: Arc::new(settings),
+            reach: Reach::default(),
         })
+    }
+
+    /// From now on only records of these kinds can be reached.
+    #[must_use]
+    pub fn only_kinds(mut self, kinds: impl IntoIterator<Item = String>) -> Self {
+        self.reach.kinds = Some(kinds.into_iter().collect());
+        self
+    }
+
+    /// From now on every write is refused as one to a store that was opened for reading.
+    #[must_use]
+    pub fn only_reads(mut self) -> Self {
+        self.reach.only_reads = true;
+        self
+    }
+
+    fn check_writes(&self) -> Result<(), FacadeError> {
+        if self.reach.only_reads {
+            return Err(SessionError::Store(StoreError::ReadOnly).into());
+        }
+        Ok(())
+    }
+
+    fn check(&self, kind: &str) -> Result<(), FacadeError> {
+        check_kind(kind)?;
+        let action = Action::Read;
+        Ok(self
+            .reach
+            .check(kind, action)
+            .map_err(|denial| RecordsError::Denied {
+                kind: kind.to_owned(),
+                action,
+                denial,
+            })?)
     }
 
     /// Executes a statement, in the transaction or snapshot that is open; the answer is JSON.
@@ -97,18 +155,19 @@ impl Records {
         if statement.only_reads() {
             let statement = Arc::new(statement);
             session.look(|reader, out| -> Result<(), FacadeError> {
-                let mut execution = Execution::new(&statement, &self.settings, reader, &Everything)?;
+                let mut execution = Execution::new(&statement, &self.settings, reader, &self.reach)?;
                 execution.step(reader, Budget::WHOLE, out)?;
                 Ok(())
             })?;
         } else {
+            self.check_writes()?;
             session.change(|transaction, out| -> Result<(), FacadeError> {
                 let mut begun = false;
                 let outcome = change(
                     transaction,
                     &statement,
                     &self.settings,
-                    &Everything,
+                    &self.reach,
                     None,
                     &mut begun,
                     out,
@@ -124,8 +183,9 @@ impl Records {
 
     /// Makes a record; gives its reference.
     pub fn create(&self, session: &mut Session, document: &[u8]) -> Result<Reference, FacadeError> {
+        self.check_writes()?;
         session.change(|transaction, _| {
-            let written = create(transaction, document, &self.settings, &Everything)?;
+            let written = create(transaction, document, &self.settings, &self.reach)?;
             Ok(written.reference)
         })
     }
@@ -139,15 +199,13 @@ impl Records {
     ) -> Result<Option<&'s [u8]>, FacadeError> {
         let found = session.look(|reader, out| -> Result<bool, FacadeError> {
             let kind = match kind {
-                Some(kind) => {
-                    crate::check_kind(kind)?;
-                    kind.to_owned()
-                }
+                Some(kind) => kind.to_owned(),
                 None => match kind_at(reader, reference).map_err(RecordsError::from)? {
                     Some(kind) => kind,
                     None => return Ok(false),
                 },
             };
+            self.check(&kind)?;
             let record =
                 find_of_kind(reader, &kind, reference, RECORD_BYTES_MAX).map_err(RecordsError::from)?;
             out.extend_from_slice(record.as_deref().unwrap_or_default());
@@ -165,6 +223,7 @@ impl Records {
         reference: Reference,
         document: &[u8],
     ) -> Result<bool, FacadeError> {
+        self.check_writes()?;
         session.change(|transaction, _| {
             if let Some(kind) = kind {
                 let found = find(transaction, reference).map_err(RecordsError::from)?;
@@ -173,9 +232,9 @@ impl Records {
                 }
             }
             let outcome: Result<Written, RecordsError> = match change {
-                Change::Replace => replace(transaction, reference, document, &self.settings, &Everything),
-                Change::Patch => patch(transaction, reference, document, &self.settings, &Everything),
-                Change::Delete => delete(transaction, reference, &Everything),
+                Change::Replace => replace(transaction, reference, document, &self.settings, &self.reach),
+                Change::Patch => patch(transaction, reference, document, &self.settings, &self.reach),
+                Change::Delete => delete(transaction, reference, &self.reach),
             };
             match outcome {
                 Ok(_) => Ok(true),
@@ -185,25 +244,17 @@ impl Records {
         })
     }
 
-    /// The kind of a record as a JSON string; `None` when there is no such record.
-    pub fn kind<'s>(
-        &self,
-        session: &'s mut Session,
-        reference: Reference,
-    ) -> Result<Option<&'s [u8]>, FacadeError> {
-        let found = session.look(|reader, out| -> Result<bool, FacadeError> {
-            let kind = kind_at(reader, reference).map_err(RecordsError::from)?;
-            if let Some(kind) = &kind {
-                out.extend_from_slice(kind.as_bytes());
-            }
-            Ok(kind.is_some())
+    /// The kind of a record; `None` when there is no such record.
+    pub fn kind(&self, session: &mut Session, reference: Reference) -> Result<Option<String>, FacadeError> {
+        let kind = session.look(|reader, _| -> Result<_, FacadeError> {
+            Ok(kind_at(reader, reference).map_err(RecordsError::from)?)
         })?;
-        Ok(found.then(|| session.answered()))
+        kind.map(|kind| self.check(&kind).map(|()| kind)).transpose()
     }
 
     /// A page of the records of a kind, as [`List::write`] writes it.
     pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
-        crate::check_kind(&list.kind)?;
+        self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
             list.write(reader, RECORD_BYTES_MAX, out)
                 .map_err(RecordsError::from)?;

@@ -1,0 +1,156 @@
+//! The operations of records as another language calls them, beside those of `forebay_store::facade::operations`: what is a call there is
+//! one here. All arguments are text or numbers, and so is what they give.
+
+use std::ffi::CStr;
+
+use forebay_store::facade::{
+    Session,
+    operations::{Call, Outcome, Refused},
+};
+
+use super::{Change, FacadeError, Records};
+use crate::{List, Reference};
+
+impl From<FacadeError> for Refused {
+    fn from(error: FacadeError) -> Self {
+        match error {
+            FacadeError::Session(error) => error.into(),
+            FacadeError::Records(_) => Self {
+                code: error.code(),
+                message: error.to_string(),
+            },
+        }
+    }
+}
+
+/// An operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What it is called.
+    pub name: &'static CStr,
+    /// How many arguments it takes.
+    pub arguments: usize,
+    task: Task,
+}
+
+const fn operation(name: &'static CStr, arguments: usize, task: Task) -> Operation {
+    Operation {
+        name,
+        arguments,
+        task,
+    }
+}
+
+/// All of them.
+pub const OPERATIONS: &[Operation] = &[
+    operation(c"tql", 1, Task::Tql),
+    operation(c"recordCreate", 1, Task::Create),
+    operation(c"recordRead", 2, Task::Read),
+    operation(c"recordWrite", 4, Task::Write),
+    operation(c"recordKind", 1, Task::Kind),
+    operation(c"recordList", 5, Task::List),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    Tql,
+    Create,
+    Read,
+    Write,
+    Kind,
+    List,
+}
+
+impl Operation {
+    /// Does it.
+    pub fn run<C: Call>(self, call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+        match self.task {
+            Task::Tql => tql(call, session, records),
+            Task::Create => create(call, session, records),
+            Task::Read => read(call, session, records),
+            Task::Write => write(call, session, records),
+            Task::Kind => kind(call, session, records),
+            Task::List => list(call, session, records),
+        }
+    }
+}
+
+/// `tql(statement)`: the answer's JSON text.
+fn tql<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let statement = call.text(0)?.unwrap_or_default();
+    let answer = records.tql(session, &statement).map_err(Refused::from)?;
+    call.string(&utf8(answer)).map(Some)
+}
+
+/// `recordCreate(document)`: the reference's digits.
+fn create<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let document = call.text(0)?.unwrap_or_default();
+    let reference = records.create(session, &document).map_err(Refused::from)?;
+    call.string(&reference.to_string()).map(Some)
+}
+
+/// `recordRead(reference, kind)`: the record's JSON text.
+fn read<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let kind = optional(call, 1)?;
+    let Some(reference) = reference(call, 0)? else {
+        return Ok(None);
+    };
+    let record = records
+        .read(session, kind.as_deref(), reference)
+        .map_err(Refused::from)?;
+    record.map(|text| call.string(&utf8(text))).transpose()
+}
+
+/// `recordWrite(change, reference, kind, document)`: 0 replaces, 1 patches, 2 removes; gives whether there is such a record.
+fn write<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let change = match call.integer(0)? {
+        0 => Change::Replace,
+        1 => Change::Patch,
+        _ => Change::Delete,
+    };
+    let (kind, document) = (optional(call, 2)?, call.text(3)?.unwrap_or_default());
+    let Some(reference) = reference(call, 1)? else {
+        return call.boolean(false).map(Some);
+    };
+    let existed = records
+        .write(session, change, kind.as_deref(), reference, &document)
+        .map_err(Refused::from)?;
+    call.boolean(existed).map(Some)
+}
+
+/// `recordKind(reference)`
+fn kind<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let Some(reference) = reference(call, 0)? else {
+        return Ok(None);
+    };
+    let kind = records.kind(session, reference).map_err(Refused::from)?;
+    kind.map(|kind| call.string(&kind)).transpose()
+}
+
+/// `recordList(kind, after, page, size, full)`: the JSON text of the page; `after` is a reference or left out, `full` 1 or 0.
+fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let list = List {
+        kind: optional(call, 0)?.unwrap_or_default(),
+        after: reference(call, 1)?,
+        page: call.number(2)?.max(0.0) as u64,
+        size: call.number(3)?.max(0.0) as u64,
+        full: call.integer(4)? != 0,
+    };
+    let text = records.list(session, &list).map_err(Refused::from)?;
+    call.string(&utf8(text)).map(Some)
+}
+
+fn optional<C: Call>(call: &C, index: usize) -> Result<Option<String>, C::Error> {
+    let text = call.text(index)?;
+    Ok(text.map(|text| utf8(&text)))
+}
+
+/// A reference given in decimal; what is none is no record's.
+fn reference<C: Call>(call: &C, index: usize) -> Result<Option<Reference>, C::Error> {
+    Ok(optional(call, index)?.and_then(|text| Reference::from_decimal(&text)))
+}
+
+/// Texts of other languages are well-formed Unicode by then.
+fn utf8(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
