@@ -13,7 +13,6 @@ use crate::{
     durability::{Disk, Durability, Flusher},
     error::StoreError,
     expiry::{self, Sweeper},
-    index::Catalogue,
     locks::Locks,
     opening::Options,
     sys::{self, Parked},
@@ -40,8 +39,6 @@ pub(crate) struct Shared {
     parked: Mutex<Vec<Parked>>,
     flusher: Option<Flusher>,
     sweeper: OnceLock<Sweeper>,
-    /// The catalogue that was read last, with the text that it was read from.
-    catalogue: Mutex<(Vec<u8>, Arc<Catalogue>)>,
 }
 
 /// What is known about a store as a whole.
@@ -225,7 +222,6 @@ impl Shared {
             parked: Mutex::default(),
             flusher,
             sweeper: OnceLock::new(),
-            catalogue: Mutex::default(),
         }
     }
 
@@ -234,16 +230,6 @@ impl Shared {
         let sweeper = Sweeper::start(Arc::downgrade(self))?;
         self.sweeper.set(sweeper).expect("it is started once");
         Ok(())
-    }
-
-    /// The indexes that a transaction finds; parsed only when they have changed.
-    pub(crate) fn catalogue(&self, transaction: &sys::Transaction) -> Result<Arc<Catalogue>, StoreError> {
-        let text = Catalogue::text(transaction, self.tables)?;
-        let mut known = self.catalogue.lock();
-        if known.0 != text {
-            *known = (text.to_vec(), Arc::new(Catalogue::parse(text)?));
-        }
-        Ok(Arc::clone(&known.1))
     }
 
     /// What has never been committed would never be flushed either: whoever waits waits for this at most.

@@ -86,8 +86,8 @@ pub trait Read {
         let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
         Ok(catalogue
             .indexes
-            .into_iter()
-            .map(|index| index.definition)
+            .iter()
+            .map(|index| index.definition.clone())
             .collect())
     }
 
@@ -516,7 +516,7 @@ impl Transaction {
         if let Some(catalogue) = &self.catalogue {
             return Ok(Arc::clone(catalogue));
         }
-        let catalogue = self.shared.catalogue(&self.work)?;
+        let catalogue = Catalogue::read(&self.work, self.shared.tables)?;
         self.catalogue = Some(Arc::clone(&catalogue));
         Ok(catalogue)
     }

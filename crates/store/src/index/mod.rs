@@ -15,6 +15,8 @@ mod field;
 mod query;
 mod upkeep;
 
+use std::{cell::RefCell, sync::Arc};
+
 use crate::{
     error::StoreError,
     json::{self, Json},
@@ -151,9 +153,19 @@ impl Definition {
 }
 
 impl Catalogue {
-    /// The indexes that one state of the store has.
-    pub(crate) fn read(transaction: &Transaction, tables: Tables) -> Result<Self, StoreError> {
-        Self::parse(Self::text(transaction, tables)?)
+    /// The indexes that one state of the store has; parsed only when they are not those of the last time on this thread.
+    pub(crate) fn read(transaction: &Transaction, tables: Tables) -> Result<Arc<Self>, StoreError> {
+        thread_local! {
+            /// What was read last, and the text that it was read from: of whatever store, the same text says the same.
+            static LAST: RefCell<(Vec<u8>, Arc<Catalogue>)> = RefCell::default();
+        }
+        let text = Self::text(transaction, tables)?;
+        LAST.with_borrow_mut(|last| {
+            if last.0 != text {
+                *last = (text.to_vec(), Arc::new(Self::parse(text)?));
+            }
+            Ok(Arc::clone(&last.1))
+        })
     }
 
     /// What is stored of it; empty when there are no indexes.

@@ -125,11 +125,7 @@ impl<'t> QueryWalk<'t> {
         place: Place,
     ) -> Result<Self, StoreError> {
         let catalogue = Catalogue::read(reader.transaction, reader.tables)?;
-        let found = catalogue
-            .indexes
-            .into_iter()
-            .find(|index| index.definition.name == name);
-        let index = found.ok_or_else(|| StoreError::Index {
+        let index = catalogue.find(name).cloned().ok_or_else(|| StoreError::Index {
             name: name.into(),
             reason: "there is no such index".into(),
         })?;
