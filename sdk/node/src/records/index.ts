@@ -77,8 +77,18 @@ export class Records {
    * @throws StoreError `tql_syntax`, `tql_meaning`, `already_exists`, `no_record`, `limit`, ...
    */
   tql(statement: object | string): TqlAnswer {
+    return JSON.parse(this.tqlText(statement)) as TqlAnswer;
+  }
+
+  /** The same, with the answer's JSON text, to be passed on as it is. */
+  tqlText(statement: object | string): string {
     const text = typeof statement === 'string' ? statement : jsonText(statement);
-    return JSON.parse(this.#store.native.tql(text)) as TqlAnswer;
+    return this.#store.native.tql(text);
+  }
+
+  /** Runs a function as one transaction: see {@link Store.transaction}. */
+  transaction<T>(work: () => T): T {
+    return this.#store.transaction(work);
   }
 
   /** Makes a record, which is an object; gives its reference. */
@@ -129,6 +139,8 @@ export class Records {
     return JSON.parse(this.#store.native.recordList(kind, after, page, size, full ? 1 : 0)) as Reference[] | ListedRecord[];
   }
 }
+
+export { rest, type RestCall, type RestKind, type RestOptions } from './rest.js';
 
 /** The records of the server's store. */
 export const records: Records = new Records();
