@@ -1,7 +1,7 @@
 //! What is found in what workers write, however it is cut into pieces, and what they are told.
 
 use bytes::BytesMut;
-use forebay_wire::{RequestParts, ResponseView};
+use forebay_wire::{FrameType, Header, RequestParts, ResponseView, flag};
 use serde_json::{Value, json};
 
 use super::*;
@@ -429,4 +429,206 @@ fn answers_to_calls_and_words_of_farewell_are_lines() {
         "{\"rid\":\"0\",\"api\":-15}\n"
     );
     assert_eq!(line(&|out| put_stop(Protocol::Jsonl, out, 15)), "");
+}
+
+/// The golden messages of this name.
+fn vector(name: &str) -> Value {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocol/vectors/messages");
+    let text = std::fs::read_to_string(folder.join(name)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(digits).collect()
+}
+
+/// Pairs of texts, as bytes: Latin-1 for values of headers.
+fn pairs_of(list: &Value, encode: impl Fn(&str) -> Vec<u8>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let pairs = list.as_array().unwrap().iter();
+    pairs
+        .map(|pair| {
+            (
+                pair[0].as_str().unwrap().into(),
+                encode(pair[1].as_str().unwrap()),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn golden_requests_are_told_and_golden_answers_are_understood() {
+    let vector = vector("jsonl.json");
+    let latin1 = |text: &str| text.chars().map(|letter| u8::try_from(letter).unwrap()).collect();
+    for told_as in vector["requests"].as_array().unwrap() {
+        let request = &told_as["request"];
+        let text = |name: &str| request[name].as_str().unwrap().as_bytes();
+        let (params, headers) = (
+            pairs_of(&request["params"], |text| text.into()),
+            pairs_of(&request["headers"], latin1),
+        );
+        let mut payload = Vec::new();
+        RequestParts {
+            remaining_ms: 900,
+            method: text("method"),
+            path: text("path"),
+            query: text("query"),
+            route: text("route"),
+            params: params.iter().map(|(name, value)| (&name[..], &value[..])),
+            headers: headers.iter().map(|(name, value)| (&name[..], &value[..])),
+            peer: text("peer"),
+            body: &bytes_of(request["body_hex"].as_str().unwrap()),
+        }
+        .put(&mut payload);
+        assert_eq!(told(Protocol::Jsonl, &payload), told_as["line"]);
+    }
+    for understood in vector["answers"].as_array().unwrap() {
+        let (line, expected) = (understood["line"].as_str().unwrap(), &understood["answer"]);
+        let members: Members<'_> = serde_json::from_str(line).unwrap();
+        let Some(Said::Answer(answered)) = jsonl::read(&members, line) else {
+            panic!("an answer: {line}");
+        };
+        let payload = answered.payload.unwrap();
+        let view = ResponseView::decode(&payload).unwrap();
+        let body = match &expected["body_hex"] {
+            Value::String(hex) => bytes_of(hex),
+            _ => expected["body"].as_str().unwrap().into(),
+        };
+        let mut headers = Vec::new();
+        for (name, value) in pairs_of(&expected["headers"], latin1) {
+            forebay_wire::put_pair(&mut headers, &name, &value);
+        }
+        assert_eq!((view.body, view.headers), (&body[..], &headers[..]), "{line}");
+        assert_eq!(json!(view.head.status), expected["status"], "{line}");
+        // A content type among the headers goes before the one that the body implies.
+        assert_eq!(json!(view.head.content as u8), expected["content"], "{line}");
+    }
+}
+
+#[test]
+fn golden_calls_are_understood_and_golden_results_are_told() {
+    let mut calls = 0;
+    for script in vector("wabur.json")["scripts"].as_array().unwrap() {
+        for exchange in script["exchanges"].as_array().unwrap() {
+            let (send, expect) = (&exchange["send"], &exchange["expect"]);
+            if expect["api"] == 3 {
+                let text = expect.to_string();
+                let said = read(TRUTHFUL, &text);
+                let Some(Said::Call { id, body: Ok(body) }) = said else {
+                    panic!("a call: {text}");
+                };
+                assert_eq!(
+                    (id, serde_json::from_str::<Value>(&body).unwrap()),
+                    (expect["rid"].to_string(), expect["body"].clone())
+                );
+                calls += 1;
+            }
+            if send["api"] == 4 {
+                let mut line = Vec::new();
+                put_return(
+                    TRUTHFUL,
+                    &mut line,
+                    &send["rid"].to_string(),
+                    send["body"].to_string().as_bytes(),
+                );
+                assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), *send);
+            }
+        }
+    }
+    assert!(calls >= 12, "the scripts call: {calls}");
+}
+
+/// Frames and printed lines that are found in these pieces.
+fn resynced(pieces: &[&[u8]]) -> Vec<String> {
+    let mut resync = Resync::new(7);
+    let mut bytes = BytesMut::new();
+    let mut found = Vec::new();
+    for piece in pieces {
+        bytes.extend_from_slice(piece);
+        while let Some(piece) = resync.next(&mut bytes) {
+            found.push(match piece {
+                Piece::Frame(header, payload) => {
+                    format!(
+                        "{:?} {}: {}",
+                        header.kind,
+                        header.job,
+                        String::from_utf8_lossy(&payload)
+                    )
+                }
+                Piece::Printed(line) => format!("printed: {line}"),
+            });
+        }
+    }
+    while let Some(line) = resync.end(&mut bytes) {
+        found.push(format!("printed: {line}"));
+    }
+    found
+}
+
+fn frame(kind: FrameType, generation: u16, job: u32, payload: &[u8]) -> Vec<u8> {
+    let header = Header {
+        kind,
+        flags: flag::END,
+        generation,
+        job,
+        slot: 0,
+    };
+    let mut bytes = Vec::new();
+    forebay_wire::put_frame(&mut bytes, &header, payload);
+    bytes
+}
+
+#[test]
+fn frames_are_told_from_what_is_printed_between_them_however_it_is_cut() {
+    let answer = |job, body: &[u8]| frame(FrameType::Body, 7, job, body);
+    let stream = [
+        b"starting\n\n".to_vec(),
+        frame(FrameType::Ready, 7, 0, b""),
+        answer(1, b"one\ntwo"),
+        b"half a line".to_vec(),
+        answer(2, b""),
+        answer(3, b"three"),
+        // Of another generation, of a type that no worker sends, with a job that cannot be.
+        frame(FrameType::Body, 8, 1, b"not ours"),
+        b"\n".to_vec(),
+        frame(FrameType::Request, 7, 1, b"not a worker's"),
+        b"\nlast words".to_vec(),
+    ]
+    .concat();
+    let whole = resynced(&[&stream]);
+    assert_eq!(
+        whole[..6],
+        [
+            "printed: starting",
+            "Ready 0: ",
+            "Body 1: one\ntwo",
+            "printed: half a line",
+            "Body 2: ",
+            "Body 3: three",
+        ]
+    );
+    assert_eq!(whole.last().map(String::as_str), Some("printed: last words"));
+    assert!(
+        whole[6].contains("not ours") && whole[7].contains("not a worker's"),
+        "{whole:?}"
+    );
+    let bytewise: Vec<_> = stream.chunks(1).collect();
+    assert_eq!(resynced(&bytewise), whole);
+    for cut in 1..stream.len() {
+        let (one, two) = stream.split_at(cut);
+        assert_eq!(resynced(&[one, two]), whole, "cut at {cut}");
+    }
+}
+
+#[test]
+fn text_between_frames_needs_no_memory() {
+    let mut stream = vec![b'x'; 100_000];
+    stream.extend(frame(FrameType::Body, 7, 1, b"found"));
+    let found = resynced(&[&stream]);
+    assert_eq!(found.last().map(String::as_str), Some("Body 1: found"));
+    let length: usize = found[..found.len() - 1]
+        .iter()
+        .map(|line| line.len() - "printed: ".len())
+        .sum();
+    assert_eq!(length, 100_000, "nothing of it is lost");
 }
