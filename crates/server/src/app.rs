@@ -9,6 +9,7 @@ use forebay_store::Durability;
 use tokio::sync::watch;
 
 use crate::{
+    calls::{CallThread, Calls},
     config::{self, Config},
     logging::{self, AccessLog},
     metrics::{RouteBook, RouteCounts},
@@ -37,6 +38,8 @@ pub(crate) struct Ground {
     pub(crate) erase_types: EraseTypes,
     /// There when the configuration has `[store]`; that cannot change.
     pub(crate) store: Option<Arc<OpenStore>>,
+    /// Answers what controllers ask; there with the store.
+    pub(crate) calls: Option<CallThread>,
 }
 
 /// Routes and pools in force. Requests hold the app that they began with.
@@ -104,7 +107,8 @@ impl App {
         };
         let scripts = scripts(&config, ground)?;
         let start = |pool: &config::Pool| {
-            let options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config.records);
+            let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config.records);
+            options.calls = calls(pool, ground, &config.records);
             Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
         };
         let pools: BTreeMap<_, _> = config
@@ -258,6 +262,19 @@ fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::O
             erase_types: ground.erase_types,
         },
     }
+}
+
+/// Who answers what a pool's workers ask.
+fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc<dyn forebay_pool::Calls>> {
+    let (thread, store) = ground.calls.as_ref().zip(ground.store.as_ref())?;
+    let answer_bytes_max = pool.message_bytes_max as usize;
+    Some(Arc::new(Calls::new(
+        thread,
+        store,
+        pool.store,
+        records,
+        answer_bytes_max,
+    )))
 }
 
 fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, records: &Settings) -> Options {

@@ -32,6 +32,10 @@ pub(crate) enum Refusal {
     MessageTooLarge { message_bytes_max: usize },
     #[error("{what}")]
     Untellable { what: String },
+    #[error("this pool has no store (store)")]
+    NoStoreHere,
+    #[error("the result has more than {message_bytes_max} bytes (message_bytes_max)")]
+    ResultTooLarge { message_bytes_max: usize },
     #[error("body did not arrive within {body_timeout:?} (body_timeout)")]
     BodyTimeout { body_timeout: Duration },
     #[error("no route has this path")]
@@ -342,14 +346,14 @@ impl Refusal {
             | Self::Batch { .. }
             | Self::Untellable { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,
-            Self::TooLongToCompare { .. } => Class::TooLong,
+            Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
             Self::Range { .. } => Class::Range,
             Self::InBatch { cause, .. } => cause.class(),
             Self::Records(failure) => failure.class(),
             Self::NoIdLeft { .. } => Class::Conflict,
             Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
-            Self::Closed { .. } => Class::Forbidden,
+            Self::Closed { .. } | Self::NoStoreHere => Class::Forbidden,
             Self::WriteQueueFull { .. }
             | Self::WriteQueueBytesFull { .. }
             | Self::TooManyStreams { .. }
@@ -404,6 +408,14 @@ impl Refusal {
 
     pub(crate) fn status(&self) -> u16 {
         self.class().status()
+    }
+
+    /// The number by which records know it; -1 for what they do not know.
+    pub(crate) fn code(&self) -> i64 {
+        match self {
+            Self::Records(failure) => failure.0.code().into(),
+            _ => -1,
+        }
     }
 
     /// The answer that the client gets: problem details (RFC 9457).

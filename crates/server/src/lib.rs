@@ -4,6 +4,7 @@
 
 mod admin;
 mod app;
+mod calls;
 mod conditions;
 pub mod config;
 mod control;

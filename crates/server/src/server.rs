@@ -17,6 +17,7 @@ use tokio::{
 use crate::{
     admin::{Admin, http},
     app::{App, BuildError, EraseTypes, Ground},
+    calls::CallThread,
     config::{Config, Listen},
     control::Control,
     front::{Bound, Front},
@@ -182,6 +183,7 @@ impl Server {
         });
         let control = control.transpose()?;
         let store = config.store.as_ref().map(OpenStore::open).transpose()?;
+        let calls = store.as_ref().map(|_| CallThread::start()).transpose()?;
         let supervisor = Supervisor::start()?;
         let ground = Ground {
             supervisor,
@@ -190,6 +192,7 @@ impl Server {
             log,
             erase_types,
             store,
+            calls,
         };
         let app = Arc::new(App::build(config, &ground)?);
         let pools = PoolBook::default();

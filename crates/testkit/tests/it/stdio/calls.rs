@@ -1,9 +1,116 @@
 //! Calls of controllers into the server.
 
-use forebay_testkit::wait_until;
+use forebay_testkit::{Client, Response, Setup, wait_until};
+use serde_json::{Value, json};
 
 use super::Dialect;
 use crate::support::metric;
+
+/// Has the server execute what it is sent.
+const ASKING: &str = "import { callTql } from 'forebay/stdio';\n\
+    export default async (request) => callTql(await request.json());\n";
+
+/// Pools of that handler which may write, only read, and do neither.
+fn asking(dialect: Dialect, keys: &str) -> Setup {
+    let name = dialect.name();
+    let pools = ["rw", "ro", "none"].map(|mode| {
+        format!(
+            "[pool.{mode}]\nhandler = \"asking.mjs\"\nprotocol = \"{name}\"\nstore = \"{mode}\"\nconcurrency = 8\n\
+             workers = {{ min = 1, max = 2 }}\n{keys}\n[[route]]\npath = \"/{mode}\"\npool = \"{mode}\"\n"
+        )
+    });
+    Setup::new(&format!("[store]\npath = \"data\"\n{}", pools.concat())).file("asking.mjs", ASKING)
+}
+
+fn ask(client: &mut Client, path: &str, statement: &Value) -> Response {
+    client.post(path, statement.to_string().as_bytes());
+    client.response()
+}
+
+#[test]
+fn a_controller_asks_the_store_in_the_middle_of_a_request() {
+    for dialect in Dialect::BOTH {
+        let server = asking(dialect, "").start();
+        let mut client = server.connect();
+        let mut ask = |path: &str, statement: Value| {
+            let answer = ask(&mut client, path, &statement);
+            (answer.status, answer.json())
+        };
+        let note = json!({"kind": "Note", "title": "tea", "price": 2});
+        let (_, made) = ask("/rw", json!({"insert": note}));
+        assert_eq!(made["code"], 0, "{made}");
+        let reference = made["ref"].clone();
+        for path in ["/rw", "/ro"] {
+            let (status, found) = ask(path, json!({"where": reference, "select": "$"}));
+            assert_eq!(
+                (status, &found),
+                (200, &json!({"code": 0, "results": [note]})),
+                "{path}"
+            );
+        }
+        let (_, friendly) = ask("/ro", json!("where eq(title 'tea') select $ref"));
+        assert_eq!(friendly, json!({"code": 0, "results": [reference]}));
+        // What the store refuses comes back with the code that WABuR knows.
+        let twice = json!({"where": ["EQ", "title", "'tea"], "insert": note});
+        let (status, refused) = ask("/rw", twice);
+        assert_eq!(refused["code"], 17, "{refused}");
+        let expected = if dialect == Dialect::Wabur { 409 } else { 200 };
+        assert_eq!(
+            status, expected,
+            "a code has a status where the protocol has codes"
+        );
+        for (path, statement, error) in [
+            ("/ro", json!({"insert": note}), "for reading only"),
+            ("/none", json!({"select": "$"}), "this pool has no store"),
+            ("/rw", json!({"where": ["ÄQ", 1]}), ""),
+            ("/rw", json!(7), ""),
+        ] {
+            let (_, refused) = ask(path, statement);
+            assert_eq!(refused["code"], -1, "{path}: {refused}");
+            let text = refused["error"].as_str().expect("a text");
+            assert!(text.contains(error), "{path}: {text}");
+        }
+    }
+}
+
+#[test]
+fn calls_of_many_requests_at_a_time_each_get_their_own_result() {
+    for dialect in Dialect::BOTH {
+        let server = asking(dialect, "").start();
+        let references: Vec<Value> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..8)
+                .map(|number| {
+                    let server = &server;
+                    scope.spawn(move || {
+                        let mut client = server.connect();
+                        let each = |turn| {
+                            let name = format!("{number}.{turn}");
+                            let made = ask(
+                                &mut client,
+                                "/rw",
+                                &json!({"insert": {"kind": "Note", "name": name}}),
+                            );
+                            let reference = made.json()["ref"].clone();
+                            let statement = json!({"where": reference, "select": "name"});
+                            let found = ask(&mut client, "/rw", &statement).json();
+                            assert_eq!(found["results"], json!([name]), "{found}");
+                            reference
+                        };
+                        (0..50).map(each).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            clients
+                .into_iter()
+                .flat_map(|client| client.join().expect("a client does not panic"))
+                .collect()
+        });
+        let mut distinct: Vec<_> = references.iter().map(Value::as_u64).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), 400, "each was made once");
+    }
+}
 
 #[test]
 fn a_call_is_answered_while_requests_are_under_way() {

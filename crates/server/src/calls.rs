@@ -1,0 +1,199 @@
+//! What controllers on standard input and output ask of the server: statements of TQL, executed on a thread of their own. What only reads is
+//! done there in parts, between which other calls have their turn; what changes something is handed to the writer, which takes what waits
+//! together.
+
+use std::{
+    future::poll_fn,
+    io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay_pool::Call;
+use forebay_records::{
+    RecordsError, Settings,
+    tql::{Budget, Execution, Progress, Statement},
+};
+use serde::Deserialize;
+use tokio::{
+    sync::mpsc,
+    task::{LocalSet, yield_now},
+};
+
+use crate::{
+    config::StoreMode,
+    failure::Refusal,
+    store::{Done, Grants, OpenStore, StatementOperation, Work},
+};
+
+/// Calls of all workers that wait for the thread.
+const CALLS_WAITING_MAX: usize = 4096;
+/// What is done of a statement before other calls have their turn.
+const PART_RECORDS: u64 = 1024;
+/// Longest time of a part; a record that has been begun is looked at to its end.
+const PART_TIME: Duration = Duration::from_millis(1);
+/// What a statement that waits for the writer holds beside its text.
+const OPERATION_BYTES: usize = 256;
+
+/// The thread on which calls are answered. It ends when nobody can call any more.
+#[derive(Clone, Debug)]
+pub(crate) struct CallThread {
+    waiting: mpsc::Sender<(Arc<Tql>, Call)>,
+}
+
+impl CallThread {
+    pub(crate) fn start() -> io::Result<Self> {
+        let (waiting, mut calls) = mpsc::channel::<(Arc<Tql>, Call)>(CALLS_WAITING_MAX);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        thread::Builder::new().name("calls".into()).spawn(move || {
+            LocalSet::new().block_on(&runtime, async {
+                while let Some((tql, call)) = calls.recv().await {
+                    tokio::task::spawn_local(async move { tql.execute(call).await });
+                }
+            });
+        })?;
+        Ok(Self { waiting })
+    }
+}
+
+/// The calls of one pool's workers.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    thread: CallThread,
+    tql: Arc<Tql>,
+}
+
+impl Calls {
+    /// For workers that may do this much with the store.
+    pub(crate) fn new(
+        thread: &CallThread,
+        store: &Arc<OpenStore>,
+        mode: StoreMode,
+        settings: &Settings,
+        answer_bytes_max: usize,
+    ) -> Self {
+        let tql = Tql {
+            store: Arc::clone(store),
+            mode,
+            settings: Arc::new(settings.clone()),
+            answer_bytes_max,
+        };
+        Self {
+            thread: thread.clone(),
+            tql: Arc::new(tql),
+        }
+    }
+}
+
+impl forebay_pool::Calls for Calls {
+    fn call(&self, call: Call) {
+        let sent = self.thread.waiting.try_send((Arc::clone(&self.tql), call));
+        if let Err(mpsc::error::TrySendError::Full((_, call))) = sent {
+            call.refuse(&format!(
+                "{CALLS_WAITING_MAX} calls wait already, that is the most"
+            ));
+        }
+    }
+}
+
+/// Executes statements for one pool.
+#[derive(Debug)]
+struct Tql {
+    store: Arc<OpenStore>,
+    mode: StoreMode,
+    settings: Arc<Settings>,
+    answer_bytes_max: usize,
+}
+
+impl Tql {
+    async fn execute(&self, call: Call) {
+        match self.answer(call.body(), call.deadline()).await {
+            Ok(answer) => call.answer(&answer),
+            Err(refusal) => {
+                let error = serde_json::json!({ "code": refusal.code(), "error": refusal.to_string() });
+                call.answer(error.to_string().as_bytes());
+            }
+        }
+    }
+
+    async fn answer(&self, body: &str, deadline: Instant) -> Result<Vec<u8>, Refusal> {
+        let statement = read(body, &self.settings).map_err(RecordsError::from)?;
+        if self.mode == StoreMode::None {
+            return Err(Refusal::NoStoreHere);
+        }
+        if statement.only_reads() {
+            self.select(statement, deadline).await
+        } else if self.mode == StoreMode::ReadWrite {
+            self.change(statement, body.len(), deadline).await
+        } else {
+            Err(forebay_store::StoreError::ReadOnly.into())
+        }
+    }
+
+    async fn select(&self, statement: Statement, deadline: Instant) -> Result<Vec<u8>, Refusal> {
+        let snapshot = self.store.store().snapshot()?;
+        let leave = Grants::everything();
+        let mut execution = Execution::new(&Arc::new(statement), &self.settings, &snapshot, &leave)?;
+        let mut found = Vec::new();
+        loop {
+            let part = Budget {
+                records: PART_RECORDS,
+                bytes: self.answer_bytes_max,
+                until: Some(Instant::now() + PART_TIME),
+            };
+            if execution.step(&snapshot, part, &mut found)? == Progress::Done {
+                return Ok(found);
+            }
+            if found.len() > self.answer_bytes_max {
+                let message_bytes_max = self.answer_bytes_max;
+                return Err(Refusal::ResultTooLarge { message_bytes_max });
+            }
+            if Instant::now() >= deadline {
+                return Err(RecordsError::DeadlinePassed.into());
+            }
+            yield_now().await;
+        }
+    }
+
+    async fn change(
+        &self,
+        statement: Statement,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, Refusal> {
+        let operation = StatementOperation {
+            statement,
+            settings: Arc::clone(&self.settings),
+            grants: Grants::everything(),
+            deadline,
+        };
+        let work = vec![Work::Statement(Box::new(operation))];
+        let mut pending = self.store.writer().submit(work, bytes + OPERATION_BYTES)?;
+        let outcome = poll_fn(|cx| pending.poll(cx));
+        let Ok(outcome) = tokio::time::timeout_at(deadline.into(), outcome).await else {
+            if pending.give_up() {
+                return Err(Refusal::WriteExpired);
+            }
+            // It is being done. Nobody waits for what comes of it any more, but that it came too late is no lie.
+            return Err(RecordsError::DeadlinePassed.into());
+        };
+        match outcome?.pop() {
+            Some(Done::Answered(answer)) => Ok(answer),
+            _ => unreachable!("a statement is answered"),
+        }
+    }
+}
+
+/// A statement: JSON as it is, or friendly text in a JSON string.
+fn read(body: &str, settings: &Settings) -> Result<Statement, forebay_records::StatementError> {
+    #[derive(Deserialize)]
+    struct Text(String);
+
+    match serde_json::from_str::<Text>(body) {
+        Ok(Text(text)) => Statement::read(text.as_bytes(), settings),
+        Err(_) => Statement::read_json(body.as_bytes(), settings),
+    }
+}
