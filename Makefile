@@ -14,6 +14,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-actio
 # Virtual environments of pinned packages; this file is written last.
 TEST_PYTHON := sdk/python/tests/.venv/installed
 SHOWCASE_PYTHON := examples/showcase/.venv/installed
+PEER_PYTHON := bench/peers/.venv/installed
 # The binary carries sdk/node/dist: these two are its last compiled parts.
 SDK_SCRIPTS := sdk/node/dist/worker.js
 SDK_ADDON := sdk/node/dist/forebay.node
@@ -65,7 +66,7 @@ lint: deps sdk
 	cd sdk/node && npx tsc --noEmit
 	cd sdk/python && tests/.venv/bin/python -m mypy --strict forebay
 
-bench: build $(PEER_MODULES)
+bench: build $(PEER_MODULES) $(PEER_PYTHON)
 	cargo build --release --package forebay-store --example rates
 	node bench/run.mjs $(ARGS)
 

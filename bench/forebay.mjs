@@ -28,7 +28,7 @@ export default app;
 /**
  * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store` the store, whose
  * global Person anybody may read and write below /store/; and, when `pool` is given, everything else from a pool of
- * `{runtime, workers, queue_max, handler}` with exactly that many workers. Limits that the load itself would meet are set out of its way;
+ * `{runtime, workers, queue_max, handler, python}` with exactly that many workers. Limits that the load itself would meet are set out of its way;
  * everything else keeps its default.
  */
 function configuration({ port, adminPort, pool, canned, store, connections_max = 2000 }) {
@@ -49,7 +49,7 @@ level = "warn"`,
     sections.push(`[pool.bench]
 handler = "${pool.handler ?? 'handler.mjs'}"
 runtime = "${pool.runtime}"
-workers = { min = ${pool.workers}, max = ${pool.workers} }
+${pool.python ? `python = "${pool.python}"\n` : ''}workers = { min = ${pool.workers}, max = ${pool.workers} }
 queue_max = ${pool.queue_max ?? 1024}`);
   }
   sections.push(`[[route]]

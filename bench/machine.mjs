@@ -7,6 +7,7 @@ import { SetupError } from './options.mjs';
 import { gtmVersion } from './peers/gtm.mjs';
 import { versions } from './peers/installed.mjs';
 import { postgresVersion } from './peers/postgres.mjs';
+import { pythonVersions } from './peers/python.mjs';
 import { redisVersion } from './peers/redis.mjs';
 
 /** The machine and the versions of everything that takes part. `binary` is Forebay's, or null. */
@@ -22,6 +23,7 @@ export function describe(binary, repository) {
     versions: {
       forebay: binary && forebayVersion(binary),
       ...versions(),
+      ...pythonVersions(),
       postgres: postgresVersion(),
       redis: redisVersion(),
       'GT.M': gtmVersion(),

@@ -1,0 +1,62 @@
+// Servers for Python applications, running the same Flask application as a Python pool of Forebay.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { freePort, getWhenReady } from '../http.mjs';
+import { launch } from '../processes.mjs';
+import { program } from './installed.mjs';
+
+const environment = fileURLToPath(new URL('.venv', import.meta.url));
+
+/** The interpreter that has Flask and the peers. */
+export const python = `${environment}/bin/python`;
+
+/** The Flask application, answering /helloworld. */
+export const application = program('flask_hello.py');
+
+/** How to install the Python peers; null when they are there. */
+export const lackingPython = () => (existsSync(`${environment}/installed`) ? null : 'make bench/peers/.venv/installed');
+
+const VERSIONS = `
+import json, platform
+from importlib.metadata import version
+print(json.dumps({"python": platform.python_version(), **{name: version(name) for name in ("flask", "gunicorn", "granian")}}))
+`;
+
+/** Versions of Python and its peers, by name; none when they are not installed. */
+export function pythonVersions() {
+  return lackingPython() === null ? JSON.parse(execFileSync(python, ['-c', VERSIONS], { encoding: 'utf8' })) : {};
+}
+
+function server(name, args) {
+  return {
+    name,
+    lacking: lackingPython,
+    async start() {
+      const port = await freePort();
+      const env = { PATH: process.env.PATH, PYTHONDONTWRITEBYTECODE: '1' };
+      const process_ = launch(name, python, ['-m', ...args(port)], { env, cwd: dirname(application) });
+      const url = `http://127.0.0.1:${port}`;
+      await getWhenReady(`${url}/helloworld`, process_);
+      return { process: process_, url };
+    },
+  };
+}
+
+/** gunicorn with so many processes, keeping connections open. */
+export const gunicorn = (workers) =>
+  server(`gunicorn, ${workers} gthread`, (port) => [
+    'gunicorn.app.wsgiapp',
+    ...['--workers', String(workers), '--worker-class', 'gthread', '--threads', '2', '--keep-alive', '30'],
+    ...['--log-level', 'warning', '--bind', `127.0.0.1:${port}`, 'flask_hello:app'],
+  ]);
+
+/** Granian's WSGI with so many processes. */
+export const granian = (workers) =>
+  server(`Granian WSGI, ${workers}`, (port) => [
+    'granian',
+    ...['--interface', 'wsgi', '--http', '1', '--no-ws', '--workers', String(workers)],
+    ...['--log-level', 'warning', '--port', String(port), 'flask_hello:app'],
+  ]);
