@@ -155,9 +155,9 @@ fn inspected_pool(config: &Config, named: &str) -> Result<String, UsageError> {
             .filter(is_script)
             .collect();
         UsageError(match names.as_slice() {
-            [] => "--inspect: the configuration has no pool with a handler".to_owned(),
+            [] => "--inspect: the configuration has no pool with a JavaScript handler".to_owned(),
             names => format!(
-                "--inspect: found {named:?}, expected a pool with a handler: {}",
+                "--inspect: found {named:?}, expected a pool with a JavaScript handler: {}",
                 names.join(", ")
             ),
         })

@@ -95,7 +95,8 @@ routes = {
     "/validated": validator(plain("200 OK", b"valid")), "/validated-post": validator(read),
     "/empty": odd("204 No Content"), "/not-modified": odd("304 Not Modified", [("Content-Length", "99")]),
     "/cookies": plain("200 OK", b"", ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")),
-    "/odd-status": odd("OK"), "/early": odd("103 Early Hints"), "/odd-header": odd("200 OK", [("a", 1)]), "/throws": lambda e, s: 1 / 0,
+    "/odd-status": odd("OK"), "/early": odd("103 Early Hints"), "/odd-header": odd("200 OK", [("a", 1)]),
+    "/long-header": odd("200 OK", [("a", "x" * 70_000)]), "/throws": lambda e, s: 1 / 0,
 }
 
 def app(environ, start_response):
@@ -237,7 +238,7 @@ class WsgiTest(unittest.TestCase):
 
     def test_what_an_application_may_not_do_is_500(self):
         for peer in self.each():
-            for path in ("/silent", "/short", "/odd-status", "/early", "/odd-header", "/throws"):
+            for path in ("/silent", "/short", "/odd-status", "/early", "/odd-header", "/long-header", "/throws"):
                 answer = peer.get(path)
                 self.assertEqual((answer.status, answer.flags), (500, wire.END | wire.FAULT), path)
 

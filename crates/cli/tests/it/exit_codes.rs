@@ -49,7 +49,7 @@ fn a_wrong_command_line_ends_with_2_before_anything_happens() {
         (&["serve", "--access-log", "maybe"], "[possible values: on, off]"),
         (
             &["serve", "--inspect"],
-            "--inspect: the configuration has no pool with a handler",
+            "--inspect: the configuration has no pool with a JavaScript handler",
         ),
         (&["pool", "resize", "api", "many"], "invalid digit"),
         (

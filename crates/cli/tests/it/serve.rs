@@ -136,7 +136,7 @@ fn inspect_starts_one_worker_under_the_debugger_without_time_limits() {
     assert!(
         ended
             .err
-            .contains("--inspect: found \"apy\", expected a pool with a handler: api"),
+            .contains("--inspect: found \"apy\", expected a pool with a JavaScript handler: api"),
         "{ended:?}"
     );
 }

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from .._reply import HttpError, error_reply
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, header_block, read_pairs
-from .job import DONE, NEW, Gone
+from .job import DONE, NEW, Gone, bounded
 from .looping import LoopingJob
 
 Message = MutableMapping[str, Any]
@@ -137,7 +137,7 @@ class _Channel:
             if self._status:
                 raise RuntimeError("the ASGI application sent http.response.start a second time")
             self._status = _status(message["status"])
-            self._headers = b"".join([_pair(name, value) for name, value in message.get("headers", ())])
+            self._headers = bounded(b"".join([_pair(name, value) for name, value in message.get("headers", ())]))
         elif kind == "http.response.body":
             if not self._status:
                 raise RuntimeError("the ASGI application sent http.response.body before http.response.start")

@@ -7,6 +7,7 @@ from collections import deque
 from typing import Deque, Optional
 
 from .._context import Log, Running
+from .._reply import HEADERS_BYTES_MAX
 from .._request import BodySource, head_of
 from .._wire import (
     ABORT,
@@ -250,6 +251,13 @@ class Exchange(BodySource, Running):
 
     def reset(self) -> None:
         raise NotImplementedError
+
+
+def bounded(headers: bytes) -> bytes:
+    """The header block of an application; raises `ValueError` when it is too long."""
+    if len(headers) > HEADERS_BYTES_MAX:
+        raise ValueError(f"the answer's headers take {len(headers)} bytes, at most {HEADERS_BYTES_MAX}")
+    return headers
 
 
 def sized(headers: bytes, body: bytes) -> bytes:

@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 from types import ModuleType
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional
 
 from .._app import App, is_coroutine_function
 
@@ -24,20 +24,42 @@ class LoadError(Exception):
     """The pool names no application that can be run; the text says what to do."""
 
 
+class Wanted(NamedTuple):
+    """What the server says on the command line; the handler's file stands in INIT."""
+
+    #: The module, where the handler is no file.
+    module: str
+    #: The object in it; None: one of `NAMES`.
+    object: Optional[str]
+    #: auto, or one of those below.
+    interface: str
+    #: The path that the application is mounted at; empty: none.
+    mount: str
+
+
 class Loaded(NamedTuple):
     """An application and how it is called."""
 
     application: Any
     interface: str
-    module: ModuleType
+    mount: str
 
 
-def load(file: Optional[str], module_name: Optional[str], wanted: Optional[str], interface: str) -> Loaded:
-    """Imports the module, a file or one by name, and finds the application in it: the object called `wanted`, or one of `NAMES`."""
-    module = import_file(file) if file is not None else import_module(module_name or "")
-    where = file or f"the module {module_name}"
-    application = _object(module, wanted, where)
-    return Loaded(application, interface if interface != "auto" else _interface(application, where), module)
+def load(file: Optional[str], wanted: Wanted) -> Loaded:
+    """Imports the module, a file or one by name, and finds the application in it."""
+    # An application may look at its own command line; this program's says nothing to it.
+    sys.argv = [file or wanted.module]
+    module = import_file(file) if file is not None else import_module(wanted.module)
+    where = file or f"the module {wanted.module}"
+    application = _object(module, wanted.object, where)
+    interface = _interface(application, where) if wanted.interface == "auto" else wanted.interface
+    if isinstance(application, App) != (interface == FOREBAY):
+        raise LoadError(f'the application of {where} is a {type(application).__name__}, which interface = "{interface}" cannot run')
+    if interface != FOREBAY and not callable(application):
+        raise LoadError(f"the application of {where} is a {type(application).__name__}, which cannot be called")
+    if interface == FOREBAY and wanted.mount:
+        raise LoadError(f'the patterns of an App are whole paths: write {wanted.mount} into them, mount = "{wanted.mount}" is for WSGI and ASGI')
+    return Loaded(application, interface, wanted.mount)
 
 
 def import_file(file: str) -> ModuleType:
@@ -162,7 +184,7 @@ def _shape(application: Any) -> Optional[str]:
     return None
 
 
-def parse_arguments(arguments: List[str]) -> Tuple[Optional[str], Optional[str], str, str]:
-    """Module, object, interface and mount point, as the server gives them on the command line."""
-    given = dict(argument.lstrip("-").split("=", 1) for argument in arguments if "=" in argument)
-    return given.get("module"), given.get("object"), given.get("interface", "auto"), given.get("mount", "")
+def parse_arguments(arguments: List[str]) -> Wanted:
+    """Reads the command line: `--name=value`, each at most once."""
+    given = dict(argument[2:].split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    return Wanted(given.get("module", ""), given.get("object"), given.get("interface", "auto"), given.get("mount", ""))

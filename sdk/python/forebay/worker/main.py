@@ -29,6 +29,9 @@ from .wsgi import Wsgi
 
 Hook = Callable[[Any], Any]
 
+#: Longer texts about a failed start are cut.
+FAILED_TEXT_MAX = 65_536
+
 
 class Init(NamedTuple):
     """The members of INIT that a worker uses."""
@@ -51,7 +54,6 @@ class Program(NamedTuple):
     loaded: Loaded
     start: List[Hook]
     stop: List[Hook]
-    mount: str
 
 
 def main(arguments: List[str]) -> int:
@@ -126,7 +128,6 @@ def _exactly(link: socket.socket, size: int) -> bytes:
 
 
 def _load(init: Init, arguments: List[str]) -> Program:
-    module, wanted, interface, mount = parse_arguments(arguments)
     try:
         start: List[Hook] = []
         stop: List[Hook] = []
@@ -134,11 +135,11 @@ def _load(init: Init, arguments: List[str]) -> Program:
             first = import_file(init.start)
             start += _hooks(first, "on_start")
             stop += _hooks(first, "on_stop")
-        loaded = load(init.handler, module, wanted, interface)
+        loaded = load(init.handler, parse_arguments(arguments))
         if loaded.interface == FOREBAY:
             start += loaded.application._start
             stop = loaded.application._stop + stop
-        return Program(loaded, start, stop, mount)
+        return Program(loaded, start, stop)
     except SystemExit as error:
         raise StartFailed from LoadError(f"the handler ended the process while it was imported (exit status {error.code})")
     except Exception as error:
@@ -178,7 +179,7 @@ def _serve_blocking(link: socket.socket, generation: int, init: Init, program: P
     except Exception as error:
         raise StartFailed from error
     application = program.loaded.application
-    handle = Handlers(application, context) if program.loaded.interface == FOREBAY else Wsgi(application, program.mount)
+    handle = Handlers(application, context) if program.loaded.interface == FOREBAY else Wsgi(application, program.loaded.mount)
     _settle_memory()
     engine.write(frame(READY, 0, generation, 0, 0))
     engine.serve(handle)
@@ -204,10 +205,10 @@ async def _serve_async(
     if program.loaded.interface == FOREBAY:
         handle = AsyncHandlers(application, context, init.concurrency)
     elif program.loaded.interface == ASGI:
-        handle = asgi = Asgi(application, program.mount)
+        handle = asgi = Asgi(application, program.loaded.mount)
         lifespan = Lifespan(application, asgi.state)
     else:
-        handle = InThreads(Wsgi(application, program.mount, threads=True), init.concurrency)
+        handle = InThreads(Wsgi(application, program.loaded.mount, threads=True), init.concurrency)
     try:
         for hook in program.start:
             await _run_hook(hook, context)
@@ -253,7 +254,8 @@ def _failed(generation: int, error: BaseException) -> bytes:
     stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     known = isinstance(error, (LoadError, LifespanFailed))
     message = str(error) if known else f"{type(error).__name__}: {error}"
-    return frame(FAILED, 0, generation, 0, 0, json.dumps({"message": message, "stack": stack}).encode())
+    told = {"message": message[:FAILED_TEXT_MAX], "stack": stack[-FAILED_TEXT_MAX:]}
+    return frame(FAILED, 0, generation, 0, 0, json.dumps(told).encode())
 
 
 def _tell(link: socket.socket, generation: int, error: BaseException) -> int:

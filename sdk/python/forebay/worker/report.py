@@ -22,7 +22,8 @@ LOG_LEVELS = ("debug", "info", "warn", "error")
 def report(what: str, error: Optional[BaseException] = None) -> None:
     """Writes a failure to standard error, with its traceback."""
     detail = "" if error is None else ": " + "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
-    print(f"forebay: {what}{detail}", file=sys.stderr, flush=True)
+    # The end of a traceback says most.
+    print(f"forebay: {what}{detail[-LOG_MESSAGE_MAX:]}", file=sys.stderr, flush=True)
 
 
 def log_to(write: Callable[[bytes], None], generation: int, job: Optional[Job]) -> Log:

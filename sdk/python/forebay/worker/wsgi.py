@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from .._reply import HttpError
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
 from .answer import send_error
-from .job import Exchange
+from .job import Exchange, bounded
 
 #: Names and hosts that were seen are remembered up to so many; then all are forgotten.
 SEEN_MAX = 1_024
@@ -201,7 +201,7 @@ class _Response:
                 self._length = int(value)
             block.append(PAIR.pack(len(raw_name), len(raw_value)) + raw_name + raw_value)
         self._status = code
-        self._headers = b"".join(block)
+        self._headers = bounded(b"".join(block))
         return self.write
 
     def write(self, data: bytes) -> None:
