@@ -2,7 +2,7 @@
 // bench/worker.mjs use it. The doorbell is a socket here, since Node cannot make an eventfd.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,8 +17,10 @@ export const RUNTIMES = (process.env.FOREBAY_TEST_RUNTIMES ?? 'node,bun').split(
 export const END = 1;
 export const FAULT = 2;
 const KINDS = [undefined, 'application/json', 'text/plain; charset=utf-8', 'application/octet-stream', 'text/html; charset=utf-8'];
-const PAGE_BYTES = 282_624;
-const BELL = 16, HEAD = 32, TAIL = 48, CLAIMS = 1024, OUTBOX = 20_480, OUTBOX_BYTES = 262_144;
+/** How the page is laid out, for every implementation. */
+export const LAYOUT = JSON.parse(readFileSync(new URL('../../../protocol/vectors/page/layout.json', import.meta.url), 'utf8'));
+const { page_bytes: PAGE_BYTES, outbox_offset: OUTBOX, outbox_bytes: OUTBOX_BYTES } = LAYOUT;
+const [FORMAT, BELL, HEAD, TAIL, CLAIMS] = ['format', 'bell', 'outbox_head', 'outbox_tail', 'claims'].map((name) => LAYOUT[`${name}_offset`] / 4);
 
 const dist = new URL('../dist/', import.meta.url);
 export const BUN = fileURLToPath(new URL('../node_modules/bun/bin/bun.exe', import.meta.url));
@@ -124,7 +126,7 @@ export class Peer {
     const memory = addon.mapPage(file);
     this.words = new Int32Array(memory);
     this.memory = Buffer.from(memory);
-    this.words[0] = 0x46420001;
+    this.words[FORMAT] = LAYOUT.format;
     const [command, ...rest] = workerCommand(runtime);
     this.child = spawn(command, [...args, ...rest], {
       stdio: ['ignore', 'pipe', 'pipe', 'pipe', page ? file : 'ignore', page ? 'pipe' : 'ignore'],

@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { BUN, Peer, RUNTIMES, TYPES } from './peer.mjs';
+import { LAYOUT, BUN, Peer, RUNTIMES, TYPES } from './peer.mjs';
 
 /** A folder with these files, gone after the test. */
 function folderWith(test, files) {
@@ -120,7 +120,7 @@ for (const runtime of RUNTIMES) {
       const { lastCommit, ...answer } = (await peer.fetch({ path: '/hello' })).json();
       assert.deepEqual(answer, { hello: 'world', stored: { a: 1, b: 2, c: 3 } });
       // The server, which waits for the disk in this worker's place, is told of the last commit.
-      assert.deepEqual([peer.words[256 / 4], peer.words[260 / 4]], [lastCommit, 0]);
+      assert.deepEqual([peer.words[LAYOUT.commit_offset / 4], peer.words[LAYOUT.commit_offset / 4 + 1]], [lastCommit, 0]);
       await peer.stop();
       assert.equal(peer.stderr, '');
     });

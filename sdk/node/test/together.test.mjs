@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { open } from '../dist/store/index.js';
-import { Peer, RUNTIMES } from './peer.mjs';
+import { LAYOUT, Peer, RUNTIMES } from './peer.mjs';
 import { freshFolder } from './stores.mjs';
 
 const HANDLER = fileURLToPath(new URL('handlers/together.mjs', import.meta.url));
@@ -52,8 +52,7 @@ for (const runtime of RUNTIMES) {
 
     it('has the server wait for the disk unless all that share its commit are relaxed', async (test) => {
       const { peer, store } = await worker(test);
-      // Where the page tells which commit the server has to wait for.
-      const told = () => Number(peer.memory.readBigUInt64LE(256));
+      const told = () => Number(peer.memory.readBigUInt64LE(LAYOUT.commit_offset));
       assert.deepEqual((await peer.fetch({ path: '/relaxed' })).json(), { sum: 1 });
       assert.deepEqual([store.get('Sum'), told()], [1, 0]);
       await fetchAll(peer, ['/relaxed', '/add']);

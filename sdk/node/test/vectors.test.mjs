@@ -4,11 +4,12 @@ import { ftruncateSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { after, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { WireRequest } from '../dist/request.js';
 import * as wire from '../dist/wire.js';
 import { Page } from '../dist/worker/page.js';
+import { LAYOUT } from './peer.mjs';
 
 const folder = fileURLToPath(new URL('../../../protocol/vectors/', import.meta.url));
 const hex = (text) => Buffer.from(text, 'hex');
@@ -58,16 +59,17 @@ function throughPage({ flags, generation, job, slot, payload }) {
   const temporary = mkdtempSync(join(tmpdir(), 'forebay-vectors-'));
   try {
     const file = openSync(join(temporary, 'page'), 'w+');
-    ftruncateSync(file, 282_624);
+    ftruncateSync(file, LAYOUT.page_bytes);
     const memory = createRequire(import.meta.url)('../dist/forebay.node').mapPage(file);
-    new Int32Array(memory)[0] = 0x46420001;
+    assert.equal(memory.byteLength, LAYOUT.page_bytes);
+    new Int32Array(memory)[LAYOUT.format_offset / 4] = LAYOUT.format;
     const page = Page.open(String(file), '1', generation);
     const { status, content, run_us, headers, body_hex } = payload;
     assert.ok(page.put(flags, job, slot, status, content, run_us, flat(headers), hex(body_hex), 1));
-    const tail = new Int32Array(memory)[48];
-    const length = 16 + Buffer.from(memory).readUInt32LE(20_480);
-    assert.equal(tail, Math.ceil(length / 16) * 16);
-    return Buffer.from(memory, 20_480, length).toString('hex');
+    const tail = new Int32Array(memory)[LAYOUT.outbox_tail_offset / 4];
+    const length = 16 + Buffer.from(memory).readUInt32LE(LAYOUT.outbox_offset);
+    assert.equal(tail, Math.ceil(length / LAYOUT.outbox_frame_align) * LAYOUT.outbox_frame_align);
+    return Buffer.from(memory, LAYOUT.outbox_offset, length).toString('hex');
   } finally {
     rmSync(temporary, { recursive: true });
   }
@@ -90,3 +92,23 @@ for (const name of names) {
     }
   });
 }
+
+describe('claim words', () => {
+  const temporary = mkdtempSync(join(tmpdir(), 'forebay-vectors-'));
+  after(() => rmSync(temporary, { recursive: true }));
+  const file = openSync(join(temporary, 'page'), 'w+');
+  ftruncateSync(file, LAYOUT.page_bytes);
+  const words = new Uint32Array(createRequire(import.meta.url)('../dist/forebay.node').mapPage(file));
+  words[LAYOUT.format_offset / 4] = LAYOUT.format;
+  const page = Page.open(String(file), '1', 1);
+  for (const { job, offered, claimed, revoked } of LAYOUT.claim_words) {
+    it(`of job ${job} are claimed once, and not when they are revoked`, () => {
+      const slot = LAYOUT.slots - 1;
+      const at = LAYOUT.claims_offset / 4 + slot;
+      words[at] = offered;
+      assert.deepEqual([page.claim(job, slot), words[at], page.claim(job, slot)], [true, claimed, false]);
+      words[at] = revoked;
+      assert.deepEqual([page.claim(job, slot), words[at]], [false, revoked]);
+    });
+  }
+});

@@ -1,12 +1,16 @@
 """The golden frames of protocol/vectors: read and written byte for byte by the code that workers run."""
 
 import json
+import mmap
 import pathlib
+import tempfile
 import unittest
 
 from forebay import Request
 from forebay import _wire as wire
+from forebay.worker.claims import Page
 
+LAYOUT = pathlib.Path(__file__).parents[3] / "protocol/vectors/page/layout.json"
 VECTORS = sorted((pathlib.Path(__file__).parents[3] / "protocol/vectors").glob("*.json"))
 
 
@@ -68,3 +72,20 @@ class VectorsTest(unittest.TestCase):
                     with self.subTest(vector=file.stem, frame=index):
                         self.assertEqual(decoded_request(bytes.fromhex(frame["hex"])), frame["payload"])
         self.assertGreater(seen, 0)
+
+    def test_jobs_are_claimed_where_the_page_has_their_words(self):
+        layout = json.loads(LAYOUT.read_text("utf-8"))
+        with tempfile.TemporaryFile() as file:
+            file.truncate(layout["page_bytes"])
+            words = memoryview(mmap.mmap(file.fileno(), layout["page_bytes"])).cast("I")
+            words[layout["format_offset"] // 4] = layout["format"]
+            page = Page(file.fileno())
+            slot = layout["slots"] - 1
+            at = layout["claims_offset"] // 4 + slot
+            for word in layout["claim_words"]:
+                with self.subTest(job=word["job"]):
+                    words[at] = word["offered"]
+                    self.assertTrue(page.claim(word["job"], slot))
+                    self.assertEqual(words[at], word["claimed"])
+                    words[at] = word["revoked"]
+                    self.assertFalse(page.claim(word["job"], slot))

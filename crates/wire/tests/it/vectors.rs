@@ -3,8 +3,10 @@
 use std::{fs, path::Path};
 
 use forebay_wire::{
-    ContentKind, FrameType, Header, Pairs, RequestParts, RequestView, ResponseHead, ResponseView, Split,
-    put_frame, put_pair, split_frame,
+    BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, ClaimWord, ContentKind, FORMAT_OFFSET, FrameType, Header,
+    OUTBOX_BYTES, OUTBOX_FRAME_ALIGN, OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_BYTES,
+    PAGE_FORMAT, Pairs, RequestParts, RequestView, ResponseHead, ResponseView, SLOTS_MAX, Split, put_frame,
+    put_pair, split_frame,
 };
 use serde_json::Value;
 
@@ -144,4 +146,32 @@ fn every_golden_vector_is_read_and_written_byte_for_byte() {
         }
     }
     assert!(frames >= 12, "the vectors cover the protocol: {frames} frames");
+}
+
+#[test]
+fn the_page_is_laid_out_as_its_vector_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../protocol/vectors/page/layout.json");
+    let layout: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    for (name, ours) in [
+        ("page_bytes", PAGE_BYTES),
+        ("format_offset", FORMAT_OFFSET),
+        ("format", PAGE_FORMAT as usize),
+        ("bell_offset", BELL_OFFSET),
+        ("outbox_head_offset", OUTBOX_HEAD_OFFSET),
+        ("outbox_tail_offset", OUTBOX_TAIL_OFFSET),
+        ("commit_offset", COMMIT_OFFSET),
+        ("claims_offset", CLAIMS_OFFSET),
+        ("slots", SLOTS_MAX as usize),
+        ("outbox_offset", OUTBOX_OFFSET),
+        ("outbox_bytes", OUTBOX_BYTES as usize),
+        ("outbox_frame_align", OUTBOX_FRAME_ALIGN as usize),
+    ] {
+        assert_eq!(number(&layout, name) as usize, ours, "{name}");
+    }
+    for word in layout["claim_words"].as_array().unwrap() {
+        let claim = ClaimWord::of(number(word, "job"));
+        assert_eq!(number(word, "offered"), claim.offered(), "{word}");
+        assert_eq!(number(word, "claimed"), claim.claimed(), "{word}");
+        assert_eq!(number(word, "revoked"), claim.revoked(), "{word}");
+    }
 }
