@@ -1,6 +1,6 @@
 /** Which worker process this is. */
 export interface WorkerInfo {
-  /** The worker's number in its pool, from 0. */
+  /** The worker's number: from 1, and no other worker of the pool is given it again. 0 where there is no worker: in tests and in scripts. */
   readonly id: number;
   /** The pool's name in `forebay.toml`. */
   readonly pool: string;

@@ -24,7 +24,7 @@ import {
  * What a handler is given: one HTTP request. Everything is decoded on first access and remembered, so a handler pays for
  * what it touches.
  *
- * The body's methods return promises, as on the web. A body of at most 64 KiB (the server's `inline_body_bytes`) has
+ * The body's methods return promises, as on the web. A body of at most 64 KiB has
  * arrived with the request and the promise is resolved already; a longer one is fetched from the client while it is read,
  * at the pace of the reader. The body can be read once.
  */

@@ -208,19 +208,20 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     Ok(reply)
 }
 
-/// Fields of an answer that belong to the server, whatever a handler says.
+/// Fields of an answer that belong to the server, whatever a handler says: the list of PROTOCOL.md, section 5.
+const SERVERS_OWN: [&[u8]; 8] = [
+    b"connection",
+    b"transfer-encoding",
+    b"keep-alive",
+    b"proxy-connection",
+    b"upgrade",
+    b"date",
+    b"server",
+    b"x-request-id",
+];
+
 pub(super) fn is_servers_own(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"connection"
-            | b"transfer-encoding"
-            | b"keep-alive"
-            | b"proxy-connection"
-            | b"upgrade"
-            | b"date"
-            | b"server"
-            | b"x-request-id"
-    )
+    SERVERS_OWN.contains(&name)
 }
 
 fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, End> {
@@ -388,5 +389,21 @@ impl PoolStream<'_> {
                 Poll::Ready(Ok(()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_names_the_fields_that_are_dropped() {
+        let protocol = include_str!("../../../../protocol/PROTOCOL.md");
+        let (before, _) = protocol
+            .split_once(" belong to the server and are dropped.")
+            .expect("it says which");
+        let (_, list) = before.rsplit_once(". ").expect("a sentence before it");
+        let named: Vec<&[u8]> = list.split('`').skip(1).step_by(2).map(str::as_bytes).collect();
+        assert_eq!(named, SERVERS_OWN);
     }
 }

@@ -1,0 +1,3 @@
+//! The eraser from outside.
+
+mod strip;
