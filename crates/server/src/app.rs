@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::{
     calls::{CallThread, Calls},
-    config::{self, Config},
+    config::{self, Config, PathKind},
     logging::{self, AccessLog},
     metrics::{RouteBook, RouteCounts},
     reply::HeaderLines,
@@ -171,7 +171,7 @@ fn rules(
     parts: &Parts<'_>,
     counts: &RouteBook,
 ) -> Result<Vec<Rule<Route>>, BuildError> {
-    let rule = |path| {
+    let rule = |(path, kind)| {
         Ok(Rule {
             methods: route.methods.clone(),
             host: route.host.clone(),
@@ -180,7 +180,7 @@ fn rules(
                 deadline: route.deadline,
                 body_bytes_max: route.body_bytes_max,
                 headers: headers(route),
-                target: target(route, parts)?,
+                target: target(route, kind, parts)?,
                 counts: counts.of(route),
             },
         })
@@ -196,7 +196,7 @@ fn headers(route: &config::Route) -> HeaderLines {
     headers
 }
 
-fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError> {
+fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Target, BuildError> {
     let checked = "the configuration was checked";
     Ok(match &route.target {
         config::Target::Respond(respond) => Target::Respond(RespondTarget::new(respond.clone())),
@@ -206,7 +206,7 @@ fn target(route: &config::Route, parts: &Parts<'_>) -> Result<Target, BuildError
                 source,
             },
         )?),
-        config::Target::Store => Target::Store(parts.store.expect(checked).clone()),
+        config::Target::Store => Target::Store(parts.store.expect(checked).at(kind)),
         config::Target::Records => Target::Records(parts.records.expect(checked).clone()),
         config::Target::Tql => Target::Tql(TqlTarget::new(parts.records.expect(checked).clone())),
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),

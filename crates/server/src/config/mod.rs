@@ -29,7 +29,7 @@ pub use error::{ConfigError, Problem};
 pub use listen::{Listen, ListenError};
 pub use reference::{reference, schema};
 pub use surroundings::Surroundings;
-pub(crate) use types::CHANGES;
+pub(crate) use types::PathKind;
 pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
     Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,

@@ -466,15 +466,21 @@ pub struct Route {
     pub target: Target,
 }
 
-/// What a store's route is called beside its nodes: where batches go.
-pub(crate) const BATCH: &str = ":batch";
-/// The same for changes.
-pub(crate) const CHANGES: &str = ":changes";
+/// What one of a route's paths leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathKind {
+    /// What the route is for.
+    Own,
+    /// Of a store: where batches go.
+    Batch,
+    /// Of a store: its changes.
+    Changes,
+}
 
 impl Route {
     /// The paths that it answers: its own, and for the store those of batches and changes, `/store:batch` and `/store:changes` beside
     /// `/store/*`.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (String, PathKind)> {
         let name = match &self.target {
             Target::Store => self.path.rsplit_once('/').map(|(name, _)| name),
             Target::Respond(_)
@@ -484,10 +490,13 @@ impl Route {
             | Target::Pool(_)
             | Target::Script(_) => None,
         };
-        let beside = name
-            .into_iter()
-            .flat_map(|name| [BATCH, CHANGES].map(|what| format!("{name}{what}")));
-        std::iter::once(self.path.clone()).chain(beside)
+        let beside = name.into_iter().flat_map(|name| {
+            [
+                (format!("{name}:batch"), PathKind::Batch),
+                (format!("{name}:changes"), PathKind::Changes),
+            ]
+        });
+        std::iter::once((self.path.clone(), PathKind::Own)).chain(beside)
     }
 }
 

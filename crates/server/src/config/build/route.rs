@@ -90,7 +90,7 @@ impl Builder<'_> {
         let mut rules = Vec::new();
         let mut route_of = Vec::new();
         for (at, route) in routes.iter().enumerate() {
-            for path in route.paths() {
+            for (path, _) in route.paths() {
                 route_of.push(at);
                 rules.push(Rule {
                     methods: route.methods.clone(),

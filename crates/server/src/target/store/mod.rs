@@ -25,7 +25,7 @@ use self::query::Query;
 use super::{End, Request, access::Rules};
 use crate::{
     conditions::{self, Verdict},
-    config::{self, print_duration},
+    config::{self, PathKind, print_duration},
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
     reply::{Body, HeaderLines, Reply},
@@ -34,19 +34,13 @@ use crate::{
 
 /// Room for the fields of a usual answer.
 const FIELDS_BYTES: usize = 128;
-/// What a route to nodes answers.
-const NODE_METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
-/// What a route to batches answers.
-const BATCH_METHODS: &str = "OPTIONS, POST";
-/// What a route to changes answers.
-const CHANGES_METHODS: &str = "GET, HEAD, OPTIONS";
-
 /// Beyond this no date of HTTP is, whose years have four digits: 10000-01-01.
 const DATES_END_MS: u64 = 253_402_300_800_000;
 
 /// The store behind one route.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreTarget {
+    kind: PathKind,
     open: Arc<OpenStore>,
     rules: Arc<Rules>,
     value_bytes_max: usize,
@@ -55,10 +49,16 @@ pub(crate) struct StoreTarget {
 impl StoreTarget {
     pub(crate) fn new(open: &Arc<OpenStore>, config: &config::Store) -> Self {
         Self {
+            kind: PathKind::Own,
             open: Arc::clone(open),
             rules: Arc::new(Rules::new(&config.access)),
             value_bytes_max: usize::try_from(config.value_bytes_max).unwrap_or(usize::MAX),
         }
+    }
+
+    /// The same for another path of the route.
+    pub(crate) fn at(&self, kind: PathKind) -> Self {
+        Self { kind, ..self.clone() }
     }
 
     /// Whether a request can be answered without waiting.
@@ -69,14 +69,14 @@ impl StoreTarget {
     /// Answers a request that only reads.
     pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
         let head = request.head;
-        let Some(rest) = request.rest else {
-            if request.pattern.ends_with(config::CHANGES) {
-                return feed::reply(&self.open, head, self.rules.readable(head)?);
-            }
-            return Err(Refusal::MethodNotAllowed {
-                allow: BATCH_METHODS.into(),
-            });
-        };
+        match self.kind {
+            PathKind::Own => self.read_at(head, rest(request)),
+            PathKind::Changes => feed::reply(&self.open, head, self.rules.readable(head)?),
+            PathKind::Batch => Err(self.refuse_method()),
+        }
+    }
+
+    fn read_at(&self, head: &Head, rest: &str) -> Result<Reply<'static>, Refusal> {
         let key = path::key(rest)?;
         self.rules.check_read(key.global_name(), head)?;
         let query = Query::read(head.query())?;
@@ -129,25 +129,31 @@ impl StoreTarget {
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let method = request.head.method();
-        let allowed = match request.rest {
-            Some(_) => NODE_METHODS,
-            None if request.pattern.ends_with(config::CHANGES) => CHANGES_METHODS,
-            None => BATCH_METHODS,
-        };
-        if method == "OPTIONS" {
-            let mut reply = Reply::new(204);
-            reply.headers.to_mut().push_known("allow", allowed);
-            return Ok(reply);
+        match (self.kind, method) {
+            (_, "OPTIONS") => {
+                let mut reply = Reply::new(204);
+                reply.headers.to_mut().push_known("allow", self.methods());
+                Ok(reply)
+            }
+            (PathKind::Own, "PUT" | "PATCH" | "POST" | "DELETE") => {
+                self.write_node(request, rest(request), body, socket).await
+            }
+            (PathKind::Batch, "POST") => self.write_batch(request, body, socket).await,
+            _ => Err(self.refuse_method().into()),
         }
-        match request.rest {
-            Some(rest) => self.write_node(request, rest, body, socket).await,
-            None if method == "POST" && allowed == BATCH_METHODS => {
-                self.write_batch(request, body, socket).await
-            }
-            None => Err(Refusal::MethodNotAllowed {
-                allow: allowed.into(),
-            }
-            .into()),
+    }
+
+    fn methods(&self) -> &'static str {
+        match self.kind {
+            PathKind::Own => "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT",
+            PathKind::Batch => "OPTIONS, POST",
+            PathKind::Changes => "GET, HEAD, OPTIONS",
+        }
+    }
+
+    fn refuse_method(&self) -> Refusal {
+        Refusal::MethodNotAllowed {
+            allow: self.methods().into(),
         }
     }
 
@@ -157,6 +163,13 @@ impl StoreTarget {
         self.rules.check_write(key.global_name(), head)?;
         Ok(key)
     }
+}
+
+/// The path below the route.
+fn rest<'r>(request: &Request<'r>) -> &'r str {
+    request
+        .rest
+        .expect("the path of a route to the store ends with `*`")
 }
 
 /// Says how long a node still lasts, as `ttl` is written, and when it ends (RFC 8594).

@@ -29,10 +29,6 @@ impl StoreTarget {
     ) -> Result<Reply<'static>, End> {
         let head = request.head;
         let method = head.method();
-        if !matches!(method, "PUT" | "PATCH" | "POST" | "DELETE") {
-            let allow = super::NODE_METHODS.into();
-            return Err(Refusal::MethodNotAllowed { allow }.into());
-        }
         let key = self.writable(rest, head)?;
         let lifetime = lifetime(head)?;
         if method == "PATCH" {
