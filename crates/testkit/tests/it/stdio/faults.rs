@@ -173,6 +173,30 @@ fn a_controller_that_says_nothing_sensible_is_stopped_in_time() {
 }
 
 #[test]
+fn an_answer_that_comes_too_late_is_nobodys_and_costs_nothing() {
+    for dialect in Dialect::BOTH {
+        let server = one(dialect, "run_timeout = \"300ms\"\nkill_grace = \"20s\"");
+        wait_until_it_answers(&server);
+        let workers = server.workers();
+        assert_eq!(server.post("/slow", b"\"late\"").status, 504);
+        // The place is free again once the answer has come.
+        assert_eq!(
+            echo(&mut server.connect(), "/echo"),
+            (200, BODY.to_owned()),
+            "{dialect:?}"
+        );
+        assert_eq!(server.workers(), workers, "{dialect:?}");
+        assert_eq!(
+            metric(
+                &server,
+                "forebay_pool_jobs_failed_total{pool=\"api\",reason=\"run_timeout\"}"
+            ),
+            1
+        );
+    }
+}
+
+#[test]
 fn a_flood_holds_up_nobody_else() {
     let server = one(Dialect::Jsonl, "run_timeout = \"2s\"");
     wait_until_it_answers(&server);

@@ -47,6 +47,9 @@ const ways = {
   bytewise(id, body) {
     for (const byte of Buffer.from(message(id, body))) writeSync(out, Uint8Array.of(byte));
   },
+  slow(id, body) {
+    setTimeout(answer, 1000, id, body);
+  },
   later(id, body) {
     setTimeout(answer, Math.random() * 20, id, body);
   },
