@@ -111,7 +111,7 @@ pub(super) struct Rows {
 #[derive(Debug)]
 struct Kept {
     key: SortKey,
-    place: (usize, Reference, usize),
+    place: Origin,
     unique: Option<Vec<u8>>,
     row: Vec<u8>,
 }
@@ -123,7 +123,7 @@ impl Kept {
 }
 
 /// Where a row is from: the place of its kind in the plan, its record, and the part of that.
-pub(super) type From = (usize, Reference, usize);
+pub(super) type Origin = (usize, Reference, usize);
 
 impl Rows {
     pub(super) fn new(statement: &Statement, settings: &Settings) -> Self {
@@ -156,7 +156,7 @@ impl Rows {
     pub(super) fn add(
         &mut self,
         statement: &Statement,
-        from: From,
+        from: Origin,
         values: impl Fn(&Path) -> Option<Vec<u8>>,
         write: impl FnOnce(&mut Vec<u8>),
         out: &mut Vec<u8>,

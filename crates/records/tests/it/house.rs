@@ -90,3 +90,24 @@ impl House {
         Ok(String::from_utf8(out).unwrap())
     }
 }
+
+/// The results of a statement.
+pub(crate) fn results(house: &House, statement: &str) -> String {
+    let answer = house.tql(statement);
+    let start = answer.strip_prefix(r#"{"code":0,"results":"#);
+    start
+        .and_then(|rest| rest.strip_suffix('}'))
+        .unwrap_or(&answer)
+        .to_owned()
+}
+
+/// Ten records of a kind.
+pub(crate) fn articles() -> House {
+    let house = House::new();
+    for n in 0..10 {
+        house.create(&format!(
+            r#"{{"kind":"Article","title":"Article-{n}","num":{n}}}"#
+        ));
+    }
+    house
+}

@@ -8,3 +8,4 @@ mod language;
 mod model;
 mod plans;
 mod records;
+mod refusals;

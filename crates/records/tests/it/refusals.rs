@@ -1,0 +1,235 @@
+//! Where an answer ends before it is complete, and what is refused instead.
+
+use forebay_records::{Action, Denial, Permission, RecordsError, Settings, tql::Budget};
+
+use crate::house::{House, articles, results};
+
+#[test]
+fn bounds_cut_an_answer_off_and_say_so() {
+    let house = House::with(Settings {
+        rows_max: 3,
+        ..Settings::default()
+    });
+    for n in 0..5 {
+        house.create(&format!(r#"{{"n":{n}}}"#));
+    }
+    let cut = r#"{"code":0,"results":[0,1,2],"truncated":{"by":"rows_max","limit":3}}"#;
+    assert_eq!(house.tql("SELECT n"), cut);
+    assert_eq!(house.tql("SELECT n SORT n"), cut);
+    assert_eq!(house.tql("SELECT n LIMIT 3"), r#"{"code":0,"results":[0,1,2]}"#);
+    assert!(matches!(
+        house.try_tql("WHERE HAS(n) DELETE"),
+        Err(RecordsError::RowsMax { max: 3 })
+    ));
+    let house = House::with(Settings {
+        examined_max: 3,
+        ..Settings::default()
+    });
+    for n in 0..5 {
+        house.create(&format!(r#"{{"n":{n}}}"#));
+    }
+    assert_eq!(
+        house.tql("WHERE EQ(n 2) SELECT n"),
+        r#"{"code":0,"results":[2],"truncated":{"by":"examined_max","limit":3}}"#
+    );
+    assert!(matches!(
+        house.try_tql("SELECT n SORT n"),
+        Err(RecordsError::ExaminedMax { max: 3 })
+    ));
+    assert!(matches!(
+        house.try_tql("WHERE EQ(n 4) DELETE"),
+        Err(RecordsError::ExaminedMax { max: 3 })
+    ));
+    let house = House::with(Settings {
+        answer_bytes_max: 30,
+        ..Settings::default()
+    });
+    for n in 0..5 {
+        house.create(&format!(r#"{{"n":"number {n}"}}"#));
+    }
+    assert_eq!(
+        house.tql("SELECT n"),
+        r#"{"code":0,"results":["number 0","number 1"],"truncated":{"by":"answer_bytes_max","limit":30}}"#
+    );
+    assert!(matches!(
+        house.try_tql("SELECT n SORT n"),
+        Err(RecordsError::AnswerBytesMax { .. })
+    ));
+}
+
+#[test]
+fn a_statement_in_small_steps_answers_as_one_at_once() {
+    let house = articles();
+    let step = Budget {
+        records: 1,
+        bytes: 1,
+        until: None,
+    };
+    for statement in [
+        "SELECT num SORT -num",
+        "WHERE GT(num 3) SELECT num",
+        "SELECT num UNIQUE kind",
+    ] {
+        let whole = house.tql(statement);
+        assert_eq!(
+            house
+                .tql_as(statement, &forebay_records::Everything, step)
+                .unwrap(),
+            whole
+        );
+    }
+}
+
+/// May read `Article` and write nothing.
+struct Reader;
+
+impl Permission for Reader {
+    fn check(&self, kind: &str, action: Action) -> Result<(), Denial> {
+        match (kind, action) {
+            ("Article", Action::Read) => Ok(()),
+            ("Article", Action::Write) => Err(Denial::TokenNeeded),
+            _ => Err(Denial::Nobody),
+        }
+    }
+}
+
+#[test]
+fn a_statement_sees_only_kinds_that_are_the_callers() {
+    let house = articles();
+    let secret = house.create(r#"{"kind":"Secret","num":3}"#);
+    let ask = |statement: &str| house.tql_as(statement, &Reader, Budget::WHOLE);
+    assert_eq!(
+        ask("WHERE EQ(num 3) SELECT kind").unwrap(),
+        r#"{"code":0,"results":["Article"]}"#
+    );
+    for statement in [
+        "WHERE EQ(kind 'Secret')".to_owned(),
+        format!("WHERE {secret}"),
+        "WHERE EQ(num 3) DELETE".to_owned(),
+        r#"INSERT {"kind":"Article"}"#.to_owned(),
+        r#"WHERE EQ(num 3) UPDATE {"kind":"Article"}"#.to_owned(),
+    ] {
+        assert!(
+            matches!(ask(&statement), Err(RecordsError::Denied { .. })),
+            "{statement}"
+        );
+    }
+    assert_eq!(
+        results(&house, "WHERE EQ(num 3) SELECT $ref"),
+        format!("[4,{secret}]")
+    );
+}
+
+#[test]
+fn errors_say_where_and_what_is_accepted() {
+    let house = House::new();
+    for (statement, syntax, expected) in [
+        (
+            "WHERE EQ(num",
+            true,
+            "expected `)`, found the end (line 1, column 13)",
+        ),
+        ("SELEC x", true, "expected one of EXPLAIN, RID, WHERE"),
+        (
+            "WHERE EQ(num 3)\n  LIMIT x",
+            true,
+            "LIMIT takes a whole number from 0 to 9007199254740992, found x (line 2, column 9)",
+        ),
+        (
+            "WHERE EQ(num)",
+            true,
+            "EQ has two arguments: a path and a value, found 1 (line 1, column 7)",
+        ),
+        ("WHERE EQS(num 3)", true, "expected EQ, GT"),
+        ("WHERE EQ(num abc)", true, "expected a value: a number"),
+        (
+            "WHERE GT(num 'x')",
+            false,
+            "GT compares with a number or a time, found \"x\" (line 1, column 14)",
+        ),
+        (
+            "WHERE BETWEEN(num 1 2017-01-05T15:04:33Z)",
+            false,
+            "two numbers or with two times (line 1, column 21)",
+        ),
+        ("WHERE REGEX(num '(')", false, "not a pattern"),
+        (
+            "SELECT x SELECT y",
+            true,
+            "SELECT stands there twice (line 1, column 10)",
+        ),
+        (
+            "SELECT x DELETE",
+            true,
+            "one of SELECT, INSERT, UPDATE and DELETE",
+        ),
+        (
+            "WHERE HAS(a) DELETE SORT a",
+            false,
+            "SORT makes no sense with DELETE (line 1, column 21)",
+        ),
+        ("SELECT $nothing", true, "expected $, $ref, $root, $rid or a path"),
+        (
+            "WHERE EQ(a..b 1)",
+            true,
+            "expected a name (an empty one is written `\"\"`) (line 1, column 12)",
+        ),
+        (
+            r#"{"where":["EQ","num"]}"#,
+            true,
+            "EQ has two arguments: a path and a value, found 1 (line 1, column 10)",
+        ),
+        (
+            r#"{"where":["EQ","num",{}]}"#,
+            false,
+            "a value is compared with, found an object (line 1, column 22)",
+        ),
+        (
+            r#"{"were":1}"#,
+            true,
+            "\"were\" is no clause; expected one of explain, rid",
+        ),
+        (
+            "{\"where\":1,}",
+            true,
+            "expected a name in `\"`, found '}' (line 1, column 12)",
+        ),
+        (
+            r#"{"where":1} x"#,
+            true,
+            "expected the end of the statement, found 'x' (line 1, column 13)",
+        ),
+        (r#"{"insert":{"a":01}}"#, true, "expected a JSON value"),
+        (r#"{"where":-1}"#, false, "expected a reference"),
+        (r#"{"page":[1]}"#, true, "page is an array of a size and a number"),
+        (
+            r#"{"sort":"a.*"}"#,
+            false,
+            "SORT takes a path that leads to one value",
+        ),
+        (
+            "INSERT {\"a\":'x'}",
+            true,
+            "expected a JSON value, found '\\'' (line 1, column 13)",
+        ),
+    ] {
+        let error = house.try_tql(statement).unwrap_err();
+        let RecordsError::Statement(found) = &error else {
+            panic!("{statement}: {error}");
+        };
+        assert!(error.to_string().contains(expected), "{statement}: {error}");
+        assert_eq!(found.syntax, syntax, "{statement}: {error}");
+    }
+    let deep = format!("WHERE {}EQ(a 1){}", "NOT(".repeat(200), ")".repeat(200));
+    assert!(
+        house
+            .tql(&deep)
+            .contains("more than 100 values within each other")
+    );
+    let long = format!("WHERE REGEX(a '{}')", "x".repeat(2000));
+    assert!(
+        house
+            .tql(&long)
+            .contains("a pattern of 2000 bytes is too long (at most 1000)")
+    );
+}
