@@ -8,20 +8,17 @@ use crate::{kind::text_of, reference::Reference};
 
 /// The kind of the record that has a reference; `None` when there is no such record.
 pub fn kind_at(read: &impl Read, reference: Reference) -> Result<Option<String>, StoreError> {
-    let Some(text) = read.get(&reference.entry()?)? else {
-        return Ok(None);
-    };
-    // What somebody else has written there is no kind.
-    Ok(text_of(text).filter(|kind| crate::kind::check_kind(kind).is_ok()))
+    Ok(find(read, reference)?.map(|(kind, _)| kind))
 }
 
 /// Where the record of a reference is, with its kind.
 pub fn find(read: &impl Read, reference: Reference) -> Result<Option<(String, Key)>, StoreError> {
-    let Some(kind) = kind_at(read, reference)? else {
+    let Some(kind) = read.get(&reference.entry()?)?.and_then(text_of) else {
         return Ok(None);
     };
-    let key = reference.key(&kind)?;
-    Ok(Some((kind, key)))
+    // What somebody else has written there may be no kind.
+    let key = reference.key(&kind).ok().filter(|_| !kind.starts_with('%'));
+    Ok(key.map(|key| (kind, key)))
 }
 
 /// The record of a reference, if it has that kind, as canonical JSON: one look-up.
