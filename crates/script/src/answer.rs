@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use forebay_wire::ContentKind;
 
+use crate::stream::Stream;
+
 /// An answer.
 #[derive(Debug)]
 pub struct Answer {
@@ -27,6 +29,8 @@ pub struct Answer {
 pub enum Body {
     /// All of it.
     Whole(Bytes),
+    /// Piece by piece.
+    Stream(Stream),
 }
 
 /// Why a call has no answer of its own.

@@ -1,10 +1,14 @@
 //! The calls that are under way in one engine.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_wire::RequestView;
 
-use crate::{Failure, answer::Answer};
+use crate::{
+    Failure,
+    answer::{Answer, Body},
+    stream::{Gathering, Outlet, Piece, Room, Stage, stream},
+};
 
 /// Names a call to the script: its place and how often that was used before, so that what comes late meets nobody else.
 pub(crate) type CallId = u32;
@@ -12,6 +16,8 @@ pub(crate) type CallId = u32;
 /// Most calls that are open in one engine.
 pub(crate) const OPEN_MAX: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 12;
+/// Most timers and fetches that a call waits for at a time.
+const WAITS_MAX: u32 = 1024;
 
 /// A call's end.
 pub(crate) type Outcome = Result<Answer, Failure>;
@@ -31,6 +37,13 @@ struct Call {
     /// Of a REQUEST frame.
     payload: Vec<u8>,
     deadline: Option<Instant>,
+    /// Time of the processor that it has used.
+    used: Duration,
+    /// Timers and fetches that it waits for.
+    waits: u32,
+    /// Fetches that it has begun.
+    fetches: u32,
+    stage: Stage,
 }
 
 /// Calls that have no answer yet, and the answers that nobody has taken.
@@ -41,6 +54,10 @@ pub(crate) struct Calls {
     /// How often a place was used.
     used: Vec<u32>,
     over: Vec<Over>,
+    /// Calls that have given pieces of an answer in this step.
+    gathering: Vec<CallId>,
+    /// Calls whose answer has begun, and which have ended.
+    ended: Vec<CallId>,
 }
 
 impl Calls {
@@ -62,6 +79,10 @@ impl Calls {
             id,
             payload,
             deadline,
+            used: Duration::ZERO,
+            waits: 0,
+            fetches: 0,
+            stage: Stage::Open,
         });
         Some(id)
     }
@@ -69,6 +90,11 @@ impl Calls {
     fn get(&self, id: CallId) -> Option<&Call> {
         let place = id as usize % OPEN_MAX;
         self.open.get(place)?.as_ref().filter(|call| call.id == id)
+    }
+
+    fn get_mut(&mut self, id: CallId) -> Option<&mut Call> {
+        let place = id as usize % OPEN_MAX;
+        self.open.get_mut(place)?.as_mut().filter(|call| call.id == id)
     }
 
     fn take(&mut self, id: CallId) -> Option<Call> {
@@ -101,13 +127,151 @@ impl Calls {
     }
 
     fn end(&mut self, id: CallId, outcome: Outcome) {
-        if let Some(Call { payload, .. }) = self.take(id) {
+        let Some(Call { payload, stage, .. }) = self.take(id) else {
+            return;
+        };
+        if let Stage::Sending(_) = stage {
+            // The client sees it end too early.
+            self.ended.push(id);
+        } else {
             self.over.push(Over { id, outcome, payload });
         }
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn is_open(&self, id: CallId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// How much of its time of the processor a call has left. Where the client takes an answer piece by piece, each may take as much.
+    pub(crate) fn time_left(&self, id: CallId, cpu_max: Duration) -> Duration {
+        self.get(id).map_or(cpu_max, |call| match call.stage {
+            Stage::Sending(_) => cpu_max,
+            Stage::Open | Stage::Gathering(_) => cpu_max.saturating_sub(call.used),
+        })
+    }
+
+    pub(crate) fn charge(&mut self, id: CallId, took: Duration) {
+        if let Some(call) = self.get_mut(id) {
+            call.used += took;
+        }
+    }
+
+    /// A call waits for something more; `None` when it has ended, an error when it waits for too much.
+    pub(crate) fn wait(&mut self, id: CallId) -> Option<Result<(), String>> {
+        let call = self.get_mut(id)?;
+        if call.waits >= WAITS_MAX {
+            return Some(Err(format!(
+                "a call has at most {WAITS_MAX} timers and fetches at a time"
+            )));
+        }
+        call.waits += 1;
+        Some(Ok(()))
+    }
+
+    /// What a call has waited for has come, or it waits no more.
+    pub(crate) fn waited(&mut self, id: CallId) {
+        if let Some(call) = self.get_mut(id) {
+            call.waits = call.waits.saturating_sub(1);
+        }
+    }
+
+    /// A call begins a fetch; the number of those before.
+    pub(crate) fn count_fetch(&mut self, id: CallId) -> u32 {
+        let Some(call) = self.get_mut(id) else { return 0 };
+        call.fetches += 1;
+        call.fetches - 1
+    }
+
+    /// Begins an answer that comes in pieces.
+    pub(crate) fn begin_stream(&mut self, id: CallId, head: Answer) {
+        if let Some(call) = self.get_mut(id) {
+            call.stage = Stage::Gathering(Box::new(Gathering::new(head)));
+            self.gathering.push(id);
+        }
+    }
+
+    /// The next piece of an answer.
+    pub(crate) fn piece(&mut self, id: CallId, piece: Piece) -> Room {
+        match self.get_mut(id).map(|call| &mut call.stage) {
+            Some(Stage::Gathering(gathering)) => gathering.add(piece),
+            Some(Stage::Sending(outlet)) => outlet.send(piece),
+            Some(Stage::Open) | None => Room::Gone,
+        }
+    }
+
+    /// The outlet of an answer that has begun.
+    pub(crate) fn outlet(&self, id: CallId) -> Option<Outlet> {
+        match &self.get(id)?.stage {
+            Stage::Sending(outlet) => Some(outlet.clone()),
+            Stage::Open | Stage::Gathering(_) => None,
+        }
+    }
+
+    /// The last piece has been given.
+    pub(crate) fn end_stream(&mut self, id: CallId) {
+        let Some(call) = self.get_mut(id) else { return };
+        match std::mem::replace(&mut call.stage, Stage::Open) {
+            Stage::Gathering(gathering) => self.answer(id, gathering.whole()),
+            Stage::Sending(outlet) => {
+                outlet.end();
+                self.take(id);
+                self.ended.push(id);
+            }
+            Stage::Open => {}
+        }
+    }
+
+    /// No more pieces come, though the answer is not complete; says whether none of it was sent.
+    pub(crate) fn break_stream(&mut self, id: CallId) -> bool {
+        let Some(call) = self.get_mut(id) else {
+            return false;
+        };
+        match std::mem::replace(&mut call.stage, Stage::Open) {
+            Stage::Gathering(_) => true,
+            Stage::Sending(_) => {
+                self.take(id);
+                self.ended.push(id);
+                false
+            }
+            Stage::Open => false,
+        }
+    }
+
+    /// At the end of a step on an I/O thread: an answer whose pieces have not all come is left to an executor.
+    pub(crate) fn forget_gathered(&mut self) {
+        self.gathering.clear();
+    }
+
+    /// At the end of a step on an executor: an answer whose pieces have not all come is sent as they come.
+    pub(crate) fn send_gathered(&mut self) {
+        for id in std::mem::take(&mut self.gathering) {
+            let Some(call) = self.get_mut(id) else { continue };
+            match std::mem::replace(&mut call.stage, Stage::Open) {
+                Stage::Gathering(gathering) => {
+                    let (mut head, pieces) = gathering.into_parts();
+                    let (outlet, stream) = stream(pieces);
+                    call.stage = Stage::Sending(outlet);
+                    head.body = Body::Stream(stream);
+                    self.over.push(Over {
+                        id,
+                        outcome: Ok(head),
+                        payload: Vec::new(),
+                    });
+                }
+                other => call.stage = other,
+            }
+        }
+    }
+
+    /// The next call whose answer had begun, and which has ended.
+    pub(crate) fn next_ended(&mut self) -> Option<CallId> {
+        self.ended.pop()
+    }
+
     /// Forgets a call; gives its payload back, if it was open.
     pub(crate) fn close(&mut self, id: CallId) -> Option<Vec<u8>> {
+        self.gathering.retain(|other| *other != id);
         self.take(id).map(|call| call.payload)
     }
 

@@ -18,17 +18,20 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::LocalSet,
 };
 
 use crate::{
-    Failure,
+    Body, Failure,
     budget::{Pulse, now_ms},
     calls::{CallId, Outcome},
-    instance::{Instance, Place, Step},
+    fetch::Fetcher,
+    instance::{Gone, Instance, Place, Step},
     modules::Modules,
     options::Options,
+    wants::{Came, WaitId, Want, What},
+    work::Work,
 };
 
 /// How often it is looked whether a thread hangs, while any runs a script.
@@ -49,7 +52,26 @@ struct Job {
 }
 
 /// A call as it is known outside of its thread: which engine of the thread, and its number there.
-type CallKey = (u32, CallId);
+pub(crate) type CallKey = (u32, CallId);
+
+/// Who waits for a call.
+#[derive(Debug)]
+enum Waiter {
+    /// For its answer.
+    Reply(oneshot::Sender<Outcome>),
+    /// For the rest of an answer that has begun; it learns that the thread is given up when this is dropped.
+    Stream(oneshot::Sender<()>),
+}
+
+impl Waiter {
+    /// Ready when nobody does any more.
+    fn poll_closed(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        match self {
+            Self::Reply(reply) => reply.poll_closed(cx),
+            Self::Stream(stream) => stream.poll_closed(cx),
+        }
+    }
+}
 
 /// The threads of one script.
 #[derive(Debug)]
@@ -87,7 +109,7 @@ struct Member {
 
 #[derive(Debug, Default)]
 struct MemberCalls {
-    open: HashMap<CallKey, oneshot::Sender<Outcome>>,
+    open: HashMap<CallKey, Waiter>,
     running: Option<CallKey>,
 }
 
@@ -95,12 +117,16 @@ struct MemberCalls {
 #[derive(Debug)]
 pub struct Awaited {
     reply: oneshot::Receiver<Outcome>,
-    shared: Arc<Shared>,
+    in_flight: Option<InFlight>,
 }
 
-impl Drop for Awaited {
+/// One of the calls that are under way, as long as this is there.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<Shared>);
+
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.shared.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -108,9 +134,16 @@ impl Future for Awaited {
     type Output = Outcome;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Outcome> {
-        std::pin::Pin::new(&mut self.reply)
-            .poll(cx)
-            .map(|reply| reply.unwrap_or(Err(Failure::GivenUp)))
+        let reply = std::pin::Pin::new(&mut self.reply).poll(cx);
+        reply.map(|reply| {
+            let mut outcome = reply.unwrap_or(Err(Failure::GivenUp));
+            if let Ok(answer) = &mut outcome
+                && let Body::Stream(stream) = &mut answer.body
+            {
+                stream.in_flight = self.in_flight.take();
+            }
+            outcome
+        })
     }
 }
 
@@ -147,7 +180,7 @@ impl Executors {
         let before = shared.in_flight.fetch_add(1, Ordering::AcqRel);
         let awaited = Awaited {
             reply: receiver,
-            shared: shared.clone(),
+            in_flight: Some(InFlight(shared.clone())),
         };
         if before >= in_flight_max {
             return Err(Failure::Busy { in_flight_max });
@@ -310,7 +343,8 @@ fn give_up(shared: &Shared, member: &Member) {
         calls = calls.open.len(),
         "a call cannot be stopped, and its thread is given up (cpu_max {:?})", limits.cpu_max
     );
-    for (key, reply) in calls.open.drain() {
+    for (key, waiter) in calls.open.drain() {
+        let Waiter::Reply(reply) = waiter else { continue };
         let failure = if Some(key) == running {
             Failure::Time {
                 limit: "cpu_max",
@@ -335,6 +369,9 @@ fn run(
         member: member.clone(),
         current: RefCell::default(),
         serial: Cell::new(0),
+        work: Rc::default(),
+        fetcher: Rc::new(Fetcher::new(shared.options.clone())),
+        given_up: Notify::new(),
     });
     let first = executor.fresh();
     let failed = first.is_err();
@@ -358,8 +395,15 @@ fn run(
     };
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        while let Some(job) = shared.next().await {
-            executor.start(job);
+        loop {
+            tokio::select! {
+                biased;
+                () = executor.given_up.notified() => return,
+                job = shared.next() => match job {
+                    Some(job) => executor.start(job),
+                    None => return,
+                },
+            }
             if member.pulse.is_given_up() {
                 return;
             }
@@ -372,9 +416,20 @@ fn run(
 struct Executor {
     shared: Arc<Shared>,
     member: Arc<Member>,
-    current: RefCell<Option<(u32, Rc<Instance>)>>,
+    current: RefCell<Option<Engine>>,
     /// Engines that were made here.
     serial: Cell<u32>,
+    work: Rc<Work>,
+    fetcher: Rc<Fetcher>,
+    /// Told when a call that had waited is over at last, and nobody waits for this thread any more.
+    given_up: Notify,
+}
+
+/// An engine of a thread, and which it is.
+#[derive(Clone)]
+struct Engine {
+    serial: u32,
+    instance: Rc<Instance>,
 }
 
 impl Executor {
@@ -384,7 +439,10 @@ impl Executor {
         self.current.take();
         let instance = Instance::load(&self.shared.options, &self.shared.modules, &place)?;
         self.serial.set(self.serial.get() + 1);
-        *self.current.borrow_mut() = Some((self.serial.get(), Rc::new(instance)));
+        *self.current.borrow_mut() = Some(Engine {
+            serial: self.serial.get(),
+            instance: Rc::new(instance),
+        });
         Ok(())
     }
 
@@ -392,44 +450,61 @@ impl Executor {
         if job.reply.is_closed() {
             return;
         }
-        let Some((serial, instance)) = self.engine() else {
+        let Some(engine) = self.engine() else {
             let _ = job.reply.send(Err(Failure::Broken {
                 reason: "it cannot be loaded any more".into(),
             }));
             return;
         };
-        let id = match instance.open(job.payload, job.deadline) {
+        let id = match engine.instance.open(job.payload, job.deadline) {
             Ok(id) => id,
             Err(failure) => {
                 let _ = job.reply.send(Err(failure));
                 return;
             }
         };
-        let key = (serial, id);
-        {
-            let mut calls = self.member.calls.lock();
-            calls.open.insert(key, job.reply);
-            calls.running = Some(key);
-        }
-        self.watch_begins();
-        let step = instance.run(id, self.shared.options.limits.cpu_max);
-        self.member.calls.lock().running = None;
-        let is_light =
-            step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max && !instance.take_elsewhere();
-        self.deliver(serial, &instance, is_light);
-        if self.member.calls.lock().open.contains_key(&key) {
-            self.limit(key, &instance, job.deadline);
+        let key = (engine.serial, id);
+        self.member
+            .calls
+            .lock()
+            .open
+            .insert(key, Waiter::Reply(job.reply));
+        let cpu_max = self.shared.options.limits.cpu_max;
+        let step = self.step(key, &engine, |instance| instance.run(id, cpu_max));
+        let is_light = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
+            && !engine.instance.take_elsewhere();
+        self.settle(&engine, is_light);
+        if let Some(Waiter::Reply(_)) = self.member.calls.lock().open.get(&key) {
+            self.limit(key, &engine, job.deadline);
         }
         if self.shared.options.limits.isolated {
             self.current.take();
             // The next call need not wait for it. A failure is met again by that.
             drop(self.fresh());
         } else {
-            self.replace_if_needed(&instance, &step);
+            self.replace_if_needed(&engine.instance, &step);
         }
     }
 
-    fn engine(&self) -> Option<(u32, Rc<Instance>)> {
+    /// Goes on with a call that has waited for something.
+    fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
+        let step = self.step(key, engine, |instance| instance.resume(key.1, wait, came));
+        self.settle(engine, false);
+        self.replace_if_needed(&engine.instance, &step);
+    }
+
+    fn step(&self, key: CallKey, engine: &Engine, step: impl FnOnce(&Instance) -> Step) -> Step {
+        self.member.calls.lock().running = Some(key);
+        self.watch_begins();
+        let step = step(&engine.instance);
+        self.member.calls.lock().running = None;
+        if self.member.pulse.is_given_up() {
+            self.given_up.notify_one();
+        }
+        step
+    }
+
+    fn engine(&self) -> Option<Engine> {
         if self.current.borrow().is_none() {
             // A failure has been logged when it was tried.
             self.fresh().ok()?;
@@ -444,44 +519,177 @@ impl Executor {
         }
     }
 
-    /// Hands on what has come to an end.
-    fn deliver(&self, serial: u32, instance: &Instance, is_light: bool) {
-        while let Some(mut over) = instance.next_over() {
-            let reply = self.member.calls.lock().open.remove(&(serial, over.id));
+    /// After a step: hands on what has come to an end, and sets about what is waited for.
+    fn settle(self: &Rc<Self>, engine: &Engine, is_light: bool) {
+        while let Some(mut over) = engine.instance.next_over() {
+            let key = (engine.serial, over.id);
+            let waiter = self.member.calls.lock().open.remove(&key);
             if let Ok(answer) = &mut over.outcome {
                 answer.is_light = is_light;
+                if let Body::Stream(stream) = &mut answer.body
+                    && engine.instance.outlet(over.id).is_some()
+                {
+                    let (there, thread) = oneshot::channel();
+                    stream.thread = Some(thread);
+                    self.member.calls.lock().open.insert(key, Waiter::Stream(there));
+                    self.look_after_stream(key, engine);
+                } else {
+                    self.work.end(key);
+                }
+            } else {
+                self.work.end(key);
             }
-            if let Some(reply) = reply {
+            if let Some(Waiter::Reply(reply)) = waiter {
                 // Who does not wait any more does not mind.
                 let _ = reply.send(over.outcome);
             }
         }
+        while let Some(id) = engine.instance.next_ended() {
+            let key = (engine.serial, id);
+            self.member.calls.lock().open.remove(&key);
+            self.work.end(key);
+        }
+        for want in engine.instance.take_wants() {
+            self.set_about(engine, want);
+        }
+    }
+
+    fn set_about(self: &Rc<Self>, engine: &Engine, Want { call, wait, what }: Want) {
+        let key = (engine.serial, call);
+        if !self.member.calls.lock().open.contains_key(&key) {
+            return;
+        }
+        let (own, engine) = (self.clone(), engine.clone());
+        let (task, demand) = match what {
+            What::Time(time) => {
+                let until = tokio::time::Instant::now() + time;
+                let task = tokio::task::spawn_local(async move {
+                    tokio::time::sleep_until(until).await;
+                    own.came(key, &engine, wait, Came::Nothing);
+                });
+                (task, None)
+            }
+            What::Room(piece) => {
+                let Some(outlet) = engine.instance.outlet(call) else {
+                    return;
+                };
+                let task = tokio::task::spawn_local(async move {
+                    outlet.wait(piece).await;
+                    own.came(key, &engine, wait, Came::Nothing);
+                });
+                (task, None)
+            }
+            What::Fetch(request) => {
+                let (demand, demands) = mpsc::unbounded_channel();
+                let task = tokio::task::spawn_local(async move {
+                    own.fetch(key, &engine, wait, *request, demands).await;
+                });
+                (task, Some(demand))
+            }
+            What::Read(fetch) => {
+                if !self.work.demand(key, fetch, wait) {
+                    let task = tokio::task::spawn_local(async move {
+                        own.came(key, &engine, wait, Came::Piece(None));
+                    });
+                    self.work.add(key, wait, task.abort_handle(), None);
+                }
+                return;
+            }
+            What::Cancel => {
+                self.work.remove(key, wait);
+                return;
+            }
+        };
+        self.work.add(key, wait, task.abort_handle(), demand);
+    }
+
+    /// What a call has waited for has come.
+    fn came(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
+        // This ends the task that has called, when it next waits, which it does not. The script may wait under the same number again.
+        self.work.remove(key, wait);
+        self.resume(key, engine, wait, came);
+    }
+
+    /// Fetches, and reads what answers it as the call asks for it.
+    async fn fetch(
+        self: &Rc<Self>,
+        key: CallKey,
+        engine: &Engine,
+        wait: WaitId,
+        request: crate::fetch::Request,
+        mut demands: mpsc::UnboundedReceiver<WaitId>,
+    ) {
+        let mut answer = match self.fetcher.fetch(request).await {
+            Ok((head, answer)) => {
+                self.resume(key, engine, wait, Came::Head(Box::new(head)));
+                answer
+            }
+            Err(error) => return self.came(key, engine, wait, Came::Failed(error)),
+        };
+        while let Some(wait) = demands.recv().await {
+            let came = match answer.next().await {
+                Ok(piece) => Came::Piece(piece),
+                Err(error) => Came::Failed(error),
+            };
+            self.resume(key, engine, wait, came);
+        }
     }
 
     /// Sees to it that a call that waits comes to an end.
-    fn limit(self: &Rc<Self>, key: CallKey, instance: &Rc<Instance>, deadline: Option<Instant>) {
+    fn limit(self: &Rc<Self>, key: CallKey, engine: &Engine, deadline: Option<Instant>) {
         let time_max = self.shared.options.limits.time_max;
         let until = Instant::now() + time_max;
         let until = deadline.map_or(until, |deadline| deadline.min(until));
-        let (own, instance) = (self.clone(), instance.clone());
-        tokio::task::spawn_local(async move {
-            let gone = poll_fn(|cx| match own.member.calls.lock().open.get_mut(&key) {
-                Some(reply) => reply.poll_closed(cx),
-                None => Poll::Ready(()),
-            });
-            tokio::select! {
-                () = gone => {}
-                () = tokio::time::sleep_until(until.into()) => {
-                    instance.fail(key.1, Failure::Time {
-                        limit: "time_max",
-                        limit_ms: time_max.as_millis() as u64,
-                    });
-                    own.deliver(key.0, &instance, false);
-                }
-            }
-            instance.close(key.1);
-            own.member.calls.lock().open.remove(&key);
+        let (own, engine) = (self.clone(), engine.clone());
+        let guard = tokio::task::spawn_local(async move {
+            let gone = tokio::select! {
+                () = own.gone(key) => match deadline {
+                    Some(deadline) if Instant::now() >= deadline => Gone::Deadline,
+                    _ => Gone::Client,
+                },
+                () = tokio::time::sleep_until(until.into()) => Gone::Deadline,
+            };
+            engine.instance.fail(
+                key.1,
+                Failure::Time {
+                    limit: "time_max",
+                    limit_ms: time_max.as_millis() as u64,
+                },
+            );
+            own.settle(&engine, false);
+            own.abort(key, &engine, gone);
         });
+        self.work.guard(key, guard.abort_handle());
+    }
+
+    /// The same for a call whose answer has begun: time alone does not end it.
+    fn look_after_stream(self: &Rc<Self>, key: CallKey, engine: &Engine) {
+        let (own, engine) = (self.clone(), engine.clone());
+        let guard = tokio::task::spawn_local(async move {
+            own.gone(key).await;
+            own.abort(key, &engine, Gone::Client);
+        });
+        self.work.guard(key, guard.abort_handle());
+    }
+
+    /// Waits until nobody waits for a call.
+    async fn gone(&self, key: CallKey) {
+        poll_fn(|cx| match self.member.calls.lock().open.get_mut(&key) {
+            Some(waiter) => waiter.poll_closed(cx),
+            None => Poll::Ready(()),
+        })
+        .await;
+    }
+
+    /// Ends a call that nobody waits for.
+    fn abort(self: &Rc<Self>, key: CallKey, engine: &Engine, gone: Gone) {
+        engine.instance.close(key.1);
+        let step = self.step(key, engine, |instance| instance.abort(key.1, gone));
+        self.settle(engine, false);
+        self.replace_if_needed(&engine.instance, &step);
+        self.member.calls.lock().open.remove(&key);
+        // This ends the task that has called: there is nothing after it.
+        self.work.end(key);
     }
 
     /// An engine that was stopped, or has used up its memory, gets no further calls; those that it has open go on.
@@ -492,7 +700,7 @@ impl Executor {
         let mut current = self.current.borrow_mut();
         if current
             .as_ref()
-            .is_some_and(|(_, current)| Rc::ptr_eq(current, instance))
+            .is_some_and(|current| Rc::ptr_eq(&current.instance, instance))
         {
             *current = None;
         }

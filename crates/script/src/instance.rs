@@ -8,7 +8,7 @@ use std::{
 };
 
 use rquickjs::{
-    CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Persistent, Promise, Runtime,
+    CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Object, Promise, Runtime,
     promise::PromiseState,
 };
 
@@ -16,11 +16,15 @@ use crate::{
     Failure,
     budget::{Budget, Clock, Pulse},
     calls::{CallId, Calls, Over},
+    entry::Entry,
     host::{self, Host, StoreHost, last_commit},
     modules::{MAIN, ModuleLoader, Modules},
     options::Options,
+    rejections::Rejections,
+    stream::Outlet,
     sys::{Meter, Metered},
     text,
+    wants::{Came, WaitId, Want},
 };
 
 /// Room on the stack for scripts, in bytes: threads have more.
@@ -42,7 +46,8 @@ pub(crate) enum Place {
 
 /// An engine.
 pub(crate) struct Instance {
-    run: Persistent<Function<'static>>,
+    entry: Entry,
+    rejections: Rc<Rejections>,
     context: Context,
     host: Rc<Host>,
     budget: Rc<Budget>,
@@ -61,7 +66,15 @@ impl std::fmt::Debug for Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.host.store.end();
+        self.rejections.end();
     }
+}
+
+/// Why nobody waits for a call any more; the numbers are those of ABORT frames (`protocol/PROTOCOL.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    Client = 1,
+    Deadline = 2,
 }
 
 /// How a step of a script came to its end.
@@ -99,14 +112,17 @@ impl Instance {
             options: options.clone(),
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io),
+            on_io,
+            wants: RefCell::default(),
         });
+        let rejections = Rejections::watch(&runtime);
         let turn = budget.begin(options.limits.time_max, GRACE);
-        let run = context.with(|ctx| {
+        let entry = context.with(|ctx| {
             let loaded = load_script(&ctx, &host);
             loaded.catch(&ctx).map_err(|error| describe(&error))
         });
         budget.end(turn);
-        let run = run.map_err(|reason| {
+        let entry = entry.map_err(|reason| {
             broken(if budget.was_overrun() {
                 format!("it is not loaded after {:?} (time_max)", options.limits.time_max)
             } else if meter.take_refused() {
@@ -118,8 +134,10 @@ impl Instance {
                 reason
             })
         })?;
+        rejections.end();
         Ok(Self {
-            run,
+            entry,
+            rejections,
             context,
             host,
             budget,
@@ -148,8 +166,24 @@ impl Instance {
                 head.extend_from_slice(path);
                 text::from_latin1(ctx, &head)?
             };
-            self.run.clone().restore(ctx)?.call::<_, ()>((id, head))
+            self.entry.run(ctx, id, head)
         })
+    }
+
+    /// Goes on with a call that has waited for something.
+    pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: Came) -> Step {
+        let left = {
+            let mut calls = self.host.calls.borrow_mut();
+            calls.waited(id);
+            calls.time_left(id, self.host.options.limits.cpu_max)
+        };
+        self.step(id, left, |ctx| self.entry.resume(ctx, id, wait, came))
+    }
+
+    /// Tells a call that nobody waits for it any more; it has been closed.
+    pub(crate) fn abort(&self, id: CallId, gone: Gone) -> Step {
+        let cpu_max = self.host.options.limits.cpu_max;
+        self.step(id, cpu_max, |ctx| self.entry.abort(ctx, id, gone as u32))
     }
 
     /// Runs a step of a call, and all that follows from it; when it has to be stopped, the call has ended.
@@ -167,9 +201,19 @@ impl Instance {
         let outcome = self.context.with(|ctx| {
             let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
             while !self.budget.was_overrun() && ctx.execute_pending_job() {}
+            self.rejections.log(&ctx, &self.host, id);
             outcome
         });
         let took = self.budget.end(turn);
+        {
+            let mut calls = self.host.calls.borrow_mut();
+            calls.charge(id, took);
+            if self.on_io {
+                calls.forget_gathered();
+            } else {
+                calls.send_gathered();
+            }
+        }
         let limits = &self.host.options.limits;
         let stopped = if self.budget.was_overrun() {
             let (limit, time) = if self.on_io {
@@ -205,6 +249,21 @@ impl Instance {
         Some(over)
     }
 
+    /// The next call that has ended after its answer had begun.
+    pub(crate) fn next_ended(&self) -> Option<CallId> {
+        self.host.calls.borrow_mut().next_ended()
+    }
+
+    /// What the calls wait for since the last step.
+    pub(crate) fn take_wants(&self) -> Vec<Want> {
+        self.host.wants.take()
+    }
+
+    /// Where the pieces of a call's answer go, once it has begun.
+    pub(crate) fn outlet(&self, id: CallId) -> Option<Outlet> {
+        self.host.calls.borrow().outlet(id)
+    }
+
     /// Gives a call up; gives its request back, when it has not ended.
     pub(crate) fn close(&self, id: CallId) -> Option<Vec<u8>> {
         self.host.calls.borrow_mut().close(id)
@@ -231,7 +290,7 @@ impl Instance {
 }
 
 /// Loads the SDK's part and the script; gives the function that calls it.
-fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Persistent<Function<'static>>> {
+fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Entry> {
     host::install(ctx, host)?;
     let main: Object<'_> = Module::import(ctx, MAIN)?.finish()?;
     let file = host.options.handler.to_string_lossy();
@@ -240,8 +299,7 @@ fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Persistent<Fu
     let load: Function<'_> = main.get("load")?;
     let loaded: Promise<'_> = load.call((handler, &*file, &*host.options.name))?;
     finish::<()>(ctx, &loaded)?;
-    let run: Function<'_> = main.get("run")?;
-    Ok(Persistent::save(ctx, run))
+    Entry::of(ctx, &main)
 }
 
 /// What a promise comes to without anything from outside.
@@ -257,7 +315,7 @@ fn finish<'js, T: rquickjs::FromJs<'js>>(ctx: &Ctx<'js>, promise: &Promise<'js>)
 }
 
 /// An error of a script, for people: what it says, and where.
-fn describe(error: &CaughtError<'_>) -> String {
+pub(crate) fn describe(error: &CaughtError<'_>) -> String {
     match error {
         CaughtError::Exception(exception) => {
             let message = exception.message().unwrap_or_default();

@@ -8,18 +8,25 @@
 mod answer;
 mod budget;
 mod calls;
+mod entry;
 mod executor;
+mod fetch;
 mod host;
 mod instance;
 mod io;
 mod modules;
 mod options;
+mod rejections;
 mod script;
+mod stream;
 mod sys;
 mod text;
+mod wants;
+mod work;
 
 pub use answer::{Answer, Body, Failure};
 pub use executor::Awaited;
 pub use io::{IoScript, Shape, Tried};
 pub use options::{Allow, Limits, Options, StoreOptions, Surroundings};
 pub use script::Script;
+pub use stream::{Next, Piece, Stream};

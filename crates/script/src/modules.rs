@@ -19,11 +19,14 @@ use crate::{options::Surroundings, sys::Compiled};
 const SDK: &str = "sdk:";
 /// The module that this program calls.
 pub(crate) const MAIN: &str = "sdk:dist/script/main.js";
+/// The folder of modules that stand for others which are loaded late; their names lead from the package.
+pub(crate) const LAZY: &str = "sdk:lazy";
 /// Modules of the SDK that depend on the runtime around them, and what stands in their place here.
 const REPLACED: &[(&str, &str)] = &[
     ("dist/source.js", "dist/script/source.js"),
     ("dist/store/addon.js", "dist/script/addon.js"),
     ("dist/store/opened.js", "dist/script/opened.js"),
+    ("dist/sleep.js", "dist/script/sleep.js"),
     ("node:buffer", "dist/script/buffer.js"),
 ];
 /// Longest module, in bytes.
@@ -54,6 +57,7 @@ impl Modules {
 
     fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
         if let Some(base) = base.strip_prefix(SDK) {
+            let base = if base.starts_with("lazy/") { "lazy" } else { base };
             let path = if name.starts_with('.') {
                 join(Path::new(base), name).to_string_lossy().into_owned()
             } else {

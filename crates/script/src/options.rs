@@ -42,6 +42,12 @@ pub struct Limits {
     pub executors: usize,
     /// Whether each call has an engine of its own, and executors do all of them.
     pub isolated: bool,
+    /// From the start of a fetch to the end of what answers it.
+    pub fetch_time_max: Duration,
+    /// Longest answer to a fetch, in bytes.
+    pub fetch_bytes_max: usize,
+    /// Most fetches of a call.
+    pub fetches_max: u32,
 }
 
 /// What a script may reach; nothing that is not named.
@@ -49,6 +55,8 @@ pub struct Limits {
 pub struct Allow {
     /// Globals of the store; `*` is all.
     pub store: Vec<String>,
+    /// Hosts that may be fetched from: a name or address, with a port unless it is that of the scheme; `*.` stands for any name before it.
+    pub fetch: Vec<String>,
 }
 
 impl Allow {

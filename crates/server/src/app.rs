@@ -248,10 +248,14 @@ fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::O
             output_max: bytes(script.output_max),
             in_flight_max: script.in_flight_max,
             executors: script.executors,
+            fetch_time_max: script.fetch_time_max,
+            fetch_bytes_max: bytes(script.fetch_bytes_max),
+            fetches_max: script.fetches_max,
             isolated: script.isolated,
         },
         allow: forebay_script::Allow {
             store: script.allow.store.clone(),
+            fetch: script.allow.fetch.clone(),
         },
         store: ground.store.as_ref().map(|store| forebay_script::StoreOptions {
             folder: store.path().into(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     failure::Refusal,
-    target::{ChangeFeed, PoolStream},
+    target::{ChangeFeed, PoolStream, ScriptStream},
 };
 
 /// An answer.
@@ -32,6 +32,8 @@ pub(crate) enum Body<'a> {
     },
     /// Comes from a worker piece by piece; whether its length is known, it says itself.
     Stream(Box<PoolStream<'a>>),
+    /// The same from a script.
+    Script(Box<ScriptStream<'a>>),
     /// Read from the store as it is sent.
     Lines(Box<dyn Pieces>),
     /// Changes of the store, for as long as the client stays.

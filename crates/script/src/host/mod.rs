@@ -3,6 +3,8 @@
 mod requests;
 mod store;
 mod texts;
+mod waits;
+mod web;
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -14,6 +16,7 @@ use crate::{
     calls::{CallId, Calls},
     options::Options,
     text,
+    wants::Want,
 };
 pub(crate) use store::{StoreHost, last_commit};
 
@@ -26,6 +29,10 @@ pub(crate) struct Host {
     pub(crate) options: std::sync::Arc<Options>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
+    /// Whether others wait for this thread.
+    pub(crate) on_io: bool,
+    /// What scripts have asked for in this step.
+    pub(crate) wants: RefCell<Vec<Want>>,
 }
 
 /// An object that is filled with functions.
@@ -49,6 +56,8 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     requests::install(&functions, host)?;
     texts::install(&functions)?;
     store::install(&functions, host)?;
+    waits::install(&functions, host)?;
+    web::install(&functions)?;
     let own = host.clone();
     functions.set(
         "answer",
@@ -96,15 +105,7 @@ impl Host {
         };
         self.end(
             call,
-            Answer {
-                status,
-                content: ContentKind::from_code(kind).unwrap_or(ContentKind::Unset),
-                is_fault,
-                headers: headers.unwrap_or_default(),
-                body: Body::Whole(body.into()),
-                is_light: false,
-                commit: 0,
-            },
+            Self::head(status, kind, is_fault, headers, Body::Whole(body.into())),
         );
         Ok(())
     }
@@ -114,15 +115,13 @@ impl Host {
         let body = text::utf8(body)?;
         self.end(
             call,
-            Answer {
-                status: 200,
-                content: ContentKind::Json,
-                is_fault: false,
-                headers: Vec::new(),
-                body: Body::Whole(body.into()),
-                is_light: false,
-                commit: 0,
-            },
+            Self::head(
+                200,
+                ContentKind::Json as u8,
+                false,
+                None,
+                Body::Whole(body.into()),
+            ),
         );
         Ok(())
     }
@@ -131,12 +130,32 @@ impl Host {
     fn end(&self, call: CallId, answer: Answer) {
         let output_max = self.options.limits.output_max;
         let mut calls = self.calls.borrow_mut();
-        let Body::Whole(body) = &answer.body;
-        if body.len() > output_max {
-            calls.fail(call, crate::Failure::Output { output_max });
-        } else {
-            calls.answer(call, answer);
+        match &answer.body {
+            Body::Whole(body) if body.len() > output_max => {
+                calls.fail(call, crate::Failure::Output { output_max });
+            }
+            _ => calls.answer(call, answer),
         }
+    }
+
+    fn head(status: u16, kind: u8, is_fault: bool, headers: Option<Vec<String>>, body: Body) -> Answer {
+        Answer {
+            status,
+            content: ContentKind::from_code(kind).unwrap_or(ContentKind::Unset),
+            is_fault,
+            headers: headers.unwrap_or_default(),
+            body,
+            is_light: false,
+            commit: 0,
+        }
+    }
+
+    /// A promise was rejected, and nobody handles it.
+    pub(crate) fn log_rejection(&self, call: CallId, reason: &str) {
+        let calls = self.calls.borrow();
+        let request = calls.request_id(call);
+        let (script, request) = (&*self.options.name, request.as_deref());
+        tracing::error!(target: "forebay::script", script, request, "a promise was rejected, and nobody handles it: {reason}");
     }
 
     fn log(&self, call: CallId, level: u8, message: JsString<'_>, fields: JsString<'_>) -> Result<()> {

@@ -3,3 +3,5 @@
 mod budgets;
 mod handlers;
 mod scripts;
+mod waiting;
+mod web;

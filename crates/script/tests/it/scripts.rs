@@ -31,6 +31,9 @@ pub(crate) const LIMITS: Limits = Limits {
     in_flight_max: 16,
     executors: 2,
     isolated: false,
+    fetch_time_max: Duration::from_secs(10),
+    fetch_bytes_max: 1 << 20,
+    fetches_max: 8,
 };
 
 impl Fixture {
@@ -157,7 +160,9 @@ impl Request<'_> {
 
 /// The body of a whole answer.
 pub(crate) fn text(answer: &Answer) -> &str {
-    let Body::Whole(bytes) = &answer.body;
+    let Body::Whole(bytes) = &answer.body else {
+        panic!("the answer comes in pieces")
+    };
     std::str::from_utf8(bytes).unwrap()
 }
 

@@ -259,7 +259,11 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "in_flight_max = {}", script.in_flight_max)?;
     writeln!(out, "executors = {}", script.executors)?;
     writeln!(out, "isolated = {}", script.isolated)?;
-    writeln!(out, "allow = {{ store = {} }}", texts(&script.allow.store))
+    writeln!(out, "fetch_time_max = {}", duration(script.fetch_time_max))?;
+    writeln!(out, "fetch_bytes_max = {}", size(script.fetch_bytes_max))?;
+    writeln!(out, "fetches_max = {}", script.fetches_max)?;
+    let (store, fetch) = (texts(&script.allow.store), texts(&script.allow.fetch));
+    writeln!(out, "allow = {{ store = {store}, fetch = {fetch} }}")
 }
 
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {

@@ -414,6 +414,12 @@ pub struct Script {
     pub executors: usize,
     /// Whether nothing that one call leaves behind is there for the next.
     pub isolated: bool,
+    /// From the start of a fetch to the end of what answers it; then the fetch fails.
+    pub fetch_time_max: Duration,
+    /// Longest body of what answers a fetch; beyond it reading fails.
+    pub fetch_bytes_max: u64,
+    /// Fetches of one call; beyond it the next fails.
+    pub fetches_max: u32,
     /// What it may reach.
     pub allow: ScriptAllow,
 }
@@ -445,6 +451,8 @@ impl ScriptPlace {
 pub struct ScriptAllow {
     /// Globals of the store; `*` is all.
     pub store: Vec<String>,
+    /// Hosts that may be fetched from, in lower case.
+    pub fetch: Vec<String>,
 }
 
 /// `[[route]]`

@@ -13,7 +13,7 @@ use crate::{
     app::Route,
     failure::Refusal,
     reply::{self, Body, Delimiting, Pieces, Reply},
-    target::{ChangeFeed, End, Fed, PoolStream},
+    target::{ChangeFeed, End, Fed, Streamed},
 };
 
 /// Bodies up to this travel in one write with their head.
@@ -60,6 +60,10 @@ impl<S: Stream> Exchange<S> {
                 reply.body = Body::Empty;
                 return self.send_stream(&reply, *stream, head, id, route, body).await;
             }
+            Body::Script(stream) => {
+                reply.body = Body::Empty;
+                return self.send_stream(&reply, *stream, head, id, route, body).await;
+            }
             Body::Lines(lines) => {
                 reply.body = Body::Empty;
                 return self.send_lines(&reply, lines, head, id, route, body).await;
@@ -76,7 +80,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
-            Body::Empty | Body::Stream(_) | Body::Lines(_) | Body::Changes(_) => 0,
+            Body::Empty | Body::Stream(_) | Body::Script(_) | Body::Lines(_) | Body::Changes(_) => 0,
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
@@ -90,7 +94,7 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => self.write_body(&bytes).await,
             Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
-            Body::Empty | Body::Stream(_) | Body::Lines(_) | Body::Changes(_) => Ok(()),
+            Body::Empty | Body::Stream(_) | Body::Script(_) | Body::Lines(_) | Body::Changes(_) => Ok(()),
         };
         match (written, last) {
             (Err(_), _) => Next::Abort,
@@ -201,11 +205,11 @@ impl<S: Stream> Exchange<S> {
         }
     }
 
-    /// Writes an answer that comes from a worker piece by piece.
+    /// Writes an answer that comes from a worker or a script piece by piece.
     async fn send_stream(
         &mut self,
         reply: &Reply<'_>,
-        mut stream: PoolStream<'_>,
+        mut stream: impl Streamed,
         head: &Head,
         id: &str,
         route: Option<&Route>,

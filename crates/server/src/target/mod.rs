@@ -8,6 +8,7 @@ pub(crate) mod records;
 pub(crate) mod respond;
 pub(crate) mod script;
 pub(crate) mod store;
+mod streamed;
 pub(crate) mod tql;
 
 use std::{borrow::Cow, time::Instant};
@@ -17,8 +18,9 @@ pub(crate) use self::{
     pool::{PoolStream, PoolTarget},
     records::RecordsTarget,
     respond::RespondTarget,
-    script::ScriptTarget,
+    script::{ScriptStream, ScriptTarget},
     store::{ChangeFeed, Fed, StoreTarget},
+    streamed::Streamed,
     tql::TqlTarget,
 };
 use crate::{failure::Refusal, front::Head};

@@ -14,7 +14,11 @@ use forebay_pool::{
     Answer, Delivery, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts, Retry,
 };
 
-use super::{End, Request, committed::wait_for_disk};
+use super::{
+    End, Request,
+    committed::wait_for_disk,
+    streamed::{Piece, Streamed},
+};
 use crate::{
     config::PoolRoute,
     failure::Refusal,
@@ -272,33 +276,23 @@ pub(crate) struct PoolStream<'a> {
     first: Option<Bytes>,
 }
 
-/// A piece of an answer's body.
-#[derive(Debug)]
-pub(crate) struct Piece {
-    pub(crate) bytes: Bytes,
-    pub(crate) end: bool,
-    /// Whether it used up some of the worker's window; what came with the answer's head did not.
-    windowed: bool,
-}
-
 impl PoolStream<'_> {
     fn starting_with(mut self, first: Bytes) -> Self {
         self.first = Some(first).filter(|first| !first.is_empty());
         self
     }
+}
 
-    /// The answer's length as its headers have it.
-    pub(crate) fn announced(&self) -> Option<u64> {
+impl Streamed for PoolStream<'_> {
+    fn announced(&self) -> Option<u64> {
         self.announced
     }
 
-    /// Whether a piece is there without waiting.
-    pub(crate) fn has_piece(&self) -> bool {
+    fn has_piece(&self) -> bool {
         self.first.is_some()
     }
 
-    /// The next piece of the answer's body.
-    pub(crate) async fn next<S: Stream>(
+    async fn next<S: Stream>(
         &mut self,
         body: &mut RequestBody,
         socket: &mut Socket<S>,
@@ -337,13 +331,14 @@ impl PoolStream<'_> {
         }
     }
 
-    /// The client has taken a piece: lets the worker send as much again.
-    pub(crate) fn grant(&self, piece: &Piece) {
+    fn grant(&self, piece: &Piece) {
         if piece.windowed {
             self.pending.grant(piece.bytes.len() as u32);
         }
     }
+}
 
+impl PoolStream<'_> {
     /// Waits for what comes back, and meanwhile moves the request's body to the worker as it asks for it.
     async fn next_delivery<S: Stream>(
         &mut self,

@@ -6,15 +6,17 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use forebay_script::{Answer, Body as ScriptBody, Failure, Script, Shape, Tried};
+use bytes::Bytes;
+use forebay_script::{Answer, Body as ScriptBody, Failure, Next, Script, Shape, Tried};
 
 use super::{
     End, Request,
     committed::wait_for_disk,
     pool::{encode, is_servers_own},
+    streamed::{Piece, Streamed},
 };
 use crate::{
     config::ScriptPlace,
@@ -68,7 +70,7 @@ impl ScriptTarget {
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let payload = match shape {
             Some(shape) => match self.try_here(shape, payload, request.deadline, thread) {
-                Tried::Answered(answer) => return reply(answer),
+                Tried::Answered(answer) => return self.reply(answer),
                 Tried::Elsewhere(payload) => payload,
             },
             None => payload,
@@ -78,7 +80,7 @@ impl ScriptTarget {
             thread.with_script(&self.script, |script| script.learn(shape, answer.is_light));
         }
         wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
-        reply(answer)
+        self.reply(answer)
     }
 
     fn try_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {
@@ -124,32 +126,109 @@ impl From<Failure> for Refusal {
     }
 }
 
-fn reply<'a>(answer: Answer) -> Result<Reply<'a>, End> {
-    let invalid = |what| End::from(Refusal::InvalidAnswer { what });
-    let mut reply = Reply::new(answer.status);
-    let mut lines = HeaderLines::default();
-    if let Some(media_type) = answer.content.media_type() {
-        lines.push_known("content-type", media_type);
-    }
-    let ScriptBody::Whole(body) = answer.body;
-    for pair in answer.headers.chunks_exact(2) {
-        // Characters of up to U+00FF, each a byte.
-        let latin1 = |text: &str| text.chars().map(|character| character as u8).collect::<Vec<u8>>();
-        let (name, value) = (latin1(&pair[0]), latin1(&pair[1]));
-        match &name[..] {
-            name if is_servers_own(name) => {}
-            b"content-length" => {
-                let length = decimal(&value).ok_or(invalid("its content-length is not a decimal number"))?;
+impl ScriptTarget {
+    fn reply(&self, answer: Answer) -> Result<Reply<'_>, End> {
+        let invalid = |what| End::from(Refusal::InvalidAnswer { what });
+        let mut reply = Reply::new(answer.status);
+        let mut lines = HeaderLines::default();
+        let mut announced = None;
+        if let Some(media_type) = answer.content.media_type() {
+            lines.push_known("content-type", media_type);
+        }
+        for pair in answer.headers.chunks_exact(2) {
+            // Characters of up to U+00FF, each a byte.
+            let latin1 = |text: &str| text.chars().map(|character| character as u8).collect::<Vec<u8>>();
+            let (name, value) = (latin1(&pair[0]), latin1(&pair[1]));
+            match &name[..] {
+                name if is_servers_own(name) => {}
+                b"content-length" => {
+                    let length =
+                        decimal(&value).ok_or(invalid("its content-length is not a decimal number"))?;
+                    if announced.replace(length).is_some_and(|before| before != length) {
+                        return Err(invalid("it has two content-lengths"));
+                    }
+                }
+                name => lines.push(name, &value).map_err(invalid)?,
+            }
+        }
+        reply.headers = Cow::Owned(lines);
+        reply.body = match answer.body {
+            ScriptBody::Whole(body) => {
                 // The answer to a HEAD request may announce the length of what a GET would bring.
-                reply.length = Some(length).filter(|_| body.is_empty());
-                if !body.is_empty() && length != body.len() as u64 {
+                reply.length = announced.filter(|_| body.is_empty());
+                if !body.is_empty() && announced.is_some_and(|length| length != body.len() as u64) {
                     return Err(invalid("its body is not as long as announced"));
                 }
+                Body::Bytes(body)
             }
-            name => lines.push(name, &value).map_err(invalid)?,
+            ScriptBody::Stream(pieces) => Body::Script(Box::new(ScriptStream {
+                pieces,
+                store: self.store.as_deref(),
+                announced,
+                passed: 0,
+            })),
+        };
+        Ok(reply)
+    }
+}
+
+/// How long a piece may wait for the disk.
+const HOLD_MAX: Duration = Duration::from_secs(30);
+
+/// The rest of an answer that a script has begun. Time alone does not end it.
+#[derive(Debug)]
+pub(crate) struct ScriptStream<'a> {
+    pieces: forebay_script::Stream,
+    store: Option<&'a OpenStore>,
+    /// The answer's length as its headers have it.
+    announced: Option<u64>,
+    /// Bytes of the answer's body that have passed.
+    passed: u64,
+}
+
+impl Streamed for ScriptStream<'_> {
+    fn announced(&self) -> Option<u64> {
+        self.announced
+    }
+
+    fn has_piece(&self) -> bool {
+        self.pieces.has_piece()
+    }
+
+    async fn next<S: Stream>(&mut self, _: &mut RequestBody, socket: &mut Socket<S>) -> Result<Piece, End> {
+        let next = poll_fn(|cx| {
+            let waker = socket.waker_for_others(cx);
+            if let Poll::Ready(next) = self.pieces.poll_next(&mut Context::from_waker(&waker)) {
+                return Poll::Ready(Ok(next));
+            }
+            socket.poll_gone(cx).map(|()| Err(End::Gone))
+        })
+        .await?;
+        let (bytes, end) = match next {
+            Next::Piece(piece) => {
+                wait_for_disk(self.store, piece.commit, Instant::now() + HOLD_MAX, socket).await?;
+                (piece.bytes, false)
+            }
+            Next::End => (Bytes::new(), true),
+            Next::Broken => {
+                return Err(Refusal::InvalidAnswer { what: "it broke off" }.into());
+            }
+        };
+        self.passed += bytes.len() as u64;
+        match self.announced {
+            Some(length) if self.passed > length || (end && self.passed < length) => {
+                Err(Refusal::InvalidAnswer {
+                    what: "its body is not as long as announced",
+                }
+                .into())
+            }
+            _ => Ok(Piece {
+                bytes,
+                end,
+                windowed: false,
+            }),
         }
     }
-    reply.headers = Cow::Owned(lines);
-    reply.body = Body::Bytes(body);
-    Ok(reply)
+
+    fn grant(&self, _: &Piece) {}
 }

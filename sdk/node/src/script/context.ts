@@ -30,8 +30,21 @@ const controllers = new Map<number, AbortController>();
 
 function controllerOf(call: number): AbortController {
   let controller = controllers.get(call);
-  if (controller === undefined) controllers.set(call, (controller = new AbortController()));
+  if (controller === undefined) {
+    controller = new AbortController();
+    if (host.isOpen(call)) controllers.set(call, controller);
+  }
   return controller;
+}
+
+/** Nobody waits for the call's answer any more. */
+export function abortSignal(call: number, reason: unknown): void {
+  controllers.get(call)?.abort(reason);
+}
+
+/** The call has ended. */
+export function forgetSignal(call: number): void {
+  if (controllers.size > 0) controllers.delete(call);
 }
 
 /** What a handler is given beside the request. It holds nothing but the call: most handlers do not look at it. */

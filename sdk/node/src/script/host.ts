@@ -21,6 +21,28 @@ export interface Host {
   json(call: number, body: string): void;
   answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): void;
 
+  /** Begins an answer that comes in pieces. */
+  beginStream(call: number, status: number, kind: number, headers: readonly string[] | null): void;
+  /** Answers with the head of such an answer alone. */
+  emptyStream(call: number, status: number, kind: number, headers: readonly string[] | null): void;
+  /** The next piece: 0, nobody takes it; 1, the next may come; 2, the next may come when `wait` is over. */
+  piece(call: number, wait: number, piece: Uint8Array): 0 | 1 | 2;
+  /** The answer is complete. */
+  endStream(call: number): void;
+  /** It stays incomplete; says whether none of it was sent, so that the call can be answered in another way. */
+  breakStream(call: number): boolean;
+
+  // What calls wait for; `wait` is what `resume` is called with then. False: the call has ended, and nothing comes.
+  isOpen(call: number): boolean;
+  timer(call: number, wait: number, ms: number): boolean;
+  cancel(call: number, wait: number): void;
+  /** `head`: method, URL, what is done about redirects, then names and values of headers by turns. */
+  fetch(call: number, wait: number, head: readonly string[], body: Uint8Array | null): boolean;
+  /** The next piece of what answers the fetch that was waited for as `fetch`. */
+  read(call: number, wait: number, fetch: number): boolean;
+  /** No more of it is read. */
+  closeFetch(call: number, fetch: number): void;
+
   // Texts.
   latin1Slice(bytes: Uint8Array, from: number, to: number): string;
   utf8Slice(bytes: Uint8Array, from: number, to: number): string;
@@ -28,6 +50,20 @@ export interface Host {
   utf8Write(bytes: Uint8Array, text: string, at: number, length: number): number;
   latin1Write(bytes: Uint8Array, text: string, at: number, length: number): number;
   utf8(text: string): ArrayBuffer;
+
+  isUtf8(bytes: Uint8Array): boolean;
+  /** Names and values by turns, of `application/x-www-form-urlencoded`. */
+  formDecode(form: string): string[];
+  formEncode(pairs: readonly string[]): string;
+  /** href, protocol, username, password, host, hostname, port, pathname, search, hash, origin; undefined: no URL. */
+  url(url: string, base?: string): string[] | undefined;
+  urlWith(href: string, part: string, value: string): string[] | undefined;
+
+  // The rest of the web's interfaces.
+  digest(name: string, bytes: Uint8Array): ArrayBuffer | undefined;
+  random(length: number): ArrayBuffer;
+  /** Loads a module of the SDK, by its path in the package, at once. */
+  module(path: string): Record<string, unknown>;
 
   // The store.
   readonly area: ArrayBuffer;

@@ -1,13 +1,19 @@
 /** The part of a script that the server calls: loads the handler, and has it answer. */
 import type { WorkerContext } from '../context.js';
+import { goneError } from '../gone.js';
 import { loadHandler, type Handler, type Hook } from '../handler.js';
 import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, errorReply, toJson, toReply, type Reply } from '../reply.js';
 import { WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
-import { ScriptContext, logOf, setOwner } from './context.js';
+import { ScriptContext, abortSignal, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
+import { closeStream, streamReply } from './stream.js';
+import { enter, forgetWaits, wake } from './waits.js';
+import { installGlobals } from './web/install.js';
+
+installGlobals();
 
 let handle: Handler;
 let owner: WorkerContext;
@@ -30,6 +36,7 @@ export async function stop(): Promise<void> {
 
 /** Has a request answered, whose method and path are given in one piece. */
 export function run(call: number, methodAndPath: string): void {
+  enter(call);
   const request = new WireRequest(call as unknown as Source, methodAndPath);
   let value: unknown;
   try {
@@ -49,6 +56,32 @@ export function run(call: number, methodAndPath: string): void {
   }
 }
 
+/** Goes on with a call that has waited for something: with an error of this name, or with what has come. */
+export function resume(call: number, wait: number, error: string | null, value: unknown): void {
+  enter(call);
+  wake(wait, error === null ? null : madeError(error, value as string), value);
+}
+
+function madeError(name: string, message: string): Error {
+  return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
+}
+
+/** Nobody waits for the call's answer any more. */
+export function abort(call: number, reason: number): void {
+  enter(call);
+  const error = goneError(reason);
+  abortSignal(call, error);
+  closeStream(call);
+  forgetWaits(call, error);
+  forgetSignal(call);
+}
+
+/** The call is answered: what it still does is over. */
+function ended(call: number): void {
+  forgetWaits(call);
+  forgetSignal(call);
+}
+
 function returned(call: number, request: WireRequest, value: unknown): void {
   if (isBegun()) {
     leftOpen(request);
@@ -60,6 +93,7 @@ function returned(call: number, request: WireRequest, value: unknown): void {
   try {
     if (isPlain(value)) {
       host.json(call, toJson(value));
+      ended(call);
       return;
     }
     reply = toReply(value);
@@ -73,6 +107,8 @@ function returned(call: number, request: WireRequest, value: unknown): void {
 /** Answers a call whose handler threw, or returned what cannot be sent. */
 function fail(call: number, request: WireRequest, error: unknown): void {
   if (isBegun()) leftOpen(request);
+  // Nobody waits for it, which is why it fails.
+  if (!host.isOpen(call)) return;
   let reply: Reply;
   try {
     reply = errorReply(error, request.id);
@@ -94,9 +130,14 @@ function send(call: number, request: WireRequest, reply: Reply, isFault = reply.
   if (failure !== null) report(call, `${request.method} ${request.path} failed`, failure.error);
   if (body === null || typeof body === 'string' || body instanceof Uint8Array) {
     host.answer(call, status, kind, isFault, headers.length === 0 ? null : headers, body);
-  } else {
-    throw new TypeError('a script cannot stream its answer yet');
+    ended(call);
+    return;
   }
+  const broke = (error: unknown) => report(call, `the response to ${request.path} broke off`, error);
+  streamReply(call, request.method === 'HEAD', reply, body[Symbol.asyncIterator](), broke).then(
+    () => ended(call),
+    (error: unknown) => fail(call, request, error),
+  );
 }
 
 function report(call: number, what: string, error: unknown): void {

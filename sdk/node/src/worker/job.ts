@@ -1,17 +1,11 @@
 /** One claimed request on its way through the handler: the handler's context, and the two bodies' flow control. */
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../context.js';
+import { goneError } from '../gone.js';
 import { WireRequest, type BodySource } from '../request.js';
 import { END, readU32, type Bytes } from '../wire.js';
 
 /** Bytes of request body a reading handler grants ahead; half of it used up brings the next grant. */
 const READ_WINDOW_BYTES = 262_144;
-
-const GONE_REASONS: Readonly<Record<number, string>> = {
-  1: 'the client has gone',
-  2: 'the deadline has passed',
-  3: 'the server ends',
-};
-const DEADLINE_PASSED = 2;
 
 /** What a job needs of the worker around it. */
 export interface JobOwner {
@@ -175,9 +169,4 @@ interface Incoming {
 
 function newIncoming(): Incoming {
   return { parts: [], granted: false, used: 0, ended: false, failure: null, wake: null };
-}
-
-function goneError(reason: number): Error {
-  const name = reason === DEADLINE_PASSED ? 'TimeoutError' : 'AbortError';
-  return new DOMException(GONE_REASONS[reason] ?? `aborted (reason ${reason})`, name);
 }

@@ -90,6 +90,30 @@ pub(super) static SCRIPT: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "fetch_time_max",
+        kind: TIMEOUT,
+        default: Default::Is("5s"),
+        meaning: "From the start of a `fetch` to the end of what answers it, redirects included.",
+        exceeded: "the `fetch`, or what reads its answer, fails with a `TimeoutError`",
+    },
+    Key {
+        name: "fetch_bytes_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("8MiB"),
+        meaning: "Longest body of what answers a `fetch`.",
+        exceeded: "what reads it fails with a `TypeError`",
+    },
+    Key {
+        name: "fetches_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("64"),
+        meaning: "Fetches that one call begins.",
+        exceeded: "the next fails with a `TypeError`",
+    },
+    Key {
         name: "allow",
         kind: Kind::Table(ALLOW),
         default: Default::Is(""),
@@ -98,10 +122,19 @@ pub(super) static SCRIPT: &[Key] = &[
     },
 ];
 
-static ALLOW: &[Key] = &[Key {
-    name: "store",
-    kind: Kind::Texts { min: 0 },
-    default: Default::Is(""),
-    meaning: "Globals of the store, to read and write; `*` is all.",
-    exceeded: "",
-}];
+static ALLOW: &[Key] = &[
+    Key {
+        name: "store",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Globals of the store, to read and write; `*` is all.",
+        exceeded: "",
+    },
+    Key {
+        name: "fetch",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Hosts that `fetch` may ask, redirects included: `api.example.org` at the ports 80 and 443 of `http:` and `https:`, `127.0.0.1:9000` at that port, `*.example.com` with any name before the dot.",
+        exceeded: "",
+    },
+];

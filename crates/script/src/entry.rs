@@ -1,0 +1,74 @@
+//! The functions of the SDK that this program calls, and what they are given.
+
+use rquickjs::{
+    Ctx, FromJs, Function, IntoJs as _, Null, Object, Persistent, Result, String as JsString, TypedArray,
+    Value,
+};
+
+use crate::{
+    calls::CallId,
+    fetch::Head,
+    text,
+    wants::{Came, WaitId},
+};
+
+/// A loaded script's way in.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    run: Persistent<Function<'static>>,
+    resume: Persistent<Function<'static>>,
+    abort: Persistent<Function<'static>>,
+}
+
+impl Entry {
+    /// The functions of the SDK's main module.
+    pub(crate) fn of<'js>(ctx: &Ctx<'js>, main: &Object<'js>) -> Result<Self> {
+        let function = |name: &str| -> Result<_> {
+            let function = Function::from_js(ctx, main.get(name)?)?;
+            Ok(Persistent::save(ctx, function))
+        };
+        Ok(Self {
+            run: function("run")?,
+            resume: function("resume")?,
+            abort: function("abort")?,
+        })
+    }
+
+    /// Runs the handler.
+    pub(crate) fn run<'js>(&self, ctx: &Ctx<'js>, call: CallId, head: JsString<'js>) -> Result<()> {
+        self.run.clone().restore(ctx)?.call((call, head))
+    }
+
+    /// Goes on with what has come: a call's number and its wait's, the name and text of an error or nothing, and what has come.
+    pub(crate) fn resume(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, came: Came) -> Result<()> {
+        let resume = self.resume.clone().restore(ctx)?;
+        let value = match came {
+            Came::Nothing | Came::Piece(None) => Null.into_js(ctx)?,
+            Came::Head(head) => head_value(ctx, &head)?,
+            Came::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
+            Came::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
+        };
+        resume.call((call, wait, Null, value))
+    }
+
+    /// Ends what a call still does.
+    pub(crate) fn abort(&self, ctx: &Ctx<'_>, call: CallId, reason: u32) -> Result<()> {
+        self.abort.clone().restore(ctx)?.call((call, reason))
+    }
+}
+
+/// `[status, reason, url, redirected, name, value, ...]`
+fn head_value<'js>(ctx: &Ctx<'js>, head: &Head) -> Result<Value<'js>> {
+    let array = rquickjs::Array::new(ctx.clone())?;
+    array.set(0, head.status.as_u16())?;
+    array.set(1, head.status.canonical_reason().unwrap_or_default())?;
+    array.set(2, head.url.as_str())?;
+    array.set(3, head.redirected)?;
+    let mut index = 4;
+    for (name, value) in &head.headers {
+        array.set(index, name.as_str())?;
+        array.set(index + 1, text::from_latin1(ctx, value.as_bytes())?)?;
+        index += 2;
+    }
+    array.into_value().into_js(ctx)
+}

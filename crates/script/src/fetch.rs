@@ -1,0 +1,399 @@
+//! Requests of scripts to other servers, over HTTP/1.1, as far as they are allowed.
+
+use std::{
+    cell::OnceCell,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, LOCATION, USER_AGENT},
+};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use url::Url;
+
+use crate::options::{Allow, Options};
+
+/// Most redirects that are followed, as the Fetch standard has it.
+const REDIRECTS_MAX: u32 = 20;
+/// How long a connection stays open that no fetch uses.
+const IDLE_MAX: Duration = Duration::from_secs(15);
+
+/// What a fetch asks for.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) url: Url,
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) redirect: Redirect,
+}
+
+/// What is done about an answer that leads elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    Follow,
+    Manual,
+    Error,
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) status: StatusCode,
+    pub(crate) url: Url,
+    pub(crate) redirected: bool,
+    pub(crate) headers: HeaderMap,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The address is none that scripts fetch from.
+    #[error("`{scheme}:` is not fetched; `http:` and `https:` are")]
+    Scheme { scheme: String },
+    /// `allow` does not name it.
+    #[error("script `{script}` may not fetch from `{host}`: {allowed}")]
+    NotAllowed {
+        script: String,
+        host: String,
+        allowed: String,
+    },
+    /// A limit of time.
+    #[error("`{host}` has not answered in full after {time_max:?} (fetch_time_max)")]
+    Time { host: String, time_max: Duration },
+    /// A limit of size.
+    #[error("the answer of `{host}` is longer than {bytes_max} bytes (fetch_bytes_max)")]
+    Long { host: String, bytes_max: usize },
+    /// The connection, or what came over it.
+    #[error("fetching from `{host}` failed: {reason}")]
+    Failed { host: String, reason: String },
+    /// It leads elsewhere too often, or may not at all.
+    #[error("`{host}` leads elsewhere: {reason}")]
+    Redirected { host: String, reason: String },
+}
+
+impl Error {
+    /// The name of the error that a script sees; `TypeError` is what the standard has for all failures of the network.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Time { .. } => "TimeoutError",
+            _ => "TypeError",
+        }
+    }
+}
+
+/// Whether a script may fetch from an address, and why not.
+pub(crate) fn check(url: &Url, options: &Options) -> Result<(), Error> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Error::Scheme {
+            scheme: url.scheme().into(),
+        });
+    }
+    if is_allowed(url, &options.allow) {
+        return Ok(());
+    }
+    let allowed = &options.allow.fetch;
+    Err(Error::NotAllowed {
+        script: options.name.clone(),
+        host: host_of(url),
+        allowed: if allowed.is_empty() {
+            "its `allow` names no hosts in `fetch`".into()
+        } else {
+            format!("its `allow` names {}", allowed.join(", "))
+        },
+    })
+}
+
+/// An entry with a port allows that port, one without those of the schemes; `*.` stands for any name before it.
+fn is_allowed(url: &Url, allow: &Allow) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    allow.fetch.iter().any(|entry| {
+        let (name, port) = match entry.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
+            _ => (entry.as_str(), None),
+        };
+        let has_port = match port {
+            Some(port) => url.port_or_known_default() == Some(port),
+            // The parser leaves out the port that is the scheme's own.
+            None => url.port().is_none(),
+        };
+        let has_name = match name.strip_prefix('*') {
+            Some(end) => host.len() > end.len() && ends_with(host, end),
+            None => host.eq_ignore_ascii_case(name),
+        };
+        has_port && has_name
+    })
+}
+
+fn ends_with(host: &str, end: &str) -> bool {
+    let at = host.len().saturating_sub(end.len());
+    host.get(at..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+}
+
+fn host_of(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Fetches for the scripts of one thread; connections are used again.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    options: Arc<Options>,
+    client: OnceCell<Client<HttpsConnector<HttpConnector>, Full<Bytes>>>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(options: Arc<Options>) -> Self {
+        Self {
+            options,
+            client: OnceCell::new(),
+        }
+    }
+
+    /// Sends a request, and again where its answer leads elsewhere.
+    pub(crate) async fn fetch(&self, request: Request) -> Result<(Head, Answer), Error> {
+        let time_max = self.options.limits.fetch_time_max;
+        let until = Instant::now() + time_max;
+        let host = host_of(&request.url);
+        let sent = tokio::time::timeout_at(until.into(), self.follow(request)).await;
+        let (head, incoming) = sent.unwrap_or(Err(Error::Time { host, time_max }))?;
+        let answer = Answer {
+            host: host_of(&head.url),
+            incoming,
+            until,
+            time_max,
+            bytes: 0,
+            bytes_max: self.options.limits.fetch_bytes_max,
+        };
+        Ok((head, answer))
+    }
+
+    async fn follow(&self, request: Request) -> Result<(Head, Incoming), Error> {
+        let Request {
+            mut url,
+            mut method,
+            mut headers,
+            mut body,
+            redirect,
+        } = request;
+        for count in 0..=REDIRECTS_MAX {
+            check(&url, &self.options)?;
+            let answer = self.send(&url, &method, &headers, body.clone()).await?;
+            let redirected = |reason: String| Error::Redirected {
+                host: host_of(&url),
+                reason,
+            };
+            let status = answer.status();
+            let location = answer.headers().get(LOCATION);
+            let location = location.filter(|_| matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308));
+            let Some(location) = location.filter(|_| redirect != Redirect::Manual) else {
+                let (parts, incoming) = answer.into_parts();
+                let head = Head {
+                    status,
+                    url,
+                    redirected: count > 0,
+                    headers: parts.headers,
+                };
+                return Ok((head, incoming));
+            };
+            if redirect == Redirect::Error {
+                return Err(redirected("this fetch follows no redirects".into()));
+            }
+            let next = std::str::from_utf8(location.as_bytes()).ok();
+            let next = next.and_then(|location| url.join(location).ok());
+            let next = next.ok_or_else(|| redirected("its `location` is no address".into()))?;
+            let becomes_get = match status.as_u16() {
+                301 | 302 => method == Method::POST,
+                303 => !matches!(method, Method::GET | Method::HEAD),
+                _ => false,
+            };
+            if becomes_get {
+                method = Method::GET;
+                body = Bytes::new();
+                headers.remove(CONTENT_TYPE);
+                headers.remove(CONTENT_LENGTH);
+            }
+            if next.origin() != url.origin() {
+                headers.remove(AUTHORIZATION);
+                headers.remove(COOKIE);
+            }
+            url = next;
+        }
+        Err(Error::Redirected {
+            host: host_of(&url),
+            reason: format!("{REDIRECTS_MAX} redirects were followed"),
+        })
+    }
+
+    async fn send(
+        &self,
+        url: &Url,
+        method: &Method,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<hyper::Response<Incoming>, Error> {
+        let failed = |reason: String| Error::Failed {
+            host: host_of(url),
+            reason,
+        };
+        let uri: Uri = url[..url::Position::AfterQuery]
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
+        let mut request = hyper::Request::new(Full::new(body));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers.clone();
+        // The client makes it of the address.
+        request.headers_mut().remove(HOST);
+        request
+            .headers_mut()
+            .entry(USER_AGENT)
+            .or_insert(HeaderValue::from_static(concat!(
+                "forebay/",
+                env!("CARGO_PKG_VERSION")
+            )));
+        request
+            .headers_mut()
+            .entry(HeaderName::from_static("accept"))
+            .or_insert(HeaderValue::from_static("*/*"));
+        let client = self.client().map_err(|error| failed(error.to_string()))?;
+        client
+            .request(request)
+            .await
+            .map_err(|error| failed(chain(&error)))
+    }
+
+    fn client(&self) -> io::Result<&Client<HttpsConnector<HttpConnector>, Full<Bytes>>> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())?
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(connector);
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// An error with its causes, as one sentence.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// The rest of an answer, which is read as a script takes it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    host: String,
+    incoming: Incoming,
+    until: Instant,
+    time_max: Duration,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Answer {
+    /// The next piece; `None` when it has ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            let frame = tokio::time::timeout_at(self.until.into(), self.incoming.frame()).await;
+            let frame = frame.map_err(|_| Error::Time {
+                host: self.host.clone(),
+                time_max: self.time_max,
+            })?;
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|error| Error::Failed {
+                host: self.host.clone(),
+                reason: chain(&error),
+            })?;
+            // What follows the body belongs to nobody.
+            let Ok(bytes) = frame.into_data() else { continue };
+            if bytes.is_empty() {
+                continue;
+            }
+            self.bytes += bytes.len();
+            if self.bytes > self.bytes_max {
+                return Err(Error::Long {
+                    host: self.host.clone(),
+                    bytes_max: self.bytes_max,
+                });
+            }
+            return Ok(Some(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(url: &str, entries: &[&str]) -> bool {
+        let allow = Allow {
+            fetch: entries.iter().map(|&entry| entry.to_owned()).collect(),
+            ..Allow::default()
+        };
+        is_allowed(&Url::parse(url).unwrap(), &allow)
+    }
+
+    #[test]
+    fn an_entry_names_a_host_and_a_port_or_those_of_the_schemes() {
+        let entries = ["api.example.org", "127.0.0.1:9000", "[::1]:80", "[::1]"];
+        for url in [
+            "http://api.example.org/a",
+            "https://api.example.org:443/",
+            "https://API.example.org",
+            "http://127.0.0.1:9000/",
+            "http://[::1]/",
+            "https://[::1]/",
+        ] {
+            assert!(allowed(url, &entries), "{url}");
+        }
+        for url in [
+            "http://api.example.org:8080/",
+            "http://example.org/",
+            "http://xapi.example.org/",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:9001/",
+            "http://api.example.org.evil.net/",
+            "http://api.example.org@evil.net/",
+        ] {
+            assert!(!allowed(url, &entries), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_name_before_the_rest() {
+        let entries = ["*.example.com"];
+        assert!(allowed("http://a.example.com/", &entries));
+        assert!(allowed("http://a.b.EXAMPLE.com/", &entries));
+        for url in [
+            "http://example.com/",
+            "http://.example.com/",
+            "http://badexample.com/",
+            "http://a.example.com:81/",
+        ] {
+            assert!(!allowed(url, &entries), "{url}");
+        }
+    }
+}

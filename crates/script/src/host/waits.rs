@@ -1,0 +1,199 @@
+//! What scripts wait for: time, answers from elsewhere, room for what they answer. On an I/O thread nothing is waited for; there it is noted
+//! that an executor has to do the call.
+
+use std::{rc::Rc, time::Duration};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use rquickjs::{Ctx, Exception, Result, String as JsString, Value};
+use url::Url;
+
+use super::{Functions, Host, bytes_of};
+use crate::{
+    answer::{Answer, Body},
+    calls::CallId,
+    fetch::{self, Redirect},
+    stream::{Piece, Room},
+    text,
+    wants::{WaitId, Want, What},
+};
+
+/// Longest time that can be waited for, as in browsers.
+const TIMER_MAX_MS: f64 = 2_147_483_647.0;
+
+/// What `piece` says: nobody takes it, the next may come, the next may come when room is made.
+const GONE: u8 = 0;
+const FREE: u8 = 1;
+const FULL: u8 = 2;
+
+pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let own = host.clone();
+    functions.set("isOpen", move |call: CallId| own.calls.borrow().is_open(call))?;
+    let own = host.clone();
+    functions.set(
+        "timer",
+        move |ctx: Ctx<'js>, call: CallId, wait: WaitId, ms: f64| {
+            // What is shorter, longer or no number at all, is as short as can be, as in Node.
+            let ms = if (1.0..=TIMER_MAX_MS).contains(&ms) {
+                ms
+            } else {
+                1.0
+            };
+            let time = Duration::from_micros((ms * 1000.0) as u64);
+            own.want(&ctx, call, wait, What::Time(time))
+        },
+    )?;
+    let own = host.clone();
+    functions.set("cancel", move |call: CallId, wait: WaitId| {
+        own.calls.borrow_mut().waited(call);
+        own.cancel(call, wait);
+    })?;
+    let own = host.clone();
+    functions.set("closeFetch", move |call: CallId, wait: WaitId| {
+        own.cancel(call, wait);
+    })?;
+    let own = host.clone();
+    functions.set(
+        "fetch",
+        move |ctx: Ctx<'js>, call: CallId, wait: WaitId, head: Vec<JsString<'js>>, body: Value<'js>| {
+            let request = own.request(&ctx, call, head, body)?;
+            own.want(&ctx, call, wait, What::Fetch(Box::new(request)))
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "read",
+        move |ctx: Ctx<'js>, call: CallId, wait: WaitId, fetch: WaitId| {
+            own.want(&ctx, call, wait, What::Read(fetch))
+        },
+    )?;
+    streams(functions, host)
+}
+
+fn streams<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let own = host.clone();
+    functions.set(
+        "beginStream",
+        move |call: CallId, status: u16, kind: u8, headers: Option<Vec<String>>| {
+            let head = Host::head(status, kind, false, headers, Body::Whole(bytes::Bytes::new()));
+            own.calls.borrow_mut().begin_stream(call, head);
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "emptyStream",
+        move |call: CallId, status: u16, kind: u8, headers: Option<Vec<String>>| {
+            let head: Answer = Host::head(status, kind, false, headers, Body::Stream(crate::stream::empty()));
+            own.calls.borrow_mut().answer(call, head);
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "piece",
+        move |ctx: Ctx<'js>, call: CallId, wait: WaitId, piece: Value<'js>| -> Result<u8> {
+            let piece = Piece {
+                bytes: bytes_of(&ctx, piece)?.into(),
+                commit: super::last_commit(),
+            };
+            let room = own.calls.borrow_mut().piece(call, piece);
+            Ok(match room {
+                Room::Free => FREE,
+                Room::Gone => GONE,
+                Room::Full(piece) => {
+                    own.want(&ctx, call, wait, What::Room(piece))?;
+                    FULL
+                }
+            })
+        },
+    )?;
+    let own = host.clone();
+    functions.set("endStream", move |call: CallId| {
+        own.calls.borrow_mut().end_stream(call);
+    })?;
+    let own = host.clone();
+    functions.set("breakStream", move |call: CallId| {
+        own.calls.borrow_mut().break_stream(call)
+    })
+}
+
+impl Host {
+    /// Notes what a call waits for; `false` when it has ended, and nothing comes any more.
+    fn want(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, what: What) -> Result<bool> {
+        if self.on_io {
+            self.store.note_elsewhere();
+            return Ok(false);
+        }
+        if call == 0 {
+            return Err(Exception::throw_type(
+                ctx,
+                "timers and fetches belong to a request: there is none while the script is loaded",
+            ));
+        }
+        match self.calls.borrow_mut().wait(call) {
+            None => return Ok(false),
+            Some(Err(message)) => return Err(Exception::throw_range(ctx, &message)),
+            Some(Ok(())) => {}
+        }
+        self.wants.borrow_mut().push(Want { call, wait, what });
+        Ok(true)
+    }
+
+    /// Whatever a call has waited for under this number is not wanted any more.
+    fn cancel(&self, call: CallId, wait: WaitId) {
+        self.wants.borrow_mut().push(Want {
+            call,
+            wait,
+            what: What::Cancel,
+        });
+    }
+
+    /// Reads a request whose head is method, address, what is done about redirects, and names and values of headers by turns.
+    fn request<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: CallId,
+        head: Vec<JsString<'js>>,
+        body: Value<'js>,
+    ) -> Result<fetch::Request> {
+        let refused = |message: &str| Exception::throw_type(ctx, message);
+        let mut head = head.into_iter();
+        let mut next = || head.next().map_or(Ok(String::new()), text::owned);
+        let (method, url, redirect) = (next()?, next()?, next()?);
+        let url = Url::parse(&url).map_err(|error| refused(&format!("`{url}` is no address: {error}")))?;
+        fetch::check(&url, &self.options).map_err(|error| refused(&error.to_string()))?;
+        let limits = &self.options.limits;
+        if !self.on_io && self.calls.borrow_mut().count_fetch(call) >= limits.fetches_max {
+            return Err(refused(&format!(
+                "this call has begun {} fetches already (fetches_max)",
+                limits.fetches_max
+            )));
+        }
+        let method = Method::from_bytes(method.as_bytes())
+            .map_err(|_| refused(&format!("`{method}` is no method")))?;
+        let mut map = HeaderMap::new();
+        while let (Some(name), Some(value)) = (head.next(), head.next()) {
+            let (name, value) = (text::latin1(name)?, text::latin1(value)?);
+            let name = name.and_then(|name| HeaderName::from_bytes(&name).ok());
+            let value = value.and_then(|value| HeaderValue::from_bytes(&value).ok());
+            match name.zip(value) {
+                Some((name, value)) => map.append(name, value),
+                None => return Err(refused("a header has characters that HTTP does not allow")),
+            };
+        }
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            bytes_of(ctx, body)?
+        };
+        Ok(fetch::Request {
+            url,
+            method,
+            headers: map,
+            body: body.into(),
+            redirect: match &*redirect {
+                "manual" => Redirect::Manual,
+                "error" => Redirect::Error,
+                _ => Redirect::Follow,
+            },
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! Answers that come in pieces: from an executor to whoever sends them, at the pace of the client.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    answer::{Answer, Body},
+    executor::InFlight,
+};
+
+/// Pieces that are there at once are gathered up to this size, in bytes, before an answer begins: as a pool's workers do it.
+const GATHER_BYTES: usize = 32_768;
+/// Pieces between a script and whoever sends them; the SDK cuts them to 64 KiB.
+const PIECES_MAX: usize = 4;
+
+/// A piece of an answer.
+#[derive(Debug)]
+pub struct Piece {
+    /// Never empty.
+    pub bytes: Bytes,
+    /// The last commit to the store that the thread's scripts had made by then; 0: none.
+    pub commit: u64,
+}
+
+/// How far a call's answer is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It has none.
+    Open,
+    /// Pieces have come, and nothing was sent.
+    Gathering(Box<Gathering>),
+    /// It is sent as it comes.
+    Sending(Outlet),
+}
+
+/// Whether the next piece may come.
+#[derive(Debug)]
+pub(crate) enum Room {
+    /// At once.
+    Free,
+    /// When room is made: for this one, or if it was taken already, for the next.
+    Full(Option<Piece>),
+    /// Never: nobody takes it.
+    Gone,
+}
+
+/// The pieces of an answer that are there at once.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    head: Answer,
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+}
+
+impl Gathering {
+    pub(crate) fn new(head: Answer) -> Self {
+        Self {
+            head,
+            pieces: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, piece: Piece) -> Room {
+        self.bytes += piece.bytes.len();
+        self.pieces.push_back(piece);
+        if self.bytes < GATHER_BYTES {
+            Room::Free
+        } else {
+            Room::Full(None)
+        }
+    }
+
+    /// All of them are there.
+    pub(crate) fn whole(self) -> Answer {
+        let mut body = Vec::with_capacity(self.bytes);
+        for piece in &self.pieces {
+            body.extend_from_slice(&piece.bytes);
+        }
+        Answer {
+            body: Body::Whole(body.into()),
+            ..self.head
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> (Answer, VecDeque<Piece>) {
+        (self.head, self.pieces)
+    }
+}
+
+/// Where a script's pieces go.
+#[derive(Clone, Debug)]
+pub(crate) struct Outlet {
+    sender: mpsc::Sender<Piece>,
+    is_complete: Arc<AtomicBool>,
+}
+
+impl Outlet {
+    pub(crate) fn send(&self, piece: Piece) -> Room {
+        match self.sender.try_send(piece) {
+            Ok(()) => Room::Free,
+            Err(mpsc::error::TrySendError::Full(piece)) => Room::Full(Some(piece)),
+            Err(mpsc::error::TrySendError::Closed(_)) => Room::Gone,
+        }
+    }
+
+    /// Waits until there is room, and sends a piece if there is one.
+    pub(crate) async fn wait(self, piece: Option<Piece>) {
+        match piece {
+            // Who does not take it any more is noticed elsewhere.
+            Some(piece) => drop(self.sender.send(piece).await),
+            None => drop(self.sender.reserve().await),
+        }
+    }
+
+    /// All pieces have been sent.
+    pub(crate) fn end(self) {
+        self.is_complete.store(true, Ordering::Release);
+    }
+}
+
+/// The pieces of an answer. Who drops it gives the call up.
+#[derive(Debug)]
+pub struct Stream {
+    first: VecDeque<Piece>,
+    pieces: mpsc::Receiver<Piece>,
+    is_complete: Arc<AtomicBool>,
+    /// Ends when its thread is given up.
+    pub(crate) thread: Option<oneshot::Receiver<()>>,
+    pub(crate) in_flight: Option<InFlight>,
+}
+
+/// An answer that begins with these pieces.
+pub(crate) fn stream(first: VecDeque<Piece>) -> (Outlet, Stream) {
+    let (sender, pieces) = mpsc::channel(PIECES_MAX);
+    let is_complete = Arc::new(AtomicBool::new(false));
+    let stream = Stream {
+        first,
+        pieces,
+        is_complete: is_complete.clone(),
+        thread: None,
+        in_flight: None,
+    };
+    (Outlet { sender, is_complete }, stream)
+}
+
+/// An answer without any piece, of which only the head is sent.
+pub(crate) fn empty() -> Stream {
+    let (outlet, stream) = stream(VecDeque::new());
+    outlet.end();
+    stream
+}
+
+/// What comes next of an answer.
+#[derive(Debug)]
+pub enum Next {
+    /// A piece.
+    Piece(Piece),
+    /// Nothing: it is complete.
+    End,
+    /// Nothing, though it is not complete: the script has failed, and the log says why.
+    Broken,
+}
+
+impl Stream {
+    /// Whether a piece is there without waiting.
+    pub fn has_piece(&self) -> bool {
+        !self.first.is_empty()
+    }
+
+    /// What comes next.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        if let Some(piece) = self.first.pop_front() {
+            return Poll::Ready(Next::Piece(piece));
+        }
+        match self.pieces.poll_recv(cx) {
+            Poll::Ready(Some(piece)) => Poll::Ready(Next::Piece(piece)),
+            Poll::Ready(None) if self.is_complete.load(Ordering::Acquire) => Poll::Ready(Next::End),
+            Poll::Ready(None) => Poll::Ready(Next::Broken),
+            Poll::Pending => match &mut self.thread {
+                Some(thread) => Pin::new(thread).poll(cx).map(|_| Next::Broken),
+                None => Poll::Pending,
+            },
+        }
+    }
+}

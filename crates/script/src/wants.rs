@@ -1,0 +1,45 @@
+//! What scripts wait for, between a step of theirs that asks for it and the one that goes on with it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{calls::CallId, fetch, stream::Piece};
+
+/// Names what a call waits for; the script chooses it.
+pub(crate) type WaitId = u32;
+
+/// Something that a script asks for, and goes on with when it has come.
+#[derive(Debug)]
+pub(crate) struct Want {
+    pub(crate) call: CallId,
+    pub(crate) wait: WaitId,
+    pub(crate) what: What,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    /// That so much time passes.
+    Time(Duration),
+    /// The head of an answer from elsewhere.
+    Fetch(Box<fetch::Request>),
+    /// The next piece of such an answer, which is named by what the fetch was waited for as.
+    Read(WaitId),
+    /// Room for a piece of the call's own answer.
+    Room(Option<Piece>),
+    /// That this is not waited for any more, nor anything that belongs to it.
+    Cancel,
+}
+
+/// What has come.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// Nothing but the time, or the room.
+    Nothing,
+    /// The head of an answer.
+    Head(Box<fetch::Head>),
+    /// A piece of it; `None`: it has ended.
+    Piece(Option<Bytes>),
+    /// What was asked for did not come about.
+    Failed(fetch::Error),
+}

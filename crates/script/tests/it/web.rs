@@ -1,0 +1,22 @@
+//! What scripts have of the web's interfaces.
+
+use crate::scripts::{Fixture, get, text};
+
+/// Handlers that answer with what they have found, as JSON; beside each what that is in Node, as `node` has printed it.
+const HANDLER: &str = include_str!("web.mjs");
+
+#[test]
+fn the_webs_interfaces_do_what_they_do_elsewhere() {
+    let fixture = Fixture::new(HANDLER);
+    let names = text(&fixture.executor(&get("/")).unwrap()).to_owned();
+    let names = names.trim_matches(['[', ']']).split(',');
+    let mut failures = Vec::new();
+    for name in names {
+        let path = format!("/{}", name.trim_matches('"'));
+        let answer = fixture.executor(&get(&path)).unwrap();
+        if text(&answer) != "\"right\"" {
+            failures.push(format!("{path}: {} {}", answer.status, text(&answer)));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}

@@ -1,0 +1,25 @@
+/** In the place of `sleep.ts` in scripts: whoever sleeps when nobody waits for the call any more is woken with an error. */
+import type { SleepOptions } from '../sleep.js';
+import { cancelWait, waitFor, type Wake } from './waits.js';
+import { host } from './host.js';
+
+export function sleep(ms: number, options: SleepOptions = {}): Promise<void> {
+  const { signal } = options;
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) {
+      reject(signal.reason as Error);
+      return;
+    }
+    const wake: Wake = (error) => {
+      signal?.removeEventListener('abort', abort);
+      if (error === null) resolve();
+      else reject(error);
+    };
+    const wait = waitFor(wake, (call, number) => host.timer(call, number, ms));
+    const abort = () => {
+      cancelWait(wait);
+      reject(signal!.reason as Error);
+    };
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+}

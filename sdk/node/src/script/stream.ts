@@ -1,0 +1,84 @@
+/** Sends a reply whose body comes in pieces, at the pace of the client. */
+import type { Reply } from '../reply.js';
+import { host } from './host.js';
+import { waitFor } from './waits.js';
+
+/** Longer pieces are cut: what waits for a client is bounded by their number. */
+const PIECE_BYTES_MAX = 65_536;
+const GONE = 0;
+const FULL = 2;
+
+/** Streams that have not ended, by their calls. */
+const open = new Map<number, AsyncIterator<unknown>>();
+
+/**
+ * Streams the reply's pieces and ends the call. Rejects when they fail before any was sent: the caller can still answer with an error.
+ */
+export async function streamReply(
+  call: number,
+  isHead: boolean,
+  reply: Reply,
+  pieces: AsyncIterator<unknown>,
+  report: (error: unknown) => void,
+): Promise<void> {
+  const { status, kind } = reply;
+  const headers = reply.headers.length === 0 ? null : reply.headers;
+  if (isHead) {
+    closeQuietly(pieces);
+    host.emptyStream(call, status, kind, headers);
+    return;
+  }
+  host.beginStream(call, status, kind, headers);
+  open.set(call, pieces);
+  try {
+    for (;;) {
+      const step = await pieces.next();
+      if (step.done === true) break;
+      if (!(await send(call, toBytes(step.value)))) {
+        closeQuietly(pieces);
+        return;
+      }
+    }
+    host.endStream(call);
+  } catch (error) {
+    const isClosed = !host.isOpen(call);
+    if (host.breakStream(call)) throw error;
+    if (!isClosed) report(error);
+    closeQuietly(pieces);
+  } finally {
+    open.delete(call);
+  }
+}
+
+/** Nobody takes what is left of a call's answer. */
+export function closeStream(call: number): void {
+  const pieces = open.get(call);
+  if (pieces !== undefined) closeQuietly(pieces);
+}
+
+/** Whether the next piece may come. */
+async function send(call: number, bytes: Uint8Array): Promise<boolean> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) {
+    const piece = bytes.subarray(at, at + PIECE_BYTES_MAX);
+    let said = 1;
+    await new Promise<void>((resolve) => {
+      const begin = (_: number, wait: number) => (said = host.piece(call, wait, piece)) === FULL;
+      waitFor(() => resolve(), begin);
+      if (said !== FULL) resolve();
+    });
+    if (said === GONE) return false;
+  }
+  return true;
+}
+
+/** Tells the source that no more is wanted; its failures concern nobody any more. */
+function closeQuietly(pieces: AsyncIterator<unknown>): void {
+  void (async () => pieces.return?.())().catch(() => {});
+}
+
+function toBytes(piece: unknown): Uint8Array {
+  if (typeof piece === 'string') return new Uint8Array(host.utf8(piece));
+  if (piece instanceof Uint8Array) return piece;
+  if (piece instanceof ArrayBuffer) return new Uint8Array(piece);
+  throw new TypeError(`a body gave a piece of type ${typeof piece}; strings, Uint8Array and ArrayBuffer are accepted`);
+}

@@ -1,0 +1,61 @@
+/** Lays down the web's interfaces as globals. Those that cost are loaded when they are first used. */
+import { host } from '../host.js';
+import { console } from './console.js';
+import { clearTimer, setImmediate, setInterval, setTimeout } from './timers.js';
+
+/** The globals that a module of this folder gives, by its name. */
+const LAZY: Readonly<Record<string, readonly string[]>> = {
+  abort: ['AbortController', 'AbortSignal'],
+  blob: ['Blob', 'File'],
+  clone: ['structuredClone'],
+  crypto: ['crypto'],
+  encoding: ['TextDecoder', 'TextEncoder'],
+  events: ['CustomEvent', 'Event', 'EventTarget'],
+  fetch: ['fetch'],
+  formdata: ['FormData'],
+  headers: ['Headers'],
+  messages: ['Request', 'Response'],
+  streams: ['ByteLengthQueuingStrategy', 'CountQueuingStrategy', 'ReadableStream', 'ReadableStreamDefaultReader'],
+  url: ['URL', 'URLSearchParams'],
+};
+
+export function installGlobals(): void {
+  const eager = {
+    clearImmediate: clearTimer,
+    clearInterval: clearTimer,
+    clearTimeout: clearTimer,
+    console,
+    performance: clock(),
+    setImmediate,
+    setInterval,
+    setTimeout,
+  };
+  for (const [name, value] of Object.entries(eager)) define(name, value);
+  for (const [module, names] of Object.entries(LAZY)) {
+    for (const name of names) {
+      Object.defineProperty(globalThis, name, {
+        configurable: true,
+        enumerable: false,
+        get() {
+          const exports = host.module(`dist/script/web/${module}.js`);
+          for (const each of names) define(each, exports[each]);
+          return exports[name];
+        },
+        set: (value: unknown) => define(name, value),
+      });
+    }
+  }
+}
+
+/** `performance`: the engine's own counts from the start of the machine. */
+function clock(): object {
+  const { performance } = globalThis;
+  const begun = performance.now();
+  const timeOrigin = Date.now();
+  const now = () => performance.now() - begun;
+  return { now, timeOrigin, toJSON: () => ({ timeOrigin }) };
+}
+
+function define(name: string, value: unknown): void {
+  Object.defineProperty(globalThis, name, { configurable: true, enumerable: false, value, writable: true });
+}

@@ -1,0 +1,33 @@
+/** Timers. They belong to the call that sets them, and end with it. */
+import { host } from '../host.js';
+import { cancelWait, waitFor } from '../waits.js';
+
+type Callback = (...args: unknown[]) => void;
+
+export function setTimeout(callback: Callback, ms = 0, ...args: unknown[]): number {
+  check(callback);
+  return waitFor(() => callback(...args), (call, wait) => host.timer(call, wait, Number(ms)), false);
+}
+
+export function setImmediate(callback: Callback, ...args: unknown[]): number {
+  return setTimeout(callback, 0, ...args);
+}
+
+export function setInterval(callback: Callback, ms = 0, ...args: unknown[]): number {
+  check(callback);
+  const begin = (call: number, wait: number) => host.timer(call, wait, Number(ms));
+  const tick = () => {
+    waitFor(tick, begin, false, number);
+    callback(...args);
+  };
+  const number = waitFor(tick, begin, false);
+  return number;
+}
+
+export function clearTimer(timer: unknown): void {
+  if (typeof timer === 'number') cancelWait(timer);
+}
+
+function check(callback: unknown): void {
+  if (typeof callback !== 'function') throw new TypeError(`a timer calls a function, not a value of type ${typeof callback}`);
+}
