@@ -24,4 +24,5 @@ mod reload;
 mod shutdown;
 mod stdio;
 mod store;
+mod suite;
 mod support;
