@@ -267,3 +267,31 @@ fn scripts_and_pools_answer_byte_by_byte_alike() {
 fn a_handler_in_the_webs_form_answers_alike_everywhere() {
     all_answer_alike(FETCH, FETCH_REQUESTS);
 }
+
+#[test]
+fn the_script_of_the_guide_answers_as_the_guide_says() {
+    let guide = include_str!("../../../../docs/guide/scripts.md");
+    let block = |language: &str| {
+        let block = guide.split(&format!("```{language}\n")).nth(1);
+        block
+            .and_then(|block| block.split("```").next())
+            .expect("the guide has it")
+            .to_owned()
+    };
+    // Ports are those that are free: one server is asked for what the other fetches.
+    let elsewhere = Setup::new(&block("toml")).file("greet.ts", block("ts")).start();
+    let there = |text: String| text.replace("127.0.0.1:8080", &elsewhere.address().to_string());
+    let server = Setup::new(&there(block("toml")))
+        .file("greet.ts", there(block("ts")))
+        .start();
+    let console = block("console");
+    let mut exchanges = console.split("$ curl ").skip(1).peekable();
+    assert!(exchanges.peek().is_some(), "the guide asks something");
+    for exchange in exchanges {
+        let (command, answer) = exchange.split_once('\n').expect("a command and its answer");
+        let path = command.split("127.0.0.1:8080").nth(1).expect("an address");
+        assert_eq!(server.get(path).text().trim_end(), answer.trim_end(), "{command}");
+    }
+    let nobody = server.get("/greet/nobody");
+    assert_eq!((nobody.status, nobody.detail()), (404, "nobody is there".into()));
+}
