@@ -1,6 +1,6 @@
 //! One file of handlers as a script, on either kind of thread, and in pools of Node and of Bun: the same requests, the same answers.
 
-use forebay_testkit::{Response, Server, Setup};
+use forebay_testkit::{Response, Server, Setup, wait_until};
 
 const SUITE: &str = include_str!("handlers/suite.ts");
 const FETCH: &str = include_str!("handlers/suite-fetch.ts");
@@ -294,4 +294,54 @@ fn the_script_of_the_guide_answers_as_the_guide_says() {
     }
     let nobody = server.get("/greet/nobody");
     assert_eq!((nobody.status, nobody.detail()), (404, "nobody is there".into()));
+}
+
+fn script(source: &str) -> Server {
+    Setup::new("[script.s]\nhandler = \"s.mjs\"\nexecutors = 1\n[[route]]\npath = \"/*\"\nscript = \"s\"\n")
+        .file("s.mjs", source)
+        .start()
+}
+
+#[test]
+fn what_a_script_writes_and_whom_nobody_heard_is_in_the_log() {
+    let server = script(
+        "const circle = { list: [1, 'two'] }; circle.self = circle;
+         export default () => {
+             console.log('%s has %d%%', 'a', 3, circle, new Map([[1, -0]]));
+             console.warn('x'.repeat(100_000));
+             Promise.reject(new Error('lost'));
+             Promise.reject(new Error('found')).catch(() => {});
+             return 'written';
+         };",
+    );
+    assert_eq!(server.get("/").text(), "written");
+    server.wait_for_log(&[
+        "INFO",
+        "a has 3% { list: [ 1, 'two' ], self: [Circular *1] } Map(1) { 1 => -0 }",
+    ]);
+    server.wait_for_log(&["WARN", "x... (cut: it had 100000 characters)"]);
+    server.wait_for_log(&[
+        "ERROR",
+        "a promise was rejected, and nobody handles it: Error: lost",
+    ]);
+    let log = server.log();
+    assert_eq!(log.matches("a promise was rejected").count(), 1, "{log}");
+}
+
+#[test]
+fn a_stream_ends_with_its_client() {
+    let server = script(
+        "let ended = false;
+         export default (request) => request.path === '/ended' ? { ended } : (async function* () {
+             try { for (;;) yield new Uint8Array(50_000); } finally { ended = true; }
+         })();",
+    );
+    let mut client = server.connect();
+    client.request("GET", "/");
+    assert!(!client.some_bytes().is_empty());
+    assert_eq!(server.get("/ended").text(), r#"{"ended":false}"#);
+    drop(client);
+    wait_until("the script to notice it", || {
+        server.get("/ended").text() == r#"{"ended":true}"#
+    });
 }
