@@ -90,6 +90,22 @@ fn an_answer_without_an_id_is_that_of_the_only_request() {
 }
 
 #[test]
+fn a_second_answer_without_an_id_is_not_that_of_the_next_request() {
+    let server = one(Dialect::Jsonl, "");
+    assert_still_works(&server);
+    for turn in 0..5 {
+        let mut clients = [server.connect(), server.connect()];
+        clients[0].post("/echoes", format!("first {turn}").as_bytes());
+        wait_until("the first to be under way", || {
+            metric(&server, "forebay_pool_jobs_accepted_total{pool=\"api\"}") == 2 + 2 * turn
+        });
+        clients[1].post("/echo", format!("second {turn}").as_bytes());
+        let answers = clients.map(|mut client| client.response().text().to_owned());
+        assert_eq!(answers, [format!("first {turn}"), format!("second {turn}")]);
+    }
+}
+
+#[test]
 fn an_answer_without_an_id_is_nobodys_when_there_are_several_requests() {
     let server = one(Dialect::Jsonl, "concurrency = 4\nrun_timeout = \"500ms\"");
     wait_until_it_answers(&server);

@@ -40,6 +40,10 @@ const ways = {
   nameless(id, body) {
     write(`${JSON.stringify({ body })}\n`);
   },
+  echoes(id, body) {
+    const answers = `${JSON.stringify({ body })}\n`.repeat(2);
+    setTimeout(write, 300, answers);
+  },
   text(id, body) {
     write('.'.repeat(1_000_000));
     answer(id, body);
