@@ -14,7 +14,7 @@ use forebay_script::{Allow, Body, Failure, Limits, Next, Stream};
 use crate::scripts::{Fixture, LIMITS, Request, block_on, get, text, until};
 
 const HANDLER: &str = r"
-import { router, sleep } from 'forebay';
+import { reply, router, sleep } from 'forebay';
 
 const app = router();
 const seen = [];
@@ -39,6 +39,10 @@ app.get('/endless', () => (async function* () {
 app.get('/sleeping-stream', () => (async function* () {
   try { yield 'a'; await sleep(1_000_000); } finally { seen.push('returned'); }
 })());
+app.get('/stuck-stream', () => reply({ [Symbol.asyncIterator]: () => ({
+  next: () => new Promise(() => {}),
+  async return() { seen.push('returned'); },
+}) }));
 app.get('/web-stream', () => new Response(new ReadableStream({
   async pull(c) { await sleep(1); c.enqueue(new TextEncoder().encode('w')); c.close(); },
 }), { status: 201 }));
@@ -78,6 +82,20 @@ fn what_waits_goes_on() {
             fixture.io().call(&get(path)).is_none(),
             "an I/O thread waits for nothing"
         );
+    }
+}
+
+#[test]
+fn what_waits_goes_on_in_an_engine_of_its_own() {
+    let limits = Limits {
+        isolated: true,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(HANDLER, limits, Allow::default());
+    for _ in 0..3 {
+        assert_eq!(text(&fixture.executor(&get("/sleeps")).unwrap()), "slept");
+        assert_eq!(pieces(streamed(&fixture, "/slow")), ("012".into(), true));
+        assert_eq!(text(&fixture.executor(&get("/seen")).unwrap()), "[]");
     }
 }
 
@@ -224,6 +242,9 @@ fn a_stream_waits_for_its_client_and_ends_with_it() {
     let stream = streamed(&fixture, "/sleeping-stream");
     drop(stream);
     until(|| seen().matches("returned").count() == 2);
+    let stream = streamed(&fixture, "/stuck-stream");
+    drop(stream);
+    until(|| seen().matches("returned").count() == 3);
 }
 
 #[test]
