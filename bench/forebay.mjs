@@ -13,10 +13,10 @@ const HANDLER = `
 import { router } from 'forebay';
 
 const app = router();
-const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 app.get('/helloworld', () => ({ hello: 'world' }));
 app.get('/slow', (request) => {
+  const sleeper = new Int32Array(new SharedArrayBuffer(4));
   const ms = Number(new URL(request.url, 'http://bench').searchParams.get('ms'));
   Atomics.wait(sleeper, 0, 0, ms);
   return { slept: ms };
@@ -28,10 +28,11 @@ export default app;
 /**
  * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store` the store, whose
  * global Person anybody may read and write below /store/; and, when `pool` is given, everything else from a pool of
- * `{runtime, workers, queue_max, handler, python}` with exactly that many workers. Limits that the load itself would meet are set out of its way;
+ * `{runtime, workers, queue_max, handler, python}` with exactly that many workers, or with `script` from a script. Limits that the load itself
+ * would meet are set out of its way;
  * everything else keeps its default.
  */
-function configuration({ port, adminPort, pool, canned, store, connections_max = 2000 }) {
+function configuration({ port, adminPort, pool, script, canned, store, connections_max = 2000 }) {
   const sections = [
     `[server]
 listen = ["127.0.0.1:${port}"]
@@ -58,6 +59,7 @@ respond = { json = { status = "success", result = "local" } }`);
   if (canned) sections.push(`[[route]]\npath = "${canned.path}"\nrespond = { text = '${canned.body}', content_type = "application/json" }`);
   if (store) sections.push(`[[route]]\npath = "/store/*"\nstore = {}`);
   if (pool) sections.push(`[[route]]\npath = "/*"\npool = "bench"`);
+  if (script) sections.push(`[script.bench]\nhandler = "handler.mjs"\n\n[[route]]\npath = "/*"\nscript = "bench"`);
   return `${sections.join('\n\n')}\n`;
 }
 

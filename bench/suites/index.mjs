@@ -8,6 +8,7 @@ import { peers } from './peers.mjs';
 import { poolBun } from './pool-bun.mjs';
 import { poolNode } from './pool-node.mjs';
 import { poolPython } from './pool-python.mjs';
+import { script } from './script.mjs';
 import { storeGet } from './store-get.mjs';
 import { storeMgweb } from './store-mgweb.mjs';
 import { storeNode } from './store-node.mjs';
@@ -24,4 +25,4 @@ const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storeP
  * (../laps.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, poolPython, workers, mixed, overload, idle, loadGenerators, ...stores];
+export const suites = [noise, peers, local, poolNode, poolBun, poolPython, workers, mixed, overload, idle, loadGenerators, script, ...stores];

@@ -80,6 +80,8 @@ pub struct StoreOptions {
     pub folder: PathBuf,
     /// As it was opened.
     pub options: forebay_store::Options,
+    /// Settings of records, as `forebay_records::Settings` writes them.
+    pub records: String,
 }
 
 /// What surrounds every script.

@@ -223,9 +223,11 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
 /// Loads the scripts, by their names.
 fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
     let load = |script: &config::Script| {
-        let loaded = Script::start(script_options(script, ground)).map_err(|source| BuildError::Script {
-            script: script.name.clone(),
-            source,
+        let loaded = Script::start(script_options(script, ground, &config.records)).map_err(|source| {
+            BuildError::Script {
+                script: script.name.clone(),
+                source,
+            }
         })?;
         let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
         let store = ground.store.clone();
@@ -235,7 +237,7 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
     config.scripts.values().map(load).collect()
 }
 
-fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::Options {
+fn script_options(script: &config::Script, ground: &Ground, records: &Settings) -> forebay_script::Options {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     forebay_script::Options {
         name: script.name.clone(),
@@ -260,6 +262,7 @@ fn script_options(script: &config::Script, ground: &Ground) -> forebay_script::O
         store: ground.store.as_ref().map(|store| forebay_script::StoreOptions {
             folder: store.path().into(),
             options: *store.store().options(),
+            records: records.to_text(),
         }),
         surroundings: forebay_script::Surroundings {
             sdk: runtime::sdk_file,

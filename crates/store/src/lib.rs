@@ -10,6 +10,7 @@ mod clock;
 mod compact;
 mod copy;
 mod decimal;
+mod digest;
 pub mod durability;
 mod error;
 mod expiry;
@@ -36,6 +37,7 @@ pub mod verify;
 
 pub use compact::{Compacted, compact};
 pub use copy::Progress;
+pub use digest::digest;
 pub use durability::Durability;
 pub use error::StoreError;
 pub use key::{Key, KeyError, Subscript};

@@ -128,6 +128,11 @@ export class WireRequest implements HttpRequest {
     return `http://${this.headers.get('host') ?? 'localhost'}${this.path}${query === '' ? '' : '?'}${query}`;
   }
 
+  /** The query as received, without `?`. @internal */
+  get queryText(): string {
+    return part(this.#source, QUERY);
+  }
+
   get query(): URLSearchParams {
     return (this.#cache.query ??= new URLSearchParams(part(this.#source, QUERY)));
   }

@@ -105,6 +105,18 @@ describe('tql', () => {
     assert.deepEqual(records.tql('SELECT n SORT n').results, [0, 1, 2]);
   });
 
+  it('leaves alone what nodes are named by, before and after', () => {
+    const store = freshStore();
+    const records = new Records(store);
+    store.set('Person', 'ada', 1);
+    records.create(sample);
+    assert.equal(store.get('Person', 'ada'), 1);
+    const node = store.node('Person', 'ada');
+    assert.equal(node.get(), 1);
+    records.tql({ where: ['HAS', 'title'], select: '$ref' });
+    assert.equal(node.get(), 1);
+  });
+
   it('says where a statement is wrong', () => {
     const records = new Records(freshStore());
     assert.throws(() => records.tql('WHERE EQ(a'), { code: 'tql_syntax', message: /expected `\)`, found the end \(line 1, column 11\)/ });

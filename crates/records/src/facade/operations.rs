@@ -49,6 +49,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(c"recordWrite", 4, Task::Write),
     operation(c"recordKind", 1, Task::Kind),
     operation(c"recordList", 5, Task::List),
+    operation(c"recordTag", 1, Task::Tag),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,7 @@ enum Task {
     Write,
     Kind,
     List,
+    Tag,
 }
 
 impl Operation {
@@ -71,6 +73,7 @@ impl Operation {
             Task::Write => write(call, session, records),
             Task::Kind => kind(call, session, records),
             Task::List => list(call, session, records),
+            Task::Tag => tag(call),
         }
     }
 }
@@ -138,6 +141,13 @@ fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
     };
     let text = records.list(session, &list).map_err(Refused::from)?;
     call.string(&utf8(text)).map(Some)
+}
+
+/// `recordTag(text)`: the entity tag of a record's JSON text, as the server's own answers have it.
+fn tag<C: Call>(call: &C) -> Outcome<C> {
+    let text = call.text(0)?.unwrap_or_default();
+    call.string(&format!("\"{:032x}\"", forebay_store::digest(&text)))
+        .map(Some)
 }
 
 fn optional<C: Call>(call: &C, index: usize) -> Result<Option<String>, C::Error> {

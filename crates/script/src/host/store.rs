@@ -5,6 +5,10 @@ use std::{
     rc::Rc,
 };
 
+use forebay_records::facade::{
+    Records,
+    operations::{OPERATIONS as RECORD_OPERATIONS, Operation as RecordOperation},
+};
 use forebay_store::facade::{
     Session,
     operations::{self, Call as _, OPERATIONS, Operation, Refused, START},
@@ -102,6 +106,20 @@ impl StoreHost {
         Ok(session)
     }
 
+    /// What an operation came to, in JavaScript.
+    fn give<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        outcome: std::result::Result<Option<Value<'js>>, Thrown>,
+    ) -> Result<Value<'js>> {
+        match outcome {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Ok(Value::new_undefined(ctx.clone())),
+            Err(Thrown::Refused(refused)) => Err(self.throw(ctx, &refused)),
+            Err(Thrown::Engine(error)) => Err(error),
+        }
+    }
+
     /// Throws a `StoreError`.
     fn throw(&self, ctx: &Ctx<'_>, refused: &Refused) -> Error {
         let errors = self.errors.borrow().clone();
@@ -149,7 +167,65 @@ fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Resul
         let name = operation.name.to_str().expect("names of operations are ASCII");
         object.set(name, Function::new(ctx.clone(), function)?)?;
     }
+    let records = Rc::new(records(host));
+    for operation in RECORD_OPERATIONS {
+        let function = RecordFunction {
+            operation: *operation,
+            records: records.clone(),
+            session: session.clone(),
+            host: host.clone(),
+        };
+        let name = operation.name.to_str().expect("names of operations are ASCII");
+        object.set(name, Function::new(ctx.clone(), function)?)?;
+    }
     Ok(object)
+}
+
+/// Records of the kinds whose globals the script may reach.
+fn records(host: &Host) -> Records {
+    let options = &host.options;
+    let settings = options.store.as_ref().map(|store| &*store.records);
+    let mut records = Records::new(settings).expect("the server has written these settings");
+    if !options.allow.all_globals() {
+        records = records.only_kinds(options.allow.store.iter().cloned());
+    }
+    if host.store.only_reads {
+        records = records.only_reads();
+    }
+    records
+}
+
+/// An operation of records as a function of JavaScript.
+struct RecordFunction {
+    operation: RecordOperation,
+    records: Rc<Records>,
+    session: Rc<RefCell<Session>>,
+    host: Rc<Host>,
+}
+
+impl<'js> IntoJsFunc<'js, This<RecordOperations>> for RecordFunction {
+    fn param_requirements() -> ParamRequirement {
+        ParamRequirement::any()
+    }
+
+    fn call<'a>(&self, params: Params<'a, 'js>) -> Result<Value<'js>> {
+        let ctx = params.ctx().clone();
+        let store = &self.host.store;
+        let call = StoreCall {
+            params,
+            area: &store.area,
+        };
+        let outcome = self
+            .operation
+            .run(&call, &mut self.session.borrow_mut(), &self.records);
+        if let Err(Thrown::Refused(refused)) = &outcome
+            && store.only_reads
+            && refused.code == "read_only"
+        {
+            store.note_elsewhere();
+        }
+        store.give(&ctx, outcome)
+    }
 }
 
 /// What an operation is about.
@@ -206,6 +282,8 @@ struct StoreFunction {
 
 /// Tells this kind of function from others.
 struct Operations;
+/// The same for those of records.
+struct RecordOperations;
 
 impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
     fn param_requirements() -> ParamRequirement {
@@ -219,12 +297,7 @@ impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
             params,
             area: &store.area,
         };
-        match self.run(&call) {
-            Ok(Some(value)) => Ok(value),
-            Ok(None) => Ok(Value::new_undefined(ctx)),
-            Err(Thrown::Refused(refused)) => Err(store.throw(&ctx, &refused)),
-            Err(Thrown::Engine(error)) => Err(error),
-        }
+        store.give(&ctx, self.run(&call))
     }
 }
 

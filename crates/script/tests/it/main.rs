@@ -2,6 +2,7 @@
 
 mod budgets;
 mod handlers;
+mod records;
 mod scripts;
 mod waiting;
 mod web;

@@ -10,14 +10,17 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Answer, Body, Failure, IoScript, Limits, Options, Script, Shape, Surroundings, Tried,
+    Allow, Answer, Body, Failure, IoScript, Limits, Options, Script, Shape, StoreOptions, Surroundings, Tried,
 };
+use forebay_store::Store;
 use forebay_wire::RequestParts;
 use tempfile::TempDir;
 
 /// A script in a folder that goes with it.
 pub(crate) struct Fixture {
     pub(crate) script: Script,
+    /// Open as long as the script may use it.
+    _store: Option<Store>,
     _folder: TempDir,
 }
 
@@ -43,10 +46,20 @@ impl Fixture {
 
     pub(crate) fn with(handler: &str, limits: Limits, allow: Allow) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = options(folder.path(), handler, limits, allow);
+        let mut options = options(folder.path(), handler, limits, allow);
+        let store = (!options.allow.store.is_empty()).then(|| {
+            let store = StoreOptions {
+                folder: folder.path().join("data"),
+                options: forebay_store::Options::default(),
+                records: forebay_records::Settings::default().to_text(),
+            };
+            options.store = Some(store.clone());
+            Store::open(&store.folder, &store.options).unwrap()
+        });
         let script = Script::start(options).unwrap_or_else(|failure| panic!("{failure}"));
         Self {
             script,
+            _store: store,
             _folder: folder,
         }
     }

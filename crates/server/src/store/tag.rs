@@ -1,8 +1,6 @@
 //! Entity tags of documents, and the conditions that requests make with them (RFC 9110, 13).
 
-use std::{fmt, hash::Hasher};
-
-use siphasher::sip128::{Hasher128, SipHasher13};
+use std::fmt;
 
 use crate::conditions::{IF_MATCH, IF_NONE_MATCH, Tags, TagsError};
 
@@ -15,9 +13,7 @@ pub(crate) const TAG_BYTES: usize = 34;
 
 impl Tag {
     pub(crate) fn of(document: &[u8]) -> Self {
-        let mut hasher = SipHasher13::new();
-        hasher.write(document);
-        Self(hasher.finish128().as_u128())
+        Self(forebay_store::digest(document))
     }
 
     /// As a field has it, quotes included.

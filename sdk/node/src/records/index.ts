@@ -108,6 +108,11 @@ export class Records {
     return this.#store.native.recordRead(digits(reference), kind);
   }
 
+  /** The entity tag of a record's JSON text: what the server itself answers with the record. */
+  tag(text: string): string {
+    return this.#store.native.recordTag(text);
+  }
+
   /** Replaces a record, which may change its kind; false when there is none. */
   update(reference: Reference, data: object, kind?: string): boolean {
     const { native } = this.#store;

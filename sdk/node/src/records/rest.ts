@@ -1,6 +1,6 @@
 /** Records by kind as WABuR has them: `/v1/{Kind}[/{ref} | /list][?path=value]`. */
 import { HttpError, text, type Answer, type Reply } from '../reply.js';
-import type { HttpRequest } from '../request.js';
+import type { HttpRequest, WireRequest } from '../request.js';
 import { StoreError, type StoreErrorCode } from '../store/index.js';
 import { jsonText } from '../store/json.js';
 import { records as serverRecords, type Records, type Reference } from './index.js';
@@ -131,7 +131,7 @@ function placeOf(request: HttpRequest, prefix: string): Place | undefined {
   const isList = last === 'list' && request.method === 'GET';
   if (last !== undefined && last !== '' && !isList && !REFERENCE.test(last)) return undefined;
   const ref = last === undefined || last === '' || isList ? undefined : toReference(last);
-  return { kind, ref, isList, query: [...request.query] };
+  return { kind, ref, isList, query: (request as WireRequest).queryText === '' ? [] : [...request.query] };
 }
 
 function decode(segment: string): string {
@@ -202,7 +202,7 @@ class Controller {
     }
     const body = `{"code":0,"results":[{"id":${String(ref)},"data":${stored}}]}`;
     if (this.#isWabur) return answer(body);
-    const etag = tagOf(stored);
+    const etag = this.#records.tag(stored);
     if (names(request.headers.get('if-none-match'), etag)) return text('', { status: 304, headers: { etag } });
     return answer(body, 200, { etag });
   }
@@ -243,7 +243,7 @@ class Controller {
     return this.#records.transaction(() => {
       const stored = this.#records.readText(ref, kind);
       if (stored === undefined) return false;
-      if (!names(wanted, tagOf(stored))) throw new HttpError(412, 'the record is not as If-Match demands');
+      if (!names(wanted, this.#records.tag(stored))) throw new HttpError(412, 'the record is not as If-Match demands');
       return work();
     });
   }
@@ -253,7 +253,8 @@ class Controller {
     if (typeof data !== 'object' || data === null || Array.isArray(data)) {
       throw new HttpError(422, 'a record is a JSON object');
     }
-    const record = structuredClone(data) as Record<string, unknown>;
+    // It was read from this request alone.
+    const record = data as Record<string, unknown>;
     const names = this.#typeKey.split('.');
     const last = names.pop()!;
     let holder = record;
@@ -284,20 +285,6 @@ function missing(kind: string, ref: Reference): HttpError {
 function operand(value: string): string {
   if (NUMBER.test(value)) return value;
   return JSON.stringify(value.startsWith("'") || DETECTED.test(value) ? value : `'${value}`);
-}
-
-/** An entity tag: two sums of 32 bits over the characters of the record's text, and its length. It is not that of the target `records`. */
-function tagOf(stored: string): string {
-  let one = 0x811c9dc5;
-  let two = 0x9747b28c;
-  for (let at = 0; at < stored.length; at++) {
-    const code = stored.charCodeAt(at);
-    one = Math.imul(one ^ code, 0x01000193);
-    two = Math.imul(two ^ (code + at), 0x85ebca6b);
-    two ^= two >>> 13;
-  }
-  const hex = (sum: number) => (sum >>> 0).toString(16).padStart(8, '0');
-  return `"${hex(one)}${hex(two)}${stored.length.toString(16)}"`;
 }
 
 function names(list: string | null, tag: string): boolean {

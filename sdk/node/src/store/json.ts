@@ -6,8 +6,7 @@ import { Buffer } from 'node:buffer';
 import type { Bytes } from '../wire.js';
 import { StoreError } from './error.js';
 import { area } from './addon.js';
-import { START } from './native.js';
-import { checkText, uses } from './path.js';
+import { checkText, takePlace, uses } from './path.js';
 
 /** Longest string that is written character by character. */
 const SHORT = 64;
@@ -52,8 +51,9 @@ export function putJson(at: number, value: unknown): number {
 
 /** A value as JSON text, refused where {@link putJson} refuses it. */
 export function jsonText(value: unknown): string {
-  const end = putJson(START, value);
-  return end > 0 ? area.utf8Slice(START, end) : takeLong();
+  const start = takePlace();
+  const end = putJson(start, value);
+  return end > 0 ? area.utf8Slice(start, end) : takeLong();
 }
 
 let long = '';

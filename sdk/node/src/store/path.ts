@@ -46,12 +46,17 @@ export function putPath(path: readonly Subscript[]): number {
   return at;
 }
 
-/** Writes a single text where paths begin. */
-export function putAlone(text: string): number {
+/** Says where paths begin, to something else that is written there. */
+export function takePlace(): number {
   uses++;
   owner = undefined;
   stepsLeft = 0;
-  return putSubscript(START, text);
+  return START;
+}
+
+/** Writes a single text where paths begin. */
+export function putAlone(text: string): number {
+  return putSubscript(takePlace(), text);
 }
 
 /** Writes the path of a global and the first `count` of further steps; gives its end. */
