@@ -30,12 +30,13 @@ fn showcase(options: &[&str]) -> (Folder, Serving) {
 #[test]
 fn every_route_answers_as_it_says() {
     let (folder, serving) = showcase(&[]);
-    serving.workers(8);
+    serving.workers(11);
     for (target, body) in [
         ("/local", "{\"status\":\"success\",\"result\":\"local\"}"),
         ("/helloworld", "{\"hello\":\"world\"}"),
         ("/bun/helloworld", "{\"hello\":\"world\"}"),
         ("/py/helloworld", "{\"hello\":\"world\"}\n"),
+        ("/e1/helloworld", "{\"hello\":\"world\"}"),
         ("/slow?ms=20", "{\"slept_ms\":20}"),
         (
             "/stream",
@@ -81,6 +82,36 @@ fn the_store_answers_without_a_handler() {
     assert_eq!(serving.get("/store/Person?keys&reverse").text(), "[\"2\",\"1\"]");
     assert_eq!(serving.get("/store/Secret").status, 403);
     assert!(folder.path().join("data/store.mdbx").is_file());
+}
+
+#[test]
+fn one_controller_answers_records_in_four_places() {
+    let (_folder, serving) = showcase(&[]);
+    let put = |target: &str| {
+        let body = format!("{{\"kind\":\"Article\",\"title\":\"{target}\"}}");
+        let mut client = serving.connect();
+        client.send(format!(
+            "PUT {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        let response = client.response();
+        (response.status, response.text().to_owned())
+    };
+    let places = ["/e1", "/v1", "/f1", "/w1"];
+    for (place, reference) in places.iter().zip(1..) {
+        let made = format!("{{\"code\":0,\"ref\":{reference}}}");
+        assert_eq!(put(&format!("{place}/Article")), (201, made));
+    }
+    for place in places {
+        let answer = serving.get(&format!("{place}/Article/2"));
+        let expected =
+            "{\"code\":0,\"results\":[{\"id\":2,\"data\":{\"kind\":\"Article\",\"title\":\"/v1/Article\"}}]}";
+        assert_eq!((answer.status, answer.text()), (200, expected), "{place}");
+        assert_eq!(serving.get(&format!("{place}/Article/9")).status, 404, "{place}");
+        assert_eq!(serving.get(&format!("{place}/Entry/2")).status, 404, "{place}");
+    }
+    let direct = serving.get("/json/0000000000000004");
+    assert_eq!(direct.text(), "{\"kind\":\"Article\",\"title\":\"/w1/Article\"}");
 }
 
 #[test]
