@@ -66,6 +66,7 @@ pub(crate) struct Budget {
 /// A script that runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
+    began: Instant,
     since: Duration,
 }
 
@@ -83,9 +84,11 @@ impl Budget {
     /// A script begins to run, for so long at most; when twice that and `grace` have passed, it is overdue.
     pub(crate) fn begin(&self, time_max: Duration, grace: Duration) -> Turn {
         self.overrun.set(false);
-        self.until.set(Some(Instant::now() + time_max));
+        let began = Instant::now();
+        self.until.set(Some(began + time_max));
         if self.clock == Clock::Passing {
             return Turn {
+                began,
                 since: Duration::ZERO,
             };
         }
@@ -93,14 +96,14 @@ impl Budget {
         self.until_processor.set(since + time_max);
         let due = now_ms().saturating_add((2 * time_max + grace).as_millis() as u64);
         self.pulse.due_ms.store(due, Ordering::Release);
-        Turn { since }
+        Turn { began, since }
     }
 
-    /// It has come to its end; says how long that took, by the processor's time where that is charged.
+    /// It has come to its end; says how long that took, by the clock that is charged.
     pub(crate) fn end(&self, turn: Turn) -> Duration {
         self.until.set(None);
         if self.clock == Clock::Passing {
-            return Duration::ZERO;
+            return turn.began.elapsed();
         }
         self.pulse.due_ms.store(0, Ordering::Release);
         processor_time().saturating_sub(turn.since)

@@ -121,8 +121,8 @@ impl Calls {
             Some(over) if over.outcome.as_ref().is_ok_and(|answer| answer.is_fault) => {
                 over.outcome = Err(failure);
             }
-            Some(_) => {}
-            None => self.fail(id, failure),
+            // One whose answer has only begun ends, too.
+            _ => self.fail(id, failure),
         }
     }
 

@@ -36,6 +36,8 @@ use crate::{
 
 /// How often it is looked whether a thread hangs, while any runs a script.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same while none does.
+const REST: Duration = Duration::from_secs(1);
 /// Threads that may hang at the same time; beyond, no other takes a place.
 const GIVEN_UP_MAX: usize = 16;
 /// Stack of a thread, in bytes; the engine has a part of it.
@@ -188,7 +190,8 @@ impl Executors {
         let mut state = shared.state.lock();
         let is_full =
             state.members.len() >= shared.options.limits.executors || state.given_up >= GIVEN_UP_MAX;
-        if state.queue.len() >= state.idle && !is_full {
+        let is_short = state.members.is_empty() || state.queue.len() >= state.idle;
+        if is_short && !is_full {
             shared.spawn(&mut state, None)?;
         }
         if state.members.is_empty() {
@@ -314,8 +317,8 @@ fn watch(shared: &std::sync::Weak<Shared>) {
         let is_quiet = members.iter().all(|member| member.pulse.is_resting());
         drop((members, shared));
         if is_quiet {
-            // Whoever begins a step when this rests wakes it.
-            thread::park();
+            // Whoever begins a step when this rests wakes it, unless it was about to rest just then.
+            thread::park_timeout(REST);
         } else {
             thread::park_timeout(LOOK);
         }
@@ -323,7 +326,7 @@ fn watch(shared: &std::sync::Weak<Shared>) {
 }
 
 /// Does without a thread whose script does not stop.
-fn give_up(shared: &Shared, member: &Member) {
+fn give_up(shared: &Arc<Shared>, member: &Member) {
     {
         let mut state = shared.state.lock();
         let before = state.members.len();
@@ -332,6 +335,13 @@ fn give_up(shared: &Shared, member: &Member) {
             return;
         }
         state.given_up += 1;
+        // Another takes its place, if anybody waits for one.
+        if !state.queue.is_empty()
+            && state.given_up < GIVEN_UP_MAX
+            && let Err(failure) = shared.spawn(&mut state, None)
+        {
+            tracing::error!(target: "forebay::script", script = shared.options.name, "{failure}");
+        }
     }
     member.pulse.give_up();
     let limits = &shared.options.limits;
@@ -383,14 +393,14 @@ fn run(
         let _ = loaded.send(first);
     }
     if failed {
-        return false;
+        return member.pulse.is_given_up();
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!(target: "forebay::script", script = shared.options.name, "no event loop can be made: {error}");
-            return false;
+            return member.pulse.is_given_up();
         }
     };
     let local = LocalSet::new();

@@ -123,6 +123,9 @@ impl Instance {
         });
         budget.end(turn);
         let entry = entry.map_err(|reason| {
+            // There will be no instance whose end would let go of these.
+            host.store.end();
+            rejections.end();
             broken(if budget.was_overrun() {
                 format!("it is not loaded after {:?} (time_max)", options.limits.time_max)
             } else if meter.take_refused() {

@@ -167,7 +167,13 @@ impl IoScript {
             self.engine = Engine::None;
         }
         match answer.filter(|_| !wants_more && step.stopped.is_none()) {
-            Some(answer) => Tried::Answered(answer),
+            Some(answer) => {
+                if step.took > self.options.limits.io_cpu_max {
+                    // It was in a step that cannot be stopped: the next like it must not keep others waiting.
+                    self.standings.insert(shape, Standing::Heavy);
+                }
+                Tried::Answered(answer)
+            }
             None => {
                 self.standings.insert(shape, Standing::Heavy);
                 Tried::Elsewhere(payload)

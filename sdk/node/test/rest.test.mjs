@@ -97,6 +97,8 @@ describe('rest', () => {
     const etag = (await ask('GET', '/v1/Article/1')).headers.get('etag');
     assert.equal((await ask('GET', '/v1/Article/1', undefined, { 'if-none-match': etag })).status, 304);
     assert.equal((await ask('PATCH', '/v1/Article/1', { title: 'Other' }, { 'if-match': etag })).status, 200);
+    assert.equal((await ask('PATCH', '/v1/Article/1', { kind: 'User' })).status, 422);
+    assert.equal((await ask('PATCH', '/v1/Article/1', { kind: null })).status, 422);
     assert.equal((await ask('PATCH', '/v1/Article/1', { title: 'Lost' }, { 'if-match': etag })).status, 412);
     assert.equal((await ask('DELETE', '/v1/Article/1', undefined, { 'if-match': etag })).status, 412);
     assert.equal((await ask('GET', '/v1/Article?title=Other')).text, '{"code":0,"results":[{"id":1,"data":{"kind":"Article","title":"Other"}}]}');

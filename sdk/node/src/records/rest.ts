@@ -215,10 +215,17 @@ class Controller {
       return this.#answered(`{"where":${this.#where(kind, query)},"update":${document}}`);
     }
     const change = isPatch ? data : this.#ofKind(kind, data);
-    const done = this.#guarded(request, kind, ref, () =>
-      isPatch ? this.#records.patch(ref, change, kind) : this.#records.update(ref, change, kind),
-    );
+    const done = this.#guarded(request, kind, ref, () => (isPatch ? this.#patch(kind, ref, change) : this.#records.update(ref, change, kind)));
     return this.#outcome('updated', kind, ref, done);
+  }
+
+  /** A patch cannot take a record out of the kind in the path: another may not be open. */
+  #patch(kind: string, ref: Reference, change: object): boolean {
+    return this.#records.transaction(() => {
+      const done = this.#records.patch(ref, change, kind);
+      if (done && this.#records.kindOf(ref) !== kind) throw new HttpError(422, `${this.#typeKey} of the record is not \`${kind}\``);
+      return done;
+    });
   }
 
   delete({ request, kind, ref, query }: RestCall): Answer {
