@@ -226,7 +226,10 @@ impl Execution {
             };
             let settings = &self.settings;
             let write = |out: &mut Vec<u8>| match &statement.verb {
-                Verb::Select(Some(template)) => template.write(row, settings, out),
+                Verb::Select(Some(template)) => {
+                    let limit = out.len().saturating_add(settings.answer_bytes_max);
+                    template.write(row, settings, limit, out);
+                }
                 _ => Template::usual(row, settings, out),
             };
             fate = self

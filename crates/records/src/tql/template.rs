@@ -47,8 +47,11 @@ impl Template {
         out.push(b'}');
     }
 
-    /// Writes a row.
-    pub(crate) fn write(&self, row: Row<'_>, settings: &Settings, out: &mut Vec<u8>) {
+    /// Writes a row; once `out` is longer than `limit`, the rest of it is left out: nobody wants a row that is too long.
+    pub(crate) fn write(&self, row: Row<'_>, settings: &Settings, limit: usize, out: &mut Vec<u8>) {
+        if out.len() > limit {
+            return;
+        }
         match self {
             Self::Fixed(text) => out.extend_from_slice(text),
             Self::Reference => out.extend_from_slice(row.reference.to_string().as_bytes()),
@@ -68,7 +71,7 @@ impl Template {
                         out.push(b',');
                     }
                     put(value, settings, out);
-                    false
+                    out.len() > limit
                 });
                 out.push(b']');
             }
@@ -78,7 +81,7 @@ impl Template {
                     if at > 0 {
                         out.push(b',');
                     }
-                    element.write(row, settings, out);
+                    element.write(row, settings, limit, out);
                 }
                 out.push(b']');
             }
@@ -90,7 +93,7 @@ impl Template {
                     }
                     out.extend_from_slice(name);
                     out.push(b':');
-                    member.write(row, settings, out);
+                    member.write(row, settings, limit, out);
                 }
                 out.push(b'}');
             }

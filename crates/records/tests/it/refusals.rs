@@ -58,6 +58,24 @@ fn bounds_cut_an_answer_off_and_say_so() {
 }
 
 #[test]
+fn a_row_takes_no_more_memory_than_an_answer_may() {
+    let house = House::with(Settings {
+        answer_bytes_max: 1 << 20,
+        ..Settings::default()
+    });
+    house.create(&format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000)));
+    // Whole, the row would have 20 GB.
+    let row = vec!["\"$\""; 200_000].join(",");
+    for sort in ["", r#","sort":"text""#] {
+        let statement = format!(r#"{{"select":[{row}]{sort}}}"#);
+        assert!(matches!(
+            house.try_tql(&statement),
+            Err(RecordsError::AnswerBytesMax { .. })
+        ));
+    }
+}
+
+#[test]
 fn a_statement_in_small_steps_answers_as_one_at_once() {
     let house = articles();
     let step = Budget {
