@@ -1,8 +1,8 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, Python (3.9 or
-# newer) with pip or venv, make and cc.
+# newer) with pip or venv, make and cc. The tests need Chromium, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test build sdk deps lint bench soak
+.PHONY: help run test build sdk deps browser lint bench soak
 
 NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
@@ -50,7 +50,7 @@ run: build
 	@test -e examples/showcase/data || target/release/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
-test: deps sdk
+test: deps browser sdk
 	cargo test --workspace
 	cd sdk/node && npm run --silent test:built
 	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
@@ -62,6 +62,13 @@ build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
 deps: $(SDK_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(SHOWCASE_PYTHON)
+
+# The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
+browser:
+	@test -n "$$FOREBAY_CHROMIUM" || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	{ echo 'The tests need Chromium: install it (Debian: apt-get install chromium), or name it in FOREBAY_CHROMIUM.' >&2; exit 1; }
 
 lint: deps sdk
 	cargo fmt --all --check

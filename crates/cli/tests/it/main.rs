@@ -17,6 +17,7 @@ mod readme;
 mod run;
 mod serve;
 mod showcase;
+mod site;
 mod store_copies;
 mod store_gtm;
 mod store_index;

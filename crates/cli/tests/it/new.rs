@@ -54,3 +54,123 @@ fn the_folder_one_is_in_will_do_when_it_is_empty() {
     assert!(ended.out.ends_with("next: forebay serve\n"), "{}", ended.out);
     assert!(folder.read("handlers/api.mjs").is_some());
 }
+
+#[test]
+fn the_templates_are_listed_with_what_they_are() {
+    let folder = Folder::new();
+    let ended = run(folder.path(), &["new", "--list"]);
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    let names: Vec<_> = ended
+        .out
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names, ["api", "records"]);
+}
+
+#[test]
+fn a_new_folder_of_records_answers_as_its_readme_says() {
+    let folder = Folder::new();
+    let ended = run(
+        folder.path(),
+        &[
+            "new",
+            "library",
+            "--template",
+            "records",
+            "--kinds",
+            "Book,Author",
+        ],
+    );
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    let app = folder.path().join("library");
+    assert!(
+        folder.read("library/seed.ndjson").is_none(),
+        "nothing is known of books"
+    );
+    assert_eq!(run(&app, &["check"]).code, 0);
+    let serving = Serving::start(&app, &[]);
+    let readme = folder.read("library/README.md").unwrap();
+    let mut asked = Vec::new();
+    for line in readme
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("curl "))
+    {
+        let (request, body) = line.split_once(" -d ").unwrap_or((line, ""));
+        let body = body.trim_matches(['\'', '"']);
+        let (method, url) = match request.strip_prefix("-X ") {
+            Some(request) => request.split_once(' ').unwrap(),
+            None if body.is_empty() => ("GET", request),
+            None => ("POST", request),
+        };
+        let target = url.strip_prefix("http://127.0.0.1:8080").unwrap();
+        let mut client = serving.connect();
+        let length = body.len();
+        client.send(format!(
+            "{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+        ));
+        let answer = client.response();
+        asked.push((answer.status, answer.text().to_owned()));
+    }
+    let record =
+        "{\"code\":0,\"results\":[{\"id\":1,\"data\":{\"kind\":\"Book\",\"name\":\"A first one\"}}]}";
+    let expected = [
+        (201, "{\"code\":0,\"ref\":1}"),
+        (200, record),
+        (200, record),
+        (200, "{\"code\":0,\"deleted\":[1]}"),
+    ];
+    assert_eq!(asked, expected.map(|(status, text)| (status, text.to_owned())));
+    for kind in ["Book", "Author"] {
+        assert_eq!(serving.get(&format!("/v1/{kind}")).status, 200, "{kind}");
+    }
+    assert_eq!(serving.get("/v1/Article").status, 404);
+}
+
+#[test]
+fn the_controller_of_records_moves_to_a_pool_by_the_lines_of_the_readme() {
+    let folder = Folder::new();
+    assert_eq!(
+        run(folder.path(), &["new", "app", "--template", "records"]).code,
+        0
+    );
+    let readme = folder.read("app/README.md").unwrap();
+    assert!(
+        readme.contains("    [pool.records]\n    handler = \"handlers/records.mjs\"\n"),
+        "{readme}"
+    );
+    let config = folder.read("app/forebay.toml").unwrap();
+    let (before, script) = config.split_once("[script.records]").unwrap();
+    let (_, routes) = script.split_once("[[route]]").unwrap();
+    let pool = "[pool.records]\nhandler = \"handlers/records.mjs\"\n\n[[route]]";
+    let moved = format!("{before}{pool}{routes}").replace("script = \"records\"", "pool = \"records\"");
+    folder.write("app/forebay.toml", moved);
+    let app = folder.path().join("app");
+    assert_eq!(run(&app, &["store", "import", "seed.ndjson"]).code, 0);
+    let serving = Serving::start(&app, &[]);
+    let answer = serving.get("/v1/Person/7");
+    assert!(answer.text().contains("Ada Marlow"), "{answer:?}");
+}
+
+#[test]
+fn kinds_that_cannot_be_are_a_wrong_command_line() {
+    let folder = Folder::new();
+    for (arguments, error) in [
+        (
+            ["new", "app", "--template", "records", "--kinds", "A-B"],
+            "error: `A-B` cannot be a kind: a name has letters, digits and `_`, and begins with a letter\n",
+        ),
+        (
+            ["new", "app", "--template", "api", "--kinds", "A"],
+            "error: --kinds goes with --template records\n",
+        ),
+    ] {
+        let ended = run(folder.path(), &arguments);
+        assert_eq!((ended.code, ended.err.as_str()), (2, error));
+    }
+    assert_eq!(run(folder.path(), &["new"]).code, 2);
+    let unknown = run(folder.path(), &["new", "app", "--template", "blog"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("api, records"), "{}", unknown.err);
+    assert!(folder.read("app/forebay.toml").is_none());
+}

@@ -1,0 +1,6 @@
+{
+  fields: {
+    name: { type: 'text', required: true },
+    notes: { type: 'lines' },
+  },
+},

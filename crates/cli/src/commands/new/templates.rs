@@ -1,0 +1,89 @@
+//! What an application can begin with, and its files.
+
+use super::kinds::Kinds;
+
+/// What an application begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Template {
+    /// A handler that worker processes run
+    Api,
+    /// Records of kinds: a controller inside the server, and a page to look at them and edit them
+    Records,
+}
+
+/// Path in the application's folder, and text.
+type Files = &'static [(&'static str, &'static str)];
+
+/// The file of `scaffold/` with this name.
+macro_rules! scaffold {
+    ($name:literal) => {
+        include_str!(concat!("../../../scaffold/", $name))
+    };
+}
+
+const API: Files = &[
+    ("forebay.toml", scaffold!("api/forebay.toml")),
+    ("handlers/api.mjs", scaffold!("api/handlers/api.mjs")),
+    ("README.md", scaffold!("api/README.md")),
+    (".gitignore", scaffold!("gitignore")),
+];
+
+const RECORDS: Files = &[
+    ("forebay.toml", scaffold!("records/forebay.toml")),
+    ("handlers/records.mjs", scaffold!("records/handlers/records.mjs")),
+    ("public/kinds.mjs", scaffold!("records/public/kinds.mjs")),
+    ("public/index.html", scaffold!("records/public/index.html")),
+    ("public/site/site.css", scaffold!("records/public/site/site.css")),
+    ("public/site/app.mjs", scaffold!("records/public/site/app.mjs")),
+    (
+        "public/site/dialog.mjs",
+        scaffold!("records/public/site/dialog.mjs"),
+    ),
+    ("public/site/dom.mjs", scaffold!("records/public/site/dom.mjs")),
+    (
+        "public/site/fields.mjs",
+        scaffold!("records/public/site/fields.mjs"),
+    ),
+    ("public/site/form.mjs", scaffold!("records/public/site/form.mjs")),
+    ("public/site/icon.svg", scaffold!("records/public/site/icon.svg")),
+    ("public/site/json.mjs", scaffold!("records/public/site/json.mjs")),
+    ("public/site/list.mjs", scaffold!("records/public/site/list.mjs")),
+    (
+        "public/site/record.mjs",
+        scaffold!("records/public/site/record.mjs"),
+    ),
+    (
+        "public/site/server.mjs",
+        scaffold!("records/public/site/server.mjs"),
+    ),
+    ("README.md", scaffold!("records/README.md")),
+    (".gitignore", scaffold!("records/gitignore")),
+];
+
+/// The paragraph of the README that goes with `seed.ndjson`.
+const SEED: &str = scaffold!("records/seed.md");
+
+impl Template {
+    /// Its files, each with its path in the application's folder.
+    pub(super) fn files(self, kinds: &Kinds) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Api => API.iter().map(|&(name, text)| (name, text.to_owned())).collect(),
+            Self::Records => {
+                let seed = kinds.seed();
+                let about_seed = if seed.is_empty() { "" } else { SEED };
+                let filled = |text: &str| {
+                    text.replace("{{kinds}}\n", &kinds.descriptions())
+                        .replace("{{access}}\n", &kinds.access())
+                        .replace("{{names}}", &kinds.names())
+                        .replace("{{seed}}\n", about_seed)
+                        .replace("{{first}}", kinds.first())
+                };
+                let mut files: Vec<_> = RECORDS.iter().map(|&(name, text)| (name, filled(text))).collect();
+                if !seed.is_empty() {
+                    files.push(("seed.ndjson", seed));
+                }
+                files
+            }
+        }
+    }
+}
