@@ -30,7 +30,7 @@ fn showcase(options: &[&str]) -> (Folder, Serving) {
 #[test]
 fn every_route_answers_as_it_says() {
     let (folder, serving) = showcase(&[]);
-    serving.workers(11);
+    serving.workers(13);
     for (target, body) in [
         ("/local", "{\"status\":\"success\",\"result\":\"local\"}"),
         ("/helloworld", "{\"hello\":\"world\"}"),
@@ -85,7 +85,7 @@ fn the_store_answers_without_a_handler() {
 }
 
 #[test]
-fn one_controller_answers_records_in_four_places() {
+fn one_controller_answers_records_in_six_places() {
     let (_folder, serving) = showcase(&[]);
     let put = |target: &str| {
         let body = format!("{{\"kind\":\"Article\",\"title\":\"{target}\"}}");
@@ -97,7 +97,7 @@ fn one_controller_answers_records_in_four_places() {
         let response = client.response();
         (response.status, response.text().to_owned())
     };
-    let places = ["/e1", "/v1", "/f1", "/w1"];
+    let places = ["/e1", "/v1", "/f1", "/n1", "/b1", "/w1"];
     for (place, reference) in places.iter().zip(1..) {
         let made = format!("{{\"code\":0,\"ref\":{reference}}}");
         assert_eq!(put(&format!("{place}/Article")), (201, made));
@@ -110,7 +110,7 @@ fn one_controller_answers_records_in_four_places() {
         assert_eq!(serving.get(&format!("{place}/Article/9")).status, 404, "{place}");
         assert_eq!(serving.get(&format!("{place}/Entry/2")).status, 404, "{place}");
     }
-    let direct = serving.get("/json/0000000000000004");
+    let direct = serving.get("/json/0000000000000006");
     assert_eq!(direct.text(), "{\"kind\":\"Article\",\"title\":\"/w1/Article\"}");
 }
 
