@@ -1,12 +1,14 @@
 // The subject: the built `forebay` binary, started on configurations that the bench writes.
 
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { freePort, getWhenReady } from './http.mjs';
 import { commands } from './peers/installed.mjs';
 import { launch, runToEnd } from './processes.mjs';
 
 const START_TIMEOUT_MS = 15_000;
+/** With indexes to be made of what is in the store. */
+const FILLED_START_TIMEOUT_MS = 120_000;
 
 // What the pools of all suites run. /slow and /work block their process, as a synchronous database call does, without using CPU.
 const HANDLER = `
@@ -28,11 +30,11 @@ export default app;
 /**
  * The text of a forebay.toml: /local from memory; with `canned`, `{path, body}`, this JSON from memory as well; with `store` the store, whose
  * global Person anybody may read and write below /store/; and, when `pool` is given, everything else from a pool of
- * `{runtime, workers, queue_max, handler, python}` with exactly that many workers, or with `script` from a script. Limits that the load itself
- * would meet are set out of its way;
+ * `{runtime, workers, queue_max, handler, python}` with exactly that many workers, or with `script` from a script. `more` is further sections as
+ * they are, and takes the place of the store's. Limits that the load itself would meet are set out of its way;
  * everything else keeps its default.
  */
-function configuration({ port, adminPort, pool, script, canned, store, connections_max = 2000 }) {
+function configuration({ port, adminPort, pool, script, canned, store, more, connections_max = 2000 }) {
   const sections = [
     `[server]
 listen = ["127.0.0.1:${port}"]
@@ -60,24 +62,27 @@ respond = { json = { status = "success", result = "local" } }`);
   if (store) sections.push(`[[route]]\npath = "/store/*"\nstore = {}`);
   if (pool) sections.push(`[[route]]\npath = "/*"\npool = "bench"`);
   if (script) sections.push(`[script.bench]\nhandler = "handler.mjs"\n\n[[route]]\npath = "/*"\nscript = "bench"`);
+  if (more) sections.push(more);
   return `${sections.join('\n\n')}\n`;
 }
 
-/** Writes configuration and handler into a new folder below `folder`; returns how to start Forebay on them. */
+/** Writes configuration, handler and `files`, by name, into a new folder below `folder`; returns how to start Forebay on them. */
 export async function prepare(folder, options) {
   const own = mkdtempSync(join(folder, 'forebay-'));
   const [port, adminPort] = [await freePort(), await freePort()];
   const file = join(own, 'forebay.toml');
   writeFileSync(file, configuration({ ...options, port, adminPort }));
   writeFileSync(join(own, 'handler.mjs'), HANDLER);
+  for (const [name, text] of Object.entries(options.files ?? {})) writeFileSync(join(own, name), text);
   return { file, port, adminPort };
 }
 
-/** Puts lines of `forebay store export` into the store of a prepared configuration, before its server starts. */
+/** Puts lines of `forebay store export`, in one text or several, into the store of a prepared configuration, before its server starts. */
 async function seed(binary, { file }, lines) {
   const seedFile = join(dirname(file), 'seed.ndjson');
-  writeFileSync(seedFile, lines);
+  for (const text of typeof lines === 'string' ? [lines] : lines) appendFileSync(seedFile, text);
   await runToEnd('forebay store import', binary, ['store', 'import', seedFile, '--data', join(dirname(file), 'data')]);
+  rmSync(seedFile);
 }
 
 /** Starts the binary on a prepared configuration, without waiting for anything. */
@@ -98,9 +103,11 @@ export function forebay(binary, name, { load, ...options } = {}) {
       const prepared = await prepare(folder, options);
       if (options.seed) await seed(binary, prepared, options.seed);
       const process_ = launchForebay(binary, prepared);
-      const [, url] = await process_.waitForOutput(/started in .*listening on (http:[^\s,]+)/, START_TIMEOUT_MS);
-      await getWhenReady(`http://127.0.0.1:${prepared.adminPort}/health/ready`, process_);
-      return { process: process_, url };
+      const timeout_ms = options.seed ? FILLED_START_TIMEOUT_MS : START_TIMEOUT_MS;
+      const [, url] = await process_.waitForOutput(/started in .*listening on (http:[^\s,]+)/, timeout_ms);
+      const adminUrl = `http://127.0.0.1:${prepared.adminPort}`;
+      await getWhenReady(`${adminUrl}/health/ready`, process_, { timeout_ms });
+      return { process: process_, url, adminUrl };
     },
   };
 }

@@ -12,10 +12,10 @@ export function get(url) {
   return send('GET', url);
 }
 
-/** One request on a connection of its own, with a JSON text as body or none; the answer as `get` has it. */
-export function send(method, url, json) {
+/** One request on a connection of its own, with a text as body, JSON unless `type` says otherwise, or none; the answer as `get` has it. */
+export function send(method, url, text, type = 'application/json') {
   return new Promise((resolve, reject) => {
-    const headers = json === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) };
+    const headers = text === undefined ? {} : { 'content-type': type, 'content-length': Buffer.byteLength(text) };
     const request = http.request(url, { method, headers, agent: false, timeout: ANSWER_TIMEOUT_MS }, (response) => {
       let body = '';
       response.setEncoding('utf8');
@@ -27,7 +27,7 @@ export function send(method, url, json) {
     });
     request.on('timeout', () => request.destroy(new Error(`${url} gave no answer within ${ANSWER_TIMEOUT_MS} ms`)));
     request.on('error', reject);
-    request.end(json);
+    request.end(text);
   });
 }
 

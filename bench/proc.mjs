@@ -6,19 +6,20 @@ import { readdirSync, readFileSync } from 'node:fs';
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
 /**
- * Reads one /proc/PID/stat line. `cpu_us` is user and system time of the process and of its children that ended and were
- * waited for. The kernel prints ticks (10 ms nearly everywhere), so a difference of two readings is exact to one tick for each process.
+ * Reads one /proc/PID/stat line. `own_us` is user and system time of the process, `cpu_us` that and the time of its children that ended and
+ * were waited for. The kernel prints ticks (10 ms nearly everywhere), so a difference of two readings is exact to one tick for each process.
  */
 export function parseStat(line) {
   // The command's name, in parentheses, may itself hold spaces and parentheses.
   const end = line.lastIndexOf(')');
   const fields = line.slice(end + 2).split(' ');
-  const ticks = [11, 12, 13, 14].reduce((sum, index) => sum + Number(fields[index]), 0);
+  const us = (...indexes) => (indexes.reduce((sum, index) => sum + Number(fields[index]), 0) * 1e6) / TICKS_PER_SECOND;
   return {
     pid: Number.parseInt(line, 10),
     parent: Number(fields[1]),
     started: fields[19],
-    cpu_us: (ticks * 1e6) / TICKS_PER_SECOND,
+    own_us: us(11, 12),
+    cpu_us: us(11, 12, 13, 14),
   };
 }
 
@@ -58,6 +59,11 @@ export function treeCpu_us(root) {
   return processTree(root).reduce((sum, entry) => sum + entry.cpu_us, 0);
 }
 
+/** CPU microseconds of one process, without its children; 0 when there is none. */
+export function ownCpu_us(pid) {
+  return stat(pid)?.own_us ?? 0;
+}
+
 /** CPU microseconds of this process's children that have ended, and of theirs. */
 export function endedChildrenCpu_us() {
   const line = readFileSync('/proc/self/stat', 'utf8');
@@ -69,6 +75,11 @@ export function endedChildrenCpu_us() {
 export function rss_bytes(pid) {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   return Number(/^Rss:\s+(\d+) kB/m.exec(text)[1]) * 1024;
+}
+
+/** Resident bytes of one process that no file backs: what it has allocated, without the pages of a store that it has looked at. */
+export function allocated_bytes(pid) {
+  return Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024;
 }
 
 /** Resident bytes of `root` and everything below it; pages they share are counted once for each of them. */

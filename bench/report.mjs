@@ -74,9 +74,46 @@ export function renderLaps(rounds) {
   return table(['', 'operation', '/s', 'from .. to', 'per CPU second'], lines, [false, false, true, true, true]);
 }
 
+/** The absolute figures behind rungs (see rungs.mjs): medians over clean runs, for each way of using connections. */
+export function renderLadder({ rungs, rounds }) {
+  const lines = ladderFigures({ rungs, rounds }).map(({ name, path, mode, clean, of }) => [
+    name,
+    path,
+    mode,
+    ...['requests_per_s', 'p50_ms', 'p99_ms', 'server_us', 'children_us', 'client_cores'].map((metric) => figure(clean[metric])),
+    `${clean.runs}/${of}`,
+  ]);
+  const header = ['', 'path', 'connections', 'requests/s', 'p50 ms', 'p99 ms', 'server us/request', 'children us/request', 'client cores', 'runs'];
+  return table(header, lines, [false, false, false, true, true, true, true, true, true, true]);
+}
+
+/** Medians over the clean runs of each rung in each mode; NaN where there is none. */
+export function ladderFigures({ rungs, rounds }) {
+  return Object.keys(rounds[0].runs).flatMap((mode) =>
+    rungs.map(({ name, path }) => {
+      const runs = rounds.map((round) => round.runs[mode][name]);
+      const clean = runs.filter(({ flags }) => flags.length === 0);
+      const of = (metric, scale = 1) => (clean.length > 0 ? median(clean.map((run) => run[metric])) / scale : Number.NaN);
+      const figures = {
+        runs: clean.length,
+        requests_per_s: of('requests_per_s'),
+        p50_ms: of('p50_us', 1000),
+        p99_ms: of('p99_us', 1000),
+        server_us: of('server_us_per_request'),
+        children_us: of('children_us_per_request'),
+        client_cores: of('client_cores'),
+      };
+      return { name, path, mode, clean: figures, of: runs.length };
+    }),
+  );
+}
+
 /** What a reader must know before believing the figures: peers left out, flagged runs and a machine that others used. */
-export function renderWarnings({ comparisons = [], openLoop = [], skipped = [] }) {
+export function renderWarnings({ comparisons = [], openLoop = [], ladder, skipped = [] }) {
   const timed = comparisons.flatMap(({ a, b, pairs }) => pairs.flatMap((pair) => [{ name: a, ...pair.a }, { name: b, ...pair.b }]));
+  for (const { runs } of ladder?.rounds ?? []) {
+    for (const [mode, rungs] of Object.entries(runs)) timed.push(...Object.entries(rungs).map(([name, run]) => ({ name: `${name}, ${mode}`, ...run })));
+  }
   const runs = [...timed, ...openLoop.map((run) => ({ name: run.side, ...run }))];
   const lines = skipped.map((sentence) => `  ${sentence}`);
   lines.push(...runs.filter(({ flags }) => flags.length > 0).map(({ name, flags }) => `  set aside: ${name}: ${flags.join('; ')}`));

@@ -1,5 +1,6 @@
 import { loadGenerators } from './generators.mjs';
 import { idle } from './idle.mjs';
+import { ladder } from './ladder.mjs';
 import { local } from './local.mjs';
 import { mixed } from './mixed.mjs';
 import { noise } from './noise.mjs';
@@ -15,6 +16,7 @@ import { storeNode } from './store-node.mjs';
 import { storePost } from './store-post.mjs';
 import { storeReaders } from './store-readers.mjs';
 import { storeRust } from './store-rust.mjs';
+import { tql } from './tql.mjs';
 import { workers } from './workers.mjs';
 
 const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storePost];
@@ -22,7 +24,7 @@ const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storeP
 /**
  * All suites in the order they run. A suite has `name`, `title`, `needsForebay` and `run(context)`, which resolves with `rows` (see
  * ../rows.mjs) and its raw material: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs), `rounds`
- * (../laps.mjs), and `skipped`: sentences about peers that are not installed.
+ * (../laps.mjs), `ladder` (../rungs.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, poolPython, workers, mixed, overload, idle, loadGenerators, script, ...stores];
+export const suites = [noise, peers, local, poolNode, poolBun, poolPython, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, ...stores];

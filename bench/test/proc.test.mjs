@@ -10,6 +10,7 @@ test('a command name with spaces and parentheses does not shift the fields', () 
   assert.equal(entry.parent, 4);
   assert.equal(entry.started, '22');
   assert.equal(entry.cpu_us, (14 + 15 + 16 + 17) * 10_000);
+  assert.equal(entry.own_us, (14 + 15) * 10_000);
 });
 
 const BURN = 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done';
