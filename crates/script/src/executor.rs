@@ -84,8 +84,6 @@ struct Shared {
     options: Arc<Options>,
     modules: Arc<Modules>,
     state: Mutex<State>,
-    /// Tells a thread that a job waits, or that all end.
-    wake: Notify,
     in_flight: AtomicUsize,
 }
 
@@ -93,8 +91,8 @@ struct Shared {
 struct State {
     queue: VecDeque<Job>,
     members: Vec<Arc<Member>>,
-    /// Threads that wait for a job.
-    idle: usize,
+    /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
+    idle: Vec<Arc<Member>>,
     given_up: usize,
     serial: usize,
     watchdog: Option<Thread>,
@@ -107,6 +105,8 @@ struct Member {
     serial: usize,
     pulse: Arc<Pulse>,
     calls: Mutex<MemberCalls>,
+    /// Calls the thread: a job waits, or all end.
+    wake: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -156,7 +156,6 @@ impl Executors {
             options,
             modules,
             state: Mutex::default(),
-            wake: Notify::new(),
             in_flight: AtomicUsize::new(0),
         });
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -188,24 +187,15 @@ impl Executors {
             return Err(Failure::Busy { in_flight_max });
         }
         let mut state = shared.state.lock();
-        let is_full =
-            state.members.len() >= shared.options.limits.executors || state.given_up >= GIVEN_UP_MAX;
-        let is_short = state.members.is_empty() || state.queue.len() >= state.idle;
-        if is_short && !is_full {
-            shared.spawn(&mut state, None)?;
-        }
+        shared.call_thread(&mut state)?;
         if state.members.is_empty() {
-            return Err(Failure::Broken {
-                reason: format!("{GIVEN_UP_MAX} of its calls cannot be stopped"),
-            });
+            return Err(stuck());
         }
         state.queue.push_back(Job {
             payload,
             deadline,
             reply,
         });
-        drop(state);
-        shared.wake.notify_one();
         Ok(awaited)
     }
 }
@@ -217,14 +207,31 @@ impl Drop for Executors {
         if let Some(watchdog) = state.watchdog.take() {
             watchdog.unpark();
         }
-        drop(state);
-        self.0.wake.notify_waiters();
-        // One that was about to wait finds it stored.
-        self.0.wake.notify_one();
+        for member in &state.members {
+            member.wake.notify_one();
+        }
+    }
+}
+
+/// No thread is left, and none is made.
+fn stuck() -> Failure {
+    Failure::Broken {
+        reason: format!("{GIVEN_UP_MAX} of its calls cannot be stopped"),
     }
 }
 
 impl Shared {
+    /// Has a thread take a job that waits, or is about to: one that does nothing, or another one. Where there is none, the next whose step is
+    /// over takes it.
+    fn call_thread(self: &Arc<Self>, state: &mut State) -> Result<(), Failure> {
+        if let Some(member) = state.idle.pop() {
+            member.wake.notify_one();
+            return Ok(());
+        }
+        let is_full = state.members.len() >= self.options.limits.executors || state.given_up >= GIVEN_UP_MAX;
+        if is_full { Ok(()) } else { self.spawn(state, None) }
+    }
+
     fn spawn(
         self: &Arc<Self>,
         state: &mut State,
@@ -264,36 +271,59 @@ impl Shared {
         Ok(())
     }
 
-    /// The next job; `None` when all end.
-    async fn next(&self) -> Option<Job> {
+    /// The next job for a thread; `None` when all end.
+    async fn next(&self, member: &Arc<Member>) -> Option<Job> {
         loop {
             {
                 let mut state = self.state.lock();
                 if let Some(job) = state.queue.pop_front() {
-                    if !state.queue.is_empty() {
-                        self.wake.notify_one();
-                    }
                     return Some(job);
                 }
                 if state.ends {
-                    self.wake.notify_one();
                     return None;
                 }
-                state.idle += 1;
+                state.rests(member);
             }
-            let idle = Idle(self);
-            self.wake.notified().await;
-            drop(idle);
+            member.wake.notified().await;
+        }
+    }
+
+    /// A thread goes on with a call that has waited: it takes no job until that step is over. A job for which it was called just now is
+    /// another's.
+    fn step_begins(self: &Arc<Self>, member: &Member) {
+        let mut state = self.state.lock();
+        // The watchdog looks as long as a script runs.
+        if let Some(watchdog) = &state.watchdog {
+            watchdog.unpark();
+        }
+        let before = state.idle.len();
+        state.idle.retain(|other| other.serial != member.serial);
+        if state.idle.len() == before
+            && !state.queue.is_empty()
+            && let Err(failure) = self.call_thread(&mut state)
+        {
+            tracing::error!(target: "forebay::script", script = self.options.name, "{failure}");
+        }
+    }
+
+    /// The step is over, and the thread waits for a job again: perhaps one has come meanwhile.
+    fn step_ends(&self, member: &Arc<Member>) {
+        let mut state = self.state.lock();
+        if state.queue.is_empty() {
+            state.rests(member);
+        } else {
+            member.wake.notify_one();
         }
     }
 }
 
-/// A thread that waits for a job, as long as this is there.
-struct Idle<'a>(&'a Shared);
-
-impl Drop for Idle<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().idle -= 1;
+impl State {
+    /// A thread does nothing, unless it has been given up.
+    fn rests(&mut self, member: &Arc<Member>) {
+        let is = |other: &Arc<Member>| other.serial == member.serial;
+        if self.members.iter().any(is) && !self.idle.iter().any(is) {
+            self.idle.push(member.clone());
+        }
     }
 }
 
@@ -382,6 +412,7 @@ fn run(
         work: Rc::default(),
         fetcher: Rc::new(Fetcher::new(shared.options.clone())),
         given_up: Notify::new(),
+        is_waiting: Cell::new(false),
     });
     let first = executor.fresh();
     let failed = first.is_err();
@@ -409,7 +440,7 @@ fn run(
             tokio::select! {
                 biased;
                 () = executor.given_up.notified() => return,
-                job = shared.next() => match job {
+                job = executor.next() => match job {
                     Some(job) => executor.start(job),
                     None => return,
                 },
@@ -433,6 +464,8 @@ struct Executor {
     fetcher: Rc<Fetcher>,
     /// Told when a call that had waited is over at last, and nobody waits for this thread any more.
     given_up: Notify,
+    /// Whether it waits for a job, or does what comes in between.
+    is_waiting: Cell<bool>,
 }
 
 /// An engine of a thread, and which it is.
@@ -454,6 +487,13 @@ impl Executor {
             instance: Rc::new(instance),
         });
         Ok(())
+    }
+
+    async fn next(&self) -> Option<Job> {
+        self.is_waiting.set(true);
+        let job = self.shared.next(&self.member).await;
+        self.is_waiting.set(false);
+        job
     }
 
     fn start(self: &Rc<Self>, job: Job) {
@@ -505,11 +545,13 @@ impl Executor {
 
     fn step(&self, key: CallKey, engine: &Engine, step: impl FnOnce(&Instance) -> Step) -> Step {
         self.member.calls.lock().running = Some(key);
-        self.watch_begins();
+        self.shared.step_begins(&self.member);
         let step = step(&engine.instance);
         self.member.calls.lock().running = None;
         if self.member.pulse.is_given_up() {
             self.given_up.notify_one();
+        } else if self.is_waiting.get() {
+            self.shared.step_ends(&self.member);
         }
         step
     }
@@ -520,13 +562,6 @@ impl Executor {
             self.fresh().ok()?;
         }
         self.current.borrow().clone()
-    }
-
-    /// The watchdog looks as long as a script runs.
-    fn watch_begins(&self) {
-        if let Some(watchdog) = &self.shared.state.lock().watchdog {
-            watchdog.unpark();
-        }
     }
 
     /// After a step: hands on what has come to an end, and sets about what is waited for.

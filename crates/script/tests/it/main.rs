@@ -4,5 +4,6 @@ mod budgets;
 mod handlers;
 mod records;
 mod scripts;
+mod threads;
 mod waiting;
 mod web;

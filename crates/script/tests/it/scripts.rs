@@ -12,7 +12,7 @@ use std::{
 use forebay_script::{
     Allow, Answer, Body, Failure, IoScript, Limits, Options, Script, Shape, StoreOptions, Surroundings, Tried,
 };
-use forebay_store::Store;
+use forebay_store::{Key, Read as _, Store};
 use forebay_wire::RequestParts;
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 pub(crate) struct Fixture {
     pub(crate) script: Script,
     /// Open as long as the script may use it.
-    _store: Option<Store>,
+    store: Option<Store>,
     _folder: TempDir,
 }
 
@@ -59,9 +59,22 @@ impl Fixture {
         let script = Script::start(options).unwrap_or_else(|failure| panic!("{failure}"));
         Self {
             script,
-            _store: store,
+            store,
             _folder: folder,
         }
+    }
+
+    /// The store of a script that has one.
+    pub(crate) fn store(&self) -> &Store {
+        self.store.as_ref().unwrap()
+    }
+
+    /// What the store has at a node below a global.
+    pub(crate) fn stored(&self, global: &str, name: &str) -> Option<String> {
+        let key = Key::global(global).unwrap().child(name).unwrap();
+        let snapshot = self.store().snapshot().unwrap();
+        let found = snapshot.get(&key).unwrap();
+        found.map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
     /// Has an executor answer.
