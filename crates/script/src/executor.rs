@@ -247,12 +247,12 @@ impl Shared {
             .name(format!("script-{}", self.options.name))
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                let given_up = run(&shared, &own, loaded);
-                let mut state = shared.state.lock();
-                state.members.retain(|member| member.serial != own.serial);
-                if given_up {
-                    state.given_up -= 1;
-                }
+                let mut place = ThreadPlace {
+                    shared,
+                    member: own,
+                    failure: None,
+                };
+                place.failure = run(&place.shared, &place.member, loaded).err();
             });
         spawned.map_err(|error| Failure::Broken {
             reason: format!("no thread can be made: {error}"),
@@ -317,7 +317,44 @@ impl Shared {
     }
 }
 
+/// A thread's place among the others, which it leaves however it ends.
+struct ThreadPlace {
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+    /// Why it cannot do any calls.
+    failure: Option<Failure>,
+}
+
+impl Drop for ThreadPlace {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        if self.member.pulse.is_given_up() {
+            state.given_up -= 1;
+        }
+        state.leaves(&self.member);
+        if state.members.is_empty() {
+            state.refuse_all(&self.failure.take().unwrap_or(Failure::GivenUp));
+        }
+    }
+}
+
 impl State {
+    /// A thread takes no jobs any more; says whether it did before.
+    fn leaves(&mut self, member: &Member) -> bool {
+        let before = self.members.len();
+        self.members.retain(|other| other.serial != member.serial);
+        self.idle.retain(|other| other.serial != member.serial);
+        self.members.len() < before
+    }
+
+    /// Answers the jobs that nobody will do.
+    fn refuse_all(&mut self, failure: &Failure) {
+        for job in self.queue.drain(..) {
+            // Who does not wait any more does not mind.
+            let _ = job.reply.send(Err(failure.clone()));
+        }
+    }
+
     /// A thread does nothing, unless it has been given up.
     fn rests(&mut self, member: &Arc<Member>) {
         let is = |other: &Arc<Member>| other.serial == member.serial;
@@ -359,21 +396,21 @@ fn watch(shared: &std::sync::Weak<Shared>) {
 fn give_up(shared: &Arc<Shared>, member: &Member) {
     {
         let mut state = shared.state.lock();
-        let before = state.members.len();
-        state.members.retain(|other| other.serial != member.serial);
-        if state.members.len() == before {
+        if !state.leaves(member) {
             return;
         }
         state.given_up += 1;
+        member.pulse.give_up();
         // Another takes its place, if anybody waits for one.
         if !state.queue.is_empty()
-            && state.given_up < GIVEN_UP_MAX
-            && let Err(failure) = shared.spawn(&mut state, None)
+            && let Err(failure) = shared.call_thread(&mut state)
         {
             tracing::error!(target: "forebay::script", script = shared.options.name, "{failure}");
         }
+        if state.members.is_empty() {
+            state.refuse_all(&stuck());
+        }
     }
-    member.pulse.give_up();
     let limits = &shared.options.limits;
     let mut calls = member.calls.lock();
     let running = calls.running.take();
@@ -398,12 +435,12 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
     }
 }
 
-/// Runs scripts until all end or this thread is given up; says whether it was.
+/// Runs scripts until all end or this thread is given up; fails when it cannot run any.
 fn run(
     shared: &Arc<Shared>,
     member: &Arc<Member>,
     loaded: Option<std::sync::mpsc::SyncSender<Result<(), Failure>>>,
-) -> bool {
+) -> Result<(), Failure> {
     let executor = Rc::new(Executor {
         shared: shared.clone(),
         member: member.clone(),
@@ -414,26 +451,21 @@ fn run(
         given_up: Notify::new(),
         is_waiting: Cell::new(false),
     });
-    let first = executor.fresh();
-    let failed = first.is_err();
-    if let Err(failure) = &first {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Broken {
+            reason: format!("no event loop can be made: {error}"),
+        });
+    let runtime = runtime.and_then(|runtime| executor.fresh().map(|_| runtime));
+    if let Err(failure) = &runtime {
         tracing::error!(target: "forebay::script", script = shared.options.name, "{failure}");
     }
     if let Some(loaded) = loaded {
         // Who started it may have stopped waiting.
-        let _ = loaded.send(first);
+        let _ = loaded.send(runtime.as_ref().map(drop).map_err(Failure::clone));
     }
-    if failed {
-        return member.pulse.is_given_up();
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            tracing::error!(target: "forebay::script", script = shared.options.name, "no event loop can be made: {error}");
-            return member.pulse.is_given_up();
-        }
-    };
+    let runtime = runtime?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {
         loop {
@@ -450,7 +482,7 @@ fn run(
             }
         }
     });
-    member.pulse.is_given_up()
+    Ok(())
 }
 
 /// What a thread works with.
@@ -477,16 +509,17 @@ struct Engine {
 
 impl Executor {
     /// Makes an engine that new calls go to.
-    fn fresh(&self) -> Result<(), Failure> {
+    fn fresh(&self) -> Result<Engine, Failure> {
         let place = Place::Executor(self.member.pulse.clone());
         self.current.take();
         let instance = Instance::load(&self.shared.options, &self.shared.modules, &place)?;
         self.serial.set(self.serial.get() + 1);
-        *self.current.borrow_mut() = Some(Engine {
+        let engine = Engine {
             serial: self.serial.get(),
             instance: Rc::new(instance),
-        });
-        Ok(())
+        };
+        *self.current.borrow_mut() = Some(engine.clone());
+        Ok(engine)
     }
 
     async fn next(&self) -> Option<Job> {
@@ -500,11 +533,13 @@ impl Executor {
         if job.reply.is_closed() {
             return;
         }
-        let Some(engine) = self.engine() else {
-            let _ = job.reply.send(Err(Failure::Broken {
-                reason: "it cannot be loaded any more".into(),
-            }));
-            return;
+        let engine = match self.engine() {
+            Ok(engine) => engine,
+            Err(failure) => {
+                tracing::error!(target: "forebay::script", script = self.shared.options.name, "{failure}");
+                let _ = job.reply.send(Err(failure));
+                return;
+            }
         };
         let id = match engine.instance.open(job.payload, job.deadline) {
             Ok(id) => id,
@@ -556,12 +591,11 @@ impl Executor {
         step
     }
 
-    fn engine(&self) -> Option<Engine> {
-        if self.current.borrow().is_none() {
-            // A failure has been logged when it was tried.
-            self.fresh().ok()?;
+    fn engine(&self) -> Result<Engine, Failure> {
+        if let Some(engine) = &*self.current.borrow() {
+            return Ok(engine.clone());
         }
-        self.current.borrow().clone()
+        self.fresh()
     }
 
     /// After a step: hands on what has come to an end, and sets about what is waited for.

@@ -19,7 +19,7 @@ app.get('/gigabyte', () => 'x'.repeat(1 << 29));
 app.get('/long', () => 'x'.repeat(3 << 20));
 app.get('/recurses', () => { const f = () => f() + 1; return f(); });
 app.get('/never', () => new Promise(() => {}));
-app.get('/native', () => Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1));
+app.get('/native', () => 'a'.repeat(400_000).indexOf('a'.repeat(200_000) + 'b'));
 export default app;
 ";
 

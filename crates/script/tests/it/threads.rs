@@ -1,13 +1,18 @@
-//! Which thread does a call.
+//! Which thread does a call, and what becomes of those that no thread does.
 
-use forebay_script::{Allow, Limits};
+use std::time::Duration;
+
+use forebay_script::{Allow, Failure, Limits};
 
 use crate::scripts::{Fixture, LIMITS, Request, block_on, get, text, until};
 
 const HANDLER: &str = r"
 import { router, sleep, store } from 'forebay';
 
+if (store.get('Flag', 'broken') === true) throw new Error('it was forbidden');
 const app = router();
+app.get('/hello', () => 'hello');
+app.get('/native', () => 'a'.repeat(400_000).indexOf('a'.repeat(200_000) + 'b'));
 app.post('/flag', (request) => { store.set('Flag', request.query.get('name'), true); return 'set'; });
 app.get('/resumed', async () => {
   await sleep(1);
@@ -41,4 +46,27 @@ fn a_thread_that_goes_on_with_a_call_keeps_no_other_waiting() {
     until(|| fixture.stored("Flag", "resumed").is_some());
     assert_eq!(text(&fixture.executor(&flag("name=go")).unwrap()), "set");
     assert_eq!(text(&block_on(resumed).unwrap()), "seen");
+}
+
+#[test]
+fn calls_for_which_no_thread_can_load_the_script_are_answered() {
+    let limits = Limits {
+        executors: 1,
+        cpu_max: Duration::from_millis(100),
+        ..LIMITS
+    };
+    let fixture = fixture(limits);
+    assert_eq!(text(&fixture.executor(&flag("name=broken")).unwrap()), "set");
+    fixture.executor(&get("/native")).unwrap_err();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| fixture.script.call(get("/hello").payload(), None).unwrap())
+        .collect();
+    for waiting in waiting {
+        let answered = block_on(async { tokio::time::timeout(Duration::from_secs(20), waiting).await });
+        let failure = answered.expect("it is answered").unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Broken { reason } if reason.contains("it was forbidden")),
+            "{failure}"
+        );
+    }
 }
