@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_store::facade::Patience;
 use rustix::time::{ClockId, clock_gettime};
 
 /// What others see of a thread that runs scripts.
@@ -17,6 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) struct Pulse {
     /// Milliseconds on the process's clock at which the running step must be over; 0: no script runs.
     due_ms: AtomicU64,
+    /// Whether the step waits for others who use the store; it is due when its call has lasted as long as it may.
+    waits: AtomicBool,
     given_up: AtomicBool,
 }
 
@@ -30,6 +33,11 @@ impl Pulse {
     /// Whether no script runs.
     pub(crate) fn is_resting(&self) -> bool {
         self.due_ms.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether the step that runs waits for others who use the store.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::Acquire)
     }
 
     /// Nobody waits for this thread any more: its script is stopped when it can be.
@@ -60,7 +68,13 @@ pub(crate) struct Budget {
     until: Cell<Option<Instant>>,
     /// The thread's time at which it is.
     until_processor: Cell<Duration>,
+    /// How much later than it should be a step is overdue.
+    grace: Cell<Duration>,
+    /// When the running script's call has lasted as long as it may.
+    until_call: Cell<Option<Instant>>,
     overrun: Cell<bool>,
+    /// Whether the call had lasted too long when it was done waiting for others who use the store.
+    late: Cell<bool>,
 }
 
 /// A script that runs.
@@ -77,13 +91,20 @@ impl Budget {
             pulse,
             until: Cell::new(None),
             until_processor: Cell::new(Duration::ZERO),
+            grace: Cell::default(),
+            until_call: Cell::default(),
             overrun: Cell::new(false),
+            late: Cell::new(false),
         }
     }
 
-    /// A script begins to run, for so long at most; when twice that and `grace` have passed, it is overdue.
-    pub(crate) fn begin(&self, time_max: Duration, grace: Duration) -> Turn {
+    /// A script begins to run, for so long at most; when twice that and `grace` have passed, it is overdue. Until `until_call` it may wait
+    /// for others who use the store, which is not part of that time.
+    pub(crate) fn begin(&self, time_max: Duration, grace: Duration, until_call: Option<Instant>) -> Turn {
         self.overrun.set(false);
+        self.late.set(false);
+        self.grace.set(grace);
+        self.until_call.set(until_call);
         let began = Instant::now();
         self.until.set(Some(began + time_max));
         if self.clock == Clock::Passing {
@@ -94,9 +115,13 @@ impl Budget {
         }
         let since = processor_time();
         self.until_processor.set(since + time_max);
-        let due = now_ms().saturating_add((2 * time_max + grace).as_millis() as u64);
-        self.pulse.due_ms.store(due, Ordering::Release);
+        self.due_in(2 * time_max + grace);
         Turn { began, since }
+    }
+
+    fn due_in(&self, time: Duration) {
+        let due = now_ms().saturating_add(time.as_millis() as u64);
+        self.pulse.due_ms.store(due, Ordering::Release);
     }
 
     /// It has come to its end; says how long that took, by the clock that is charged.
@@ -114,9 +139,16 @@ impl Budget {
         self.overrun.get()
     }
 
+    /// Whether the last script's call had lasted too long when it was done waiting for others who use the store.
+    pub(crate) fn was_late(&self) -> bool {
+        self.late.get()
+    }
+
     /// Whether the running script is to be stopped.
     pub(crate) fn is_over(&self) -> bool {
-        let is_over = self.pulse.is_given_up() || self.until.get().is_some_and(|until| self.is_past(until));
+        let is_over = self.pulse.is_given_up()
+            || self.late.get()
+            || self.until.get().is_some_and(|until| self.is_past(until));
         if is_over {
             self.overrun.set(true);
         }
@@ -135,6 +167,32 @@ impl Budget {
         let left = self.until_processor.get().saturating_sub(processor_time());
         self.until.set(Some(now + left));
         left.is_zero()
+    }
+}
+
+impl Patience for Budget {
+    fn begins(&self) {
+        if let Some(until) = self.until_call.get() {
+            self.pulse.waits.store(true, Ordering::Release);
+            self.due_in(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn ends(&self) {
+        if self.until_call.get().is_some() {
+            let left = self.until_processor.get().saturating_sub(processor_time());
+            self.due_in(2 * left + self.grace.get());
+            self.pulse.waits.store(false, Ordering::Release);
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let is_late = self.until_call.get().is_some_and(|until| Instant::now() >= until);
+        if is_late || self.pulse.is_given_up() {
+            self.late.set(true);
+            self.overrun.set(true);
+        }
+        self.late.get()
     }
 }
 
@@ -161,7 +219,7 @@ mod tests {
     #[test]
     fn time_in_which_the_thread_rests_is_not_charged_where_the_processor_counts() {
         let budget = budget(Clock::Processor);
-        let turn = budget.begin(Duration::from_millis(5), Duration::ZERO);
+        let turn = budget.begin(Duration::from_millis(5), Duration::ZERO, None);
         let started = Instant::now();
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         // Nobody sends: it rests.
@@ -177,7 +235,7 @@ mod tests {
     fn a_thread_that_was_given_up_stops_whatever_it_runs() {
         let pulse = Arc::new(Pulse::default());
         let budget = Budget::new(Clock::Processor, pulse.clone());
-        budget.begin(Duration::from_secs(1000), Duration::ZERO);
+        budget.begin(Duration::from_secs(1000), Duration::ZERO, None);
         assert!(!budget.is_over() && !pulse.is_overdue(now_ms()) && pulse.is_overdue(now_ms() + 2_000_001));
         pulse.give_up();
         assert!(budget.is_over());
@@ -187,7 +245,7 @@ mod tests {
     fn outside_of_scripts_nothing_is_overdue() {
         let pulse = Arc::new(Pulse::default());
         let budget = Budget::new(Clock::Processor, pulse.clone());
-        let turn = budget.begin(Duration::ZERO, Duration::ZERO);
+        let turn = budget.begin(Duration::ZERO, Duration::ZERO, None);
         budget.end(turn);
         assert!(!budget.is_over() && !pulse.is_overdue(u64::MAX));
     }

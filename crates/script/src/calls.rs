@@ -37,6 +37,8 @@ struct Call {
     /// Of a REQUEST frame.
     payload: Vec<u8>,
     deadline: Option<Instant>,
+    /// When it has lasted as long as it may, waiting included.
+    until: Instant,
     /// Time of the processor that it has used.
     used: Duration,
     /// Timers and fetches that it waits for.
@@ -61,8 +63,13 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Opens a call; `None` when too many are open.
-    pub(crate) fn open(&mut self, payload: Vec<u8>, deadline: Option<Instant>) -> Option<CallId> {
+    /// Opens a call that may last so long; `None` when too many are open.
+    pub(crate) fn open(
+        &mut self,
+        payload: Vec<u8>,
+        deadline: Option<Instant>,
+        time_max: Duration,
+    ) -> Option<CallId> {
         let place = match self.free.pop() {
             Some(place) => place,
             None if self.open.len() < OPEN_MAX => {
@@ -79,6 +86,10 @@ impl Calls {
             id,
             payload,
             deadline,
+            until: {
+                let until = Instant::now() + time_max;
+                deadline.map_or(until, |deadline| deadline.min(until))
+            },
             used: Duration::ZERO,
             waits: 0,
             fetches: 0,
@@ -149,6 +160,14 @@ impl Calls {
             Stage::Sending(_) => cpu_max,
             Stage::Open | Stage::Gathering(_) => cpu_max.saturating_sub(call.used),
         })
+    }
+
+    /// When a call has lasted as long as it may. Time alone does not end an answer that has begun, whose steps may each wait as long.
+    pub(crate) fn until(&self, id: CallId, time_max: Duration) -> Instant {
+        match self.get(id) {
+            Some(call) if !matches!(call.stage, Stage::Sending(_)) => call.until,
+            _ => Instant::now() + time_max,
+        }
     }
 
     pub(crate) fn charge(&mut self, id: CallId, took: Duration) {
@@ -328,9 +347,9 @@ mod tests {
     #[test]
     fn what_comes_late_does_not_meet_the_next_call_at_the_same_place() {
         let mut calls = Calls::default();
-        let first = calls.open(Vec::new(), None).unwrap();
+        let first = calls.open(Vec::new(), None, Duration::ZERO).unwrap();
         assert!(calls.close(first).is_some());
-        let second = calls.open(Vec::new(), None).unwrap();
+        let second = calls.open(Vec::new(), None, Duration::ZERO).unwrap();
         assert_eq!(first as usize % OPEN_MAX, second as usize % OPEN_MAX);
         calls.fail(first, Failure::Stopping);
         assert!(calls.next_over().is_none());
@@ -344,7 +363,7 @@ mod tests {
     fn names_come_round_again_without_ever_being_zero() {
         let mut calls = Calls::default();
         for _ in 0..(1 << 20) {
-            let id = calls.open(Vec::new(), None).unwrap();
+            let id = calls.open(Vec::new(), None, Duration::ZERO).unwrap();
             assert!(id >> PLACE_BITS > 0);
             calls.close(id);
         }
@@ -354,10 +373,10 @@ mod tests {
     fn only_so_many_are_open() {
         let mut calls = Calls::default();
         let ids: Vec<_> = (0..OPEN_MAX)
-            .map(|_| calls.open(Vec::new(), None).unwrap())
+            .map(|_| calls.open(Vec::new(), None, Duration::ZERO).unwrap())
             .collect();
-        assert_eq!(calls.open(Vec::new(), None), None);
+        assert_eq!(calls.open(Vec::new(), None, Duration::ZERO), None);
         calls.close(ids[7]);
-        assert!(calls.open(Vec::new(), None).is_some());
+        assert!(calls.open(Vec::new(), None, Duration::ZERO).is_some());
     }
 }

@@ -111,12 +111,13 @@ impl Instance {
         let host = Rc::new(Host {
             options: options.clone(),
             calls: RefCell::new(Calls::default()),
-            store: StoreHost::new(on_io),
+            store: StoreHost::new(on_io, budget.clone()),
             on_io,
             wants: RefCell::default(),
         });
         let rejections = Rejections::watch(&runtime);
-        let turn = budget.begin(options.limits.time_max, GRACE);
+        let until = Instant::now() + options.limits.time_max;
+        let turn = budget.begin(options.limits.time_max, GRACE, Some(until));
         let entry = context.with(|ctx| {
             let loaded = load_script(&ctx, &host);
             loaded.catch(&ctx).map_err(|error| describe(&error))
@@ -152,7 +153,11 @@ impl Instance {
 
     /// Opens a call whose request is the payload of a REQUEST frame, with all of the body.
     pub(crate) fn open(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<CallId, Failure> {
-        let opened = self.host.calls.borrow_mut().open(payload, deadline);
+        let opened = self
+            .host
+            .calls
+            .borrow_mut()
+            .open(payload, deadline, self.host.options.limits.time_max);
         opened.ok_or(Failure::Busy {
             in_flight_max: crate::calls::OPEN_MAX,
         })
@@ -200,7 +205,12 @@ impl Instance {
             let growth = self.meter.used().saturating_add(IO_GROWTH_BYTES_MAX);
             self.meter.limit(growth.min(self.host.options.limits.memory_max));
         }
-        let turn = self.budget.begin(time_max, GRACE);
+        let until_call = (!self.on_io).then(|| {
+            let call_max = self.host.options.limits.time_max;
+            self.host.calls.borrow().until(id, call_max)
+        });
+        self.host.store.enter(id);
+        let turn = self.budget.begin(time_max, GRACE, until_call);
         let outcome = self.context.with(|ctx| {
             let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
             while !self.budget.was_overrun() && ctx.execute_pending_job() {}
@@ -221,6 +231,8 @@ impl Instance {
         let stopped = if self.budget.was_overrun() {
             let (limit, time) = if self.on_io {
                 ("io_cpu_max", limits.io_cpu_max)
+            } else if self.budget.was_late() {
+                ("time_max", limits.time_max)
             } else {
                 ("cpu_max", limits.cpu_max)
             };
@@ -240,6 +252,7 @@ impl Instance {
             self.host.store.roll_back();
             self.host.calls.borrow_mut().stop(id, failure.clone());
         }
+        self.host.release_locks();
         Step { took, stopped }
     }
 
@@ -269,12 +282,15 @@ impl Instance {
 
     /// Gives a call up; gives its request back, when it has not ended.
     pub(crate) fn close(&self, id: CallId) -> Option<Vec<u8>> {
-        self.host.calls.borrow_mut().close(id)
+        let payload = self.host.calls.borrow_mut().close(id);
+        self.host.release_locks();
+        payload
     }
 
     /// Ends a call without an answer of its own.
     pub(crate) fn fail(&self, id: CallId, failure: Failure) {
         self.host.calls.borrow_mut().fail(id, failure);
+        self.host.release_locks();
     }
 
     /// Whether something was asked for, since the last time, that only an executor does.

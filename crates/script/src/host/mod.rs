@@ -150,6 +150,12 @@ impl Host {
         }
     }
 
+    /// Takes back the locks of calls that have ended.
+    pub(crate) fn release_locks(&self) {
+        let calls = self.calls.borrow();
+        self.store.release(|call| call != 0 && !calls.is_open(call));
+    }
+
     /// A promise was rejected, and nobody handles it.
     pub(crate) fn log_rejection(&self, call: CallId, reason: &str) {
         let calls = self.calls.borrow();

@@ -20,7 +20,7 @@ use rquickjs::{
 };
 
 use super::{Functions, Host};
-use crate::{options::Options, sys::Area, text};
+use crate::{budget::Budget, calls::CallId, options::Options, sys::Area, text};
 
 /// Size of the memory through which paths and values are handed over, in bytes.
 const AREA_BYTES: usize = 65_536;
@@ -46,16 +46,65 @@ pub(crate) struct StoreHost {
     /// Set when something was asked for that cannot be done on this thread.
     elsewhere: Cell<bool>,
     area: Area,
+    /// Whose step runs; 0 while the script is loaded.
+    current: Cell<CallId>,
+    /// The locks that the session has, one entry for each time: whose they are, and the paths.
+    locks: RefCell<Vec<(CallId, Vec<u8>)>>,
+    budget: Rc<Budget>,
 }
 
 impl StoreHost {
-    pub(crate) fn new(only_reads: bool) -> Self {
+    pub(crate) fn new(only_reads: bool, budget: Rc<Budget>) -> Self {
         Self {
             only_reads,
             session: RefCell::default(),
             errors: RefCell::default(),
             elsewhere: Cell::new(false),
             area: Area::new(AREA_BYTES),
+            current: Cell::new(0),
+            locks: RefCell::default(),
+            budget,
+        }
+    }
+
+    /// A step of this call begins.
+    pub(crate) fn enter(&self, call: CallId) {
+        self.current.set(call);
+    }
+
+    /// Takes back the locks of these calls.
+    pub(crate) fn release(&self, is_over: impl Fn(CallId) -> bool) {
+        let mut locks = self.locks.borrow_mut();
+        if locks.is_empty() {
+            return;
+        }
+        let Some(session) = &*self.session.borrow() else {
+            return;
+        };
+        let mut session = session.borrow_mut();
+        locks.retain(|(call, path)| {
+            if !is_over(*call) {
+                return true;
+            }
+            if let Err(error) = session.unlock(path) {
+                tracing::error!(target: "forebay::script", "a lock stays until its engine ends: {error}");
+            }
+            false
+        });
+    }
+
+    /// A lock was taken, or taken back.
+    fn note_lock(&self, path: &[u8], is_taken: bool) {
+        let call = self.current.get();
+        let mut locks = self.locks.borrow_mut();
+        if is_taken {
+            locks.push((call, path.to_vec()));
+            return;
+        }
+        let own = locks.iter().rposition(|(owner, of)| *owner == call && of == path);
+        // All calls of an engine have the same locks.
+        if let Some(at) = own.or_else(|| locks.iter().rposition(|(_, of)| of == path)) {
+            locks.remove(at);
         }
     }
 
@@ -101,6 +150,9 @@ impl StoreHost {
         };
         let mut session = Session::open(&store.folder, &store.options)?;
         session.announce(|commit| LAST_COMMIT.set(commit));
+        if !self.only_reads {
+            session.wait_with(self.budget.clone());
+        }
         let session = Rc::new(RefCell::new(session));
         *self.session.borrow_mut() = Some(session.clone());
         Ok(session)
@@ -313,7 +365,20 @@ impl StoreFunction {
             .into());
         }
         self.check_reach(call)?;
-        self.operation.run(call, &mut self.session.borrow_mut())
+        let name = self.operation.name.to_bytes();
+        if name == b"unlockAll" {
+            // Those of other calls are not this one's.
+            let own = store.current.get();
+            store.release(|call| call == own);
+            return Ok(None);
+        }
+        let outcome = self.operation.run(call, &mut self.session.borrow_mut())?;
+        if let b"lock" | b"unlock" = name
+            && outcome.as_ref().and_then(Value::as_bool) == Some(true)
+        {
+            store.note_lock(call.bytes(START, call.integer(0)?)?, name == b"lock");
+        }
+        Ok(outcome)
     }
 
     fn check_reach(&self, call: &StoreCall<'_, '_>) -> std::result::Result<(), Thrown> {

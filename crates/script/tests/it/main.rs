@@ -4,6 +4,7 @@ mod budgets;
 mod handlers;
 mod records;
 mod scripts;
+mod store_waits;
 mod threads;
 mod waiting;
 mod web;

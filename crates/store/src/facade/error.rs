@@ -34,6 +34,11 @@ pub enum SessionError {
     /// A write where only one state is looked at.
     #[error("nothing can be written inside a snapshot")]
     InSnapshot,
+    /// A wait whose [`Patience`] was over; nothing was written or locked.
+    ///
+    /// [`Patience`]: super::Patience
+    #[error("the time for this was over before others were done with the store")]
+    GivenUp,
     /// Text that is not UTF-8.
     #[error("the text is not well-formed Unicode (a lone surrogate, or bytes that are not UTF-8)")]
     NotText,
@@ -82,6 +87,7 @@ impl SessionError {
             Self::Aborted => "aborted",
             Self::NotSettled { .. } => "not_settled",
             Self::InSnapshot => "in_snapshot",
+            Self::GivenUp => "given_up",
             Self::NotText => "not_text",
             Self::Malformed => "malformed",
         }

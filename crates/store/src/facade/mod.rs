@@ -13,7 +13,13 @@ mod path;
 mod transactions;
 mod value;
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    path::Path,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 pub use error::SessionError;
 pub use index::Question;
@@ -29,6 +35,20 @@ use path::Paths;
 /// Most memory for answers that a session keeps for the next one, in bytes.
 const OUT_BYTES_KEPT: usize = 4 << 20;
 
+/// How often it is looked whether a lock is still waited for.
+const LOCK_LOOK: Duration = Duration::from_millis(20);
+
+/// Who a session waits for others on behalf of: told when it waits, and asked whether what it waits for is still wanted.
+pub trait Patience: fmt::Debug {
+    /// The session waits until others are done.
+    fn begins(&self);
+    /// It waits no more.
+    fn ends(&self);
+    /// Whether what it has waited for is not wanted any more: it fails with [`SessionError::GivenUp`] then. To write, a session waits
+    /// whatever this says, and asks when its turn has come.
+    fn has_ended(&self) -> bool;
+}
+
 /// A store as one thread of a program uses it.
 #[derive(Debug)]
 pub struct Session {
@@ -43,6 +63,8 @@ pub struct Session {
     last_commit: u64,
     /// Told of commits that another process waits for, so that this one need not.
     announce: Option<fn(u64)>,
+    /// There when whoever uses the session does not wait for ever.
+    patience: Option<Rc<dyn Patience>>,
     /// Why what was held could not be committed, until [`Session::settle`] says so.
     lost: Option<SessionError>,
 }
@@ -93,6 +115,7 @@ impl Session {
             out: Vec::new(),
             last_commit: 0,
             announce: None,
+            patience: None,
             lost: None,
         })
     }
@@ -133,6 +156,11 @@ impl Session {
     /// is shown to anybody; and what was begun [together](Begin::Together) is held.
     pub fn announce(&mut self, tell: fn(u64)) {
         self.announce = Some(tell);
+    }
+
+    /// From now on whoever is given here is told when the session waits, and can have it do nothing afterwards.
+    pub fn wait_with(&mut self, patience: Rc<dyn Patience>) {
+        self.patience = Some(patience);
     }
 
     /// What was set at the node: its own value where it has one, else its subtree; both as canonical JSON. A subtree that was not set
@@ -275,7 +303,24 @@ impl Session {
                 self.locks.insert(locks)
             }
         };
-        Ok(locks.lock(&key, patience)?)
+        let Some(with) = &self.patience else {
+            return Ok(locks.lock(&key, patience)?);
+        };
+        let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let _wait = Wait::begin(with);
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let part = left.map_or(LOCK_LOOK, |left| left.min(LOCK_LOOK));
+            if locks.lock(&key, Some(part))? {
+                return Ok(true);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            if with.has_ended() {
+                return Err(SessionError::GivenUp);
+            }
+        }
     }
 
     /// Takes back one [`Session::lock`]; `false` when there was none.
@@ -386,9 +431,8 @@ impl Session {
         }
         match &mut self.state {
             State::Apart | State::Held { .. } => {
-                let store = self.store.as_ref().ok_or(SessionError::Closed)?;
-                let mut transaction = store.begin().map_err(SessionError::from)?;
-                let durability = store.options().durability;
+                let mut transaction = self.begin_to_write()?;
+                let durability = self.store()?.options().durability;
                 let outcome = change(&mut transaction)?;
                 self.finish(transaction, durability)?;
                 Ok(outcome)
@@ -398,8 +442,39 @@ impl Session {
         }
     }
 
+    /// Waits until others have written.
+    fn begin_to_write(&self) -> Result<Transaction, SessionError> {
+        let store = self.store()?;
+        let Some(patience) = &self.patience else {
+            return Ok(store.begin()?);
+        };
+        let wait = Wait::begin(patience);
+        let transaction = store.begin()?;
+        drop(wait);
+        if patience.has_ended() {
+            return Err(SessionError::GivenUp);
+        }
+        Ok(transaction)
+    }
+
     fn key(&mut self, path: &[u8]) -> Result<Key, SessionError> {
         self.paths.key(path)
+    }
+}
+
+/// A wait that ends with this.
+struct Wait<'p>(&'p Rc<dyn Patience>);
+
+impl<'p> Wait<'p> {
+    fn begin(patience: &'p Rc<dyn Patience>) -> Self {
+        patience.begins();
+        Self(patience)
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.0.ends();
     }
 }
 

@@ -46,7 +46,7 @@ impl Session {
         }
         let (transaction, part_of) = match self.take_held() {
             Some((held, durability)) => (held, Some(durability)),
-            None => (Box::new(self.store()?.begin()?), None),
+            None => (Box::new(self.begin_to_write()?), None),
         };
         self.state = State::Writing {
             transaction,

@@ -67,6 +67,8 @@ export type StoreErrorCode =
   | 'writes_already'
   /** More locks than one thread may hold. */
   | 'too_many_locks'
+  /** The call's time was over before others were done with the store, so that nothing was written or locked; only in scripts. */
+  | 'given_up'
   /** A log of changes that cannot be done again in this store. */
   | 'replay'
   /** The log of changes does not go back so far. */
