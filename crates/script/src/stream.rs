@@ -187,10 +187,84 @@ impl Stream {
             Poll::Ready(Some(piece)) => Poll::Ready(Next::Piece(piece)),
             Poll::Ready(None) if self.is_complete.load(Ordering::Acquire) => Poll::Ready(Next::End),
             Poll::Ready(None) => Poll::Ready(Next::Broken),
-            Poll::Pending => match &mut self.thread {
-                Some(thread) => Pin::new(thread).poll(cx).map(|_| Next::Broken),
-                None => Poll::Pending,
-            },
+            Poll::Pending => {
+                let thread = self.thread.as_mut();
+                if thread.is_some_and(|thread| Pin::new(thread).poll(cx).is_ready()) {
+                    return Poll::Ready(self.last());
+                }
+                Poll::Pending
+            }
         }
+    }
+
+    /// What is left when the thread is done with the call. It may have given all of it since `pieces` was asked, and others may keep the way
+    /// for more pieces open though none come.
+    fn last(&mut self) -> Next {
+        self.pieces.close();
+        while let Ok(piece) = self.pieces.try_recv() {
+            self.first.push_back(piece);
+        }
+        self.thread = None;
+        match self.first.pop_front() {
+            Some(piece) => Next::Piece(piece),
+            None if self.is_complete.load(Ordering::Acquire) => Next::End,
+            None => Next::Broken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn piece(text: &'static str) -> Piece {
+        Piece {
+            bytes: Bytes::from_static(text.as_bytes()),
+            commit: 0,
+        }
+    }
+
+    #[test]
+    fn what_came_between_two_looks_is_not_lost() {
+        let (outlet, mut stream) = stream(VecDeque::new());
+        let (there, thread) = oneshot::channel();
+        stream.thread = Some(thread);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(stream.poll_next(cx).is_pending());
+        // The channel is asked first, and the thread after it; in between all this may happen.
+        let other = outlet.clone();
+        assert!(matches!(outlet.send(piece("a")), Room::Free));
+        outlet.end();
+        drop(there);
+        assert!(matches!(stream.last(), Next::Piece(piece) if *piece.bytes == *b"a"));
+        assert!(matches!(stream.poll_next(cx), Poll::Ready(Next::End)));
+        drop(other);
+    }
+
+    #[test]
+    fn an_answer_is_complete_though_more_pieces_could_come() {
+        let (outlet, mut stream) = stream(VecDeque::new());
+        let (there, thread) = oneshot::channel();
+        stream.thread = Some(thread);
+        let other = outlet.clone();
+        outlet.end();
+        drop(there);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(matches!(stream.poll_next(cx), Poll::Ready(Next::End)));
+        drop(other);
+    }
+
+    #[test]
+    fn a_stream_whose_thread_is_done_in_the_middle_is_broken() {
+        let (outlet, mut stream) = stream(VecDeque::new());
+        let (there, thread) = oneshot::channel();
+        stream.thread = Some(thread);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(stream.poll_next(cx).is_pending());
+        drop(there);
+        assert!(matches!(stream.poll_next(cx), Poll::Ready(Next::Broken)));
+        drop(outlet);
     }
 }
