@@ -18,6 +18,7 @@ pub(crate) struct Entry {
     run: Persistent<Function<'static>>,
     resume: Persistent<Function<'static>>,
     abort: Persistent<Function<'static>>,
+    forget: Persistent<Function<'static>>,
 }
 
 impl Entry {
@@ -31,6 +32,7 @@ impl Entry {
             run: function("run")?,
             resume: function("resume")?,
             abort: function("abort")?,
+            forget: function("forget")?,
         })
     }
 
@@ -54,6 +56,11 @@ impl Entry {
     /// Ends what a call still does.
     pub(crate) fn abort(&self, ctx: &Ctx<'_>, call: CallId, reason: u32) -> Result<()> {
         self.abort.clone().restore(ctx)?.call((call, reason))
+    }
+
+    /// Lets go of what is kept for a call that ends without any of the above.
+    pub(crate) fn forget(&self, ctx: &Ctx<'_>, call: CallId) -> Result<()> {
+        self.forget.clone().restore(ctx)?.call((call,))
     }
 }
 

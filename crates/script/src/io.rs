@@ -160,7 +160,15 @@ impl IoScript {
         let over = engine.next_over();
         let (payload, answer) = match over {
             Some(over) => (over.payload, over.outcome.ok()),
-            None => (engine.close(id).unwrap_or_default(), None),
+            None => {
+                let is_usable = step.stopped.is_none();
+                let payload = if is_usable {
+                    engine.abandon(id)
+                } else {
+                    engine.close(id)
+                };
+                (payload.unwrap_or_default(), None)
+            }
         };
         if step.stopped.is_some() || engine.is_worn() {
             // Nobody knows in the middle of what it was stopped.

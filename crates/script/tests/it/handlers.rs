@@ -136,3 +136,31 @@ export default (request, ctx) => {
     }
     assert!(fixture.io().call(&get("/")).is_none());
 }
+
+#[test]
+fn an_engine_keeps_nothing_of_a_call_that_goes_on_elsewhere() {
+    const KEEPS: &str = r"
+import { router, sleep } from 'forebay';
+
+const app = router();
+let signal;
+app.get('/sleeps', async (request, ctx) => { signal = new WeakRef(ctx.signal); await sleep(1); return 'slept'; });
+app.get('/streams', async function* (request, ctx) { signal = new WeakRef(ctx.signal); yield 'a'; await sleep(1); });
+app.get('/kept', () => {
+  // What refers to itself is let go of when there is more of it.
+  for (let i = 0; i < 1000; i++) { const own = {}; own.own = own; }
+  return { kept: signal === undefined ? null : signal.deref() !== undefined };
+});
+export default app;
+";
+    let fixture = Fixture::new(KEEPS);
+    let mut io = fixture.io();
+    for path in ["/sleeps", "/streams"] {
+        assert!(io.call(&get(path)).is_none());
+        let tries = (0..1000).map(|_| text(&io.call(&get("/kept")).unwrap()).to_owned());
+        assert!(
+            tries.into_iter().any(|found| found == r#"{"kept":false}"#),
+            "{path}"
+        );
+    }
+}

@@ -9,7 +9,7 @@ import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
 import { ScriptContext, abortSignal, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
-import { closeStream, streamReply } from './stream.js';
+import { closeStream, forgetStream, streamReply } from './stream.js';
 import { enter, forgetWaits, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
@@ -74,6 +74,12 @@ export function abort(call: number, reason: number): void {
   closeStream(call);
   forgetWaits(call, error);
   forgetSignal(call);
+}
+
+/** The call ends here without an answer, which somebody else gives: nothing of it is kept, and nobody is told. */
+export function forget(call: number): void {
+  forgetStream(call);
+  ended(call);
 }
 
 /** The call is answered: what it still does is over. */
