@@ -209,26 +209,21 @@ fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Resul
         .as_ref()
         .map(|store| store.folder.to_string_lossy().into_owned());
     object.set("path", folder)?;
-    for operation in OPERATIONS {
+    let set = |name: &std::ffi::CStr, task| {
         let function = StoreFunction {
-            operation: *operation,
-            reach: Reach::of(operation),
+            task,
             session: session.clone(),
             host: host.clone(),
         };
-        let name = operation.name.to_str().expect("names of operations are ASCII");
-        object.set(name, Function::new(ctx.clone(), function)?)?;
+        let name = name.to_str().expect("names of operations are ASCII");
+        object.set(name, Function::new(ctx.clone(), function)?)
+    };
+    for operation in OPERATIONS {
+        set(operation.name, Task::Tree(*operation, Reach::of(operation)))?;
     }
     let records = Rc::new(records(host));
     for operation in RECORD_OPERATIONS {
-        let function = RecordFunction {
-            operation: *operation,
-            records: records.clone(),
-            session: session.clone(),
-            host: host.clone(),
-        };
-        let name = operation.name.to_str().expect("names of operations are ASCII");
-        object.set(name, Function::new(ctx.clone(), function)?)?;
+        set(operation.name, Task::Records(*operation, records.clone()))?;
     }
     Ok(object)
 }
@@ -245,39 +240,6 @@ fn records(host: &Host) -> Records {
         records = records.only_reads();
     }
     records
-}
-
-/// An operation of records as a function of JavaScript.
-struct RecordFunction {
-    operation: RecordOperation,
-    records: Rc<Records>,
-    session: Rc<RefCell<Session>>,
-    host: Rc<Host>,
-}
-
-impl<'js> IntoJsFunc<'js, This<RecordOperations>> for RecordFunction {
-    fn param_requirements() -> ParamRequirement {
-        ParamRequirement::any()
-    }
-
-    fn call<'a>(&self, params: Params<'a, 'js>) -> Result<Value<'js>> {
-        let ctx = params.ctx().clone();
-        let store = &self.host.store;
-        let call = StoreCall {
-            params,
-            area: &store.area,
-        };
-        let outcome = self
-            .operation
-            .run(&call, &mut self.session.borrow_mut(), &self.records);
-        if let Err(Thrown::Refused(refused)) = &outcome
-            && store.only_reads
-            && refused.code == "read_only"
-        {
-            store.note_elsewhere();
-        }
-        store.give(&ctx, outcome)
-    }
 }
 
 /// What an operation is about.
@@ -326,16 +288,19 @@ impl Reach {
 
 /// An operation as a function of JavaScript.
 struct StoreFunction {
-    operation: Operation,
-    reach: Reach,
+    task: Task,
     session: Rc<RefCell<Session>>,
     host: Rc<Host>,
 }
 
+/// Which operation it is.
+enum Task {
+    Tree(Operation, Reach),
+    Records(RecordOperation, Rc<Records>),
+}
+
 /// Tells this kind of function from others.
 struct Operations;
-/// The same for those of records.
-struct RecordOperations;
 
 impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
     fn param_requirements() -> ParamRequirement {
@@ -349,30 +314,46 @@ impl<'js> IntoJsFunc<'js, This<Operations>> for StoreFunction {
             params,
             area: &store.area,
         };
-        store.give(&ctx, self.run(&call))
+        let outcome = match &self.task {
+            Task::Tree(operation, reach) => self.run(&call, *operation, *reach),
+            Task::Records(operation, records) => {
+                operation.run(&call, &mut self.session.borrow_mut(), records)
+            }
+        };
+        if let Err(Thrown::Refused(refused)) = &outcome
+            && store.only_reads
+            && refused.code == "read_only"
+        {
+            store.note_elsewhere();
+        }
+        store.give(&ctx, outcome)
     }
 }
 
 impl StoreFunction {
-    fn run<'js>(&self, call: &StoreCall<'_, 'js>) -> std::result::Result<Option<Value<'js>>, Thrown> {
+    fn run<'js>(
+        &self,
+        call: &StoreCall<'_, 'js>,
+        operation: Operation,
+        reach: Reach,
+    ) -> std::result::Result<Option<Value<'js>>, Thrown> {
         let store = &self.host.store;
-        if store.only_reads && self.reach.writes() {
-            store.note_elsewhere();
+        if store.only_reads && reach.writes() {
             return Err(Refused {
                 code: "read_only",
                 message: "this call goes on where it may write".into(),
             }
             .into());
         }
-        self.check_reach(call)?;
-        let name = self.operation.name.to_bytes();
+        self.check_reach(call, reach)?;
+        let name = operation.name.to_bytes();
         if name == b"unlockAll" {
             // Those of other calls are not this one's.
             let own = store.current.get();
             store.release(|call| call == own);
             return Ok(None);
         }
-        let outcome = self.operation.run(call, &mut self.session.borrow_mut())?;
+        let outcome = operation.run(call, &mut self.session.borrow_mut())?;
         if let b"lock" | b"unlock" = name
             && outcome.as_ref().and_then(Value::as_bool) == Some(true)
         {
@@ -381,7 +362,7 @@ impl StoreFunction {
         Ok(outcome)
     }
 
-    fn check_reach(&self, call: &StoreCall<'_, '_>) -> std::result::Result<(), Thrown> {
+    fn check_reach(&self, call: &StoreCall<'_, '_>, reach: Reach) -> std::result::Result<(), Thrown> {
         let allow = &self.host.options.allow;
         if allow.all_globals() {
             return Ok(());
@@ -402,7 +383,7 @@ impl StoreFunction {
             }
             Err(refused(&format!("global `{}`", String::from_utf8_lossy(name))))
         };
-        match self.reach {
+        match reach {
             Reach::Own | Reach::Transaction => Ok(()),
             Reach::All | Reach::AllWritten => Err(refused("all globals")),
             Reach::Read | Reach::Write => check(call.bytes(START, call.integer(0)?)?),
