@@ -62,7 +62,7 @@ pub(crate) enum Clock {
 /// The time of one engine.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    clock: Clock,
+    clock: Cell<Clock>,
     pulse: Arc<Pulse>,
     /// When the running script is over its time at the earliest; `None`: none runs.
     until: Cell<Option<Instant>>,
@@ -87,7 +87,7 @@ pub(crate) struct Turn {
 impl Budget {
     pub(crate) fn new(clock: Clock, pulse: Arc<Pulse>) -> Self {
         Self {
-            clock,
+            clock: Cell::new(clock),
             pulse,
             until: Cell::new(None),
             until_processor: Cell::new(Duration::ZERO),
@@ -107,7 +107,7 @@ impl Budget {
         self.until_call.set(until_call);
         let began = Instant::now();
         self.until.set(Some(began + time_max));
-        if self.clock == Clock::Passing {
+        if self.clock.get() == Clock::Passing {
             return Turn {
                 began,
                 since: Duration::ZERO,
@@ -119,6 +119,11 @@ impl Budget {
         Turn { began, since }
     }
 
+    /// From now on time is charged so.
+    pub(crate) fn charge_by(&self, clock: Clock) {
+        self.clock.set(clock);
+    }
+
     fn due_in(&self, time: Duration) {
         let due = now_ms().saturating_add(time.as_millis() as u64);
         self.pulse.due_ms.store(due, Ordering::Release);
@@ -127,7 +132,7 @@ impl Budget {
     /// It has come to its end; says how long that took, by the clock that is charged.
     pub(crate) fn end(&self, turn: Turn) -> Duration {
         self.until.set(None);
-        if self.clock == Clock::Passing {
+        if self.clock.get() == Clock::Passing {
             return turn.began.elapsed();
         }
         self.pulse.due_ms.store(0, Ordering::Release);
@@ -160,7 +165,7 @@ impl Budget {
         if now < until {
             return false;
         }
-        if self.clock == Clock::Passing {
+        if self.clock.get() == Clock::Passing {
             return true;
         }
         // Not before so much has passed again can the rest be used up.

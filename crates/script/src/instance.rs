@@ -32,6 +32,8 @@ const STACK_BYTES: usize = 512 * 1024;
 /// How much longer than twice the time of the processor that it may use a step lasts until nobody waits for it: the machine may be busy with
 /// others.
 const GRACE: Duration = Duration::from_millis(500);
+/// Time of the processor for loading the script on an I/O thread.
+const IO_LOAD_MAX: Duration = Duration::from_millis(25);
 /// Memory that a call may add on an I/O thread, in bytes: what takes more may also take long in one step.
 const IO_GROWTH_BYTES_MAX: usize = 2 << 20;
 
@@ -99,12 +101,13 @@ impl Instance {
             Runtime::new_with_alloc(Metered(meter.clone())).map_err(|error| broken(error.to_string()))?;
         runtime.set_max_stack_size(STACK_BYTES);
         runtime.set_loader(ModuleLoader(modules.clone()), ModuleLoader(modules.clone()));
-        let (clock, pulse) = match place {
-            Place::Io => (Clock::Passing, Arc::default()),
-            Place::Executor(pulse) => (Clock::Processor, pulse.clone()),
+        // To load a script is charged alike everywhere: that the machine is busy with others says nothing about it.
+        let (load_max, limit, pulse) = match place {
+            Place::Io => (IO_LOAD_MAX, "for an I/O thread", Arc::default()),
+            Place::Executor(pulse) => (options.limits.time_max, "time_max", pulse.clone()),
         };
         let on_io = matches!(place, Place::Io);
-        let budget = Rc::new(Budget::new(clock, pulse));
+        let budget = Rc::new(Budget::new(Clock::Processor, pulse));
         let own = budget.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || own.is_over())));
         let context = Context::full(&runtime).map_err(|error| broken(error.to_string()))?;
@@ -117,18 +120,19 @@ impl Instance {
         });
         let rejections = Rejections::watch(&runtime);
         let until = Instant::now() + options.limits.time_max;
-        let turn = budget.begin(options.limits.time_max, GRACE, Some(until));
+        let turn = budget.begin(load_max, GRACE, Some(until));
         let entry = context.with(|ctx| {
             let loaded = load_script(&ctx, &host);
             loaded.catch(&ctx).map_err(|error| describe(&error))
         });
-        budget.end(turn);
+        let took = budget.end(turn);
+
         let entry = entry.map_err(|reason| {
             // There will be no instance whose end would let go of these.
             host.store.end();
             rejections.end();
             broken(if budget.was_overrun() {
-                format!("it is not loaded after {:?} (time_max)", options.limits.time_max)
+                format!("it is not loaded after {load_max:?} ({limit})")
             } else if meter.take_refused() {
                 format!(
                     "it needs more memory than {} bytes (memory_max)",
@@ -139,6 +143,11 @@ impl Instance {
             })
         })?;
         rejections.end();
+        if on_io {
+            budget.charge_by(Clock::Passing);
+        } else {
+            modules.note_load(took);
+        }
         Ok(Self {
             entry,
             rejections,

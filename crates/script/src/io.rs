@@ -9,7 +9,7 @@ use std::{
     hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState},
     rc::Rc,
     sync::{Arc, LazyLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -21,6 +21,8 @@ use crate::{
 
 /// Light answers of executors after which requests of their shape are answered here.
 const PROBATION: u8 = 4;
+/// At least so much time lies between the loading of two engines on one thread.
+const LOAD_PAUSE: Duration = Duration::from_secs(1);
 /// Most shapes that are remembered; beyond, all begin anew.
 const SHAPES_MAX: usize = 4096;
 
@@ -90,6 +92,8 @@ pub struct IoScript {
     options: Arc<Options>,
     modules: Arc<Modules>,
     engine: Engine,
+    /// When the last engine was made, or tried to be.
+    loaded_at: Option<Instant>,
     standings: HashMap<Shape, Standing, BuildHasherDefault<AsItIs>>,
 }
 
@@ -112,14 +116,19 @@ impl IoScript {
                 Engine::None
             },
             options,
+            loaded_at: None,
             standings: HashMap::default(),
         }
     }
 
     /// Whether a request of this shape may be tried here.
     pub fn is_fit(&self, shape: Shape) -> bool {
-        !matches!(self.engine, Engine::Unfit)
-            && self.standings.get(&shape) == Some(&Standing::Light(PROBATION))
+        let is_there = match &self.engine {
+            Engine::None => self.may_load(),
+            Engine::Ready(_) => true,
+            Engine::Unfit => false,
+        };
+        is_there && self.standings.get(&shape) == Some(&Standing::Light(PROBATION))
     }
 
     /// Has requests of this shape tried here from the first on.
@@ -189,16 +198,33 @@ impl IoScript {
         }
     }
 
+    /// To load the script takes others' time: after an engine that did not last there are only executors for a while.
+    fn may_load(&self) -> bool {
+        !self.modules.is_left_to_executors()
+            && self
+                .loaded_at
+                .is_none_or(|loaded_at| loaded_at.elapsed() >= LOAD_PAUSE)
+    }
+
     fn engine(&mut self) -> Option<Rc<Instance>> {
-        if let Engine::None = self.engine {
-            self.engine = match Instance::load(&self.options, &self.modules, &Place::Io) {
+        if let Engine::None = self.engine
+            && self.may_load()
+        {
+            self.loaded_at = Some(Instant::now());
+            let loaded = self.modules.check_io_load().and_then(|()| {
+                let loaded = Instance::load(&self.options, &self.modules, &Place::Io);
+                loaded.map_err(|failure| failure.to_string())
+            });
+            self.engine = match loaded {
                 Ok(instance) => Engine::Ready(Rc::new(instance)),
-                Err(failure) => {
-                    tracing::info!(
-                        target: "forebay::script",
-                        script = self.options.name,
-                        "answers on executors only: {failure}"
-                    );
+                Err(reason) => {
+                    if self.modules.leave_to_executors() {
+                        tracing::info!(
+                            target: "forebay::script",
+                            script = self.options.name,
+                            "answers on executors only: {reason}"
+                        );
+                    }
                     Engine::Unfit
                 }
             };

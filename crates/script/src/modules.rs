@@ -3,7 +3,11 @@
 use std::{
     collections::HashMap,
     path::{Component, Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -38,14 +42,49 @@ pub(crate) struct Modules {
     surroundings: Surroundings,
     /// What was imported first, compiled, by the modules' names: all engines run the same, and only the first one compiles it.
     compiled: Mutex<HashMap<String, Arc<Compiled>>>,
+    /// The shortest time of the processor in which an executor has loaded the script, in microseconds.
+    load_us: AtomicU64,
+    /// Whether it is no longer tried to load the script on I/O threads.
+    executors_only: AtomicBool,
 }
+
+/// Loads that have taken an executor longer are not tried on I/O threads: a part of them that cannot be stopped may take as long there.
+const IO_KNOWN_LOAD_MAX: Duration = Duration::from_millis(50);
 
 impl Modules {
     pub(crate) fn new(surroundings: Surroundings) -> Self {
         Self {
             surroundings,
             compiled: Mutex::default(),
+            load_us: AtomicU64::new(u64::MAX),
+            executors_only: AtomicBool::new(false),
         }
+    }
+
+    /// An executor has loaded the script in so much time of the processor.
+    pub(crate) fn note_load(&self, took: Duration) {
+        self.load_us.fetch_min(took.as_micros() as u64, Ordering::AcqRel);
+    }
+
+    /// Whether the script may be loaded where others wait, and why not.
+    pub(crate) fn check_io_load(&self) -> std::result::Result<(), String> {
+        let took = Duration::from_micros(self.load_us.load(Ordering::Acquire));
+        if took > IO_KNOWN_LOAD_MAX {
+            return Err(format!(
+                "to load it took {took:?}, which is too long for an I/O thread ({IO_KNOWN_LOAD_MAX:?})"
+            ));
+        }
+        Ok(())
+    }
+
+    /// I/O threads do not load the script any more; says whether they did until now.
+    pub(crate) fn leave_to_executors(&self) -> bool {
+        !self.executors_only.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether I/O threads do not load the script.
+    pub(crate) fn is_left_to_executors(&self) -> bool {
+        self.executors_only.load(Ordering::Acquire)
     }
 
     /// The files that have been imported so far.

@@ -107,7 +107,8 @@ fn locks_end_with_their_call_whatever_its_end() {
     let mut other = fixture.store().locks().unwrap();
     for path in ["/lock-and-return", "/lock-and-fail", "/lock-and-spin"] {
         let _ = fixture.executor(&get(path));
-        assert!(other.lock(&key, Some(Duration::ZERO)).unwrap(), "{path}");
+        // On a busy machine the thread of the one that spins is given up, and ends a little later.
+        assert!(other.lock(&key, Some(Duration::from_secs(10))).unwrap(), "{path}");
         assert!(other.unlock(&key).unwrap());
     }
     let locked = fixture
