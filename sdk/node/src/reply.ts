@@ -176,6 +176,7 @@ export function toReply(value: unknown): Reply {
   if (value instanceof Uint8Array) return new Reply(200, KIND_BYTES, NO_HEADERS, value);
   if (value instanceof ArrayBuffer) return new Reply(200, KIND_BYTES, NO_HEADERS, new Uint8Array(value));
   if (isResponse(value)) {
+    if (value.bodyUsed || value.body?.locked === true) throw new TypeError('the body of the Response has been read already, or is being read');
     const headers = headerList(value.headers);
     return new Reply(checkStatus(value.status), KIND_NONE, headers, value.body);
   }

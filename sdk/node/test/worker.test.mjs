@@ -142,7 +142,10 @@ for (const runtime of RUNTIMES) {
       });
     }
 
-    for (const path of ['/throws', '/rejects', '/throws-nothing', '/bigint', '/cycle', '/bad-header', '/bad-piece', '/bad-extra']) {
+    for (const path of [
+      '/throws', '/rejects', '/throws-nothing', '/bigint', '/cycle', '/bad-header', '/bad-piece', '/bad-extra',
+      '/read-response', '/locked-response', '/locked-stream', '/no-iterator', '/throwing-then', '/thenable-throws',
+    ]) {
       it(`answers ${path} with 500 and tells the client nothing of the cause, then serves on`, async () => {
         const answer = await peer.fetch({ path });
         assert.equal(answer.status, 500);

@@ -135,6 +135,15 @@ const cases = {
       ['POST', 'application/x-www-form-urlencoded;charset=UTF-8', 'a=1', true, 'a=1', 'TypeError: Body is unusable: Body has already been read', true, [['content-type', 'text/plain;charset=UTF-8'], ['x-b', 'c']], [0xc3, 0xa9], 'é', { a: 1 }, 'http://a.example/', 'TypeError: Request with GET/HEAD method cannot have body.', null],
     ];
   },
+  bodies_that_were_read: async () => {
+    const response = new Response('x');
+    await response.text();
+    const { body } = response;
+    return [
+      [response.bodyUsed, (await error(() => new Response(body))).split(':')[0], (await error(() => response.clone())).split(':')[0]],
+      [true, 'TypeError', 'TypeError'],
+    ];
+  },
   forms: async () => {
     const form = new FormData();
     form.append('a', '1');

@@ -254,19 +254,22 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     const begun = isBegun();
     if (!begun) this.#writer = job;
     let value: unknown;
+    let promise: Promise<unknown> | null = null;
     try {
       value = this.#handle!(job.request, job);
+      // A `then` is the handler's, too: it may throw where it is read and where it is called.
+      if (isPromise(value)) promise = Promise.resolve(value);
     } catch (error) {
       if (begun) this.#fail(job, error);
       else this.#failed(job, error);
       return;
     }
-    if (isPromise(value)) this.#await(job, value);
+    if (promise !== null) this.#await(job, promise);
     else if (begun) this.#answer(job, value);
     else this.#returned(job, value);
   }
 
-  #await(job: Job, promise: PromiseLike<unknown>): void {
+  #await(job: Job, promise: Promise<unknown>): void {
     this.#jobs.set(job.slot, job);
     if (!isBegun()) this.#writer = null;
     this.#now = performance.now();
@@ -347,9 +350,15 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   }
 
   #stream(job: Job, reply: Reply, body: AsyncIterable<unknown>): void {
+    let pieces: AsyncIterator<unknown>;
+    try {
+      pieces = body[Symbol.asyncIterator]();
+    } catch (error) {
+      this.#fail(job, error);
+      return;
+    }
     this.#jobs.set(job.slot, job);
     const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
-    const pieces = body[Symbol.asyncIterator]();
     streamReply(job, reply, pieces, this, (error) => report(label, error)).catch((error: unknown) => this.#fail(job, error));
   }
 

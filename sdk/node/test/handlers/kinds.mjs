@@ -51,6 +51,41 @@ app.get('/throws-nothing', () => {
 app.get('/http-error', () => {
   throw new HttpError(409, 'taken', { headers: { 'retry-after': '3' }, extra: { field: 'email' } });
 });
+app.get('/read-response', async () => {
+  const response = new Response('x');
+  await response.text();
+  return response;
+});
+app.get('/locked-response', () => {
+  const response = new Response('x');
+  response.body.getReader();
+  return response;
+});
+app.get('/locked-stream', () => {
+  const { body } = new Response('x');
+  body.getReader();
+  return body;
+});
+app.get('/no-iterator', () => ({
+  __proto__: {
+    [Symbol.asyncIterator]() {
+      throw new TypeError('another secret');
+    },
+  },
+}));
+class Then {
+  get then() {
+    throw new TypeError('another secret');
+  }
+}
+app.get('/throwing-then', () => new Then());
+app.get('/thenable-throws', () => ({
+  __proto__: {
+    then() {
+      throw new TypeError('another secret');
+    },
+  },
+}));
 app.get('/bad-extra', () => {
   throw new HttpError(409, 'taken', { extra: { n: 1n } });
 });

@@ -50,6 +50,8 @@ export class Body {
       const bytes = this.#bytes;
       this.#bytes = null;
       this.#stream = ReadableStream.from(bytes.length === 0 ? [] : [bytes]);
+      // Bytes that were read are not there a second time, as a stream.
+      if (this.#isUsed) void this.#stream.cancel();
     }
     return this.#stream;
   }
