@@ -105,7 +105,8 @@ class Context:
 
     @property
     def aborted(self) -> bool:
-        """Whether nobody waits for the answer any more: the client has gone or the deadline has passed. A long loop looks at it."""
+        """Whether nobody waits for the answer any more: the client has gone or the deadline has passed. A long loop looks at it. Threads
+        of the handler's own may look, too: where the handler blocks, they learn what it has learnt."""
         return self._job.aborted
 
 

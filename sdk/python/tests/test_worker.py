@@ -9,7 +9,7 @@ from forebay import _wire as wire
 from .peer import PATIENCE, Peer
 
 APP = """
-import os, time
+import os, threading, time
 from forebay import App, HttpError
 app = App()
 
@@ -40,6 +40,30 @@ def patient(request, ctx):
     while not ctx.aborted:
         time.sleep(0.001)
     return "too late"
+
+@app.get("/threads")
+def threads(request, ctx):
+    failures = []
+    def look():
+        try:
+            for _ in range(1000):
+                ctx.aborted
+        except Exception as error:
+            failures.append(str(error))
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures
+
+@app.get("/background")
+def background(request, ctx):
+    def look():
+        while not ctx.aborted:
+            time.sleep(0.0001)
+    threading.Thread(target=look, daemon=True).start()
+    return "answered"
 
 @app.get("/sleep")
 def sleep(request, ctx):
@@ -192,6 +216,15 @@ class WorkerTest(unittest.TestCase):
             peer.expect(wire.LOG, number)
             peer.abort(number, 2)
             self.assertEqual(peer.answer(number).body, b"too late")
+
+    def test_threads_of_a_handler_may_look_too_even_after_its_answer(self):
+        for peer in self.both():
+            self.assertEqual(json.loads(peer.get("/threads").body), [])
+            self.assertEqual(peer.get("/background").body, b"answered")
+            for _ in range(50):
+                self.assertEqual(peer.get("/hello").status, 200)
+            peer.send(wire.DRAIN)
+            self.assertEqual(peer.end(), (0, "stopped\n", ""))
 
     def test_sigterm_interrupts_a_handler_that_nobody_waits_for(self):
         with Peer(APP) as peer:

@@ -8,7 +8,7 @@ from forebay import _wire as wire
 from .peer import Peer
 
 APP = """
-import json, sys
+import json, sys, time
 from wsgiref.validate import validator
 
 def plain(status, body, *headers):
@@ -54,6 +54,24 @@ def short(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
     return [b"123"]
 
+def text(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
+    yield "12345"
+
+def text_piece(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    yield "12345"
+
+def text_written(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])("12345")
+    return []
+
+def late(environ, start_response):
+    now = time.monotonic
+    time.monotonic = lambda: now() + 5000
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"late"]
+
 def long(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "5")])
     return Pieces(b"123", b"456")
@@ -91,7 +109,7 @@ def odd(status, headers=()):
 
 routes = {
     "/environ": environ, "/read": read, "/written": written, "/pieces": pieces, "/known": known, "/short": short, "/long": long,
-    "/lazy": lazy, "/fails-late": fails_late, "/recovers": recovers, "/twice": twice, "/silent": silent,
+    "/text": text, "/text-piece": text_piece, "/text-written": text_written, "/late": late, "/lazy": lazy, "/fails-late": fails_late, "/recovers": recovers, "/twice": twice, "/silent": silent,
     "/validated": validator(plain("200 OK", b"valid")), "/validated-post": validator(read),
     "/empty": odd("204 No Content"), "/not-modified": odd("304 Not Modified", [("Content-Length", "99")]),
     "/cookies": plain("200 OK", b"", ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")),
@@ -238,9 +256,15 @@ class WsgiTest(unittest.TestCase):
 
     def test_what_an_application_may_not_do_is_500(self):
         for peer in self.each():
-            for path in ("/silent", "/short", "/odd-status", "/early", "/odd-header", "/long-header", "/throws"):
+            for path in ("/silent", "/short", "/odd-status", "/early", "/odd-header", "/long-header", "/throws", "/text", "/text-piece", "/text-written"):
                 answer = peer.get(path)
                 self.assertEqual((answer.status, answer.flags), (500, wire.END | wire.FAULT), path)
+
+    def test_a_request_may_take_longer_than_its_answer_can_say(self):
+        for options in ({}, {"concurrency": 2}):
+            with Peer(APP, **options) as peer:
+                answer = peer.answer(peer.request("/late"))
+                self.assertEqual((answer.body, answer.micros), (b"late", 0xFFFF_FFFF))
 
     def test_what_fails_after_the_answer_has_begun_gives_it_up(self):
         for peer in self.each():

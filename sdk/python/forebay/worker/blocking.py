@@ -45,7 +45,7 @@ class BlockingJob(Job, Exchange):
     @property
     def aborted(self) -> bool:
         if not self.gone:
-            self.owner.look()
+            self.owner.look_for(self)
         return self.gone != 0
 
     def respond(self, status: int, kind: int, headers: bytes, body: bytes, flags: int = 0) -> None:
@@ -178,6 +178,12 @@ class BlockingEngine(Owner):
         if self._poll(0):
             self._receive()
         self._back(inside)
+
+    def look_for(self, job: Job) -> None:
+        """The same for whoever asks whether a job is still waited for, in any thread and for as long as they like: the link is read by this
+        thread alone, and what the server says of a job that is over concerns nobody."""
+        if self._running is job and threading.get_ident() == self._thread:
+            self.look()
 
     def wait(self) -> None:
         """Waits until something arrives, and takes it."""
