@@ -188,19 +188,24 @@ class Job(BodySource, Running):
         """Sends a whole answer, whose headers are a pair block, and ends the job; False when it is longer than a frame."""
         if len(body) + len(headers) > FRAME_PAYLOAD_MAX - RESPONSE_TABLE.size:
             return False
-        micros = int((time.monotonic() - self.started) * 1e6)
         owner = self.owner
+        # An answer that cannot be written is none: another one may follow.
+        whole = response(flags | END, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, body)
         self.state = DONE
-        owner.write(response(flags | END, owner.generation, self.number, self.slot, status, kind, micros, headers, body))
+        owner.write(whole)
         owner.over(self)
         return True
 
     def begin(self, status: int, kind: int, headers: bytes) -> None:
         """Sends the head of an answer whose body comes in pieces."""
-        micros = int((time.monotonic() - self.started) * 1e6)
         owner = self.owner
+        head = response(0, owner.generation, self.number, self.slot, status, kind, self._micros(), headers, b"")
         self.state = BEGUN
-        owner.write(response(0, owner.generation, self.number, self.slot, status, kind, micros, headers, b""))
+        owner.write(head)
+
+    def _micros(self) -> int:
+        """How long the application has run, as far as the protocol can say."""
+        return min(int((time.monotonic() - self.started) * 1e6), 0xFFFF_FFFF)
 
     def cut(self, piece: bytes, at: int) -> int:
         """Sends as much of a piece, from `at` on, as a frame and the window take; gives where the rest begins."""

@@ -206,6 +206,7 @@ class _Response:
 
     def write(self, data: bytes) -> None:
         """What `start_response` returns: sends a piece at once."""
+        _check(data)
         if not self._begun:
             self._begin()
         self._piece(data)
@@ -218,6 +219,7 @@ class _Response:
         for piece in pieces:
             if not piece:
                 continue
+            _check(piece)
             if not self._begun:
                 if len(piece) == self._length:
                     # All is there. The application still comes to its end, and may not send more.
@@ -262,3 +264,9 @@ class _Response:
     def _count(self, sent: int) -> None:
         if 0 <= self._length < sent:
             raise ValueError(f"the application sent more than the {self._length} bytes of its content-length")
+
+
+def _check(piece: bytes) -> None:
+    """Pieces are looked at before anything is sent, so that a wrong one can still fail with a status."""
+    if not isinstance(piece, (bytes, bytearray, memoryview)):
+        raise TypeError(f"the application gave a piece of type {type(piece).__name__}, expected bytes")
