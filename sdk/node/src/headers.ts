@@ -1,8 +1,8 @@
-import { HEADERS, pairs, type Source } from './source.js';
+import { HEADERS, fieldValues, pairs, type Source } from './source.js';
 
 /**
  * The headers of a request: the reading half of the web's `Headers`. Names are compared without regard to case; the bytes
- * of values appear as Latin-1 text. Nothing is decoded before the first access.
+ * of values appear as Latin-1 text. Nothing is decoded before it is asked for.
  *
  * ```js
  * request.headers.get('content-type')        // 'application/json', or null
@@ -32,21 +32,12 @@ export class RequestHeaders implements Iterable<[name: string, value: string]> {
 
   /** Each value of the header, in the order received. */
   getAll(name: string): string[] {
-    const wanted = name.toLowerCase();
-    const pairs = this.#decoded;
-    const values: string[] = [];
-    for (let index = 0; index < pairs.length; index += 2) {
-      if (pairs[index] === wanted) values.push(pairs[index + 1]!);
-    }
-    return values;
+    return fieldValues(this.#source, name.toLowerCase());
   }
 
   /** Whether the request has the header. */
   has(name: string): boolean {
-    const wanted = name.toLowerCase();
-    const pairs = this.#decoded;
-    for (let index = 0; index < pairs.length; index += 2) if (pairs[index] === wanted) return true;
-    return false;
+    return fieldValues(this.#source, name.toLowerCase()).length > 0;
   }
 
   /** Pairs of lower-case name and value as received; a repeated header appears repeatedly. */

@@ -46,6 +46,21 @@ export function pairs(source: Source, index: typeof PARAMS | typeof HEADERS): st
   return readPairs(source.bytes, partAt(source, index), partAt(source, index + 1), index === HEADERS ? 'latin1' : 'utf8');
 }
 
+/** The values of a header, whose name is in lower case. */
+export function fieldValues(source: Source, name: string): string[] {
+  const { bytes } = source;
+  const end = partAt(source, PEER);
+  const values: string[] = [];
+  for (let at = partAt(source, HEADERS); at < end; ) {
+    const length = readU32(bytes, at);
+    const value = at + 8 + length;
+    const next = value + readU32(bytes, at + 4);
+    if (length === name.length && bytes.latin1Slice(at + 8, value) === name) values.push(bytes.latin1Slice(value, next));
+    at = next;
+  }
+  return values;
+}
+
 /** What has come of the body, as text. */
 export function bodyText(source: Source): string {
   return source.bytes.utf8Slice(partAt(source, BODY), source.end);

@@ -3,6 +3,7 @@ import { HttpError, StoreError, json, reply, router, store, text, type Context, 
 import { glsDB } from 'forebay/glsdb';
 import { mcursor, mglobal, server } from 'forebay/mg-dbx';
 import { Router as MgRouter } from 'forebay/mgweb';
+import { rest, type RestKind } from 'forebay/records';
 import { open, type JsonValue, type Store, type StoreErrorCode, type StoreNode } from 'forebay/store';
 import { testing } from 'forebay/testing';
 
@@ -115,3 +116,15 @@ cursor.next() satisfies unknown;
 const gls = new glsDB({ maxArrayDigits: 8 });
 gls.open();
 new gls.node('Person.1').forEachChildNode({ from: 1, to: found ?? '' }, (node) => node.key !== 'x');
+
+const article: RestKind = {
+  read: true,
+  async create(call) {
+    const made: number = (await call.usual({ ...call.data, by: call.request.id })).status;
+    return { made, of: call.kind, ref: call.ref };
+  },
+  handle: ({ path, ctx }) => ({ path: path.join('/'), left: ctx.remaining() }),
+  // @ts-expect-error there is no such method
+  change: true,
+};
+export const restHandler: Handler = rest({ kinds: { Article: article }, others: { read: true }, compat: 'wabur' });

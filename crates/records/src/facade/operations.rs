@@ -49,7 +49,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(c"recordWrite", 4, Task::Write),
     operation(c"recordKind", 1, Task::Kind),
     operation(c"recordList", 5, Task::List),
-    operation(c"recordTag", 1, Task::Tag),
+    operation(c"recordTagged", 2, Task::Tagged),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ enum Task {
     Write,
     Kind,
     List,
-    Tag,
+    Tagged,
 }
 
 impl Operation {
@@ -73,7 +73,7 @@ impl Operation {
             Task::Write => write(call, session, records),
             Task::Kind => kind(call, session, records),
             Task::List => list(call, session, records),
-            Task::Tag => tag(call),
+            Task::Tagged => tagged(call, session, records),
         }
     }
 }
@@ -143,11 +143,17 @@ fn list<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<
     call.string(&utf8(text)).map(Some)
 }
 
-/// `recordTag(text)`: the entity tag of a record's JSON text, as the server's own answers have it.
-fn tag<C: Call>(call: &C) -> Outcome<C> {
-    let text = call.text(0)?.unwrap_or_default();
-    call.string(&format!("\"{:032x}\"", forebay_store::digest(&text)))
-        .map(Some)
+/// `recordTagged(reference, kind)`: the entity tag of the record, as the server's own answers have it, and then its JSON text.
+fn tagged<C: Call>(call: &C, session: &mut Session, records: &Records) -> Outcome<C> {
+    let kind = optional(call, 1)?;
+    let Some(reference) = reference(call, 0)? else {
+        return Ok(None);
+    };
+    let record = records
+        .read(session, kind.as_deref(), reference)
+        .map_err(Refused::from)?;
+    let tagged = |text: &[u8]| format!("\"{:032x}\"{}", forebay_store::digest(text), utf8(text));
+    record.map(|text| call.string(&tagged(text))).transpose()
 }
 
 fn optional<C: Call>(call: &C, index: usize) -> Result<Option<String>, C::Error> {

@@ -26,6 +26,15 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         pairs(&ctx, own.calls.borrow().part(call, index), index)
     })?;
     let own = host.clone();
+    functions.set("fieldValues", move |ctx: Ctx<'js>, call: CallId, name: String| {
+        let calls = own.calls.borrow();
+        let fields = Pairs::new(calls.part(call, HEADERS)).map_while(std::result::Result::ok);
+        let values = fields.filter(|(found, _)| *found == name.as_bytes());
+        values
+            .map(|(_, value)| text::from_latin1(&ctx, value))
+            .collect::<Result<Vec<_>>>()
+    })?;
+    let own = host.clone();
     functions.set("bodyText", move |ctx: Ctx<'js>, call: CallId| {
         text::from_utf8(&ctx, own.calls.borrow().part(call, BODY))
     })?;

@@ -1,5 +1,6 @@
 //! Records and TQL over HTTP.
 
+mod controllers;
 mod direct;
 mod guide;
 mod handlers;

@@ -13,6 +13,7 @@
  */
 import { StoreError, store as serverStore, type JsonValue, type Store } from '../store/index.js';
 import { jsonText } from '../store/json.js';
+import { OwnModel, TAG_LENGTH, type Model } from './model.js';
 
 /** What a record is known by: a number, and a bigint where a number would not be exact. */
 export type Reference = number | bigint;
@@ -71,6 +72,11 @@ export class Records {
     this.#store = store;
   }
 
+  /** Where {@link rest} has them from. @internal */
+  get model(): Model {
+    return new OwnModel(this.#store);
+  }
+
   /**
    * Executes a statement: an object as JSON has it, or friendly text. See docs/reference/tql.md.
    *
@@ -108,9 +114,10 @@ export class Records {
     return this.#store.native.recordRead(digits(reference), kind);
   }
 
-  /** The entity tag of a record's JSON text: what the server itself answers with the record. */
-  tag(text: string): string {
-    return this.#store.native.recordTag(text);
+  /** The record's JSON text with its entity tag: what the server itself answers with the record. */
+  readTagged(reference: Reference, kind?: string): { text: string; tag: string } | undefined {
+    const found = this.#store.native.recordTagged(digits(reference), kind);
+    return found === undefined ? undefined : { tag: found.slice(0, TAG_LENGTH), text: found.slice(TAG_LENGTH) };
   }
 
   /** Replaces a record, which may change its kind; false when there is none. */
@@ -145,7 +152,7 @@ export class Records {
   }
 }
 
-export { rest, type RestCall, type RestKind, type RestOptions } from './rest.js';
+export { rest, type RestCall, type RestKind, type RestMethod, type RestOptions } from './rest.js';
 
 /** The records of the server's store. */
 export const records: Records = new Records();

@@ -1,37 +1,69 @@
 /** Records by kind as WABuR has them: `/v1/{Kind}[/{ref} | /list][?path=value]`. */
-import { HttpError, text, type Answer, type Reply } from '../reply.js';
+import type { Context } from '../context.js';
+import type { Handler } from '../handler.js';
+import { HttpError, type Answer, type Reply } from '../reply.js';
 import type { HttpRequest, WireRequest } from '../request.js';
-import { StoreError, type StoreErrorCode } from '../store/index.js';
-import { jsonText } from '../store/json.js';
+import { Controller, WaburError } from './controller.js';
 import { records as serverRecords, type Records, type Reference } from './index.js';
 
-/** What is done with a request, for a kind that does it in its own way; what it returns is the answer. */
-export interface RestCall {
-  request: HttpRequest;
-  records: Records;
-  kind: string;
+/** What is done with a request, for a kind that does it in its own way; what that returns is the answer. */
+export interface RestCall<Data = any> {
+  readonly request: HttpRequest;
+  readonly ctx: Context;
+  readonly records: Records;
+  readonly kind: string;
   /** The reference in the path; undefined when there is none. */
-  ref: Reference | undefined;
+  readonly ref: Reference | undefined;
+  /** Whether the path ends with `/list`: the query says which columns are wanted. */
+  readonly isList: boolean;
+  /** What the path has behind the kind, decoded: `['11']`, `['list']`, `[]`. */
+  readonly path: readonly string[];
   /** Path and value of every condition, or of `list` alias and path. */
-  query: readonly (readonly [name: string, value: string])[];
-  /** Of PUT, POST and PATCH. */
-  data: any;
+  readonly query: readonly (readonly [name: string, value: string])[];
+  /** Of PUT, POST and PATCH: the body, which is JSON. */
+  readonly data: Data;
+  /**
+   * Does what is done without a way of one's own, and gives the answer to it: {@link rest} tells what that is. Of PUT, POST and PATCH it writes
+   * `data`, or what it is given in its place.
+   *
+   * @throws HttpError, StoreError what a client is to be told
+   */
+  usual(data?: object): Reply;
 }
 
-/** The methods of a kind that are open: `true` for what this module does, a function for another way. */
+/** A way of one's own to answer a call; may be asynchronous. */
+export type RestMethod = (call: RestCall) => Answer;
+
+/**
+ * The methods of a kind that are open: `true` for what {@link rest} does, a function for another way, which may still do the usual:
+ *
+ * ```js
+ * const Article = {
+ *   read: true,
+ *   create(call) {
+ *     if (!call.data.title) throw new HttpError(422, 'an article has a title');
+ *     return call.usual({ ...call.data, made: new Date().toISOString() });
+ *   },
+ * };
+ * ```
+ */
 export interface RestKind {
-  create?: boolean | ((call: RestCall) => Answer) | undefined;
-  /** GET, lists included. */
-  read?: boolean | ((call: RestCall) => Answer) | undefined;
-  /** POST, and outside of `compat` PATCH. */
-  update?: boolean | ((call: RestCall) => Answer) | undefined;
-  delete?: boolean | ((call: RestCall) => Answer) | undefined;
+  create?: boolean | RestMethod | undefined;
+  /** GET and HEAD, lists included. */
+  read?: boolean | RestMethod | undefined;
+  /** POST, and outside of `compat` PATCH: `call.request.method` says which. */
+  update?: boolean | RestMethod | undefined;
+  delete?: boolean | RestMethod | undefined;
+  /** Everything else: methods that are not open, other methods, and longer paths such as `/v1/Article/11/comments`. */
+  handle?: RestMethod | undefined;
 }
 
 /** What {@link rest} answers. */
 export interface RestOptions {
-  /** Kinds by name; `true` opens all methods of a kind. A kind that is not there is answered 404. */
-  kinds: Readonly<Record<string, true | RestKind>>;
+  /** Kinds by name; `true` opens all methods of a kind. */
+  kinds?: Readonly<Record<string, true | RestKind>> | undefined;
+  /** Kinds that `kinds` does not name; without it they are answered 404. */
+  others?: true | RestKind | undefined;
   /** What stands before the kind in the path; `/v1` when left out. */
   prefix?: string | undefined;
   /** The member that says a record's kind, as `records.type_key` does; `kind` when left out. */
@@ -42,26 +74,15 @@ export interface RestOptions {
   records?: Records | undefined;
 }
 
-type Method = keyof RestKind;
+type Method = 'create' | 'read' | 'update' | 'delete';
 
 const METHODS: Readonly<Record<string, Method>> = { PUT: 'create', GET: 'read', HEAD: 'read', POST: 'update', PATCH: 'update', DELETE: 'delete' };
 const REFERENCE = /^(0|[1-9]\d{0,19})$/;
-const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
-const DETECTED = /^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))$/;
-const STATUSES: Partial<Record<StoreErrorCode, number>> = {
-  tql_syntax: 400,
-  json: 400,
-  not_json: 400,
-  tql_meaning: 422,
-  not_an_object: 422,
-  kind: 422,
-  examined_max: 422,
-  rows_max: 422,
-  already_exists: 409,
-  not_unique: 409,
-  value_too_long: 413,
-  answer_bytes_max: 413,
-};
+/** No record has it, and WABuR takes for it what is no number. */
+const NOBODY = '0';
+/** Digits of a reference that is surely below 2^64, and needs no closer look. */
+const DIGITS_MAX = 19;
+const EVERYTHING: RestKind = { create: true, read: true, update: true, delete: true };
 
 /**
  * A handler that answers records by kind:
@@ -83,218 +104,156 @@ const STATUSES: Partial<Record<StoreErrorCode, number>> = {
  *
  * A value of the query is a number, a time or a UUID when it looks like one, and a text otherwise, or behind a `'`.
  */
-export function rest(options: RestOptions): (request: HttpRequest) => Answer {
-  const { kinds, prefix = '/v1', typeKey = 'kind', compat = 'none', records = serverRecords } = options;
+export function rest(options: RestOptions): Handler {
+  const { kinds = {}, others, prefix = '/v1', typeKey = 'kind', compat = 'none', records = serverRecords } = options;
   const isWabur = compat === 'wabur';
-  const controller = new Controller(records, typeKey, prefix, isWabur);
-  return (request) => {
-    const wabur = (error: unknown): Reply => {
-      const known = error instanceof StoreError || error instanceof HttpError;
-      const message = error instanceof StoreError && error.code === 'already_exists' ? 'Already exists.' : (error as Error).message;
-      if (!known) throw error;
-      return answer(jsonText({ code: -1, error: message }), 500);
-    };
-    const refuse = isWabur ? wabur : refused;
+  const controller = new Controller(records.model, { prefix, typeKey, isWabur });
+  const rules = new Map(Object.entries(kinds).map(([kind, rule]) => [kind, rule === true ? EVERYTHING : rule]));
+  const fallback = others === true ? EVERYTHING : others;
+  const readByReference = `GET${prefix}/`;
+  return (request, ctx) => {
     try {
-      const place = placeOf(request, prefix);
-      const rule = place === undefined || !Object.hasOwn(kinds, place.kind) ? undefined : kinds[place.kind];
-      if (place === undefined || rule === undefined) throw new HttpError(404, 'no kind that is open here has this path');
-      const method = request.method === 'PATCH' && isWabur ? undefined : METHODS[request.method];
-      const does = method === undefined ? undefined : rule === true ? true : rule[method];
-      if (method === undefined || does === undefined || does === false) {
-        throw new HttpError(405, `${request.method} is not open here`, { headers: { allow: allowed(rule, isWabur) } });
+      const head = (request as WireRequest).methodAndPath;
+      if (head.startsWith(readByReference)) {
+        const slash = head.indexOf('/', readByReference.length);
+        const kind = head.slice(readByReference.length, slash);
+        // Nothing but the kind, which stands as it is, and a reference: what is asked for most often.
+        if (rules.get(kind)?.read === true && isReference(head, slash + 1)) {
+          return controller.readOne(request, kind, head.slice(slash + 1));
+        }
       }
-      const call = (data: unknown): Answer => {
-        const whole: RestCall = { request, records, kind: place.kind, ref: place.ref, query: place.query, data };
-        return does === true ? controller[method](whole, place.isList) : does(whole);
-      };
-      if (method === 'read' || method === 'delete') return call(undefined);
-      return request.json().then(call).catch(refuse);
+      const path = pathBelow(request, prefix);
+      const kind = path?.shift() ?? '';
+      const rule = kind === '' ? undefined : (rules.get(kind) ?? fallback);
+      if (path === undefined || rule === undefined) throw new HttpError(404, 'no kind that is open here has this path');
+      const call = new Call(request, ctx, records, controller, kind, path, isWabur);
+      const answer = call.answer(rule);
+      return answer instanceof Promise ? answer.catch((error: unknown) => controller.refused(error)) : answer;
     } catch (error) {
-      return refuse(error);
+      return controller.refused(error);
     }
   };
 }
 
-interface Place {
-  kind: string;
-  ref: Reference | undefined;
-  isList: boolean;
-  query: (readonly [string, string])[];
+/** A call to a kind, on its way through its rule. */
+export class Call implements RestCall {
+  readonly request: HttpRequest;
+  readonly ctx: Context;
+  readonly records: Records;
+  readonly kind: string;
+  readonly path: readonly string[];
+  readonly isList: boolean;
+  /** The reference as it stands in the path; empty when there is none. */
+  readonly refText: string;
+  data: any;
+  readonly #controller: Controller;
+  readonly #isWabur: boolean;
+  /** What is usual; undefined when that is to refuse. */
+  readonly #method: Method | undefined;
+  #query: [string, string][] | undefined;
+
+  constructor(request: HttpRequest, ctx: Context, records: Records, controller: Controller, kind: string, path: string[], isWabur: boolean) {
+    const { method } = request;
+    const [last = ''] = path;
+    this.request = request;
+    this.ctx = ctx;
+    this.records = records;
+    this.kind = kind;
+    this.path = path;
+    this.isList = last === 'list' && METHODS[method] === 'read';
+    const isOfShape = path.length < 2 && (last === '' || this.isList || isWabur || REFERENCE.test(last));
+    this.#controller = controller;
+    this.#isWabur = isWabur;
+    this.#method = !isOfShape || (isWabur && method === 'PATCH') ? undefined : METHODS[method];
+    this.refText = last === '' || this.isList || !isOfShape ? '' : REFERENCE.test(last) ? last : NOBODY;
+  }
+
+  get ref(): Reference | undefined {
+    if (this.refText === '') return undefined;
+    const number = Number(this.refText);
+    return Number.isSafeInteger(number) ? number : BigInt(this.refText);
+  }
+
+  get query(): readonly (readonly [string, string])[] {
+    return (this.#query ??= (this.request as WireRequest).queryText === '' ? [] : [...this.request.query]);
+  }
+
+  answer(rule: RestKind): Answer {
+    const method = this.#method;
+    const does = method === undefined ? undefined : rule[method];
+    if (method === undefined || does === undefined || does === false) {
+      return rule.handle === undefined ? this.#refuse(rule) : rule.handle(this);
+    }
+    if (method === 'read' || method === 'delete') return does === true ? this.usual() : does(this);
+    const answer = (text: string): Answer => {
+      this.data = parsed(text);
+      return does === true ? this.#usual(this.data, text) : does(this);
+    };
+    const text = (this.request as WireRequest).textNow();
+    return text === undefined ? this.request.text().then(answer) : answer(text);
+  }
+
+  usual(data: unknown = this.data): Reply {
+    return this.#usual(data, undefined);
+  }
+
+  /** `text`: that of the data, where nobody can have changed it. */
+  #usual(data: unknown, text: string | undefined): Reply {
+    switch (this.#method) {
+      case 'create':
+        return this.#controller.create(this, data, text);
+      case 'read':
+        return this.#controller.read(this);
+      case 'update':
+        return this.#controller.update(this, data, text);
+      case 'delete':
+        return this.#controller.delete(this);
+      case undefined:
+        return this.#refuse({});
+    }
+  }
+
+  #refuse(rule: RestKind): never {
+    const { method } = this.request;
+    if (this.#method === undefined && METHODS[method] !== undefined && method !== 'PATCH') {
+      throw new HttpError(404, 'no kind that is open here has this path');
+    }
+    if (this.#isWabur) throw new WaburError(`${method} is not a supported method`, 'StandardError');
+    const open = Object.keys(METHODS).filter((name) => (rule[METHODS[name]!] ?? false) !== false);
+    throw new HttpError(405, `${method} is not open here`, { headers: { allow: open.toSorted().join(', ') } });
+  }
 }
 
-/** What the path of a request says; undefined when it is none of a kind. */
-function placeOf(request: HttpRequest, prefix: string): Place | undefined {
+/** Whether what begins there is a reference that needs no closer look. */
+function isReference(head: string, at: number): boolean {
+  const digits = head.length - at;
+  if (at === 0 || digits === 0 || digits > DIGITS_MAX) return false;
+  for (let index = at; index < head.length; index++) {
+    const code = head.charCodeAt(index);
+    // The first of several is none of those that are 0.
+    if (code < 48 || code > 57 || (code === 48 && index === at && digits > 1)) return false;
+  }
+  return true;
+}
+
+/** The segments of a path below a prefix, decoded; undefined when it is none below. */
+function pathBelow(request: HttpRequest, prefix: string): string[] | undefined {
   if (!request.path.startsWith(`${prefix}/`)) return undefined;
-  const [kind = '', last, ...more] = request.path.slice(prefix.length + 1).split('/').map(decode);
-  if (kind === '' || more.length > 0) return undefined;
-  const isList = last === 'list' && request.method === 'GET';
-  if (last !== undefined && last !== '' && !isList && !REFERENCE.test(last)) return undefined;
-  const ref = last === undefined || last === '' || isList ? undefined : toReference(last);
-  return { kind, ref, isList, query: (request as WireRequest).queryText === '' ? [] : [...request.query] };
+  return request.path.slice(prefix.length + 1).split('/').map(decode);
 }
 
 function decode(segment: string): string {
   try {
-    return decodeURIComponent(segment);
+    return segment.includes('%') ? decodeURIComponent(segment) : segment;
   } catch {
     throw new HttpError(400, 'the path is not percent-encoded UTF-8');
   }
 }
 
-function toReference(digits: string): Reference {
-  const number = Number(digits);
-  return Number.isSafeInteger(number) ? number : BigInt(digits);
-}
-
-function allowed(rule: true | RestKind, isWabur: boolean): string {
-  const open = (name: string) => {
-    const method = METHODS[name]!;
-    return !(isWabur && name === 'PATCH') && (rule === true || (rule[method] ?? false) !== false);
-  };
-  return Object.keys(METHODS).filter(open).toSorted().join(', ');
-}
-
-function answer(body: string, status = 200, headers: Record<string, string> = {}): Reply {
-  return text(body, { status, headers: { ...headers, 'content-type': 'application/json' } });
-}
-
-/** Makes of an error of the store the status that says the same. */
-function refused(error: unknown): never {
-  const status = error instanceof StoreError ? STATUSES[error.code] : undefined;
-  throw status === undefined ? error : new HttpError(status, (error as Error).message, { cause: error });
-}
-
-/** What is done with records where a kind has no way of its own. */
-class Controller {
-  readonly #records: Records;
-  readonly #typeKey: string;
-  readonly #prefix: string;
-  readonly #isWabur: boolean;
-
-  constructor(records: Records, typeKey: string, prefix: string, isWabur: boolean) {
-    this.#records = records;
-    this.#typeKey = typeKey;
-    this.#prefix = prefix;
-    this.#isWabur = isWabur;
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new HttpError(400, 'the body is not JSON', { cause: error });
   }
-
-  create({ kind, ref, query, data }: RestCall): Answer {
-    if (ref !== undefined) throw new HttpError(405, 'PUT makes a record, whose reference is given to it', { headers: { allow: 'DELETE, GET, HEAD, PATCH, POST' } });
-    const document = jsonText(this.#ofKind(kind, data));
-    const where = query.length === 0 ? '' : `"where":${this.#where(kind, query)},`;
-    const made = this.#records.tql(`{${where}"insert":${document}}`);
-    const body = `{"code":0,"ref":${String(made.ref)}}`;
-    if (this.#isWabur) return answer(body);
-    return answer(body, 201, { location: `${this.#prefix}/${encodeURIComponent(kind)}/${String(made.ref)}` });
-  }
-
-  read({ request, kind, ref, query }: RestCall, isList: boolean): Answer {
-    if (isList) {
-      const columns = query.map(([alias, path]) => `,${JSON.stringify(alias)}:${JSON.stringify(path)}`);
-      return this.#answered(`{"where":${this.#where(kind, [])},"select":{"ref":"$ref"${columns.join('')}}}`);
-    }
-    if (ref === undefined) return this.#answered(`{"where":${this.#where(kind, query)},"select":{"id":"$ref","data":"$"}}`);
-    const stored = this.#records.readText(ref, kind);
-    if (stored === undefined) {
-      if (this.#isWabur) return answer('{"code":0,"results":[]}');
-      throw missing(kind, ref);
-    }
-    const body = `{"code":0,"results":[{"id":${String(ref)},"data":${stored}}]}`;
-    if (this.#isWabur) return answer(body);
-    const etag = this.#records.tag(stored);
-    if (names(request.headers.get('if-none-match'), etag)) return text('', { status: 304, headers: { etag } });
-    return answer(body, 200, { etag });
-  }
-
-  update({ request, kind, ref, query, data }: RestCall): Answer {
-    const isPatch = request.method === 'PATCH';
-    if (ref === undefined) {
-      if (isPatch || query.length === 0) throw new HttpError(400, 'an update says by a reference or a query which records it concerns');
-      const document = jsonText(this.#ofKind(kind, data));
-      return this.#answered(`{"where":${this.#where(kind, query)},"update":${document}}`);
-    }
-    const change = isPatch ? data : this.#ofKind(kind, data);
-    const done = this.#guarded(request, kind, ref, () => (isPatch ? this.#patch(kind, ref, change) : this.#records.update(ref, change, kind)));
-    return this.#outcome('updated', kind, ref, done);
-  }
-
-  /** A patch cannot take a record out of the kind in the path: another may not be open. */
-  #patch(kind: string, ref: Reference, change: object): boolean {
-    return this.#records.transaction(() => {
-      const done = this.#records.patch(ref, change, kind);
-      if (done && this.#records.kindOf(ref) !== kind) throw new HttpError(422, `${this.#typeKey} of the record is not \`${kind}\``);
-      return done;
-    });
-  }
-
-  delete({ request, kind, ref, query }: RestCall): Answer {
-    if (ref === undefined) return this.#answered(`{"where":${this.#where(kind, query)},"delete":null}`);
-    const done = this.#guarded(request, kind, ref, () => this.#records.delete(ref, kind));
-    return this.#outcome('deleted', kind, ref, done);
-  }
-
-  #answered(statement: string): Reply {
-    return answer(this.#records.tqlText(statement));
-  }
-
-  #outcome(member: 'updated' | 'deleted', kind: string, ref: Reference, done: boolean): Reply {
-    if (!done && !this.#isWabur) throw missing(kind, ref);
-    return answer(`{"code":0,"${member}":[${done ? String(ref) : ''}]}`);
-  }
-
-  /** Does something to a record if it is as `If-Match` demands. */
-  #guarded(request: HttpRequest, kind: string, ref: Reference, work: () => boolean): boolean {
-    const wanted = this.#isWabur ? null : request.headers.get('if-match');
-    if (wanted === null) return work();
-    return this.#records.transaction(() => {
-      const stored = this.#records.readText(ref, kind);
-      if (stored === undefined) return false;
-      if (!names(wanted, this.#records.tag(stored))) throw new HttpError(412, 'the record is not as If-Match demands');
-      return work();
-    });
-  }
-
-  /** What is written is of the kind in the path, whether it says so or not. */
-  #ofKind(kind: string, data: unknown): object {
-    if (typeof data !== 'object' || data === null || Array.isArray(data)) {
-      throw new HttpError(422, 'a record is a JSON object');
-    }
-    // It was read from this request alone.
-    const record = data as Record<string, unknown>;
-    const names = this.#typeKey.split('.');
-    const last = names.pop()!;
-    let holder = record;
-    for (const name of names) {
-      const next = Object.hasOwn(holder, name) ? holder[name] : (holder[name] = {});
-      if (typeof next !== 'object' || next === null) throw new HttpError(422, `${this.#typeKey} of the record is not \`${kind}\``);
-      holder = next as Record<string, unknown>;
-    }
-    if (!Object.hasOwn(holder, last)) holder[last] = kind;
-    if (holder[last] !== kind) throw new HttpError(422, `${this.#typeKey} of the record is not \`${kind}\``);
-    return record;
-  }
-
-  /** The expression for a kind and values at paths. */
-  #where(kind: string, query: readonly (readonly [string, string])[]): string {
-    const ofKind = `["EQ",${JSON.stringify(this.#typeKey)},${JSON.stringify(`'${kind}`)}]`;
-    if (query.length === 0) return ofKind;
-    const conditions = query.map(([path, value]) => `,["EQ",${JSON.stringify(path)},${operand(value)}]`);
-    return `["AND",${ofKind}${conditions.join('')}]`;
-  }
-}
-
-function missing(kind: string, ref: Reference): HttpError {
-  return new HttpError(404, `there is no record ${String(ref)} of kind ${kind}`);
-}
-
-/** A value of a query as TQL has it. */
-function operand(value: string): string {
-  if (NUMBER.test(value)) return value;
-  return JSON.stringify(value.startsWith("'") || DETECTED.test(value) ? value : `'${value}`);
-}
-
-function names(list: string | null, tag: string): boolean {
-  if (list === null) return false;
-  return list.split(',').some((named) => ['*', tag].includes(named.trim()));
 }

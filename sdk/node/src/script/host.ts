@@ -10,6 +10,8 @@ export interface Host {
   methodLength(call: number): number;
   part(call: number, index: number): string;
   pairs(call: number, index: number): string[];
+  /** The values of a header, whose name is in lower case. */
+  fieldValues(call: number, name: string): string[];
   bodyText(call: number): string;
   bodyBytes(call: number): ArrayBuffer;
   hasBody(call: number): boolean;

@@ -12,6 +12,7 @@ export const PEER = 6;
 export const methodLength = host.methodLength;
 export const part = host.part;
 export const pairs = host.pairs;
+export const fieldValues = host.fieldValues;
 export const bodyText = host.bodyText;
 export const hasBody = host.hasBody;
 

@@ -79,8 +79,8 @@ export interface NativeStore {
   /** 0 replaces, 1 patches, 2 removes; false: there is no such record. */
   recordWrite(change: 0 | 1 | 2, reference: string, kind?: string, document?: string): boolean;
   recordKind(reference: string): string | undefined;
-  /** The entity tag of a record's JSON text. */
-  recordTag(text: string): string;
+  /** The 34 characters of the record's entity tag, and then its JSON text. */
+  recordTagged(reference: string, kind?: string): string | undefined;
   recordList(kind: string, after: string | undefined, page: number, size: number, full: 0 | 1): string;
 }
 

@@ -1,0 +1,214 @@
+/** What is done with records by kind where nobody has a way of their own, and how that is answered. */
+import { HttpError, Reply, failedReply } from '../reply.js';
+import { StoreError, type StoreErrorCode } from '../store/error.js';
+import { jsonText } from '../store/json.js';
+import { KIND_JSON, KIND_NONE } from '../wire.js';
+import { TAG_LENGTH, allows, type Change, type Conditions, type Model } from './model.js';
+import type { Call } from './rest.js';
+
+const STATUSES: Partial<Record<StoreErrorCode, number>> = {
+  tql_syntax: 400,
+  json: 400,
+  not_json: 400,
+  tql_meaning: 422,
+  not_an_object: 422,
+  kind: 422,
+  examined_max: 422,
+  rows_max: 422,
+  already_exists: 409,
+  not_unique: 409,
+  value_too_long: 413,
+  answer_bytes_max: 413,
+};
+const NO_HEADERS: readonly string[] = [];
+const NOTHING = '{"code":0,"results":[]}';
+const FREE: Conditions = { match: null, noneMatch: null };
+
+/** How a controller and its clients call the same thing. */
+export interface Settings {
+  readonly prefix: string;
+  readonly typeKey: string;
+  /** Answers as WABuR's runner does: 200 or 500. */
+  readonly isWabur: boolean;
+}
+
+/** An error as WABuR tells it: the class that it has there, and what it says. */
+export class WaburError extends Error {
+  readonly of: string;
+
+  constructor(message: string, of = 'WAB::Error', options?: ErrorOptions) {
+    super(message, options);
+    this.of = of;
+  }
+}
+
+export class Controller {
+  readonly #model: Model;
+  readonly #settings: Settings;
+
+  constructor(model: Model, settings: Settings) {
+    this.#model = model;
+    this.#settings = settings;
+  }
+
+  create({ kind, refText, query }: Call, data: unknown, text: string | undefined): Reply {
+    if (refText !== '' && !this.#settings.isWabur) {
+      throw new HttpError(405, 'PUT makes a record, whose reference is given to it', { headers: { allow: 'DELETE, GET, HEAD, PATCH, POST' } });
+    }
+    const document = this.#ofKind(kind, data, text);
+    const where = query.length === 0 ? '' : `"where":${this.#where(kind, query)},`;
+    const body = this.#asked(`{${where}"insert":${document}}`, kind, 'create');
+    if (this.#settings.isWabur) return answer(body);
+    const { ref } = JSON.parse(body) as { ref: number };
+    return new Reply(201, KIND_JSON, ['location', `${this.#settings.prefix}/${encodeURIComponent(kind)}/${ref}`], body);
+  }
+
+  read(call: Call): Reply {
+    const { kind, refText, isList, query } = call;
+    if (isList) {
+      const columns = query.map(([alias, path]) => `,${JSON.stringify(alias)}:${JSON.stringify(path)}`);
+      return answer(this.#asked(`{"where":${this.#where(kind, [])},"select":{"ref":"$ref"${columns.join('')}}}`, kind, 'read'));
+    }
+    if (refText !== '') return this.readOne(call.request, kind, refText);
+    return answer(this.#asked(`{"where":${this.#where(kind, query)},"select":{"id":"$ref","data":"$"}}`, kind, 'read'));
+  }
+
+  /** Answers one record, in its stored bytes. */
+  readOne(request: Call['request'], kind: string, reference: string): Reply {
+    const found = this.#model.read(reference, kind);
+    if (found === undefined) {
+      if (this.#settings.isWabur) return answer(NOTHING);
+      throw missing(kind, reference);
+    }
+    const body = `{"code":0,"results":[{"id":${reference},"data":${found.slice(TAG_LENGTH)}}]}`;
+    if (this.#settings.isWabur) return answer(body);
+    const etag = found.slice(0, TAG_LENGTH);
+    const conditions = conditionsOf(request);
+    if (conditions !== FREE && !allows(conditions, etag)) {
+      if (!allows({ ...conditions, noneMatch: null }, etag)) throw unwanted();
+      return new Reply(304, KIND_NONE, ['etag', etag], null);
+    }
+    return new Reply(200, KIND_JSON, ['etag', etag], body);
+  }
+
+  update(call: Call, data: unknown, text: string | undefined): Reply {
+    const { kind, refText, query } = call;
+    const isPatch = call.request.method === 'PATCH';
+    if (refText !== '') {
+      if (isPatch) return this.#change(call, 'patch', text ?? jsonText(data));
+      return this.#change(call, 'update', this.#ofKind(kind, data, text));
+    }
+    if (isPatch) throw new HttpError(400, 'a patch is for one record: its reference is missing');
+    if (query.length === 0) {
+      if (this.#settings.isWabur) throw new WaburError(`update on all ${kind} not allowed.`);
+      throw new HttpError(400, 'an update says by a reference or a query which records it concerns');
+    }
+    const document = this.#ofKind(kind, data, text);
+    return answer(this.#asked(`{"where":${this.#where(kind, query)},"update":${document}}`, kind, 'update'));
+  }
+
+  delete(call: Call): Reply {
+    const { kind, refText, query } = call;
+    if (refText !== '') return this.#change(call, 'delete', undefined);
+    return answer(this.#asked(`{"where":${this.#where(kind, query)},"delete":null}`, kind, 'delete'));
+  }
+
+  #change({ request, kind, refText }: Call, change: Change, document: string | undefined): Reply {
+    const { isWabur } = this.#settings;
+    const changed = this.#model.change(change, refText, kind, document, isWabur ? FREE : conditionsOf(request));
+    if (changed === 'unwanted') throw unwanted();
+    if (changed === 'moves') throw this.#otherKind(kind);
+    if (changed === 'missing' && !isWabur) throw missing(kind, refText);
+    return answer(`{"code":0,"${change === 'delete' ? 'deleted' : 'updated'}":[${changed === 'done' ? refText : ''}]}`);
+  }
+
+  /** Executes a statement; gives the answer's text. */
+  #asked(statement: string, kind: string, operation: string): string {
+    try {
+      return this.#model.tql(statement);
+    } catch (error) {
+      if (!this.#settings.isWabur || !(error instanceof StoreError)) throw error;
+      const message = error.code === 'already_exists' ? 'Already exists.' : error.message;
+      throw new WaburError(`error on ${kind} ${operation}. ${message}`, undefined, { cause: error });
+    }
+  }
+
+  /**
+   * The JSON of what is to be written, which is of the kind in the path, whether it says so or not. Where its text is known, that stays:
+   * JavaScript's numbers cannot say everything that JSON's can.
+   */
+  #ofKind(kind: string, data: unknown, text: string | undefined): string {
+    if (typeof data !== 'object' || data === null || Array.isArray(data)) throw new HttpError(422, 'a record is a JSON object');
+    const steps = this.#settings.typeKey.split('.');
+    const said = steps.reduce<unknown>((place, step) => memberOf(place, step), data);
+    if (said === kind) return text ?? jsonText(data);
+    if (said !== undefined) throw this.#otherKind(kind);
+    if (memberOf(data, steps[0]!) !== undefined) return jsonText(this.#withKind(data, steps, kind));
+    const document = (text ?? jsonText(data)).trimStart();
+    const member = steps.reduceRight((value, step, index) => (index === 0 ? value : `{${JSON.stringify(step)}:${value}}`), JSON.stringify(kind));
+    return `{${JSON.stringify(steps[0])}:${member}${Object.keys(data).length === 0 ? '' : ','}${document.slice(1)}`;
+  }
+
+  #withKind(data: object, [first, ...further]: string[], kind: string): object {
+    if (further.length === 0) return { ...data, [first!]: kind };
+    const below = memberOf(data, first!) ?? {};
+    if (typeof below !== 'object' || Array.isArray(below)) throw this.#otherKind(kind);
+    return { ...data, [first!]: this.#withKind(below, further, kind) };
+  }
+
+  #otherKind(kind: string): HttpError {
+    return new HttpError(422, `${this.#settings.typeKey} of the record is not \`${kind}\``);
+  }
+
+  /** The expression for a kind and values at paths. */
+  #where(kind: string, query: Call['query']): string {
+    const ofKind = `["EQ",${JSON.stringify(this.#settings.typeKey)},${JSON.stringify(`'${kind}`)}]`;
+    if (query.length === 0) return ofKind;
+    const conditions = query.map(([path, value]) => `,["EQ",${JSON.stringify(path)},${operand(value)}]`);
+    return `["AND",${ofKind}${conditions.join('')}]`;
+  }
+
+  /** The answer to a call that was refused or has failed: thrown again with the status that says the same, or as WABuR tells it. */
+  refused(error: unknown): Reply {
+    if (this.#settings.isWabur) {
+      const isOurs = error instanceof WaburError || error instanceof HttpError || error instanceof StoreError;
+      if (!isOurs) return failedReply({ code: -1, error: 'StandardError: the handler failed' }, 500, error);
+      const of = error instanceof WaburError ? error.of : 'WAB::Error';
+      return new Reply(500, KIND_JSON, NO_HEADERS, jsonText({ code: -1, error: `${of}: ${error.message}` }));
+    }
+    const status = error instanceof StoreError ? STATUSES[error.code] : undefined;
+    throw status === undefined ? error : new HttpError(status, (error as Error).message, { cause: error });
+  }
+}
+
+function answer(body: string): Reply {
+  return new Reply(200, KIND_JSON, NO_HEADERS, body);
+}
+
+function conditionsOf({ headers }: Call['request']): Conditions {
+  const match = headers.get('if-match');
+  const noneMatch = headers.get('if-none-match');
+  return match === null && noneMatch === null ? FREE : { match, noneMatch };
+}
+
+function missing(kind: string, reference: string): HttpError {
+  return new HttpError(404, `there is no record ${reference} of kind ${kind}`);
+}
+
+function unwanted(): HttpError {
+  return new HttpError(412, 'the record is not as If-Match or If-None-Match demands');
+}
+
+function memberOf(place: unknown, name: string): unknown {
+  if (typeof place !== 'object' || place === null || Array.isArray(place)) return place === undefined ? undefined : null;
+  return Object.hasOwn(place, name) ? (place as Record<string, unknown>)[name] : undefined;
+}
+
+const NUMBER = /^-?\d*\.?\d+(?:[eE][-+]?\d+)?$/;
+const DETECTED = /^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))$/;
+
+/** A value of a query as TQL has it: a number when it looks like one, as WABuR reads it (`007` and `.5` are), else text that may say what it is. */
+function operand(value: string): string {
+  if (NUMBER.test(value)) return value.replace(/^(-?)0+(?=\d)/, '$1').replace(/^(-?)\./, '$10.');
+  return JSON.stringify(value.startsWith("'") || DETECTED.test(value) ? value : `'${value}`);
+}
