@@ -1,6 +1,8 @@
-//! What controllers on standard input and output ask of the server: statements of TQL, executed on a thread of their own. What only reads is
+//! What controllers on standard input and output ask of the server: statements of TQL, and records by their references, done on a thread of their own. What only reads is
 //! done there in parts, between which other calls have their turn; what changes something is handed to the writer, which takes what waits
 //! together.
+
+mod record;
 
 use std::{
     future::poll_fn,
@@ -21,6 +23,7 @@ use tokio::{
     task::{LocalSet, yield_now},
 };
 
+use self::record::RecordCall;
 use crate::{
     config::StoreMode,
     failure::Refusal,
@@ -113,13 +116,19 @@ impl Tql {
         match self.answer(call.body(), call.deadline()).await {
             Ok(answer) => call.answer(&answer),
             Err(refusal) => {
-                let error = serde_json::json!({ "code": refusal.code(), "error": refusal.to_string() });
+                let mut error = serde_json::json!({ "code": refusal.code(), "error": refusal.to_string() });
+                if let Some(word) = refusal.word() {
+                    error["reason"] = word.into();
+                }
                 call.answer(error.to_string().as_bytes());
             }
         }
     }
 
     async fn answer(&self, body: &str, deadline: Instant) -> Result<Vec<u8>, Refusal> {
+        if let Some(call) = RecordCall::read(body) {
+            return self.record(&call?, deadline).await;
+        }
         let statement = read(body, &self.settings).map_err(RecordsError::from)?;
         if self.mode == StoreMode::None {
             return Err(Refusal::NoStoreHere);
@@ -170,8 +179,16 @@ impl Tql {
             grants: Grants::everything(),
             deadline,
         };
-        let work = vec![Work::Statement(Box::new(operation))];
-        let mut pending = self.store.writer().submit(work, bytes + OPERATION_BYTES)?;
+        let work = Work::Statement(Box::new(operation));
+        match self.done(work, bytes, deadline).await? {
+            Done::Answered(answer) => Ok(answer),
+            _ => unreachable!("a statement is answered"),
+        }
+    }
+
+    /// Has the writer do something, which holds so many bytes while it waits.
+    async fn done(&self, work: Work, bytes: usize, deadline: Instant) -> Result<Done, Refusal> {
+        let mut pending = self.store.writer().submit(vec![work], bytes + OPERATION_BYTES)?;
         let outcome = poll_fn(|cx| pending.poll(cx));
         let Ok(outcome) = tokio::time::timeout_at(deadline.into(), outcome).await else {
             if pending.give_up() {
@@ -180,10 +197,7 @@ impl Tql {
             // It is being done. Nobody waits for what comes of it any more, but that it came too late is no lie.
             return Err(RecordsError::DeadlinePassed.into());
         };
-        match outcome?.pop() {
-            Some(Done::Answered(answer)) => Ok(answer),
-            _ => unreachable!("a statement is answered"),
-        }
+        Ok(outcome?.pop().expect("what is done comes to something"))
     }
 }
 

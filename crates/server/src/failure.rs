@@ -36,6 +36,8 @@ pub(crate) enum Refusal {
     NoStoreHere,
     #[error("the result has more than {message_bytes_max} bytes (message_bytes_max)")]
     ResultTooLarge { message_bytes_max: usize },
+    #[error("the call cannot be read: {what}")]
+    BadCall { what: String },
     #[error("body did not arrive within {body_timeout:?} (body_timeout)")]
     BodyTimeout { body_timeout: Duration },
     #[error("no route has this path")]
@@ -343,6 +345,7 @@ impl Refusal {
             | Self::Filter { .. }
             | Self::NoIndex { .. }
             | Self::Tags(_)
+            | Self::BadCall { .. }
             | Self::Batch { .. }
             | Self::Untellable { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,
@@ -415,6 +418,17 @@ impl Refusal {
         match self {
             Self::Records(failure) => failure.0.code().into(),
             _ => -1,
+        }
+    }
+
+    /// The word by which handlers know it, as `StoreError.code` of the SDK has it; none for what they cannot meet in their own process.
+    pub(crate) fn word(&self) -> Option<&'static str> {
+        match self {
+            Self::Records(failure) => Some(forebay_records::facade::code_of(&failure.0)),
+            Self::Store(failure) => Some(forebay_store::facade::code_of(&failure.0)),
+            Self::Precondition => Some("precondition"),
+            Self::NoStoreHere => Some("no_store"),
+            _ => None,
         }
     }
 

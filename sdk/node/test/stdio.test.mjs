@@ -134,6 +134,30 @@ for (const [runtime, program] of [['node', process.execPath], ['bun', bun]]) {
       await child.end();
     });
 
+    it('has records from the server where it has no store', async () => {
+      const child = new Child(program, 'rest-served.mjs', { FOREBAY_PROTOCOL: 'jsonl' });
+      const plain = { ...request(1, 'GET', '/v1/Article/7'), query: '' };
+      child.send(plain);
+      assert.equal(await child.line(), '{"call":1,"tql":{"record":7,"kind":"Article"}}');
+      const tag = '0123456789abcdef'.repeat(2);
+      child.send(`{"call":1,"result":{"code":0,"tag":"${tag}","results":[{"n":1.0}]}}\n`);
+      assert.equal(await child.line(), `{"id":1,"headers":[["etag","\\"${tag}\\""]],"json":{"code":0,"results":[{"id":7,"data":{"n":1.0}}]}}`);
+      child.send({ ...plain, id: 2, method: 'POST', headers: [['if-match', `"other", W/"${tag}", "${tag}"`]], body: '{"n":2.0}' });
+      assert.equal(await child.line(), `{"call":2,"tql":{"record":7,"kind":"Article","match":"\\"${tag}\\"","update":{"kind":"Article","n":2.0}}}`);
+      child.send({ call: 2, result: { code: -1, error: 'no', reason: 'precondition' } });
+      assert.equal((await child.next()).status, 412);
+      child.send({ ...plain, id: 3, path: '/v1/Article' });
+      assert.equal(await child.line(), '{"call":3,"tql":{"where":["EQ","kind","\'Article"],"select":{"id":"$ref","data":"$"}}}');
+      child.send({ call: 3, result: { code: -1, error: 'wrong', reason: 'tql_meaning' } });
+      assert.equal((await child.next()).status, 422);
+      child.send({ ...plain, id: 4, method: 'DELETE' });
+      assert.equal(await child.line(), '{"call":4,"tql":{"record":7,"kind":"Article","delete":null}}');
+      child.send({ call: 4, result: { code: -1, error: 'the server is busy' } });
+      const refused = await child.next();
+      assert.deepEqual([refused.status, JSON.parse(refused.body ?? JSON.stringify(refused.json)).detail], [503, 'the server is busy']);
+      await child.end();
+    });
+
     it('logs with level, fields and request', async () => {
       const child = start();
       child.send(request(1, 'GET', '/log'));

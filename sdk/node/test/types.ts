@@ -127,4 +127,6 @@ const article: RestKind = {
   // @ts-expect-error there is no such method
   change: true,
 };
-export const restHandler: Handler = rest({ kinds: { Article: article }, others: { read: true }, compat: 'wabur' });
+export const restHandler: Handler = rest({ kinds: { Article: article }, others: { read: true }, compat: 'wabur', model: 'server' });
+// @ts-expect-error there is no such model
+rest({ model: 'pipe' });

@@ -42,27 +42,31 @@ impl From<RecordsError> for FacadeError {
 impl FacadeError {
     /// The word by which programs tell errors apart. It stays the same when texts change.
     pub fn code(&self) -> &'static str {
-        let error = match self {
-            Self::Session(error) => return error.code(),
-            Self::Records(error) => error,
-        };
-        match error {
-            RecordsError::Store(_) => "engine",
-            RecordsError::Statement(error) if error.syntax => "tql_syntax",
-            RecordsError::Statement(_) => "tql_meaning",
-            RecordsError::NotAnObject { .. } => "not_an_object",
-            RecordsError::KindNotText { .. } | RecordsError::KindName { .. } => "kind",
-            RecordsError::NoRecord { .. } => "no_record",
-            RecordsError::AlreadyExists { .. } => "already_exists",
-            RecordsError::LimitExceeded { .. } => "limit",
-            RecordsError::Denied { .. } => "denied",
-            RecordsError::ExaminedMax { .. } => "examined_max",
-            RecordsError::RowsMax { .. } => "rows_max",
-            RecordsError::AnswerBytesMax { .. } => "answer_bytes_max",
-            RecordsError::DeadlinePassed => "deadline",
-            RecordsError::Cursor => "cursor",
-            RecordsError::NoReferenceLeft { .. } => "no_reference_left",
+        match self {
+            Self::Session(error) => error.code(),
+            Self::Records(error) => code_of(error),
         }
+    }
+}
+
+/// The same word for what records and statements say.
+pub fn code_of(error: &RecordsError) -> &'static str {
+    match error {
+        RecordsError::Store(error) => forebay_store::facade::code_of(error),
+        RecordsError::Statement(error) if error.syntax => "tql_syntax",
+        RecordsError::Statement(_) => "tql_meaning",
+        RecordsError::NotAnObject { .. } => "not_an_object",
+        RecordsError::KindNotText { .. } | RecordsError::KindName { .. } => "kind",
+        RecordsError::NoRecord { .. } => "no_record",
+        RecordsError::AlreadyExists { .. } => "already_exists",
+        RecordsError::LimitExceeded { .. } => "limit",
+        RecordsError::Denied { .. } => "denied",
+        RecordsError::ExaminedMax { .. } => "examined_max",
+        RecordsError::RowsMax { .. } => "rows_max",
+        RecordsError::AnswerBytesMax { .. } => "answer_bytes_max",
+        RecordsError::DeadlinePassed => "deadline",
+        RecordsError::Cursor => "cursor",
+        RecordsError::NoReferenceLeft { .. } => "no_reference_left",
     }
 }
 

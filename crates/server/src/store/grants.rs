@@ -21,6 +21,11 @@ impl Grants {
         }
     }
 
+    /// Leave to do everything with one kind, and nothing with others.
+    pub(crate) fn only(kind: &str) -> Self {
+        Self::new(BTreeMap::from([(kind.to_owned(), [Ok(()), Ok(())])]))
+    }
+
     /// Leave to do everything, which handlers have.
     pub(crate) fn everything() -> Self {
         Self {

@@ -18,6 +18,8 @@ use crate::failure::Refusal;
 /// A change of one record.
 #[derive(Debug)]
 pub(crate) struct RecordOperation {
+    /// The kind that the record must have; none: any.
+    pub(crate) kind: Option<String>,
     pub(crate) condition: Condition,
     /// Longest record that a condition reads.
     pub(crate) document_bytes_max: usize,
@@ -66,6 +68,13 @@ impl RecordOperation {
             | RecordChange::Patch(reference, _)
             | RecordChange::Delete(reference) => *reference,
         };
+        if self.kind.is_some() {
+            let found = find(transaction, reference)?;
+            let kind = self.kind.clone();
+            if found.map(|(found, _)| found) != kind {
+                return Err(RecordsError::NoRecord { reference, kind }.into());
+            }
+        }
         if !self.condition.is_none() {
             let found = self.found(transaction, reference)?;
             if !self.condition.holds(found) {

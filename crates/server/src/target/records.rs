@@ -202,6 +202,7 @@ impl RecordsTarget {
             },
         };
         let operation = RecordOperation {
+            kind: None,
             condition,
             document_bytes_max: self.value_bytes_max,
             change,

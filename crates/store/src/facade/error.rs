@@ -51,35 +51,7 @@ impl SessionError {
     /// The word by which programs tell errors apart. It stays the same when texts change.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Store(error) => match error {
-                StoreError::Key(_) => "key",
-                StoreError::Json(_) => "json",
-                StoreError::ValueTooLong { .. } => "value_too_long",
-                StoreError::NotANumber { .. } => "not_a_number",
-                StoreError::NumberTooLong { .. } => "number_too_long",
-                StoreError::Overlap { .. } => "overlap",
-                StoreError::ReadOnly => "read_only",
-                StoreError::Broken => "broken",
-                StoreError::NotFlushed { .. } => "not_flushed",
-                StoreError::FlushesFail { .. } => "flushes_fail",
-                StoreError::Full { .. } => "full",
-                StoreError::TooManyReaders { .. } => "too_many_readers",
-                StoreError::Index { .. } => "index",
-                StoreError::NotUnique { .. } => "not_unique",
-                StoreError::WritesAlready => "writes_already",
-                StoreError::TooManyLocks { .. } => "too_many_locks",
-                StoreError::Replay { .. } => "replay",
-                StoreError::ChangesGone { .. } => "changes_gone",
-                StoreError::SnapshotTooOld { .. } => "snapshot_too_old",
-                StoreError::Damaged { .. } => "damaged",
-                StoreError::Format { .. } => "format",
-                StoreError::Unrecovered { .. } => "unrecovered",
-                StoreError::Absent { .. } => "absent",
-                StoreError::OpenAlready { .. } => "open_already",
-                StoreError::InUse { .. } => "in_use",
-                StoreError::File { .. } => "file",
-                StoreError::Engine { .. } => "engine",
-            },
+            Self::Store(error) => code_of(error),
             Self::Closed => "closed",
             Self::Busy => "busy",
             Self::NoTransaction => "no_transaction",
@@ -91,5 +63,38 @@ impl SessionError {
             Self::NotText => "not_text",
             Self::Malformed => "malformed",
         }
+    }
+}
+
+/// The same word for what the store says.
+pub fn code_of(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Key(_) => "key",
+        StoreError::Json(_) => "json",
+        StoreError::ValueTooLong { .. } => "value_too_long",
+        StoreError::NotANumber { .. } => "not_a_number",
+        StoreError::NumberTooLong { .. } => "number_too_long",
+        StoreError::Overlap { .. } => "overlap",
+        StoreError::ReadOnly => "read_only",
+        StoreError::Broken => "broken",
+        StoreError::NotFlushed { .. } => "not_flushed",
+        StoreError::FlushesFail { .. } => "flushes_fail",
+        StoreError::Full { .. } => "full",
+        StoreError::TooManyReaders { .. } => "too_many_readers",
+        StoreError::Index { .. } => "index",
+        StoreError::NotUnique { .. } => "not_unique",
+        StoreError::WritesAlready => "writes_already",
+        StoreError::TooManyLocks { .. } => "too_many_locks",
+        StoreError::Replay { .. } => "replay",
+        StoreError::ChangesGone { .. } => "changes_gone",
+        StoreError::SnapshotTooOld { .. } => "snapshot_too_old",
+        StoreError::Damaged { .. } => "damaged",
+        StoreError::Format { .. } => "format",
+        StoreError::Unrecovered { .. } => "unrecovered",
+        StoreError::Absent { .. } => "absent",
+        StoreError::OpenAlready { .. } => "open_already",
+        StoreError::InUse { .. } => "in_use",
+        StoreError::File { .. } => "file",
+        StoreError::Engine { .. } => "engine",
     }
 }

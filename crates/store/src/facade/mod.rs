@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use error::SessionError;
+pub use error::{SessionError, code_of};
 pub use index::Question;
 pub use pages::Children;
 pub use transactions::Begin;

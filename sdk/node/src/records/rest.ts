@@ -4,7 +4,11 @@ import type { Handler } from '../handler.js';
 import { HttpError, type Answer, type Reply } from '../reply.js';
 import type { HttpRequest, WireRequest } from '../request.js';
 import { Controller, WaburError } from './controller.js';
+import { canAsk } from '../stdio/call.js';
+import { hasStore } from '../store/opened.js';
 import { records as serverRecords, type Records, type Reference } from './index.js';
+import type { Model } from './model.js';
+import { ServedModel } from './served.js';
 
 /** What is done with a request, for a kind that does it in its own way; what that returns is the answer. */
 export interface RestCall<Data = any> {
@@ -72,6 +76,11 @@ export interface RestOptions {
   compat?: 'none' | 'wabur' | undefined;
   /** Of another store than the server's. */
   records?: Records | undefined;
+  /**
+   * Where the records are asked for: `server` is over the pipe, where the process is a controller on standard input and output that speaks messages (`jsonl`,
+   * `wabur`), and the store in the process elsewhere. When left out, the store in the process is used wherever it has one.
+   */
+  model?: 'own' | 'server' | undefined;
 }
 
 type Method = 'create' | 'read' | 'update' | 'delete';
@@ -105,13 +114,16 @@ const EVERYTHING: RestKind = { create: true, read: true, update: true, delete: t
  * A value of the query is a number, a time or a UUID when it looks like one, and a text otherwise, or behind a `'`.
  */
 export function rest(options: RestOptions): Handler {
-  const { kinds = {}, others, prefix = '/v1', typeKey = 'kind', compat = 'none', records = serverRecords } = options;
+  const { kinds = {}, others, prefix = '/v1', typeKey = 'kind', compat = 'none', records = serverRecords, model } = options;
   const isWabur = compat === 'wabur';
-  const controller = new Controller(records.model, { prefix, typeKey, isWabur });
+  const settings = { prefix, typeKey, isWabur };
+  // Where records are is known once the process serves.
+  let made: Controller | undefined;
   const rules = new Map(Object.entries(kinds).map(([kind, rule]) => [kind, rule === true ? EVERYTHING : rule]));
   const fallback = others === true ? EVERYTHING : others;
   const readByReference = `GET${prefix}/`;
   return (request, ctx) => {
+    const controller = (made ??= new Controller(modelFor(records, model), settings));
     try {
       const head = (request as WireRequest).methodAndPath;
       if (head.startsWith(readByReference)) {
@@ -222,6 +234,11 @@ export class Call implements RestCall {
     const open = Object.keys(METHODS).filter((name) => (rule[METHODS[name]!] ?? false) !== false);
     throw new HttpError(405, `${method} is not open here`, { headers: { allow: open.toSorted().join(', ') } });
   }
+}
+
+function modelFor(records: Records, wanted: 'own' | 'server' | undefined): Model {
+  const isOwn = wanted === 'own' || records !== serverRecords || !canAsk() || (wanted === undefined && hasStore());
+  return isOwn ? records.model : new ServedModel();
 }
 
 /** Whether what begins there is a reference that needs no closer look. */

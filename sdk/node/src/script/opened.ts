@@ -9,3 +9,7 @@ export function open(_path: string, _options?: OpenOptions): Store {
 }
 
 export const store: Store = new Store(() => ({ native: openStore(StoreError), store, count: 1, closed() {} }));
+
+export function hasStore(): boolean {
+  return true;
+}

@@ -1,6 +1,7 @@
 /** Calls of handlers into the server, over the pipe to it. */
 
-type Caller = (statement: unknown, timeoutMs: number) => unknown;
+/** Sends the JSON text of what is asked; gives the text of the result. */
+type Caller = (text: string, timeoutMs: number) => string;
 
 /** How long a call waits for its result when nothing else is said. */
 const TIMEOUT_MS = 5_000;
@@ -10,6 +11,11 @@ let caller: Caller | null = null;
 /** Says how this process calls. */
 export function setCaller(call: Caller): void {
   caller = call;
+}
+
+/** Whether this process can call. */
+export function canAsk(): boolean {
+  return caller !== null;
 }
 
 /** What the server answers to a statement of TQL. */
@@ -26,6 +32,8 @@ export interface TqlResult {
   deleted?: number[];
   /** Why it was not done. */
   error?: string;
+  /** The code that `StoreError` has for that, where there is one. */
+  reason?: string;
 }
 
 /**
@@ -39,8 +47,13 @@ export interface TqlResult {
  * input and output that speak messages (`protocol = "jsonl"` or `"wabur"`); throws elsewhere.
  */
 export function callTql(statement: unknown, options: { timeoutMs?: number } = {}): TqlResult {
+  return JSON.parse(askServer(JSON.stringify(statement), options.timeoutMs)) as TqlResult;
+}
+
+/** The same with texts of JSON, for all that the server can be asked (protocol/PROTOCOL.md, section 7). */
+export function askServer(text: string, timeoutMs = TIMEOUT_MS): string {
   if (caller === null) {
     throw new TypeError('callTql works in pools whose protocol is "jsonl" or "wabur", after serve() was called');
   }
-  return caller(statement, options.timeoutMs ?? TIMEOUT_MS) as TqlResult;
+  return caller(text, timeoutMs);
 }

@@ -20,7 +20,10 @@ export interface Dialect {
   answer(id: string | number, outcome: Outcome): string;
   /** Writes that there is no answer. */
   failed(id: string | number, why: string): string;
-  call(id: string, statement: unknown): string;
+  /** Asks for what a JSON text says. */
+  call(id: string, text: string): string;
+  /** The JSON text of the result of this call, as it stands in its message; null where it stands in another way than the server writes it. */
+  result(id: string, message: string): string | null;
   log(line: LogLine): string;
 }
 
@@ -36,4 +39,14 @@ export function headerPairs(headers: readonly string[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let index = 0; index < headers.length; index += 2) pairs.push([headers[index]!, headers[index + 1]!]);
   return pairs;
+}
+
+/** What stands between the two; null when it does not stand there. */
+export function between(text: string, start: string, end: string): string | null {
+  return text.startsWith(start) && text.endsWith(end) ? text.slice(start.length, -end.length) : null;
+}
+
+/** JSON without line ends, which are white space in it. */
+export function oneLine(json: string): string {
+  return json.includes('\n') || json.includes('\r') ? json.replace(/[\r\n]/g, ' ') : json;
 }

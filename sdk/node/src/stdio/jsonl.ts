@@ -1,6 +1,6 @@
 /** One JSON object a line: protocol/PROTOCOL.md, section 7. */
 import { CONTENT_TYPES, KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, type RequestParts } from '../wire.js';
-import { headerPairs, textOf, type Dialect, type Incoming } from './dialect.js';
+import { between, headerPairs, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
 import type { Outcome } from './gateway.js';
 
 interface Request {
@@ -31,7 +31,8 @@ export const jsonl: Dialect = {
   },
 
   failed: (id, why) => `{"id":${id},"status":500,"body":${JSON.stringify(why)}}\n`,
-  call: (id, statement) => `{"call":${id},"tql":${JSON.stringify(statement)}}\n`,
+  call: (id, text) => `{"call":${id},"tql":${oneLine(text)}}\n`,
+  result: (id, message) => between(message, `{"call":${id},"result":`, '}'),
   log: (line) => `{"log":${JSON.stringify(line)}}\n`,
 };
 

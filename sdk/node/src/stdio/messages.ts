@@ -52,7 +52,7 @@ export class Messages {
       ended: () => this.#ended(),
     });
     heed(() => this.#engine.drain());
-    setCaller((statement, timeoutMs) => this.#call(statement, timeoutMs));
+    setCaller((text, timeoutMs) => this.#call(text, timeoutMs));
     void this.#begin(prepared, load);
   }
 
@@ -174,10 +174,10 @@ export class Messages {
   // Calls.
 
   /** Asks the server and waits for the result. Other messages that come meanwhile are taken afterwards. */
-  #call(statement: unknown, timeoutMs: number): unknown {
+  #call(text: string, timeoutMs: number): string {
     const id = String(++this.#calls);
     const until = performance.now() + timeoutMs;
-    this.#outgoing += this.#dialect.call(id, statement);
+    this.#outgoing += this.#dialect.call(id, text);
     this.#flush();
     for (;;) {
       const bytes = this.#pipes.readNow(until);
@@ -195,13 +195,13 @@ export class Messages {
         if (message.is === 'result' && String(message.call) === id) {
           this.#inbox.splice(index, 1);
           if (this.#inbox.length > 0) setImmediate(() => this.#work());
-          return message.result;
+          return this.#dialect.result(id, text) ?? JSON.stringify(message.result);
         }
       }
     }
   }
 }
 
-function failure(error: string): object {
-  return { code: -1, error };
+function failure(error: string): string {
+  return JSON.stringify({ code: -1, error });
 }

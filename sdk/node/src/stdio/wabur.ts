@@ -1,6 +1,6 @@
 /** The messages of WABuR: protocol/PROTOCOL.md, section 8. */
 import { CONTENT_TYPES, KIND_JSON, type RequestParts } from '../wire.js';
-import { headerPairs, textOf, type Dialect, type Incoming } from './dialect.js';
+import { between, headerPairs, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
 
 const METHODS: Readonly<Record<string, string>> = { NEW: 'PUT', GET: 'GET', MOD: 'POST', DEL: 'DELETE' };
 /** The method of a message that asks for no operation: it goes to a controller's fallback. */
@@ -41,7 +41,8 @@ export const wabur: Dialect = {
   },
 
   failed: (id, why) => `${JSON.stringify({ rid: id, api: 2, body: { code: -1, error: why } })}\n`,
-  call: (id, statement) => `${JSON.stringify({ rid: id, api: 3, body: statement })}\n`,
+  call: (id, text) => `{"rid":"${id}","api":3,"body":${oneLine(text)}}\n`,
+  result: (id, message) => between(message, `{"rid":"${id}","api":4,"body":`, '}'),
   log: (line) => `${JSON.stringify({ api: 5, body: line })}\n`,
 };
 
@@ -77,9 +78,4 @@ function contentText(body: Record<string, unknown>, message: Record<string, unkn
 
 function request(method: string, path: string, query: string, headers: readonly string[], body: string): RequestParts {
   return { remainingMs: 0, method, path, query, route: '/*', params: [], headers, peer: '', body: Buffer.from(body) };
-}
-
-/** JSON without line ends, which are white space in it. */
-function oneLine(json: string): string {
-  return json.replace(/[\r\n]/g, ' ');
 }

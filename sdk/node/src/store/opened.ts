@@ -92,6 +92,18 @@ export const store: Store = new Store(() => {
   return share(openNative(path, options, false), store);
 });
 
+/** Whether this process can open the server's store: it was given one, and the addon that opens stores is there. */
+export function hasStore(): boolean {
+  const { env } = process;
+  if ((env['FOREBAY_STORE'] ?? '') === '' || env['FOREBAY_STORE_MODE'] === 'none') return false;
+  try {
+    native();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Has the server's store open as the server has settled it, so that whatever else is wanted is refused; makes it where it may. */
 function useServers(path: string, create: boolean): void {
   try {

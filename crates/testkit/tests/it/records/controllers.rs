@@ -10,26 +10,49 @@ struct Place {
     /// What the target `c` of the route is in the configuration, and its keys.
     section: &'static str,
     keys: &'static str,
+    /// Whether it has no store, and asks the server.
+    asks: bool,
 }
 
 const fn place(name: &'static str, section: &'static str, keys: &'static str) -> Place {
+    let asks = false;
     Place {
         name,
         section,
         keys,
+        asks,
+    }
+}
+
+const fn asking(name: &'static str, keys: &'static str) -> Place {
+    let asks = true;
+    Place {
+        name,
+        section: "pool",
+        keys,
+        asks,
     }
 }
 
 const NODE: Place = place("pool of Node", "pool", "runtime = \"node\"");
 const SCRIPT: Place = place("script", "script", "allow = { store = [\"*\"] }");
-const OTHERS: [Place; 5] = [
+const OTHERS: [Place; 8] = [
     SCRIPT,
     place("pool of Bun", "pool", "runtime = \"bun\""),
     place("frames", "pool", "link = \"stdio\""),
     place("lines of JSON", "pool", "protocol = \"jsonl\""),
     place(WABUR, "pool", "protocol = \"wabur\""),
+    asking("lines of JSON, no store", "protocol = \"jsonl\""),
+    asking(
+        "lines of JSON in Bun, no store",
+        "runtime = \"bun\"\nprotocol = \"jsonl\"",
+    ),
+    asking(WABUR, "protocol = \"wabur\""),
 ];
 const WABUR: &str = "messages of WABuR";
+/// Makes a process one that was given no store.
+const NO_STORE: &str = "delete process.env.FOREBAY_STORE;\n";
+
 /// A request: method, target, a field, body. `TAG` is the tag that the last answer with one had.
 type Asked = (&'static str, &'static str, &'static str, &'static str);
 
@@ -136,7 +159,9 @@ fn ask(client: &mut Client, (method, target, field, body): Asked, tag: &str) -> 
 
 /// What a place answers to the requests that `takes` has.
 fn answers(place: &Place, takes: impl Fn(&Asked) -> bool) -> Vec<String> {
-    let Place { section, keys, .. } = place;
+    let Place {
+        section, keys, asks, ..
+    } = place;
     let server = Setup::new(&format!(
         "[store]\n[{section}.c]\nhandler = \"c.mjs\"\n{keys}\n[[route]]\npath = \"/*\"\n{section} = \"c\"\n"
     ))
@@ -182,7 +207,7 @@ fn controllers_answer_alike_wherever_they_run() {
         let expected = answers(&NODE, takes);
         let found = answers(place, takes);
         for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(found, expected, "{}", place.name);
+            assert_eq!(found, expected, "{}, asks: {}", place.name, place.asks);
         }
         assert_eq!(found.len(), expected.len());
     }

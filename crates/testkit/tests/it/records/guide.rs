@@ -18,7 +18,10 @@ fn every_example_of_the_reference_goes_as_it_says() {
 #[test]
 fn the_controller_of_the_guide_does_what_it_says() {
     let guide = include_str!("../../../../../docs/guide/records.md");
-    let block = guide.split("```js\n").nth(2).and_then(|rest| rest.split("```").next());
+    let block = guide
+        .split("```js\n")
+        .nth(2)
+        .and_then(|rest| rest.split("```").next());
     let server = Setup::new(
         "[store]\n[script.c]\nhandler = \"c.mjs\"\nallow = { store = [\"Article\"] }\n[[route]]\npath = \"/*\"\nscript = \"c\"\n",
     )
@@ -27,7 +30,13 @@ fn the_controller_of_the_guide_does_what_it_says() {
     let mut client = server.connect();
     for (method, path, body, status, text) in [
         ("PUT", "/v1/Article", "{}", 422, "an article has a title"),
-        ("PUT", "/v1/Article", r#"{"title":"Two words"}"#, 201, r#"{"code":0,"ref":1}"#),
+        (
+            "PUT",
+            "/v1/Article",
+            r#"{"title":"Two words"}"#,
+            201,
+            r#"{"code":0,"ref":1}"#,
+        ),
         (
             "GET",
             "/v1/Article/1",

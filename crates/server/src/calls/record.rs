@@ -1,0 +1,121 @@
+//! One record by its reference and its kind, as a controller without a store of its own asks for it: what a store in its process would do in a
+//! transaction is one call.
+
+use std::{borrow::Cow, sync::Arc, time::Instant};
+
+use forebay_records::{RecordsError, Reference, check_kind, find_of_kind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Tql;
+use crate::{
+    config::StoreMode,
+    failure::Refusal,
+    store::{Condition, Grants, RecordChange, RecordOperation, Tag, Work},
+};
+
+/// What such a call begins with; no statement does.
+const START: &str = "{\"record\":";
+/// Longest record that is put together.
+const RECORD_BYTES_MAX: usize = forebay_store::VALUE_BYTES_LIMIT;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordCall<'c> {
+    record: u64,
+    #[serde(borrow)]
+    kind: Cow<'c, str>,
+    /// As `If-Match` has it.
+    #[serde(borrow, rename = "match")]
+    matches: Option<Cow<'c, str>>,
+    /// As `If-None-Match` has it.
+    #[serde(borrow, rename = "none_match")]
+    matches_not: Option<Cow<'c, str>>,
+    #[serde(borrow)]
+    update: Option<&'c RawValue>,
+    #[serde(borrow)]
+    patch: Option<&'c RawValue>,
+    #[serde(default, deserialize_with = "is_there")]
+    delete: bool,
+}
+
+/// `delete` is `null` where it is there.
+fn is_there<'de, D: serde::Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    <()>::deserialize(value).map(|()| true)
+}
+
+impl<'c> RecordCall<'c> {
+    /// None: it is something else.
+    pub(super) fn read(body: &'c str) -> Option<Result<Self, Refusal>> {
+        body.starts_with(START).then(|| {
+            serde_json::from_str(body).map_err(|error| Refusal::BadCall {
+                what: error.to_string(),
+            })
+        })
+    }
+
+    /// What is to be changed; none: nothing.
+    fn change(&self) -> Result<Option<RecordChange>, Refusal> {
+        let reference = Reference(self.record);
+        let text = |json: &RawValue| json.get().as_bytes().to_vec();
+        match (self.update, self.patch, self.delete) {
+            (None, None, false) => Ok(None),
+            (Some(json), None, false) => Ok(Some(RecordChange::Replace(reference, text(json)))),
+            (None, Some(json), false) => Ok(Some(RecordChange::Patch(reference, text(json)))),
+            (None, None, true) => Ok(Some(RecordChange::Delete(reference))),
+            _ => Err(Refusal::BadCall {
+                what: "it has more than one of `update`, `patch` and `delete`".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Tql {
+    pub(super) async fn record(&self, call: &RecordCall<'_>, deadline: Instant) -> Result<Vec<u8>, Refusal> {
+        if self.mode == StoreMode::None {
+            return Err(Refusal::NoStoreHere);
+        }
+        let Some(change) = call.change()? else {
+            return self.read_record(call);
+        };
+        if self.mode != StoreMode::ReadWrite {
+            return Err(forebay_store::StoreError::ReadOnly.into());
+        }
+        let (member, bytes) = match &change {
+            RecordChange::Replace(_, text) | RecordChange::Patch(_, text) => ("updated", text.len()),
+            _ => ("deleted", 0),
+        };
+        let condition = |list: &Option<Cow<'_, str>>| list.as_deref().map(str::as_bytes).map(<[u8]>::to_vec);
+        let (matches, matches_not) = (condition(&call.matches), condition(&call.matches_not));
+        let operation = RecordOperation {
+            kind: Some(call.kind.to_string()),
+            condition: Condition::of(matches.as_deref(), matches_not.as_deref())?,
+            document_bytes_max: RECORD_BYTES_MAX,
+            change,
+            settings: Arc::clone(&self.settings),
+            // So that a change cannot take it out of its kind.
+            grants: Grants::only(&call.kind),
+        };
+        self.done(Work::Record(operation), bytes, deadline).await?;
+        Ok(format!("{{\"code\":0,\"{member}\":[{}]}}", call.record).into_bytes())
+    }
+
+    fn read_record(&self, call: &RecordCall<'_>) -> Result<Vec<u8>, Refusal> {
+        check_kind(&call.kind)?;
+        let snapshot = self.store.store().snapshot()?;
+        let found = find_of_kind(&snapshot, &call.kind, Reference(call.record), RECORD_BYTES_MAX);
+        let Some(record) = found.map_err(RecordsError::from)? else {
+            return Ok(b"{\"code\":0,\"results\":[]}".to_vec());
+        };
+        if record.len() > self.answer_bytes_max {
+            let message_bytes_max = self.answer_bytes_max;
+            return Err(Refusal::ResultTooLarge { message_bytes_max });
+        }
+        let tag = Tag::of(&record).to_string();
+        let tag = tag.trim_matches('"');
+        let mut answer = format!("{{\"code\":0,\"tag\":\"{tag}\",\"results\":[").into_bytes();
+        answer.extend_from_slice(&record);
+        answer.extend_from_slice(b"]}");
+        Ok(answer)
+    }
+}

@@ -1,0 +1,70 @@
+/** Records of a process that has no store of its own: it asks the server, over the pipe that brings its requests. */
+import { askServer } from '../stdio/call.js';
+import { HttpError } from '../reply.js';
+import { StoreError, type StoreErrorCode } from '../store/error.js';
+import type { Change, Changed, Conditions, Model } from './model.js';
+
+/** What an answer with a record begins with, up to its tag and behind that. */
+const TAGGED = '{"code":0,"tag":"';
+const RECORD = '","results":[';
+const TAG_DIGITS = 32;
+/** A tag that no record has. */
+const NO_TAG = '""';
+
+interface Refused {
+  code: number;
+  error?: string;
+  reason?: string;
+}
+
+export class ServedModel implements Model {
+  tql(statement: string): string {
+    return checked(askServer(statement));
+  }
+
+  read(reference: string, kind: string): string | undefined {
+    if (!isPossible(reference)) return undefined;
+    const answer = checked(askServer(`{"record":${reference},"kind":${JSON.stringify(kind)}}`));
+    if (!answer.startsWith(TAGGED)) return undefined;
+    const record = TAGGED.length + TAG_DIGITS;
+    return `"${answer.slice(TAGGED.length, record)}"${answer.slice(record + RECORD.length, -2)}`;
+  }
+
+  change(change: Change, reference: string, kind: string, document: string | undefined, { match, noneMatch }: Conditions): Changed {
+    if (!isPossible(reference)) return 'missing';
+    let call = `{"record":${reference},"kind":${JSON.stringify(kind)}`;
+    if (match !== null) call += `,"match":${JSON.stringify(tagsOf(match, false))}`;
+    if (noneMatch !== null) call += `,"none_match":${JSON.stringify(tagsOf(noneMatch, true))}`;
+    const answer = askServer(`${call},"${change}":${document ?? 'null'}}`);
+    if (!answer.startsWith('{"code":0')) {
+      const { reason } = JSON.parse(answer) as Refused;
+      if (reason === 'no_record') return 'missing';
+      if (reason === 'precondition') return 'unwanted';
+      if (reason === 'denied') return 'moves';
+    }
+    checked(answer);
+    return 'done';
+  }
+}
+
+/** Whether a record can have the reference: it has 64 bits. */
+function isPossible(reference: string): boolean {
+  return reference.length < 20 || BigInt(reference) <= 0xffff_ffff_ffff_ffffn;
+}
+
+/** The tags of a list that can be a record's: what else is in it, well-formed or not, names none. */
+function tagsOf(list: string, weakly: boolean): string {
+  const tags = list.split(',').map((item) => (weakly ? item.trim().replace(/^W\//, '') : item.trim()));
+  if (tags.includes('*')) return '*';
+  return tags.filter((tag) => /^"[0-9a-f]{32}"$/.test(tag)).join(', ') || NO_TAG;
+}
+
+/** An answer of the server; thrown as what it is when it says that something was not done. */
+function checked(answer: string): string {
+  if (answer.startsWith('{"code":0')) return answer;
+  const { code, error = 'the server has not said why', reason } = JSON.parse(answer) as Refused;
+  if (code === 0) return answer;
+  if (reason === undefined) throw new HttpError(503, error);
+  // The server names errors as the store in a process does.
+  throw new StoreError(reason as StoreErrorCode, error);
+}
