@@ -11,6 +11,7 @@ import {
   bodyText,
   concat,
   hasBody,
+  isPlain,
   methodAndPath,
   methodLength,
   more,
@@ -77,15 +78,15 @@ export interface BodySource {
 
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** What of a request has been read already. */
-class Known {
-  bodyTaken = false;
-  method: string | undefined;
-  path: string | undefined;
-  params: Record<string, string> | undefined;
-  query: URLSearchParams | undefined;
-  headers: RequestHeaders | undefined;
-  cookies: Record<string, string> | undefined;
+/** What of a request has been read already. A literal, because scripts make members one by one. */
+interface Known {
+  bodyTaken?: true;
+  method?: string;
+  path?: string;
+  params?: Record<string, string>;
+  query?: URLSearchParams;
+  headers?: RequestHeaders;
+  cookies?: Record<string, string>;
 }
 
 /** A request read from its {@link Source}. */
@@ -102,7 +103,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get #cache(): Known {
-    return (this.#known ??= new Known());
+    return (this.#known ??= {});
   }
 
   get method(): string {
@@ -121,6 +122,11 @@ export class WireRequest implements HttpRequest {
   /** Method and path in one piece and read as Latin-1, such as `GET/users`: the key of static routes. */
   get methodAndPath(): string {
     return (this.#head ??= methodAndPath(this.#source));
+  }
+
+  /** Whether what begins there in `methodAndPath` means itself: not empty, ASCII, and nothing in it is percent-encoded. */
+  isPlainFrom(at: number): boolean {
+    return isPlain(this.#source, this.methodAndPath, at);
   }
 
   get url(): string {
@@ -142,7 +148,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get params(): Readonly<Record<string, string>> {
-    const cache = this.#cache;
+    const cache = (this.#known ??= {});
     if (cache.params === undefined) {
       const params = Object.create(null) as Record<string, string>;
       const found = pairs(this.#source, PARAMS);
@@ -154,7 +160,8 @@ export class WireRequest implements HttpRequest {
 
   /** The router's own match takes the place of the server's. */
   set params(params: Record<string, string>) {
-    this.#cache.params = params;
+    if (this.#known === undefined) this.#known = { params };
+    else this.#known.params = params;
   }
 
   get headers(): RequestHeaders {

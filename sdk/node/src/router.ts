@@ -27,7 +27,6 @@ export type RouteHandler<Path extends string> = (request: HttpRequest<ParamsOf<P
 
 /** Methods for which `all` is entered into the tables of one look-up. */
 const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-const PERCENT = 37;
 /** The key of an `all` route among a path's methods. */
 const ANY = '*';
 
@@ -127,7 +126,7 @@ export class Router {
       if (handler !== undefined) return handler(request, ctx);
       const slash = head.lastIndexOf('/') + 1;
       const route = this.#lastParam.get(head.slice(0, slash));
-      if (route === undefined || !isPlain(head, slash)) return this.#dispatch(wire, ctx);
+      if (route === undefined || !wire.isPlainFrom(slash)) return this.#dispatch(wire, ctx);
       const params = new route.Params();
       params[route.names[0]!] = head.slice(slash);
       wire.params = params;
@@ -250,15 +249,6 @@ function enter(routes: Map<string, Route>, path: string, set: (key: string, rout
     const route = methodOf(routes, method);
     if (route !== undefined && method !== ANY) set(method + path, route);
   }
-}
-
-/** Whether what begins there is a segment that means itself: not empty, ASCII, and nothing in it is percent-encoded. */
-function isPlain(head: string, at: number): boolean {
-  for (let index = at; index < head.length; index++) {
-    const code = head.charCodeAt(index);
-    if (code > 126 || code === PERCENT) return false;
-  }
-  return at < head.length;
 }
 
 function methodOf(routes: Map<string, Route>, method: string): Route | undefined {

@@ -22,6 +22,7 @@ export const PARAMS = 4;
 export const HEADERS = 5;
 export const PEER = 6;
 const BODY = 7;
+const PERCENT = 37;
 
 /** Characters of the method. */
 export function methodLength({ bytes, at }: Source): number {
@@ -32,6 +33,15 @@ export function methodLength({ bytes, at }: Source): number {
 export function methodAndPath({ bytes, at }: Source): string {
   const start = at + REQUEST_TABLE_BYTES;
   return bytes.latin1Slice(start, start + readU32(bytes, at + 4) + readU32(bytes, at + 8));
+}
+
+/** Whether what begins at `at` of method and path, `head`, means itself: not empty, ASCII, and nothing in it is percent-encoded. */
+export function isPlain(_: Source, head: string, at: number): boolean {
+  for (let index = at; index < head.length; index++) {
+    const code = head.charCodeAt(index);
+    if (code > 126 || code === PERCENT) return false;
+  }
+  return at < head.length;
 }
 
 /** A part that is text. */

@@ -1,5 +1,6 @@
 //! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
 
+mod json;
 mod requests;
 mod store;
 mod texts;
@@ -18,6 +19,7 @@ use crate::{
     text,
     wants::Want,
 };
+use json::JsonWriter;
 pub(crate) use store::{StoreHost, last_commit};
 
 /// The name under which the functions are found until the SDK has taken them.
@@ -75,6 +77,13 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     })?;
     let own = host.clone();
     functions.set(
+        "plain",
+        move |ctx: Ctx<'js>, call: CallId, value: Value<'js>, plain: Object<'js>| {
+            own.plain(&ctx, call, &value, &plain)
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
         "log",
         move |call: CallId, level: u8, message: JsString<'js>, fields: JsString<'js>| {
             own.log(call, level, message, fields)
@@ -124,6 +133,38 @@ impl Host {
             ),
         );
         Ok(())
+    }
+
+    /// Answers with JSON, if what a handler has returned is an object literal, whose prototype is `plain`, or an array. False: it is
+    /// something else, or there is more to do about it.
+    fn plain<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        call: CallId,
+        value: &Value<'js>,
+        plain: &Object<'js>,
+    ) -> Result<bool> {
+        let Some(object) = value.as_object() else {
+            return Ok(false);
+        };
+        let is_plain =
+            object.is_array() || object.get_prototype().is_none_or(|prototype| prototype == *plain);
+        if !is_plain || self.store.level() > 0 {
+            return Ok(false);
+        }
+        let written = JsonWriter::new(ctx, self.options.limits.output_max).write(value)?;
+        let Some(body) = written else { return Ok(false) };
+        self.end(
+            call,
+            Self::head(
+                200,
+                ContentKind::Json as u8,
+                false,
+                None,
+                Body::Whole(body.into()),
+            ),
+        );
+        Ok(true)
     }
 
     /// Ends a call with an answer, unless that is too long.

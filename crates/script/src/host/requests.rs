@@ -35,6 +35,15 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             .collect::<Result<Vec<_>>>()
     })?;
     let own = host.clone();
+    functions.set("isPlain", move |call: CallId, at: usize| {
+        let calls = own.calls.borrow();
+        let (method, path) = calls.method_and_path(call);
+        let rest = at.checked_sub(method.len()).and_then(|from| path.get(from..));
+        rest.is_some_and(|rest| {
+            !rest.is_empty() && rest.is_ascii() && !rest.iter().any(|&byte| matches!(byte, b'%' | 0x7F))
+        })
+    })?;
+    let own = host.clone();
     functions.set("bodyText", move |ctx: Ctx<'js>, call: CallId| {
         text::from_utf8(&ctx, own.calls.borrow().part(call, BODY))
     })?;

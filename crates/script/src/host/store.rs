@@ -118,6 +118,12 @@ impl StoreHost {
         self.elsewhere.set(true);
     }
 
+    /// How many transactions within each other are open.
+    pub(crate) fn level(&self) -> u32 {
+        let session = self.session.borrow();
+        session.as_ref().map_or(0, |session| session.borrow().level())
+    }
+
     /// Rolls back what a script has begun and was stopped in.
     pub(crate) fn roll_back(&self) {
         if let Some(session) = &*self.session.borrow() {

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod handlers;
+mod json;
 mod records;
 mod scripts;
 mod store_waits;

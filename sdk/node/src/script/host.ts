@@ -12,6 +12,8 @@ export interface Host {
   pairs(call: number, index: number): string[];
   /** The values of a header, whose name is in lower case. */
   fieldValues(call: number, name: string): string[];
+  /** Whether method and path, in one piece, have something behind so many bytes, which is ASCII without `%`. */
+  isPlain(call: number, at: number): boolean;
   bodyText(call: number): string;
   bodyBytes(call: number): ArrayBuffer;
   hasBody(call: number): boolean;
@@ -19,8 +21,11 @@ export interface Host {
   remaining(call: number): number;
 
   // Answers.
-  /** The same as `answer`, for JSON with status 200 and no headers. */
-  json(call: number, body: string): void;
+  /**
+   * Answers with a value as JSON, if it is an array or an object literal, whose prototype is `plain`. False: it is something else, or
+   * there is more to do about it; then nothing has happened.
+   */
+  plain(call: number, value: unknown, plain: object): boolean;
   answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): void;
 
   /** Begins an answer that comes in pieces. */

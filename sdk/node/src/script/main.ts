@@ -2,8 +2,8 @@
 import type { WorkerContext } from '../context.js';
 import { goneError } from '../gone.js';
 import { loadHandler, type Handler, type Hook } from '../handler.js';
-import { isPlain, isPromise } from '../outcome.js';
-import { HttpError, errorReply, toJson, toReply, type Reply } from '../reply.js';
+import { isPromise } from '../outcome.js';
+import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
@@ -14,6 +14,8 @@ import { enter, forgetWaits, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
 installGlobals();
+
+const PLAIN = Object.prototype;
 
 let handle: Handler;
 let owner: WorkerContext;
@@ -41,12 +43,12 @@ export function run(call: number, methodAndPath: string): void {
   let value: unknown;
   try {
     value = handle(request, new ScriptContext(call));
+    if (answeredPlain(call, value)) return;
   } catch (error) {
     fail(call, request, error);
     return;
   }
-  // What most handlers return, before anything else.
-  if (isPlain(value) || !isPromise(value)) {
+  if (!isPromise(value)) {
     returned(call, request, value);
   } else {
     value.then(
@@ -88,6 +90,13 @@ function ended(call: number): void {
   forgetSignal(call);
 }
 
+/** Answers with an object literal or array, which is what most handlers return; false for anything else. */
+function answeredPlain(call: number, value: unknown): boolean {
+  if (!host.plain(call, value, PLAIN)) return false;
+  ended(call);
+  return true;
+}
+
 function returned(call: number, request: WireRequest, value: unknown): void {
   if (isBegun()) {
     leftOpen(request);
@@ -97,11 +106,7 @@ function returned(call: number, request: WireRequest, value: unknown): void {
   }
   let reply: Reply;
   try {
-    if (isPlain(value)) {
-      host.json(call, toJson(value));
-      ended(call);
-      return;
-    }
+    if (answeredPlain(call, value)) return;
     reply = toReply(value);
   } catch (error) {
     fail(call, request, error);

@@ -21,6 +21,10 @@ export function methodAndPath(call: number): string {
   return host.part(call, 0) + host.part(call, PATH);
 }
 
+export function isPlain(call: number, _: string, at: number): boolean {
+  return host.isPlain(call, at);
+}
+
 export function bodyBytes(call: number): Uint8Array {
   return new Uint8Array(host.bodyBytes(call));
 }
