@@ -122,8 +122,10 @@ pub enum RecordsError {
         /// The limit.
         max: u64,
     },
-    /// A statement that changes or keeps too many records.
-    #[error("the statement concerns more than {max} records (records.rows_max)")]
+    /// A statement that changes too many records, or too many parts of records.
+    #[error(
+        "the statement changes more than {max} records or parts of them (records.rows_max); nothing was changed"
+    )]
     RowsMax {
         /// The limit.
         max: u64,

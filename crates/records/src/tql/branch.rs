@@ -1,6 +1,6 @@
 //! Parts of records: where AT leads, and what a record becomes when some of its parts are replaced or removed.
 
-use forebay_store::json;
+use forebay_store::{StoreError, json};
 
 use super::At;
 use crate::path::Step;
@@ -18,14 +18,15 @@ impl Branch {
     }
 }
 
-/// The parts of a record to which AT leads, in the order of the text.
-pub(super) fn branches(record: &[u8], at: &At) -> Vec<Branch> {
-    let mut found = Vec::new();
+/// What is done with each part; false: no further ones are wanted.
+type Found<'f> = &'f mut dyn FnMut(Branch) -> bool;
+
+/// Gives the parts of a record to which AT leads, in the order of the text, as long as `found` wants more.
+pub(super) fn each_branch(record: &[u8], at: &At, mut found: impl FnMut(Branch) -> bool) {
     match at {
         At::Path(path) => follow(record, 0, record.len(), &path.steps, &mut found),
         At::Everywhere => everywhere(record, 0, record.len(), &mut found),
-    }
-    found
+    };
 }
 
 /// Where a text lies that is a part of another.
@@ -34,95 +35,113 @@ fn offset(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr() - whole.as_ptr().addr()
 }
 
-fn follow(record: &[u8], start: usize, end: usize, steps: &[Step], found: &mut Vec<Branch>) {
+fn follow(record: &[u8], start: usize, end: usize, steps: &[Step], found: Found<'_>) -> bool {
     let node = &record[start..end];
     let Some((step, rest)) = steps.split_first() else {
-        found.push(Branch { start, end });
-        return;
+        return found(Branch { start, end });
+    };
+    let mut into = |child: &[u8]| {
+        let start = offset(record, child);
+        follow(record, start, start + child.len(), rest, found)
     };
     match step {
-        Step::Name(name) => {
-            if let Some(child) = json::find(node, name) {
-                let start = offset(record, child);
-                follow(record, start, start + child.len(), rest, found);
-            }
-        }
+        Step::Name(name) => json::find(node, name).is_none_or(into),
         Step::Each if json::container(node) == Some(true) => {
-            for child in json::children(node) {
-                let start = offset(record, child.text);
-                follow(record, start, start + child.text.len(), rest, found);
-            }
+            json::children(node).all(|child| into(child.text))
         }
-        Step::Each => {}
+        Step::Each => true,
     }
 }
 
-fn everywhere(record: &[u8], start: usize, end: usize, found: &mut Vec<Branch>) {
+fn everywhere(record: &[u8], start: usize, end: usize, found: Found<'_>) -> bool {
     let node = &record[start..end];
     if json::container(node).is_none() {
-        return;
+        return true;
     }
-    found.push(Branch { start, end });
-    for child in json::children(node) {
-        let start = offset(record, child.text);
-        everywhere(record, start, start + child.text.len(), found);
-    }
+    found(Branch { start, end })
+        && json::children(node).all(|child| {
+            let start = offset(record, child.text);
+            everywhere(record, start, start + child.text.len(), found)
+        })
 }
 
 /// The record with parts replaced, or removed where there is nothing to replace them with. The parts are in the order of the text; what
-/// lies within another one goes with that. What comes out is canonical; `None` when nothing is left of it.
-pub(super) fn edited(record: &[u8], parts: &[Branch], replacement: Option<&[u8]>) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(record.len());
-    edit(record, 0, record.len(), parts, replacement, &mut out).then_some(out)
-}
-
-/// Writes a node as it becomes; false, with nothing written, when it is removed.
-fn edit(
+/// lies within another one goes with that. What comes out is canonical; `None` when nothing is left of it. It is refused as soon as it
+/// becomes longer than `bytes_max`: a short text in many places makes a long one.
+pub(super) fn edited(
     record: &[u8],
-    start: usize,
-    end: usize,
     parts: &[Branch],
     replacement: Option<&[u8]>,
-    out: &mut Vec<u8>,
-) -> bool {
-    let inside: &[Branch] = {
+    bytes_max: usize,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut edit = Edit {
+        record,
+        replacement,
+        bytes_max,
+        out: Vec::with_capacity(record.len().min(bytes_max)),
+    };
+    let is_left = edit.node(0, record.len(), parts)?;
+    Ok(is_left.then_some(edit.out))
+}
+
+/// A record as it becomes.
+struct Edit<'e> {
+    record: &'e [u8],
+    replacement: Option<&'e [u8]>,
+    bytes_max: usize,
+    out: Vec<u8>,
+}
+
+impl Edit<'_> {
+    fn put(&mut self, text: &[u8]) -> Result<(), StoreError> {
+        let bytes = self.out.len() + text.len();
+        if bytes > self.bytes_max {
+            let max = self.bytes_max;
+            return Err(StoreError::ValueTooLong { bytes, max });
+        }
+        self.out.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// Writes a node as it becomes; false, with nothing written, when it is removed.
+    fn node(&mut self, start: usize, end: usize, parts: &[Branch]) -> Result<bool, StoreError> {
         let first = parts.partition_point(|part| part.start < start);
         let last = parts.partition_point(|part| part.start < end);
-        &parts[first..last]
-    };
-    let node = &record[start..end];
-    match inside.first() {
-        None => {
-            out.extend_from_slice(node);
-            return true;
+        let inside = &parts[first..last];
+        let node = &self.record[start..end];
+        match inside.first() {
+            None => {
+                self.put(node)?;
+                return Ok(true);
+            }
+            Some(first) if first.start == start && first.end == end => {
+                self.put(self.replacement.unwrap_or_default())?;
+                return Ok(self.replacement.is_some());
+            }
+            Some(_) => {}
         }
-        Some(first) if first.start == start && first.end == end => {
-            out.extend_from_slice(replacement.unwrap_or_default());
-            return replacement.is_some();
+        let is_array = json::container(node) == Some(true);
+        self.put(if is_array { b"[" } else { b"{" })?;
+        let mut first = true;
+        for child in json::children(node) {
+            let before = self.out.len();
+            if !first {
+                self.put(b",")?;
+            }
+            if !is_array {
+                self.put(&json::string(&child.name))?;
+                self.put(b":")?;
+            }
+            let start = offset(self.record, child.text);
+            if self.node(start, start + child.text.len(), inside)? {
+                first = false;
+            } else {
+                self.out.truncate(before);
+            }
         }
-        Some(_) => {}
+        self.put(if is_array { b"]" } else { b"}" })?;
+        Ok(true)
     }
-    let is_array = json::container(node) == Some(true);
-    out.push(if is_array { b'[' } else { b'{' });
-    let mut first = true;
-    for child in json::children(node) {
-        let before = out.len();
-        if !first {
-            out.push(b',');
-        }
-        if !is_array {
-            out.extend_from_slice(&json::string(&child.name));
-            out.push(b':');
-        }
-        let start = offset(record, child.text);
-        if edit(record, start, start + child.text.len(), inside, replacement, out) {
-            first = false;
-        } else {
-            out.truncate(before);
-        }
-    }
-    out.push(if is_array { b']' } else { b'}' });
-    true
 }
 
 #[cfg(test)]
@@ -134,9 +153,18 @@ mod tests {
         At::Path(Path::read(path).unwrap())
     }
 
+    fn branches(record: &str, at: &At) -> Vec<Branch> {
+        let mut found = Vec::new();
+        each_branch(record.as_bytes(), at, |branch| {
+            found.push(branch);
+            true
+        });
+        found
+    }
+
     fn shown(record: &str, at: &At) -> Vec<String> {
-        let record = record.as_bytes();
         let texts = branches(record, at).into_iter();
+        let record = record.as_bytes();
         texts
             .map(|branch| String::from_utf8(branch.of(record).to_vec()).unwrap())
             .collect()
@@ -160,9 +188,10 @@ mod tests {
     #[test]
     fn parts_are_replaced_or_removed_and_the_rest_stays() {
         let edited = |at: &At, replacement: Option<&str>| {
-            let parts = branches(RECORD.as_bytes(), at);
-            let text = edited(RECORD.as_bytes(), &parts, replacement.map(str::as_bytes));
-            text.map_or_else(|| "nothing".to_owned(), |text| String::from_utf8(text).unwrap())
+            let parts = branches(RECORD, at);
+            let text = edited(RECORD.as_bytes(), &parts, replacement.map(str::as_bytes), 100);
+            text.unwrap()
+                .map_or_else(|| "nothing".to_owned(), |text| String::from_utf8(text).unwrap())
         };
         assert_eq!(
             edited(&at("a"), Some("7")),
@@ -186,5 +215,24 @@ mod tests {
         );
         assert_eq!(edited(&At::Everywhere, Some("0")), "0");
         assert_eq!(edited(&At::Everywhere, None), "nothing");
+    }
+
+    #[test]
+    fn a_record_that_becomes_too_long_is_refused_while_it_grows() {
+        let record = format!("[{}0]", "0,".repeat(999));
+        let parts = branches(&record, &at("*"));
+        let edited = |max| edited(record.as_bytes(), &parts, Some(b"\"xx\""), max);
+        assert_eq!(edited(5001).unwrap().unwrap().len(), 5001);
+        let refused = edited(100).unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                StoreError::ValueTooLong {
+                    bytes: 101..=105,
+                    max: 100
+                }
+            ),
+            "{refused}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use forebay_store::{Read, Transaction, VALUE_BYTES_LIMIT};
 
 use super::{
     Statement, Subject, Verb,
-    branch::{Branch, branches, edited},
+    branch::{each_branch, edited},
     execution::{end_answer, for_each_node, is_wanted},
     walk::{Plan, Walk},
 };
@@ -81,7 +81,7 @@ impl<P: Permission> Changer<'_, P> {
     fn insert(&mut self, document: &[u8]) -> Result<Reference, RecordsError> {
         if !matches!(self.statement.subject, Subject::All) || self.statement.filter.is_some() {
             let plan = self.plan()?;
-            if let Some(found) = self.find(&plan, 1, |_| true)?.first() {
+            if let Some(found) = self.find(&plan, 1, |_| Ok(()))?.first() {
                 return Err(RecordsError::AlreadyExists {
                     reference: found.reference,
                 });
@@ -107,14 +107,10 @@ impl<P: Permission> Changer<'_, P> {
             check(self.permission, &kind, Action::Write)?;
         }
         let limit = self.statement.limit.filter(|limit| *limit > 0);
-        let (statement, mut nodes) = (self.statement, 0);
-        let matches = self.find(&plan, u64::MAX, |record| {
-            nodes += count(statement, record);
-            limit.is_none_or(|limit| nodes <= limit)
+        let matches = self.find(&plan, u64::MAX, |nodes| match limit {
+            Some(limit) if nodes > limit => Err(RecordsError::LimitExceeded { limit }),
+            _ => Ok(()),
         })?;
-        if let Some(limit) = limit.filter(|limit| nodes > *limit) {
-            return Err(RecordsError::LimitExceeded { limit });
-        }
         self.check_writable(&plan, &matches)?;
         *self.begun = true;
         if self.statement.limit == Some(0) {
@@ -134,7 +130,7 @@ impl<P: Permission> Changer<'_, P> {
     fn delete(&mut self) -> Result<Vec<Reference>, RecordsError> {
         let plan = self.plan()?;
         let limit = self.statement.limit.unwrap_or(u64::MAX);
-        let matches = self.find(&plan, limit, |_| true)?;
+        let matches = self.find(&plan, limit, |_| Ok(()))?;
         self.check_writable(&plan, &matches)?;
         *self.begun = true;
         for Match { kind, reference } in &matches {
@@ -148,15 +144,15 @@ impl<P: Permission> Changer<'_, P> {
         Plan::of(self.statement, self.settings, &*self.transaction, self.permission)
     }
 
-    /// Up to `max` records that match, as long as `wanted` says of each that more are.
+    /// Up to `max` records that match; `check` may refuse the number of places that were found in them by then.
     fn find(
         &self,
         plan: &Plan,
         max: u64,
-        mut wanted: impl FnMut(&[u8]) -> bool,
+        check: impl Fn(u64) -> Result<(), RecordsError>,
     ) -> Result<Vec<Match>, RecordsError> {
         let (mut walk, mut batch, mut matches) = (Walk::default(), Vec::new(), Vec::new());
-        let mut examined = 0;
+        let (mut examined, mut nodes) = (0, 0);
         if max == 0 {
             return Ok(matches);
         }
@@ -176,19 +172,24 @@ impl<P: Permission> Changer<'_, P> {
                 let Some(record) = self.transaction.document_within(&key, VALUE_BYTES_LIMIT)? else {
                     continue;
                 };
-                if count(self.statement, &record) == 0 {
+                let before = nodes;
+                for_each_node(self.statement, &record, |_, _| {
+                    nodes += 1;
+                    check(nodes)?;
+                    if nodes > self.settings.rows_max {
+                        let max = self.settings.rows_max;
+                        return Err(RecordsError::RowsMax { max });
+                    }
+                    Ok(true)
+                })?;
+                if nodes == before {
                     continue;
                 }
                 matches.push(Match {
                     kind,
                     reference: *reference,
                 });
-                if matches.len() as u64 > self.settings.rows_max {
-                    return Err(RecordsError::RowsMax {
-                        max: self.settings.rows_max,
-                    });
-                }
-                if !wanted(&record) || matches.len() as u64 == max {
+                if matches.len() as u64 == max {
                     return Ok(matches);
                 }
             }
@@ -224,11 +225,14 @@ impl<P: Permission> Changer<'_, P> {
             .transaction
             .document_within(&reference.key(kind)?, VALUE_BYTES_LIMIT)?;
         let record = record.unwrap_or_default().into_owned();
-        let parts: Vec<Branch> = branches(&record, at)
-            .into_iter()
-            .filter(|branch| is_wanted(self.statement, branch.of(&record), &record))
-            .collect();
-        match edited(&record, &parts, document) {
+        let mut parts = Vec::new();
+        each_branch(&record, at, |branch| {
+            if is_wanted(self.statement, branch.of(&record), &record) {
+                parts.push(branch);
+            }
+            true
+        });
+        match edited(&record, &parts, document, self.transaction.value_bytes_max())? {
             None => remove(self.transaction, reference, kind),
             Some(becomes) => self.replace(reference, kind, &becomes),
         }
@@ -245,15 +249,4 @@ impl<P: Permission> Changer<'_, P> {
         )?;
         Ok(())
     }
-}
-
-/// How many nodes of a record match.
-fn count(statement: &Statement, record: &[u8]) -> u64 {
-    let mut count = 0;
-    let counted = for_each_node(statement, record, |_, _| {
-        count += 1;
-        Ok(true)
-    });
-    debug_assert!(counted.is_ok(), "counting cannot fail");
-    count
 }

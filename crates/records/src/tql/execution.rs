@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Instant};
 use forebay_store::{Read, VALUE_BYTES_LIMIT};
 
 use super::{
-    At, Expression, Statement, Subject, Verb,
-    branch::branches,
+    Expression, Statement, Subject, Verb,
+    branch::each_branch,
     cursor::Cursor,
     explain,
     rows::{Fate, Rows},
@@ -285,13 +285,17 @@ pub(super) fn for_each_node(
                 found(0, record)?;
             }
         }
-        Some(at @ (At::Path(_) | At::Everywhere)) => {
-            for (part, branch) in branches(record, at).into_iter().enumerate() {
+        Some(at) => {
+            let (mut part, mut outcome) = (0, Ok(true));
+            each_branch(record, at, |branch| {
                 let node = branch.of(record);
-                if is_wanted(statement, node, record) && !found(part, node)? {
-                    break;
+                if is_wanted(statement, node, record) {
+                    outcome = found(part, node);
                 }
-            }
+                part += 1;
+                matches!(outcome, Ok(true))
+            });
+            outcome?;
         }
     }
     Ok(())

@@ -2,6 +2,8 @@
 
 use forebay_records::{Action, Denial, Permission, RecordsError, Settings, tql::Budget};
 
+use forebay_store::StoreError;
+
 use crate::house::{House, articles, results};
 
 #[test]
@@ -72,6 +74,41 @@ fn a_row_takes_no_more_memory_than_an_answer_may() {
             house.try_tql(&statement),
             Err(RecordsError::AnswerBytesMax { .. })
         ));
+    }
+}
+
+#[test]
+fn a_record_whose_parts_are_changed_grows_no_longer_than_a_record_may() {
+    let house = House::new();
+    house.create(&format!(r#"{{"list":[{}0],"list2":[0,0,0]}}"#, "0,".repeat(8999)));
+    // Whole, the record would have 9 GB.
+    let update = format!(r#"WHERE 1 AT list.* UPDATE "{}""#, "x".repeat(1_000_000));
+    let refused = house.try_tql(&update);
+    assert!(
+        matches!(refused, Err(RecordsError::Store(StoreError::ValueTooLong { max, .. })) if max == 64 << 20),
+        "{refused:?}"
+    );
+    assert_eq!(
+        results(&house, "WHERE 1 SELECT list2"),
+        "[[0,0,0]]",
+        "the store goes on"
+    );
+}
+
+#[test]
+fn parts_of_records_count_as_what_is_changed() {
+    let house = House::with(Settings {
+        rows_max: 4,
+        ..Settings::default()
+    });
+    house.create(r#"{"list":[0,0,0]}"#);
+    house.create(r#"{"list":[0,0]}"#);
+    for change in ["UPDATE 1", "DELETE"] {
+        let refused = house.try_tql(&format!("WHERE EQ($root.list.0 0) AT list.* {change}"));
+        assert!(
+            matches!(refused, Err(RecordsError::RowsMax { max: 4 })),
+            "{refused:?}"
+        );
     }
 }
 
