@@ -17,7 +17,7 @@ pub struct Settings {
     pub zone_minutes: i32,
     /// Most records that one statement looks at.
     pub examined_max: u64,
-    /// Most rows of an answer, and most records that one statement changes.
+    /// Most rows of an answer, and most records, or parts of them, that one statement changes.
     pub rows_max: u64,
     /// Most bytes of an answer.
     pub answer_bytes_max: usize,

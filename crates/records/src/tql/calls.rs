@@ -1,6 +1,6 @@
 //! What both encodings of a statement have in common: expressions as calls of functions, paths, values, templates, clauses.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{cell::Cell, collections::BTreeMap, ops::Bound};
 
 use forebay_store::{StoreError, json};
 use regex_lite::RegexBuilder;
@@ -20,6 +20,10 @@ use crate::{
 const PATTERN_BYTES_MAX: usize = 1000;
 /// Most memory of a compiled pattern, in bytes.
 const REGEX_BYTES_MAX: usize = 64 << 10;
+/// Most functions of a statement: each may look at all of a record.
+const FUNCTIONS_MAX: usize = 1000;
+/// Most patterns of a statement, each of which may take so much memory.
+const PATTERNS_MAX: usize = 16;
 /// Functions of expressions, as errors list them.
 const FUNCTIONS: &str = "EQ, GT, GTE, LT, LTE, BETWEEN, IN, AND, OR, NOT, HAS or REGEX";
 /// Greatest number of clauses that count: what a double holds exactly.
@@ -64,8 +68,25 @@ pub(super) struct Maker<'r, 't> {
 }
 
 impl Maker<'_, '_> {
+    /// Counts what there may be so many of.
+    fn count_one(
+        &self,
+        count: &Cell<usize>,
+        max: usize,
+        at: usize,
+        what: &str,
+    ) -> Result<(), StatementError> {
+        count.set(count.get() + 1);
+        if count.get() > max {
+            let message = format!("a statement has at most {max} {what}");
+            return Err(self.reader.meaningless_at(at, message));
+        }
+        Ok(())
+    }
+
     pub(super) fn expression(&self, call: Call) -> Result<Expression, StatementError> {
         let Call { at, name, arguments } = call;
+        self.count_one(&self.reader.functions, FUNCTIONS_MAX, at, "functions")?;
         let upper = name.to_ascii_uppercase();
         let count = arguments.len();
         let needs = |fits: bool, what: &str| {
@@ -275,6 +296,7 @@ impl Maker<'_, '_> {
             Encoding::Json => pattern.strip_prefix('\'').unwrap_or(pattern),
             Encoding::Friendly => pattern,
         };
+        self.count_one(&self.reader.patterns, PATTERNS_MAX, node.at, "patterns")?;
         if pattern.len() > PATTERN_BYTES_MAX {
             let what = format!(
                 "a pattern of {} bytes is too long (at most {PATTERN_BYTES_MAX})",

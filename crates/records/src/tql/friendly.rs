@@ -59,7 +59,7 @@ fn read_clause(
         _ => {}
     }
     let node = match clause {
-        "INSERT" | "UPDATE" => reader.json()?,
+        "INSERT" | "UPDATE" => reader.document()?,
         _ => reader.friendly()?,
     };
     let second = (clause == "PAGE")
@@ -115,6 +115,7 @@ fn argument(reader: &mut Reader<'_>) -> Result<Argument, StatementError> {
     if name.is_empty() || !rest[length..].trim_start().starts_with('(') {
         return Ok(Argument::Value(reader.friendly()?));
     }
+    reader.count_value()?;
     let name = name.to_owned();
     reader.at += length;
     reader.space();

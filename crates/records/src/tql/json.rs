@@ -9,7 +9,12 @@ use super::{
 use crate::{error::StatementError, settings::Settings};
 
 pub(super) fn statement(reader: &mut Reader<'_>, settings: &Settings) -> Result<Statement, StatementError> {
-    let node = reader.json()?;
+    reader.space();
+    if reader.peek() != Some(b'{') {
+        return Err(reader.expected("a statement in JSON, which is an object"));
+    }
+    let is_document = |name: &str| matches!(clause(name), Some("INSERT" | "UPDATE"));
+    let members = reader.nested(|reader| reader.members(false, is_document))?;
     if !reader.ends() {
         return Err(reader.expected("the end of the statement"));
     }
@@ -17,9 +22,6 @@ pub(super) fn statement(reader: &mut Reader<'_>, settings: &Settings) -> Result<
         reader,
         settings,
         encoding: Encoding::Json,
-    };
-    let Value::Object(members) = node.value else {
-        return Err(reader.wrong_at(node.at, "a statement in JSON is an object"));
     };
     let mut clauses = Clauses::default();
     for (name, node) in members {

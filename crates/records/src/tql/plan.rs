@@ -24,7 +24,7 @@ use crate::{
     write::check,
 };
 
-/// Most questions to indexes in one plan; beyond it all records are looked at.
+/// Most questions to indexes for the records of one kind; beyond it all of them are looked at.
 const LOOKUPS_MAX: usize = 1000;
 
 /// Scalars between which values lie.
@@ -190,6 +190,9 @@ impl<'s> Conditions<'s> {
         indexes: &[&Definition],
         lookups_max: usize,
     ) -> Option<Choice> {
+        if lookups_max == 0 {
+            return None;
+        }
         let by_index = indexes
             .iter()
             .filter_map(|index| self.by_index(conditions, index, lookups_max));
@@ -199,7 +202,9 @@ impl<'s> Conditions<'s> {
             };
             let mut whole: Option<Choice> = None;
             for arm in any {
-                let arm = self.choose(&arm.conjuncts(), indexes, lookups_max)?;
+                // What the arms have in common bounds each of them, so that no more is made than can be used.
+                let made = whole.as_ref().map_or(0, |whole| whole.lookups.len());
+                let arm = self.choose(&arm.conjuncts(), indexes, lookups_max - made)?;
                 whole = Some(match whole {
                     None => arm,
                     Some(mut whole) => {
@@ -209,11 +214,10 @@ impl<'s> Conditions<'s> {
                     }
                 });
             }
-            let whole = whole.filter(|whole| whole.lookups.len() <= lookups_max)?;
             // Each of the arms may leave something to look at.
             Some(Choice {
                 used: Vec::new(),
-                ..whole
+                ..whole?
             })
         });
         let better = |one: Choice, other: Choice| {

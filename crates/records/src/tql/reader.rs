@@ -1,11 +1,15 @@
 //! Reads the values that statements consist of, with their positions: JSON, and in friendly text a little more than JSON.
 
+use std::cell::Cell;
+
 use forebay_store::json;
 
 use crate::error::{Position, StatementError};
 
 /// Most values within each other; documents may be deeper.
 const DEPTH_MAX: usize = 100;
+/// Most values of a statement beside its document: each takes some memory as long as the statement is read.
+const VALUES_MAX: usize = 20_000;
 
 /// Reads a text from its beginning to its end.
 #[derive(Debug)]
@@ -13,6 +17,13 @@ pub(super) struct Reader<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
     depth: usize,
+    /// Values that were read.
+    values: usize,
+    /// Whether values are kept, or passed over.
+    keeps: bool,
+    /// Functions and patterns that were made of what was read.
+    pub(super) functions: Cell<usize>,
+    pub(super) patterns: Cell<usize>,
 }
 
 /// A value with the place where it begins and ends.
@@ -56,6 +67,10 @@ impl<'t> Reader<'t> {
                 text,
                 at: 0,
                 depth: 0,
+                values: 0,
+                keeps: true,
+                functions: Cell::default(),
+                patterns: Cell::default(),
             }),
             Err(error) => {
                 let valid = std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default();
@@ -123,9 +138,25 @@ impl<'t> Reader<'t> {
         self.at == self.text.len()
     }
 
-    /// A value that is JSON.
-    pub(super) fn json(&mut self) -> Result<Node, StatementError> {
-        self.value(false)
+    /// A value that is JSON and taken as it is written: of it only the place is known.
+    pub(super) fn document(&mut self) -> Result<Node, StatementError> {
+        self.keeps = false;
+        let node = self.value(false);
+        self.keeps = true;
+        Ok(Node {
+            value: Value::Plain,
+            ..node?
+        })
+    }
+
+    /// Counts a value, of which there may be so many.
+    pub(super) fn count_value(&mut self) -> Result<(), StatementError> {
+        self.values += usize::from(self.keeps);
+        if self.values > VALUES_MAX {
+            let what = format!("a statement has at most {VALUES_MAX} values beside its document");
+            return Err(self.meaningless_at(self.at, what));
+        }
+        Ok(())
     }
 
     /// A value in friendly text: commas may be left out, and words stand without quotes.
@@ -135,9 +166,10 @@ impl<'t> Reader<'t> {
 
     fn value(&mut self, friendly: bool) -> Result<Node, StatementError> {
         self.space();
+        self.count_value()?;
         let at = self.at;
         let value = match self.peek() {
-            Some(b'{') => self.nested(|reader| reader.object(friendly))?,
+            Some(b'{') => self.nested(|reader| reader.members(friendly, |_| false).map(Value::Object))?,
             Some(b'[') => self.nested(|reader| reader.array(friendly))?,
             Some(b'"') => Value::Text(self.string()?),
             Some(b'\'') if friendly => Value::Literal(self.literal()?),
@@ -200,17 +232,25 @@ impl<'t> Reader<'t> {
 
     fn array(&mut self, friendly: bool) -> Result<Value, StatementError> {
         self.take(b'[');
-        let mut elements = Vec::new();
-        while self.between(friendly, elements.is_empty(), b']')? {
-            elements.push(self.value(friendly)?);
+        let (mut elements, mut first) = (Vec::new(), true);
+        while self.between(friendly, std::mem::take(&mut first), b']')? {
+            let element = self.value(friendly)?;
+            if self.keeps {
+                elements.push(element);
+            }
         }
         Ok(Value::Array(elements))
     }
 
-    fn object(&mut self, friendly: bool) -> Result<Value, StatementError> {
+    /// The members of an object; those whose names `is_document` knows are taken as they are written.
+    pub(super) fn members(
+        &mut self,
+        friendly: bool,
+        is_document: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(String, Node)>, StatementError> {
         self.take(b'{');
-        let mut members: Vec<(String, Node)> = Vec::new();
-        while self.between(friendly, members.is_empty(), b'}')? {
+        let (mut members, mut first) = (Vec::new(), true);
+        while self.between(friendly, std::mem::take(&mut first), b'}')? {
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a name in `\"`"));
             }
@@ -219,9 +259,16 @@ impl<'t> Reader<'t> {
             if !self.take(b':') {
                 return Err(self.expected("`:`"));
             }
-            members.push((name, self.value(friendly)?));
+            let member = if is_document(&name) {
+                self.document()?
+            } else {
+                self.value(friendly)?
+            };
+            if self.keeps {
+                members.push((name, member));
+            }
         }
-        Ok(Value::Object(members))
+        Ok(members)
     }
 
     /// A JSON string.

@@ -83,6 +83,23 @@ fn an_or_is_planned_when_each_of_its_arms_is() {
 }
 
 #[test]
+fn a_plan_asks_indexes_no_more_than_a_thousand_questions() {
+    let house = house();
+    let values: Vec<String> = (0..600).map(|n| format!("'m{n}'")).collect();
+    let one = format!("IN(mail {})", values.join(" "));
+    for (arms, expected) in [
+        (vec![one.as_str()], Some(600)),
+        (vec![one.as_str(), &one], None),
+        (vec![one.as_str(), "GT(seen 2020-01-27T00:00:00Z)"], Some(601)),
+    ] {
+        let statement = format!("EXPLAIN WHERE AND(EQ(kind 'Person') OR({}))", arms.join(" "));
+        let plan = plan(&house, &statement);
+        let total = plan["kinds"][0]["lookups_total"].as_u64();
+        assert_eq!(total, expected, "{}", arms.len());
+    }
+}
+
+#[test]
 fn a_statement_without_a_kind_is_planned_for_each() {
     let house = house();
     let plan = plan(&house, "EXPLAIN WHERE EQ(mail 'm1')");

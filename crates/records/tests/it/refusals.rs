@@ -66,8 +66,8 @@ fn a_row_takes_no_more_memory_than_an_answer_may() {
         ..Settings::default()
     });
     house.create(&format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000)));
-    // Whole, the row would have 20 GB.
-    let row = vec!["\"$\""; 200_000].join(",");
+    // Whole, the row would have 1.5 GB.
+    let row = vec!["\"$\""; 15_000].join(",");
     for sort in ["", r#","sort":"text""#] {
         let statement = format!(r#"{{"select":[{row}]{sort}}}"#);
         assert!(matches!(
@@ -276,15 +276,33 @@ fn errors_say_where_and_what_is_accepted() {
         assert_eq!(found.syntax, syntax, "{statement}: {error}");
     }
     let deep = format!("WHERE {}EQ(a 1){}", "NOT(".repeat(200), ")".repeat(200));
-    assert!(
-        house
-            .tql(&deep)
-            .contains("more than 100 values within each other")
-    );
     let long = format!("WHERE REGEX(a '{}')", "x".repeat(2000));
-    assert!(
-        house
-            .tql(&long)
-            .contains("a pattern of 2000 bytes is too long (at most 1000)")
+    let functions = format!("WHERE OR({})", "EQ(a 1)".repeat(1000));
+    let patterns = format!("WHERE AND({})", "REGEX(a 'x')".repeat(17));
+    let values = format!("WHERE IN(a {})", "1 ".repeat(20_000));
+    let row = format!(r#"{{"select":[{}1]}}"#, "1,".repeat(20_000));
+    for (statement, expected) in [
+        (&deep, "more than 100 values within each other"),
+        (&long, "a pattern of 2000 bytes is too long (at most 1000)"),
+        (
+            &functions,
+            "a statement has at most 1000 functions (line 1, column",
+        ),
+        (&patterns, "a statement has at most 16 patterns (line 1, column"),
+        (
+            &values,
+            "a statement has at most 20000 values beside its document",
+        ),
+        (&row, "a statement has at most 20000 values beside its document"),
+    ] {
+        let answer = house.tql(statement);
+        assert!(answer.contains(expected), "{answer}");
+    }
+    let document = format!(r#"{{"insert":{{"list":[{}1]}}}}"#, "1,".repeat(30_000));
+    assert_eq!(house.tql(&document), r#"{"code":0,"ref":1}"#);
+    let document = document.replace(r#"{"insert":"#, "INSERT ");
+    assert_eq!(
+        house.tql(&document[..document.len() - 1]),
+        r#"{"code":0,"ref":2}"#
     );
 }
