@@ -144,6 +144,14 @@ pub enum RecordsError {
         "the cursor does not belong to this statement as it is planned now; begin again with an empty one"
     )]
     Cursor,
+    /// A record that would lie where something lies that was not made as a record.
+    #[error("{kind} has something at {reference} that was not made as a record; nothing was changed")]
+    ReferenceTaken {
+        /// The reference that the record would have.
+        reference: Reference,
+        /// The kind that it would have.
+        kind: String,
+    },
     /// No number is left to be a reference.
     #[error("no reference is left after {last}")]
     NoReferenceLeft {

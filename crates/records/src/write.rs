@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use forebay_store::{Key, Read, StoreError, Transaction, json};
+use forebay_store::{Key, Read, StoreError, Subscript, Transaction, json};
 
 use crate::{
     DIRECTORY, KINDS,
@@ -34,7 +34,7 @@ pub(crate) fn check(permission: &impl Permission, kind: &str, action: Action) ->
         })
 }
 
-/// Makes a record of a document, given as JSON, under the next reference.
+/// Makes a record of a document, given as JSON, under the next reference that nothing of its kind has.
 pub fn create(
     transaction: &mut Transaction,
     document: &[u8],
@@ -45,7 +45,7 @@ pub fn create(
     let kind = kind_of(&document, settings)?;
     check(permission, &kind, Action::Write)?;
     check_length(&document, transaction)?;
-    let reference = next_reference(transaction)?;
+    let reference = next_reference(transaction, &kind)?;
     put(transaction, reference, &kind, &document)?;
     transaction.set(&Key::global(DIRECTORY)?, reference.to_string().as_bytes())?;
     transaction.set(&reference.entry()?, &json::string(&kind))?;
@@ -111,9 +111,18 @@ pub(crate) fn remove(
     reference: Reference,
     kind: &str,
 ) -> Result<(), RecordsError> {
+    let is_its_own = is_known(transaction, reference, kind)?;
     transaction.kill(&reference.key(kind)?)?;
-    transaction.kill(&reference.entry()?)?;
+    if is_its_own {
+        transaction.kill(&reference.entry()?)?;
+    }
     Ok(())
+}
+
+/// Whether a reference is that of the record of a kind. What else lies in a kind's global was not made as a record: nobody has given it a
+/// reference, which may be that of another record then.
+fn is_known(transaction: &Transaction, reference: Reference, kind: &str) -> Result<bool, RecordsError> {
+    Ok(lookup::kind_at(transaction, reference)?.is_some_and(|known| known == kind))
 }
 
 /// Replaces a record that is known to exist, by canonical JSON.
@@ -127,15 +136,21 @@ pub(crate) fn replace_in(
 ) -> Result<Written, RecordsError> {
     let kind = kind_of(document, settings)?;
     check_length(document, transaction)?;
-    if kind != before {
-        check(permission, &kind, Action::Write)?;
+    if kind == before {
+        put(transaction, reference, &kind, document)?;
+        return Ok(Written { reference, kind });
     }
+    check(permission, &kind, Action::Write)?;
+    if transaction.defined(&reference.key(&kind)?)?.exists() {
+        return Err(RecordsError::ReferenceTaken { reference, kind });
+    }
+    let is_its_own = is_known(transaction, reference, before)?;
     // The document is what can be refused, so it comes first.
     put(transaction, reference, &kind, document)?;
-    if kind != before {
+    if is_its_own {
         transaction.set(&reference.entry()?, &json::string(&kind))?;
-        transaction.kill(&reference.key(before)?)?;
     }
+    transaction.kill(&reference.key(before)?)?;
     Ok(Written { reference, kind })
 }
 
@@ -191,14 +206,43 @@ fn transaction_bytes_max(transaction: &Transaction) -> usize {
     transaction.value_bytes_max()
 }
 
-fn next_reference(transaction: &Transaction) -> Result<Reference, RecordsError> {
+/// The reference after the last one, or after all that there are in the kind where something lies there that was not made as a record.
+fn next_reference(transaction: &Transaction, kind: &str) -> Result<Reference, RecordsError> {
     let directory = Key::global(DIRECTORY)?;
     let last = String::from_utf8_lossy(transaction.get(&directory)?.unwrap_or(b"0"));
-    let next = last.parse::<u64>().ok().filter(|last| *last < REFERENCE_MAX);
-    next.map(|last| Reference(last + 1))
-        .ok_or_else(|| RecordsError::NoReferenceLeft {
-            last: last.into_owned(),
-        })
+    let after = |last: Option<u64>| {
+        last.filter(|last| *last < REFERENCE_MAX)
+            .map(|last| Reference(last + 1))
+    };
+    let is_free = |reference: Reference| -> Result<bool, RecordsError> {
+        let known = transaction.defined(&reference.entry()?)?;
+        let there = transaction.defined(&reference.key(kind)?)?;
+        Ok(!known.exists() && !there.exists())
+    };
+    let none_left = || RecordsError::NoReferenceLeft {
+        last: last.clone().into_owned(),
+    };
+    let next = after(last.parse().ok()).ok_or_else(none_left)?;
+    if is_free(next)? {
+        return Ok(next);
+    }
+    let mut greatest = next;
+    for global in [kind, DIRECTORY] {
+        // All numbers sort before the first text.
+        let before = Subscript::new("");
+        let last = transaction.previous(&Key::global(global)?, Some(&before))?;
+        let last = last.and_then(|last| last.text().split('.').next()?.parse().ok());
+        greatest = greatest.max(Reference(last.unwrap_or(0)));
+    }
+    let next = after(Some(greatest.0)).ok_or_else(none_left)?;
+    if is_free(next)? {
+        return Ok(next);
+    }
+    let kind = kind.to_owned();
+    Err(RecordsError::ReferenceTaken {
+        reference: next,
+        kind,
+    })
 }
 
 /// Whether a patch says something of the kind, or of what holds it.

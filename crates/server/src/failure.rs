@@ -266,7 +266,9 @@ impl RecordsFailure {
             | RecordsError::RowsMax { .. }
             | RecordsError::Cursor => Class::Unprocessable,
             RecordsError::NoRecord { .. } => Class::NotFound,
-            RecordsError::AlreadyExists { .. } | RecordsError::LimitExceeded { .. } => Class::Conflict,
+            RecordsError::AlreadyExists { .. }
+            | RecordsError::LimitExceeded { .. }
+            | RecordsError::ReferenceTaken { .. } => Class::Conflict,
             RecordsError::Denied { denial, .. } => match denial {
                 Denial::Nobody => Class::Forbidden,
                 Denial::TokenNeeded | Denial::WrongToken => Class::Unauthorized,

@@ -66,6 +66,7 @@ pub fn code_of(error: &RecordsError) -> &'static str {
         RecordsError::AnswerBytesMax { .. } => "answer_bytes_max",
         RecordsError::DeadlinePassed => "deadline",
         RecordsError::Cursor => "cursor",
+        RecordsError::ReferenceTaken { .. } => "reference_taken",
         RecordsError::NoReferenceLeft { .. } => "no_reference_left",
     }
 }

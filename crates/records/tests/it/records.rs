@@ -202,6 +202,90 @@ fn a_record_that_cannot_be_replaced_stays_as_it_was() {
     assert_eq!(text(&house, reference).unwrap(), r#"{"kind":"Article","n":1}"#);
 }
 
+/// Puts a document where records of a kind are, as somebody does who knows nothing of records.
+fn lay(house: &House, kind: &str, reference: u64, document: &str) {
+    let key = Key::global(kind).unwrap().child(&reference.to_string()).unwrap();
+    let put = |transaction: &mut forebay_store::Transaction| transaction.put(&key, document.as_bytes());
+    house.store.transact(put).unwrap();
+}
+
+#[test]
+fn what_was_not_made_as_a_record_takes_no_references_away() {
+    let house = House::new();
+    let entry = house.create(r#"{"kind":"Entry","n":1}"#);
+    let article = house.create(r#"{"kind":"Article","n":2}"#);
+    lay(&house, "Article", entry, r#"{"kind":"Article","n":3}"#);
+    lay(&house, "Entry", article, r#"{"kind":"Entry","n":4}"#);
+    let moved: Result<_, RecordsError> = house.store.transact(|transaction| {
+        let document = br#"{"kind":"Entry","n":5}"#;
+        replace(
+            transaction,
+            Reference(article),
+            document,
+            &house.settings,
+            &Everything,
+        )
+    });
+    assert!(
+        matches!(&moved, Err(RecordsError::ReferenceTaken { reference: Reference(2), kind }) if kind == "Entry"),
+        "{moved:?}"
+    );
+    let moved: Result<_, RecordsError> = house.store.transact(|transaction| {
+        patch(
+            transaction,
+            Reference(article),
+            br#"{"kind":"Entry"}"#,
+            &house.settings,
+            &Everything,
+        )
+    });
+    assert!(
+        matches!(moved, Err(RecordsError::ReferenceTaken { .. })),
+        "{moved:?}"
+    );
+    let moved = house.try_tql(r#"WHERE EQ(n 3) UPDATE {"kind":"Entry","n":3}"#);
+    assert!(
+        matches!(moved, Err(RecordsError::ReferenceTaken { .. })),
+        "{moved:?}"
+    );
+    // Elsewhere there is room for it, and it has no reference there either.
+    assert_eq!(
+        house.tql(r#"WHERE EQ(n 3) UPDATE {"kind":"Other","n":3}"#),
+        r#"{"code":0,"updated":[1]}"#
+    );
+    assert_eq!(text(&house, entry).unwrap(), r#"{"kind":"Entry","n":1}"#);
+    assert_eq!(house.tql("WHERE EQ(n 4) DELETE"), r#"{"code":0,"deleted":[2]}"#);
+    assert_eq!(text(&house, article).unwrap(), r#"{"kind":"Article","n":2}"#);
+    assert_eq!(
+        house.tql("WHERE IN(n 3 4) SELECT n"),
+        r#"{"code":0,"results":[3]}"#
+    );
+}
+
+#[test]
+fn a_new_record_replaces_nothing_that_lies_where_it_would() {
+    let house = House::new();
+    house.create(r#"{"kind":"Article"}"#);
+    for reference in 2..5 {
+        lay(&house, "Article", reference, r#"{"kind":"Article","laid":true}"#);
+    }
+    assert_eq!(house.create(r#"{"kind":"Entry"}"#), 2, "of another kind");
+    assert_eq!(house.create(r#"{"kind":"Article"}"#), 5);
+    assert_eq!(house.create(r#"{"kind":"Article"}"#), 6);
+    assert_eq!(
+        house.tql("WHERE EQ(laid true) SELECT $ref"),
+        r#"{"code":0,"results":[2,3,4]}"#
+    );
+    lay(&house, "Article", 7, "{}");
+    lay(&house, "Article", 999_999_999_999_999_999, "{}");
+    let full = house.try_tql(r#"INSERT {"kind":"Article"}"#);
+    assert!(
+        matches!(full, Err(RecordsError::NoReferenceLeft { .. })),
+        "{full:?}"
+    );
+    assert_eq!(house.create(r#"{"kind":"Entry"}"#), 7);
+}
+
 #[test]
 fn lists_are_in_the_order_of_references_page_by_page() {
     let house = House::new();

@@ -109,6 +109,8 @@ export type StoreErrorCode =
   | 'deadline'
   /** A cursor that belongs to another statement. */
   | 'cursor'
+  /** A record that would lie where something lies that was not made as a record. */
+  | 'reference_taken'
   /** No reference is left to be given. */
   | 'no_reference_left'
   /** Anything else that the engine says. */
