@@ -114,6 +114,16 @@ pub enum RecordsError {
         /// Why not.
         denial: Denial,
     },
+    /// A record of a kind that a token opens, which the caller has not.
+    #[error("{}", record_denied(*reference, *action, *denial))]
+    RecordDenied {
+        /// The reference by which it was asked for.
+        reference: Reference,
+        /// What was tried.
+        action: Action,
+        /// Why not.
+        denial: Denial,
+    },
     /// A statement that looks at too many records before it has an answer.
     #[error(
         "the statement examines more than {max} records (records.examined_max); an index, or a narrower WHERE, has it examine fewer"
@@ -176,6 +186,15 @@ fn denied(kind: &str, action: Action, denial: Denial) -> String {
         Denial::Nobody => format!("nobody may {action} records of kind {kind} here (store.access)"),
         Denial::TokenNeeded => format!("a bearer token is needed to {action} records of kind {kind}"),
         Denial::WrongToken => format!("this token may not {action} records of kind {kind}"),
+    }
+}
+
+fn record_denied(reference: Reference, action: Action, denial: Denial) -> String {
+    let action = action.name();
+    match denial {
+        Denial::Nobody => format!("nobody may {action} record {reference} here"),
+        Denial::TokenNeeded => format!("a bearer token is needed to {action} record {reference}"),
+        Denial::WrongToken => format!("this token may not {action} record {reference}"),
     }
 }
 

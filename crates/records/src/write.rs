@@ -9,7 +9,7 @@ use crate::{
     error::RecordsError,
     kind::kind_of,
     lookup,
-    permission::{Action, Permission},
+    permission::{Action, Denial, Permission},
     reference::{REFERENCE_MAX, Reference},
     settings::Settings,
 };
@@ -32,6 +32,30 @@ pub(crate) fn check(permission: &impl Permission, kind: &str, action: Action) ->
             action,
             denial,
         })
+}
+
+/// Refuses a record, found by its reference, that is not the caller's. Of what kind it is, is told only to those who may read it, and that it
+/// is there not to somebody whom no token helps.
+pub fn check_record(
+    permission: &impl Permission,
+    reference: Reference,
+    kind: &str,
+    action: Action,
+) -> Result<(), RecordsError> {
+    let Err(denial) = permission.check(kind, action) else {
+        return Ok(());
+    };
+    if permission.check(kind, Action::Read).is_ok() {
+        return check(permission, kind, action);
+    }
+    Err(match denial {
+        Denial::Nobody => missing(reference),
+        Denial::TokenNeeded | Denial::WrongToken => RecordsError::RecordDenied {
+            reference,
+            action,
+            denial,
+        },
+    })
 }
 
 /// Makes a record of a document, given as JSON, under the next reference that nothing of its kind has.
@@ -161,7 +185,7 @@ fn existing(
     permission: &impl Permission,
 ) -> Result<String, RecordsError> {
     let kind = lookup::kind_at(transaction, reference)?.ok_or_else(|| missing(reference))?;
-    check(permission, &kind, Action::Write)?;
+    check_record(permission, reference, &kind, Action::Write)?;
     if !transaction.defined(&reference.key(&kind)?)?.exists() {
         // It has ended by itself, or was killed by somebody who knows nothing of references.
         return Err(missing(reference));

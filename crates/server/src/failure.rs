@@ -269,7 +269,7 @@ impl RecordsFailure {
             RecordsError::AlreadyExists { .. }
             | RecordsError::LimitExceeded { .. }
             | RecordsError::ReferenceTaken { .. } => Class::Conflict,
-            RecordsError::Denied { denial, .. } => match denial {
+            RecordsError::Denied { denial, .. } | RecordsError::RecordDenied { denial, .. } => match denial {
                 Denial::Nobody => Class::Forbidden,
                 Denial::TokenNeeded | Denial::WrongToken => Class::Unauthorized,
             },
@@ -461,10 +461,18 @@ impl Refusal {
                 RecordsError::Denied {
                     denial: Denial::TokenNeeded,
                     ..
+                }
+                | RecordsError::RecordDenied {
+                    denial: Denial::TokenNeeded,
+                    ..
                 } => {
                     headers.push_known("www-authenticate", "Bearer");
                 }
                 RecordsError::Denied {
+                    denial: Denial::WrongToken,
+                    ..
+                }
+                | RecordsError::RecordDenied {
                     denial: Denial::WrongToken,
                     ..
                 } => {

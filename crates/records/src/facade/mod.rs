@@ -5,7 +5,7 @@ pub mod operations;
 use std::{collections::BTreeSet, sync::Arc};
 
 use forebay_store::{
-    StoreError,
+    Read, StoreError,
     facade::{Session, SessionError},
 };
 
@@ -60,7 +60,7 @@ pub fn code_of(error: &RecordsError) -> &'static str {
         RecordsError::NoRecord { .. } => "no_record",
         RecordsError::AlreadyExists { .. } => "already_exists",
         RecordsError::LimitExceeded { .. } => "limit",
-        RecordsError::Denied { .. } => "denied",
+        RecordsError::Denied { .. } | RecordsError::RecordDenied { .. } => "denied",
         RecordsError::ExaminedMax { .. } => "examined_max",
         RecordsError::RowsMax { .. } => "rows_max",
         RecordsError::AnswerBytesMax { .. } => "answer_bytes_max",
@@ -204,13 +204,15 @@ impl Records {
     ) -> Result<Option<&'s [u8]>, FacadeError> {
         let found = session.look(|reader, out| -> Result<bool, FacadeError> {
             let kind = match kind {
-                Some(kind) => kind.to_owned(),
-                None => match kind_at(reader, reference).map_err(RecordsError::from)? {
+                Some(kind) => {
+                    self.check(kind)?;
+                    kind.to_owned()
+                }
+                None => match self.kind_of(reader, reference)? {
                     Some(kind) => kind,
                     None => return Ok(false),
                 },
             };
-            self.check(&kind)?;
             let record =
                 find_of_kind(reader, &kind, reference, RECORD_BYTES_MAX).map_err(RecordsError::from)?;
             out.extend_from_slice(record.as_deref().unwrap_or_default());
@@ -251,10 +253,13 @@ impl Records {
 
     /// The kind of a record; `None` when there is no such record.
     pub fn kind(&self, session: &mut Session, reference: Reference) -> Result<Option<String>, FacadeError> {
-        let kind = session.look(|reader, _| -> Result<_, FacadeError> {
-            Ok(kind_at(reader, reference).map_err(RecordsError::from)?)
-        })?;
-        kind.map(|kind| self.check(&kind).map(|()| kind)).transpose()
+        session.look(|reader, _| self.kind_of(reader, reference))
+    }
+
+    /// Records that the program may not reach are not there for it.
+    fn kind_of(&self, read: &impl Read, reference: Reference) -> Result<Option<String>, FacadeError> {
+        let kind = kind_at(read, reference).map_err(RecordsError::from)?;
+        Ok(kind.filter(|kind| self.reach.check(kind, Action::Read).is_ok()))
     }
 
     /// A page of the records of a kind, as [`List::write`] writes it.

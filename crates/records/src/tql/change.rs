@@ -16,7 +16,7 @@ use crate::{
     permission::{Action, Permission},
     reference::Reference,
     settings::Settings,
-    write::{check, create, remove, replace_in},
+    write::{check, check_record, create, remove, replace_in},
 };
 
 /// Records that are looked for at a time; the deadline is looked at as often.
@@ -203,7 +203,8 @@ impl<P: Permission> Changer<'_, P> {
             .iter()
             .filter(|found| checked.replace(found.kind) != Some(found.kind))
         {
-            check(self.permission, &plan.kinds[found.kind].kind, Action::Write)?;
+            let kind = &plan.kinds[found.kind].kind;
+            check_record(self.permission, found.reference, kind, Action::Write)?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::{
     path::{Path, Step},
     permission::{Action, Permission},
     settings::Settings,
-    write::check,
+    write::{check, check_record},
 };
 
 /// Most questions to indexes for the records of one kind; beyond it all of them are looked at.
@@ -58,7 +58,10 @@ impl Plan {
             let Some(kind) = kind_at(read, reference)? else {
                 return Ok(Self::default());
             };
-            check(permission, &kind, Action::Read)?;
+            match check_record(permission, reference, &kind, Action::Read) {
+                Err(RecordsError::NoRecord { .. }) => return Ok(Self::default()),
+                outcome => outcome?,
+            }
             let key = Key::global(&kind)?;
             let left = conditions.texts(&[], settings);
             let access = Access::One(reference);

@@ -155,7 +155,7 @@ fn a_record_moves_only_to_a_kind_that_its_writer_may_write() {
     let removed: Result<_, RecordsError> = house
         .store
         .transact(|transaction| delete(transaction, Reference(secret), &Articles));
-    assert!(matches!(removed, Err(RecordsError::Denied { .. })));
+    assert!(matches!(removed, Err(RecordsError::NoRecord { .. })));
 }
 
 #[test]

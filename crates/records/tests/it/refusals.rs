@@ -1,6 +1,6 @@
 //! Where an answer ends before it is complete, and what is refused instead.
 
-use forebay_records::{Action, Denial, Permission, RecordsError, Settings, tql::Budget};
+use forebay_records::{Action, Denial, Permission, RecordsError, Reference, Settings, delete, tql::Budget};
 
 use forebay_store::StoreError;
 
@@ -135,14 +135,14 @@ fn a_statement_in_small_steps_answers_as_one_at_once() {
     }
 }
 
-/// May read `Article` and write nothing.
+/// May read `Article` and write nothing; a token opens `Locked`.
 struct Reader;
 
 impl Permission for Reader {
     fn check(&self, kind: &str, action: Action) -> Result<(), Denial> {
         match (kind, action) {
             ("Article", Action::Read) => Ok(()),
-            ("Article", Action::Write) => Err(Denial::TokenNeeded),
+            ("Article", Action::Write) | ("Locked", _) => Err(Denial::TokenNeeded),
             _ => Err(Denial::Nobody),
         }
     }
@@ -159,7 +159,6 @@ fn a_statement_sees_only_kinds_that_are_the_callers() {
     );
     for statement in [
         "WHERE EQ(kind 'Secret')".to_owned(),
-        format!("WHERE {secret}"),
         "WHERE EQ(num 3) DELETE".to_owned(),
         r#"INSERT {"kind":"Article"}"#.to_owned(),
         r#"WHERE EQ(num 3) UPDATE {"kind":"Article"}"#.to_owned(),
@@ -172,6 +171,51 @@ fn a_statement_sees_only_kinds_that_are_the_callers() {
     assert_eq!(
         results(&house, "WHERE EQ(num 3) SELECT $ref"),
         format!("[4,{secret}]")
+    );
+}
+
+#[test]
+fn nobody_learns_of_which_kind_a_record_is_that_is_not_theirs() {
+    let house = articles();
+    let secret = house.create(r#"{"kind":"Secret","num":3}"#);
+    let locked = house.create(r#"{"kind":"Locked","num":3}"#);
+    let ask = |statement: String| match house.tql_as(&statement, &Reader, Budget::WHOLE) {
+        Ok(answer) => answer,
+        Err(error) => error.to_string(),
+    };
+    let none = r#"{"code":0,"results":[]}"#;
+    assert_eq!(ask(format!("WHERE {secret}")), none);
+    assert_eq!(
+        ask(format!("EXPLAIN WHERE {secret}")),
+        ask("EXPLAIN WHERE 99".to_owned())
+    );
+    assert_eq!(
+        ask(format!("WHERE {secret} DELETE")),
+        ask("WHERE 99 DELETE".to_owned())
+    );
+    assert_eq!(
+        ask(format!("WHERE {secret} UPDATE {{}}")),
+        format!("there is no record {secret}")
+    );
+    for statement in ["", " DELETE", " UPDATE {}"] {
+        let answer = ask(format!("WHERE {locked}{statement}"));
+        assert_eq!(
+            answer,
+            format!("a bearer token is needed to read record {locked}")
+        );
+    }
+    let change = |reference: u64| {
+        let delete = |transaction: &mut _| delete(transaction, Reference(reference), &Reader).map(|_| ());
+        house.store.transact(delete).unwrap_err().to_string()
+    };
+    assert_eq!(change(secret), format!("there is no record {secret}"));
+    assert_eq!(
+        change(locked),
+        format!("a bearer token is needed to write record {locked}")
+    );
+    assert_eq!(
+        change(1),
+        "a bearer token is needed to write records of kind Article"
     );
 }
 

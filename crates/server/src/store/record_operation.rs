@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use forebay_records::{
-    Action, Denial, Permission as _, RecordsError, Reference, Settings, create, delete, find, patch, replace,
+    Action, RecordsError, Reference, Settings, check_record, create, delete, find, patch, replace,
     tql::{Statement, change},
 };
 use forebay_store::{Read, StoreError, Transaction};
@@ -105,12 +105,7 @@ impl RecordOperation {
             kind: None,
         };
         let (kind, key) = find(transaction, reference)?.ok_or_else(missing)?;
-        let may = self.grants.check(&kind, Action::Write);
-        may.map_err(|denial: Denial| RecordsError::Denied {
-            kind,
-            action: Action::Write,
-            denial,
-        })?;
+        check_record(&self.grants, reference, &kind, Action::Write)?;
         let max = self.document_bytes_max;
         match transaction.document_within(&key, max) {
             Ok(Some(document)) => Ok(Found::Tagged(Tag::of(&document))),

@@ -5,7 +5,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use forebay_records::{
-    Action, List, Permission as _, RecordsError, Reference, Settings, check_kind, find, indented, kind_of,
+    Action, List, Permission as _, RecordsError, Reference, Settings, check_kind, check_record, find,
+    indented, kind_of,
 };
 use forebay_store::{Read, StoreError};
 
@@ -79,7 +80,7 @@ impl RecordsTarget {
             kind: None,
         };
         let (kind, key) = find(&snapshot, reference)?.ok_or_else(missing)?;
-        self.check(head, &kind, Action::Read)?;
+        check_record(&self.visitor(head), reference, &kind, Action::Read)?;
         if snapshot
             .ends(&key)?
             .is_some_and(|ends| ends <= lifetime::now_ms())

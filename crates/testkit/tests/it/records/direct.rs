@@ -134,6 +134,8 @@ fn kinds_are_open_to_whom_the_configuration_says() {
     ] {
         let answer = ask(&mut client, method, target, fields, body.as_bytes());
         assert_eq!(answer.status, status, "{method} {target} {body}: {answer:?}");
+        let names_it = status == 401 && target == secret && answer.text().contains("Secret");
+        assert!(!names_it, "{answer:?}");
         assert_eq!(
             answer.header("www-authenticate").is_some(),
             status == 401,
