@@ -4,6 +4,7 @@
 //! of the store, its indexes are the store's own, and who may reach a global may reach the kind. Beside it [`DIRECTORY`] says of every
 //! reference which kind its record has. Everything here is synchronous and works on a snapshot or in a transaction that its caller holds.
 
+mod ended;
 mod error;
 pub mod facade;
 mod kind;

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use forebay_store::{Key, Range, Read, StoreError, Subscript};
 
-use crate::reference::Reference;
+use crate::{ended::Ended, reference::Reference};
 
 /// Bytes after which a page ends, whatever its size is.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -56,15 +56,21 @@ impl List {
         &self,
         read: &impl Read,
         bytes_max: usize,
+        now_ms: u64,
         out: &mut Vec<u8>,
     ) -> Result<Option<Reference>, StoreError> {
         let kind = Key::global(&self.kind)?;
+        let ended = Ended::by(now_ms, read)?;
         let skipped = self.page.saturating_mul(self.size);
         let start = out.len();
         out.push(b'[');
         let (mut found, mut last) = (0_u64, None);
         for reference in references(read, &kind, self.after)? {
             let reference = reference?;
+            let key = reference.key(&self.kind)?;
+            if ended.has(&key, read)? {
+                continue;
+            }
             found += 1;
             if found <= skipped {
                 continue;
@@ -79,7 +85,7 @@ impl List {
             }
             if self.full {
                 out.extend_from_slice(format!("{{\"id\":{reference},\"data\":").as_bytes());
-                let document = read.document_within(&reference.key(&self.kind)?, bytes_max)?;
+                let document = read.document_within(&key, bytes_max)?;
                 out.extend_from_slice(document.as_deref().unwrap_or(b"null"));
                 out.push(b'}');
             } else {

@@ -4,21 +4,37 @@ use std::borrow::Cow;
 
 use forebay_store::{Key, Read, StoreError};
 
-use crate::{kind::text_of, reference::Reference};
+use crate::{ended::Ended, kind::text_of, reference::Reference};
 
 /// The kind of the record that has a reference; `None` when there is no such record.
-pub fn kind_at(read: &impl Read, reference: Reference) -> Result<Option<String>, StoreError> {
-    Ok(find(read, reference)?.map(|(kind, _)| kind))
+pub fn kind_at(read: &impl Read, reference: Reference, now_ms: u64) -> Result<Option<String>, StoreError> {
+    let Some((kind, key)) = find(read, reference, now_ms)? else {
+        return Ok(None);
+    };
+    // It may have been removed by somebody who knows nothing of references.
+    Ok(read.defined(&key)?.exists().then_some(kind))
 }
 
-/// Where the record of a reference is, with its kind.
-pub fn find(read: &impl Read, reference: Reference) -> Result<Option<(String, Key)>, StoreError> {
-    let Some(kind) = read.get(&reference.entry()?)?.and_then(text_of) else {
+/// Where the record of a reference is, with its kind, unless it has ended by itself; there may be nothing.
+pub fn find(
+    read: &impl Read,
+    reference: Reference,
+    now_ms: u64,
+) -> Result<Option<(String, Key)>, StoreError> {
+    let Some(kind) = known(read, reference)? else {
         return Ok(None);
     };
     // What somebody else has written there may be no kind.
-    let key = reference.key(&kind).ok().filter(|_| !kind.starts_with('%'));
-    Ok(key.map(|key| (kind, key)))
+    let Some(key) = reference.key(&kind).ok().filter(|_| !kind.starts_with('%')) else {
+        return Ok(None);
+    };
+    let has_ended = Ended::by(now_ms, read)?.has(&key, read)?;
+    Ok((!has_ended).then_some((kind, key)))
+}
+
+/// The kind that the directory says.
+pub(crate) fn known(read: &impl Read, reference: Reference) -> Result<Option<String>, StoreError> {
+    Ok(read.get(&reference.entry()?)?.and_then(text_of))
 }
 
 /// The record of a reference, if it has that kind, as canonical JSON: one look-up.
@@ -27,6 +43,11 @@ pub fn find_of_kind<'r>(
     kind: &str,
     reference: Reference,
     bytes_max: usize,
+    now_ms: u64,
 ) -> Result<Option<Cow<'r, [u8]>>, StoreError> {
-    read.document_within(&reference.key(kind)?, bytes_max)
+    let key = reference.key(kind)?;
+    if Ended::by(now_ms, read)?.has(&key, read)? {
+        return Ok(None);
+    }
+    read.document_within(&key, bytes_max)
 }

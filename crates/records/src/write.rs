@@ -6,6 +6,7 @@ use forebay_store::{Key, Read, StoreError, Subscript, Transaction, json};
 
 use crate::{
     DIRECTORY, KINDS,
+    ended::Ended,
     error::RecordsError,
     kind::kind_of,
     lookup,
@@ -76,17 +77,28 @@ pub fn create(
     Ok(Written { reference, kind })
 }
 
-/// Replaces a record, whose reference stays; with another kind it moves.
+/// Replaces a record, whose reference stays; with another kind it moves. `now_ms` are milliseconds since 1970 UTC: what has ended by then is
+/// not there.
 pub fn replace(
     transaction: &mut Transaction,
     reference: Reference,
     document: &[u8],
     settings: &Settings,
     permission: &impl Permission,
+    now_ms: u64,
 ) -> Result<Written, RecordsError> {
-    let before = existing(transaction, reference, permission)?;
+    let before = existing(transaction, reference, permission, now_ms)?;
     let document = json::canonical(document).map_err(StoreError::from)?;
-    replace_in(transaction, reference, &before, &document, settings, permission)
+    let ended = Ended::by(now_ms, transaction)?;
+    replace_in(
+        transaction,
+        reference,
+        &before,
+        &document,
+        settings,
+        permission,
+        ended,
+    )
 }
 
 /// Applies a merge patch (RFC 7396) to a record.
@@ -96,8 +108,9 @@ pub fn patch(
     patch: &[u8],
     settings: &Settings,
     permission: &impl Permission,
+    now_ms: u64,
 ) -> Result<Written, RecordsError> {
-    let kind = existing(transaction, reference, permission)?;
+    let kind = existing(transaction, reference, permission, now_ms)?;
     let patch = json::canonical(patch).map_err(StoreError::from)?;
     if json::container(&patch) != Some(false) {
         return Err(RecordsError::NotAnObject {
@@ -116,7 +129,16 @@ pub fn patch(
     let mut merged = Vec::new();
     merge(&document, &patch, &mut merged);
     let merged = json::canonical(&merged).map_err(StoreError::from)?;
-    replace_in(transaction, reference, &kind, &merged, settings, permission)
+    let ended = Ended::by(now_ms, transaction)?;
+    replace_in(
+        transaction,
+        reference,
+        &kind,
+        &merged,
+        settings,
+        permission,
+        ended,
+    )
 }
 
 /// Removes a record and gives up its reference for ever; says which kind it had.
@@ -124,8 +146,9 @@ pub fn delete(
     transaction: &mut Transaction,
     reference: Reference,
     permission: &impl Permission,
+    now_ms: u64,
 ) -> Result<Written, RecordsError> {
-    let kind = existing(transaction, reference, permission)?;
+    let kind = existing(transaction, reference, permission, now_ms)?;
     remove(transaction, reference, &kind)?;
     Ok(Written { reference, kind })
 }
@@ -146,10 +169,10 @@ pub(crate) fn remove(
 /// Whether a reference is that of the record of a kind. What else lies in a kind's global was not made as a record: nobody has given it a
 /// reference, which may be that of another record then.
 fn is_known(transaction: &Transaction, reference: Reference, kind: &str) -> Result<bool, RecordsError> {
-    Ok(lookup::kind_at(transaction, reference)?.is_some_and(|known| known == kind))
+    Ok(lookup::known(transaction, reference)?.is_some_and(|known| known == kind))
 }
 
-/// Replaces a record that is known to exist, by canonical JSON.
+/// Replaces a record that is known to exist, by canonical JSON. What has ended is no obstacle to it.
 pub(crate) fn replace_in(
     transaction: &mut Transaction,
     reference: Reference,
@@ -157,6 +180,7 @@ pub(crate) fn replace_in(
     document: &[u8],
     settings: &Settings,
     permission: &impl Permission,
+    ended: Ended,
 ) -> Result<Written, RecordsError> {
     let kind = kind_of(document, settings)?;
     check_length(document, transaction)?;
@@ -165,7 +189,8 @@ pub(crate) fn replace_in(
         return Ok(Written { reference, kind });
     }
     check(permission, &kind, Action::Write)?;
-    if transaction.defined(&reference.key(&kind)?)?.exists() {
+    let becomes = reference.key(&kind)?;
+    if transaction.defined(&becomes)?.exists() && !ended.has(&becomes, transaction)? {
         return Err(RecordsError::ReferenceTaken { reference, kind });
     }
     let is_its_own = is_known(transaction, reference, before)?;
@@ -183,13 +208,10 @@ fn existing(
     transaction: &Transaction,
     reference: Reference,
     permission: &impl Permission,
+    now_ms: u64,
 ) -> Result<String, RecordsError> {
-    let kind = lookup::kind_at(transaction, reference)?.ok_or_else(|| missing(reference))?;
+    let kind = lookup::kind_at(transaction, reference, now_ms)?.ok_or_else(|| missing(reference))?;
     check_record(permission, reference, &kind, Action::Write)?;
-    if !transaction.defined(&reference.key(&kind)?)?.exists() {
-        // It has ended by itself, or was killed by somebody who knows nothing of references.
-        return Err(missing(reference));
-    }
     Ok(kind)
 }
 

@@ -27,7 +27,7 @@ use self::record::RecordCall;
 use crate::{
     config::StoreMode,
     failure::Refusal,
-    store::{Done, Grants, OpenStore, StatementOperation, Work},
+    store::{Done, Grants, OpenStore, StatementOperation, Work, lifetime},
 };
 
 /// Calls of all workers that wait for the thread.
@@ -145,7 +145,13 @@ impl Tql {
     async fn select(&self, statement: Statement, deadline: Instant) -> Result<Vec<u8>, Refusal> {
         let snapshot = self.store.store().snapshot()?;
         let leave = Grants::everything();
-        let mut execution = Execution::new(&Arc::new(statement), &self.settings, &snapshot, &leave)?;
+        let mut execution = Execution::new(
+            &Arc::new(statement),
+            &self.settings,
+            &snapshot,
+            &leave,
+            lifetime::now_ms(),
+        )?;
         let mut found = Vec::new();
         loop {
             let part = Budget {

@@ -19,6 +19,7 @@ use crate::{
     key::{Key, within},
     store::{Shared, Store},
     sys::{Seek, Transaction},
+    transaction::Read as _,
     tree::Tables,
 };
 

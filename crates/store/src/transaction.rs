@@ -114,6 +114,12 @@ pub trait Read {
         expiry::of_path(reader.transaction, reader.tables, key)
     }
 
+    /// Whether any node's time has come by then, and it is not removed yet.
+    fn is_due(&self, by_ms: u64) -> Result<bool, StoreError> {
+        let reader = self.reader();
+        Ok(expiry::due(reader.transaction, reader.tables, by_ms)?.is_some())
+    }
+
     /// The names of the globals that hold something, from one on.
     fn globals(&self, from: &str) -> Result<GlobalWalk<'_>, StoreError> {
         self.reader().globals(from)
@@ -169,10 +175,6 @@ impl Snapshot {
     /// The last change in the log of changes that this state includes; 0 before the first.
     pub fn sequence(&self) -> Result<u64, StoreError> {
         Ok(self.log_end()?.sequence)
-    }
-
-    pub(crate) fn is_due(&self, by_ms: u64) -> Result<bool, StoreError> {
-        Ok(expiry::due(self.transaction(), self.shared.tables, by_ms)?.is_some())
     }
 
     pub(crate) fn log_end(&self) -> Result<End, StoreError> {

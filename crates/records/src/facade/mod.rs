@@ -2,7 +2,11 @@
 
 pub mod operations;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use forebay_store::{
     Read, StoreError,
@@ -12,7 +16,7 @@ use forebay_store::{
 use crate::{
     Action, Denial, List, Permission, RecordsError, Reference, Settings, check_kind, create, delete, find,
     find_of_kind, kind_at, patch, replace,
-    tql::{Budget, Execution, Statement, change},
+    tql::{Budget, Execution, Statement, Timing, change},
     write::Written,
 };
 
@@ -69,6 +73,12 @@ pub fn code_of(error: &RecordsError) -> &'static str {
         RecordsError::ReferenceTaken { .. } => "reference_taken",
         RecordsError::NoReferenceLeft { .. } => "no_reference_left",
     }
+}
+
+/// Milliseconds since 1970 UTC.
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_millis() as u64
 }
 
 /// How a record is to be changed.
@@ -160,7 +170,8 @@ impl Records {
         if statement.only_reads() {
             let statement = Arc::new(statement);
             session.look(|reader, out| -> Result<(), FacadeError> {
-                let mut execution = Execution::new(&statement, &self.settings, reader, &self.reach)?;
+                let mut execution =
+                    Execution::new(&statement, &self.settings, reader, &self.reach, now_ms())?;
                 execution.step(reader, Budget::WHOLE, out)?;
                 Ok(())
             })?;
@@ -168,12 +179,16 @@ impl Records {
             self.check_writes()?;
             session.change(|transaction, out| -> Result<(), FacadeError> {
                 let mut begun = false;
+                let timing = Timing {
+                    now_ms: now_ms(),
+                    deadline: None,
+                };
                 let outcome = change(
                     transaction,
                     &statement,
                     &self.settings,
                     &self.reach,
-                    None,
+                    timing,
                     &mut begun,
                     out,
                 );
@@ -213,8 +228,8 @@ impl Records {
                     None => return Ok(false),
                 },
             };
-            let record =
-                find_of_kind(reader, &kind, reference, RECORD_BYTES_MAX).map_err(RecordsError::from)?;
+            let record = find_of_kind(reader, &kind, reference, RECORD_BYTES_MAX, now_ms())
+                .map_err(RecordsError::from)?;
             out.extend_from_slice(record.as_deref().unwrap_or_default());
             Ok(record.is_some())
         })?;
@@ -233,15 +248,29 @@ impl Records {
         self.check_writes()?;
         session.change(|transaction, _| {
             if let Some(kind) = kind {
-                let found = find(transaction, reference).map_err(RecordsError::from)?;
+                let found = find(transaction, reference, now_ms()).map_err(RecordsError::from)?;
                 if found.is_none_or(|(found, _)| found != kind) {
                     return Ok(false);
                 }
             }
             let outcome: Result<Written, RecordsError> = match change {
-                Change::Replace => replace(transaction, reference, document, &self.settings, &self.reach),
-                Change::Patch => patch(transaction, reference, document, &self.settings, &self.reach),
-                Change::Delete => delete(transaction, reference, &self.reach),
+                Change::Replace => replace(
+                    transaction,
+                    reference,
+                    document,
+                    &self.settings,
+                    &self.reach,
+                    now_ms(),
+                ),
+                Change::Patch => patch(
+                    transaction,
+                    reference,
+                    document,
+                    &self.settings,
+                    &self.reach,
+                    now_ms(),
+                ),
+                Change::Delete => delete(transaction, reference, &self.reach, now_ms()),
             };
             match outcome {
                 Ok(_) => Ok(true),
@@ -258,7 +287,7 @@ impl Records {
 
     /// Records that the program may not reach are not there for it.
     fn kind_of(&self, read: &impl Read, reference: Reference) -> Result<Option<String>, FacadeError> {
-        let kind = kind_at(read, reference).map_err(RecordsError::from)?;
+        let kind = kind_at(read, reference, now_ms()).map_err(RecordsError::from)?;
         Ok(kind.filter(|kind| self.reach.check(kind, Action::Read).is_ok()))
     }
 
@@ -266,7 +295,7 @@ impl Records {
     pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
-            list.write(reader, RECORD_BYTES_MAX, out)
+            list.write(reader, RECORD_BYTES_MAX, now_ms(), out)
                 .map_err(RecordsError::from)?;
             Ok(())
         })?;

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     RecordsError,
+    ended::Ended,
     kind::kind_of,
     permission::{Action, Permission},
     reference::Reference,
@@ -28,6 +29,15 @@ struct Match {
     reference: Reference,
 }
 
+/// When a statement is executed, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Milliseconds since 1970 UTC: records that have ended by then are not there.
+    pub now_ms: u64,
+    /// When it is given up.
+    pub deadline: Option<Instant>,
+}
+
 /// Executes a statement that changes something; writes the answer. `begun` is set once something has been changed: after an error the
 /// transaction can only be rolled back then.
 pub fn change(
@@ -35,16 +45,17 @@ pub fn change(
     statement: &Statement,
     settings: &Settings,
     permission: &impl Permission,
-    deadline: Option<Instant>,
+    timing: Timing,
     begun: &mut bool,
     out: &mut Vec<u8>,
 ) -> Result<(), RecordsError> {
     let mut changer = Changer {
+        ended: Ended::by(timing.now_ms, transaction)?,
         transaction,
         statement,
         settings,
         permission,
-        deadline,
+        timing,
         begun,
     };
     let (name, references) = match &statement.verb {
@@ -73,7 +84,8 @@ struct Changer<'a, P> {
     statement: &'a Statement,
     settings: &'a Settings,
     permission: &'a P,
-    deadline: Option<Instant>,
+    timing: Timing,
+    ended: Ended,
     begun: &'a mut bool,
 }
 
@@ -141,7 +153,14 @@ impl<P: Permission> Changer<'_, P> {
     }
 
     fn plan(&self) -> Result<Plan, RecordsError> {
-        Plan::of(self.statement, self.settings, &*self.transaction, self.permission)
+        let now_ms = self.timing.now_ms;
+        Plan::of(
+            self.statement,
+            self.settings,
+            &*self.transaction,
+            self.permission,
+            now_ms,
+        )
     }
 
     /// Up to `max` records that match; `check` may refuse the number of places that were found in them by then.
@@ -157,7 +176,11 @@ impl<P: Permission> Changer<'_, P> {
             return Ok(matches);
         }
         while let Some(kind) = walk.next(plan, &*self.transaction, BATCH, &mut batch)? {
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if self
+                .timing
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline)
+            {
                 return Err(RecordsError::DeadlinePassed);
             }
             for reference in &batch {
@@ -169,6 +192,9 @@ impl<P: Permission> Changer<'_, P> {
                 }
                 let mut key = plan.kinds[kind].key.clone();
                 reference.push_to(&mut key)?;
+                if self.ended.has(&key, &*self.transaction)? {
+                    continue;
+                }
                 let Some(record) = self.transaction.document_within(&key, VALUE_BYTES_LIMIT)? else {
                     continue;
                 };
@@ -247,6 +273,7 @@ impl<P: Permission> Changer<'_, P> {
             document,
             self.settings,
             self.permission,
+            self.ended,
         )?;
         Ok(())
     }

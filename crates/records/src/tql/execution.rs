@@ -13,7 +13,9 @@ use super::{
     template::{Row, Template},
     walk::{Plan, Walk},
 };
-use crate::{RecordsError, path::Path, permission::Permission, reference::Reference, settings::Settings};
+use crate::{
+    RecordsError, ended::Ended, path::Path, permission::Permission, reference::Reference, settings::Settings,
+};
 
 /// Records that are looked for at a time.
 const BATCH: usize = 64;
@@ -52,6 +54,7 @@ pub enum Progress {
 pub struct Execution {
     statement: Arc<Statement>,
     settings: Arc<Settings>,
+    ended: Ended,
     plan: Plan,
     walk: Walk,
     rows: Rows,
@@ -82,14 +85,15 @@ impl Batch {
 }
 
 impl Execution {
-    /// Plans a statement that only reads, for whoever has that permission.
+    /// Plans a statement that only reads, for whoever has that permission; what has ended by `now_ms`, in milliseconds since 1970 UTC, is not there.
     pub fn new(
         statement: &Arc<Statement>,
         settings: &Arc<Settings>,
         read: &impl Read,
         permission: &impl Permission,
+        now_ms: u64,
     ) -> Result<Self, RecordsError> {
-        let plan = Plan::of(statement, settings, read, permission)?;
+        let plan = Plan::of(statement, settings, read, permission, now_ms)?;
         let walk = match &statement.cursor {
             Some(cursor) => cursor.walk(&plan)?,
             None => Walk::default(),
@@ -98,6 +102,7 @@ impl Execution {
             rows: Rows::new(statement, settings),
             statement: Arc::clone(statement),
             settings: Arc::clone(settings),
+            ended: Ended::by(now_ms, read)?,
             plan,
             walk,
             examined: 0,
@@ -209,6 +214,9 @@ impl Execution {
         let (kind, statement) = (self.batch.kind, Arc::clone(&self.statement));
         let mut key = self.plan.kinds[kind].key.clone();
         reference.push_to(&mut key)?;
+        if self.ended.has(&key, read)? {
+            return Ok(Fate::Open);
+        }
         let Some(record) = read.document_within(&key, VALUE_BYTES_LIMIT)? else {
             return Ok(Fate::Open);
         };

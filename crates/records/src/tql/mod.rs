@@ -22,7 +22,7 @@ use crate::{path::Path, reference::Reference, settings::Settings};
 
 pub(crate) use self::expression::{Comparison, Expression};
 pub use self::{
-    change::change,
+    change::{Timing, change},
     execution::{Budget, Execution, Progress},
 };
 use self::{cursor::Cursor, reader::Reader, template::Template};

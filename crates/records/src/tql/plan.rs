@@ -52,10 +52,11 @@ impl Plan {
         settings: &Settings,
         read: &impl Read,
         permission: &impl Permission,
+        now_ms: u64,
     ) -> Result<Self, RecordsError> {
         let conditions = Conditions::of(statement);
         if let Subject::Record(reference) = statement.subject {
-            let Some(kind) = kind_at(read, reference)? else {
+            let Some(kind) = kind_at(read, reference, now_ms)? else {
                 return Ok(Self::default());
             };
             match check_record(permission, reference, &kind, Action::Read) {

@@ -1,19 +1,24 @@
 //! A store with records, as tests use it.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use forebay_records::{
     Everything, Permission, RecordsError, Settings, create,
-    tql::{Budget, Execution, Progress, Statement, change},
+    tql::{Budget, Execution, Progress, Statement, Timing, change},
 };
 use forebay_store::{
     Durability, Key, Options, Store,
     index::{Definition, parse_field},
 };
 
+/// A time that is far ahead, so that nothing ends by itself while a test runs.
+pub(crate) const NOW_MS: u64 = 4_000_000_000_000;
+
 pub(crate) struct House {
     pub(crate) store: Store,
     pub(crate) settings: Arc<Settings>,
+    /// What time it is, in milliseconds since 1970.
+    pub(crate) now_ms: Cell<u64>,
     _folder: tempfile::TempDir,
 }
 
@@ -31,6 +36,7 @@ impl House {
         Self {
             store: Store::open(folder.path(), &options).unwrap(),
             settings: Arc::new(settings),
+            now_ms: Cell::new(NOW_MS),
             _folder: folder,
         }
     }
@@ -39,6 +45,16 @@ impl House {
         let create =
             |transaction: &mut _| create(transaction, document.as_bytes(), &self.settings, &Everything);
         self.store.transact(create).unwrap().reference.0
+    }
+
+    /// Has a node end by itself.
+    pub(crate) fn expire(&self, kind: &str, reference: Option<u64>, at_ms: u64) {
+        let mut key = Key::global(kind).unwrap();
+        if let Some(reference) = reference {
+            key.push(&reference.to_string()).unwrap();
+        }
+        let expire = |transaction: &mut forebay_store::Transaction| transaction.expire(&key, Some(at_ms));
+        assert!(self.store.transact(expire).unwrap(), "there is such a node");
     }
 
     pub(crate) fn index(&self, name: &str, kind: &str, fields: &[&str], unique: bool) {
@@ -71,17 +87,27 @@ impl House {
         let mut out = Vec::new();
         if statement.only_reads() {
             let snapshot = self.store.snapshot()?;
-            let mut execution = Execution::new(&statement, &self.settings, &snapshot, permission)?;
+            let mut execution = Execution::new(
+                &statement,
+                &self.settings,
+                &snapshot,
+                permission,
+                self.now_ms.get(),
+            )?;
             while execution.step(&snapshot, budget, &mut out)? == Progress::More {}
         } else {
             self.store.transact(|transaction| {
                 let mut begun = false;
+                let timing = Timing {
+                    now_ms: self.now_ms.get(),
+                    deadline: None,
+                };
                 change(
                     transaction,
                     &statement,
                     &self.settings,
                     permission,
-                    None,
+                    timing,
                     &mut begun,
                     &mut out,
                 )

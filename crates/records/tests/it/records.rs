@@ -6,7 +6,7 @@ use forebay_records::{
 };
 use forebay_store::{Key, Read, StoreError};
 
-use crate::house::House;
+use crate::house::{House, NOW_MS};
 
 /// May write nothing but `Article`.
 struct Articles;
@@ -23,7 +23,7 @@ impl Permission for Articles {
 
 fn text(house: &House, reference: u64) -> Option<String> {
     let snapshot = house.store.snapshot().unwrap();
-    let (_, key) = find(&snapshot, Reference(reference)).unwrap()?;
+    let (_, key) = find(&snapshot, Reference(reference), house.now_ms.get()).unwrap()?;
     let document = snapshot.document(&key).unwrap()?;
     Some(String::from_utf8(document.into_owned()).unwrap())
 }
@@ -40,7 +40,7 @@ fn a_record_is_a_document_of_its_kinds_global() {
         Some(&br#"{"kind":"Article","title":"Sample"}"#[..])
     );
     assert_eq!(
-        kind_at(&snapshot, Reference(1)).unwrap().as_deref(),
+        kind_at(&snapshot, Reference(1), NOW_MS).unwrap().as_deref(),
         Some("Article")
     );
     assert_eq!(kinds(&snapshot).unwrap(), ["Article"]);
@@ -59,6 +59,7 @@ fn a_reference_stays_with_its_record_and_is_never_given_again() {
                 document.as_bytes(),
                 &house.settings,
                 &Everything,
+                NOW_MS,
             )
         };
         house.store.transact(replace).map(|written| written.kind)
@@ -75,7 +76,7 @@ fn a_reference_stays_with_its_record_and_is_never_given_again() {
     drop(snapshot);
     let removed: Result<_, RecordsError> = house
         .store
-        .transact(|transaction| delete(transaction, Reference(two), &Everything));
+        .transact(|transaction| delete(transaction, Reference(two), &Everything, NOW_MS));
     assert_eq!(removed.unwrap().kind, "Entry");
     assert_eq!(text(&house, two), None);
     assert!(matches!(write(two, "{}"), Err(RecordsError::NoRecord { .. })));
@@ -97,6 +98,7 @@ fn a_patch_can_move_a_record_to_another_kind() {
                 text.as_bytes(),
                 &house.settings,
                 &Everything,
+                NOW_MS,
             )
         };
         house.store.transact(patch).map(|written| written.kind)
@@ -148,13 +150,14 @@ fn a_record_moves_only_to_a_kind_that_its_writer_may_write() {
             br#"{"kind":"Secret"}"#,
             &house.settings,
             &Articles,
+            NOW_MS,
         )
     });
     assert!(matches!(moved, Err(RecordsError::Denied { kind, .. }) if kind == "Secret"));
     let secret = house.create(r#"{"kind":"Secret"}"#);
     let removed: Result<_, RecordsError> = house
         .store
-        .transact(|transaction| delete(transaction, Reference(secret), &Articles));
+        .transact(|transaction| delete(transaction, Reference(secret), &Articles, NOW_MS));
     assert!(matches!(removed, Err(RecordsError::NoRecord { .. })));
 }
 
@@ -171,6 +174,7 @@ fn a_record_that_cannot_be_replaced_stays_as_it_was() {
             br#"{"kind":"Entry","n":1}"#,
             &house.settings,
             &Everything,
+            NOW_MS,
         )
     });
     assert!(matches!(
@@ -191,6 +195,7 @@ fn a_record_that_cannot_be_replaced_stays_as_it_was() {
                 deep.as_bytes(),
                 &house.settings,
                 &Everything,
+                NOW_MS,
             );
             assert!(
                 refused.is_err_and(|error| error.is_input()),
@@ -224,6 +229,7 @@ fn what_was_not_made_as_a_record_takes_no_references_away() {
             document,
             &house.settings,
             &Everything,
+            NOW_MS,
         )
     });
     assert!(
@@ -237,6 +243,7 @@ fn what_was_not_made_as_a_record_takes_no_references_away() {
             br#"{"kind":"Entry"}"#,
             &house.settings,
             &Everything,
+            NOW_MS,
         )
     });
     assert!(
@@ -298,7 +305,7 @@ fn lists_are_in_the_order_of_references_page_by_page() {
     let snapshot = house.store.snapshot().unwrap();
     let page = |list: List| {
         let mut out = Vec::new();
-        let next = list.write(&snapshot, usize::MAX, &mut out).unwrap();
+        let next = list.write(&snapshot, usize::MAX, NOW_MS, &mut out).unwrap();
         (String::from_utf8(out).unwrap(), next)
     };
     let list = List {

@@ -4,7 +4,7 @@ use forebay_records::{Action, Denial, Permission, RecordsError, Reference, Setti
 
 use forebay_store::StoreError;
 
-use crate::house::{House, articles, results};
+use crate::house::{House, NOW_MS, articles, results};
 
 #[test]
 fn bounds_cut_an_answer_off_and_say_so() {
@@ -205,7 +205,8 @@ fn nobody_learns_of_which_kind_a_record_is_that_is_not_theirs() {
         );
     }
     let change = |reference: u64| {
-        let delete = |transaction: &mut _| delete(transaction, Reference(reference), &Reader).map(|_| ());
+        let delete =
+            |transaction: &mut _| delete(transaction, Reference(reference), &Reader, NOW_MS).map(|_| ());
         house.store.transact(delete).unwrap_err().to_string()
     };
     assert_eq!(change(secret), format!("there is no record {secret}"));

@@ -11,7 +11,7 @@ use super::Tql;
 use crate::{
     config::StoreMode,
     failure::Refusal,
-    store::{Condition, Grants, RecordChange, RecordOperation, Tag, Work},
+    store::{Condition, Grants, RecordChange, RecordOperation, Tag, Work, lifetime},
 };
 
 /// What such a call begins with; no statement does.
@@ -103,7 +103,13 @@ impl Tql {
     fn read_record(&self, call: &RecordCall<'_>) -> Result<Vec<u8>, Refusal> {
         check_kind(&call.kind)?;
         let snapshot = self.store.store().snapshot()?;
-        let found = find_of_kind(&snapshot, &call.kind, Reference(call.record), RECORD_BYTES_MAX);
+        let found = find_of_kind(
+            &snapshot,
+            &call.kind,
+            Reference(call.record),
+            RECORD_BYTES_MAX,
+            lifetime::now_ms(),
+        );
         let Some(record) = found.map_err(RecordsError::from)? else {
             return Ok(b"{\"code\":0,\"results\":[]}".to_vec());
         };

@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Instant};
 
 use forebay_records::{
     Action, RecordsError, Reference, Settings, check_record, create, delete, find, patch, replace,
-    tql::{Statement, change},
+    tql::{Statement, Timing, change},
 };
 use forebay_store::{Read, StoreError, Transaction};
 
 use super::{
     grants::Grants,
+    lifetime,
     operation::{Done, Undone},
     tag::{Condition, Found, Tag},
 };
@@ -68,30 +69,31 @@ impl RecordOperation {
             | RecordChange::Patch(reference, _)
             | RecordChange::Delete(reference) => *reference,
         };
+        let now_ms = lifetime::now_ms();
         if self.kind.is_some() {
-            let found = find(transaction, reference)?;
+            let found = find(transaction, reference, now_ms)?;
             let kind = self.kind.clone();
             if found.map(|(found, _)| found) != kind {
                 return Err(RecordsError::NoRecord { reference, kind }.into());
             }
         }
         if !self.condition.is_none() {
-            let found = self.found(transaction, reference)?;
+            let found = self.found(transaction, reference, now_ms)?;
             if !self.condition.holds(found) {
                 return Err(Undone::Refused(Refusal::Precondition));
             }
         }
         match &self.change {
             RecordChange::Replace(_, document) => {
-                replace(transaction, reference, document, settings, grants)?;
+                replace(transaction, reference, document, settings, grants, now_ms)?;
                 Ok(Done::Changed)
             }
             RecordChange::Patch(_, document) => {
-                patch(transaction, reference, document, settings, grants)?;
+                patch(transaction, reference, document, settings, grants, now_ms)?;
                 Ok(Done::Changed)
             }
             RecordChange::Create(_) | RecordChange::Delete(_) => {
-                delete(transaction, reference, grants)?;
+                delete(transaction, reference, grants, now_ms)?;
                 Ok(Done::Deleted)
             }
         }
@@ -99,12 +101,12 @@ impl RecordOperation {
 
     /// What the condition is to be held against. Whether a condition holds tells something of a record, so who may not write it is told
     /// that first.
-    fn found(&self, transaction: &Transaction, reference: Reference) -> Result<Found, Undone> {
+    fn found(&self, transaction: &Transaction, reference: Reference, now_ms: u64) -> Result<Found, Undone> {
         let missing = || RecordsError::NoRecord {
             reference,
             kind: None,
         };
-        let (kind, key) = find(transaction, reference)?.ok_or_else(missing)?;
+        let (kind, key) = find(transaction, reference, now_ms)?.ok_or_else(missing)?;
         check_record(&self.grants, reference, &kind, Action::Write)?;
         let max = self.document_bytes_max;
         match transaction.document_within(&key, max) {
@@ -119,12 +121,16 @@ impl RecordOperation {
 impl StatementOperation {
     pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         let (mut begun, mut answer) = (false, Vec::new());
+        let timing = Timing {
+            now_ms: lifetime::now_ms(),
+            deadline: Some(self.deadline),
+        };
         let outcome = change(
             transaction,
             &self.statement,
             &self.settings,
             &self.grants,
-            Some(self.deadline),
+            timing,
             &mut begun,
             &mut answer,
         );

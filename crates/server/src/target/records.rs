@@ -79,14 +79,8 @@ impl RecordsTarget {
             reference,
             kind: None,
         };
-        let (kind, key) = find(&snapshot, reference)?.ok_or_else(missing)?;
+        let (kind, key) = find(&snapshot, reference, lifetime::now_ms())?.ok_or_else(missing)?;
         check_record(&self.visitor(head), reference, &kind, Action::Read)?;
-        if snapshot
-            .ends(&key)?
-            .is_some_and(|ends| ends <= lifetime::now_ms())
-        {
-            return Err(missing().into());
-        }
         let document = snapshot.document_within(&key, self.value_bytes_max)?;
         let document = document.ok_or_else(missing)?;
         if indent > 0 {
@@ -116,7 +110,12 @@ impl RecordsTarget {
             full: query.full,
         };
         let mut out = Vec::new();
-        let next = list.write(&self.open.store().snapshot()?, self.value_bytes_max, &mut out)?;
+        let next = list.write(
+            &self.open.store().snapshot()?,
+            self.value_bytes_max,
+            lifetime::now_ms(),
+            &mut out,
+        )?;
         let mut reply = json(200, indented(&out, query.indent));
         if let Some(next) = next {
             let mut kind = String::new();

@@ -25,7 +25,7 @@ use crate::{
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
     reply::{Body, Pieces, Reply},
-    store::{Done, StatementOperation, StreamPlace, Work},
+    store::{Done, StatementOperation, StreamPlace, Work, lifetime},
 };
 
 /// What is done of a statement before others have their turn.
@@ -91,7 +91,13 @@ impl TqlTarget {
         let records = &self.records;
         let snapshot = records.open.store().snapshot()?;
         let visitor = records.visitor(request.head);
-        let execution = Execution::new(&Arc::new(statement), &records.settings, &snapshot, &visitor);
+        let execution = Execution::new(
+            &Arc::new(statement),
+            &records.settings,
+            &snapshot,
+            &visitor,
+            lifetime::now_ms(),
+        );
         let mut execution = execution.map_err(Refusal::from)?;
         let mut found = Vec::new();
         let mut place = None;
