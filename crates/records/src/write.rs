@@ -118,7 +118,7 @@ pub fn patch(
         });
     }
     let key = reference.key(&kind)?;
-    let bytes_max = transaction_bytes_max(transaction);
+    let bytes_max = transaction.value_bytes_max();
     if !touches(&patch, &settings.type_key) {
         transaction.patch(&key, &patch)?;
         return Ok(Written { reference, kind });
@@ -238,7 +238,7 @@ fn put(
 
 /// Before anything is changed: a transaction that fails half way is lost.
 fn check_length(document: &[u8], transaction: &Transaction) -> Result<(), StoreError> {
-    let max = transaction_bytes_max(transaction);
+    let max = transaction.value_bytes_max();
     if document.len() > max {
         return Err(StoreError::ValueTooLong {
             bytes: document.len(),
@@ -246,10 +246,6 @@ fn check_length(document: &[u8], transaction: &Transaction) -> Result<(), StoreE
         });
     }
     Ok(())
-}
-
-fn transaction_bytes_max(transaction: &Transaction) -> usize {
-    transaction.value_bytes_max()
 }
 
 /// The reference after the last one, or after all that there are in the kind where something lies there that was not made as a record.

@@ -120,6 +120,11 @@ pub trait Read {
         Ok(expiry::due(reader.transaction, reader.tables, by_ms)?.is_some())
     }
 
+    /// Longest value or document that may be written, and longest that [`Read::document_within`] is usually asked for.
+    fn value_bytes_max(&self) -> usize {
+        self.reader().tables.value_bytes_max
+    }
+
     /// The names of the globals that hold something, from one on.
     fn globals(&self, from: &str) -> Result<GlobalWalk<'_>, StoreError> {
         self.reader().globals(from)
@@ -308,11 +313,6 @@ impl Transaction {
     /// From now on the transaction can only be rolled back: for whoever has failed half way in what belongs together.
     pub fn give_up(&mut self) {
         self.broken = true;
-    }
-
-    /// Longest value or document that it takes.
-    pub fn value_bytes_max(&self) -> usize {
-        self.tables.value_bytes_max
     }
 
     /// The commit that this will be.

@@ -20,9 +20,6 @@ use crate::{
     write::Written,
 };
 
-/// Longest record that is put together, as a session's documents.
-const RECORD_BYTES_MAX: usize = forebay_store::VALUE_BYTES_LIMIT;
-
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum FacadeError {
@@ -228,7 +225,7 @@ impl Records {
                     None => return Ok(false),
                 },
             };
-            let record = find_of_kind(reader, &kind, reference, RECORD_BYTES_MAX, now_ms())
+            let record = find_of_kind(reader, &kind, reference, reader.value_bytes_max(), now_ms())
                 .map_err(RecordsError::from)?;
             out.extend_from_slice(record.as_deref().unwrap_or_default());
             Ok(record.is_some())
@@ -295,7 +292,7 @@ impl Records {
     pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
-            list.write(reader, RECORD_BYTES_MAX, now_ms(), out)
+            list.write(reader, reader.value_bytes_max(), now_ms(), out)
                 .map_err(RecordsError::from)?;
             Ok(())
         })?;

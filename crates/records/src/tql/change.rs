@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use forebay_store::{Read, Transaction, VALUE_BYTES_LIMIT};
+use forebay_store::{Read, Transaction};
 
 use super::{
     Statement, Subject, Verb,
@@ -195,7 +195,10 @@ impl<P: Permission> Changer<'_, P> {
                 if self.ended.has(&key, &*self.transaction)? {
                     continue;
                 }
-                let Some(record) = self.transaction.document_within(&key, VALUE_BYTES_LIMIT)? else {
+                let Some(record) = self
+                    .transaction
+                    .document_within(&key, self.transaction.value_bytes_max())?
+                else {
                     continue;
                 };
                 let before = nodes;
@@ -250,7 +253,7 @@ impl<P: Permission> Changer<'_, P> {
         };
         let record = self
             .transaction
-            .document_within(&reference.key(kind)?, VALUE_BYTES_LIMIT)?;
+            .document_within(&reference.key(kind)?, self.transaction.value_bytes_max())?;
         let record = record.unwrap_or_default().into_owned();
         let mut parts = Vec::new();
         each_branch(&record, at, |branch| {

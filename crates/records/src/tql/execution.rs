@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use forebay_store::{Read, VALUE_BYTES_LIMIT};
+use forebay_store::Read;
 
 use super::{
     Expression, Statement, Subject, Verb,
@@ -217,7 +217,7 @@ impl Execution {
         if self.ended.has(&key, read)? {
             return Ok(Fate::Open);
         }
-        let Some(record) = read.document_within(&key, VALUE_BYTES_LIMIT)? else {
+        let Some(record) = read.document_within(&key, read.value_bytes_max())? else {
             return Ok(Fate::Open);
         };
         let (mut fate, root) = (Fate::Open, &record[..]);

@@ -28,10 +28,14 @@ impl House {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::of(settings, &Options::default())
+    }
+
+    pub(crate) fn of(settings: Settings, options: &Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             durability: Durability::Relaxed,
-            ..Options::default()
+            ..*options
         };
         Self {
             store: Store::open(folder.path(), &options).unwrap(),

@@ -2,7 +2,7 @@
 
 use forebay_records::{Action, Denial, Permission, RecordsError, Reference, Settings, delete, tql::Budget};
 
-use forebay_store::StoreError;
+use forebay_store::{Key, Options, StoreError, Transaction};
 
 use crate::house::{House, NOW_MS, articles, results};
 
@@ -93,6 +93,44 @@ fn a_record_whose_parts_are_changed_grows_no_longer_than_a_record_may() {
         "[[0,0,0]]",
         "the store goes on"
     );
+}
+
+#[test]
+fn a_record_that_is_put_together_is_no_longer_than_a_record_may_be() {
+    let options = Options {
+        value_bytes_max: 10_000,
+        ..Options::default()
+    };
+    let house = House::of(Settings::default(), &options);
+    house.create(r#"{"kind":"Long"}"#);
+    // Each part is short enough, and nobody has looked at the whole.
+    for n in 0..20 {
+        let key = Key::global("Long")
+            .unwrap()
+            .child("1")
+            .unwrap()
+            .child(&format!("m{n}"))
+            .unwrap();
+        let set = |transaction: &mut Transaction| {
+            transaction.set(&key, format!("\"{}\"", "x".repeat(1000)).as_bytes())
+        };
+        house.store.transact(set).unwrap();
+    }
+    for statement in [
+        "SELECT kind",
+        "WHERE HAS(kind) AT m1 UPDATE 7",
+        "WHERE HAS(kind) AT m1 DELETE",
+        r#"WHERE EQ(kind 'Long') INSERT {"kind":"Long"}"#,
+    ] {
+        let refused = house.try_tql(statement);
+        assert!(
+            matches!(
+                refused,
+                Err(RecordsError::Store(StoreError::ValueTooLong { max: 10_000, .. }))
+            ),
+            "{statement}: {refused:?}"
+        );
+    }
 }
 
 #[test]
