@@ -61,6 +61,8 @@ pub struct Execution {
     examined: u64,
     begun: bool,
     batch: Batch,
+    /// For a statement with a cursor, the place in the plan that its rows have come to: another answer goes on behind it.
+    behind: Option<(usize, Vec<u8>)>,
 }
 
 /// Records that were found and are looked at one by one.
@@ -98,8 +100,11 @@ impl Execution {
             Some(cursor) => cursor.walk(&plan)?,
             None => Walk::default(),
         };
+        let rows = Rows::new(statement, settings);
+        let goes_on = statement.cursor.is_some() && !rows.is_complete();
         Ok(Self {
-            rows: Rows::new(statement, settings),
+            behind: goes_on.then(|| walk.place(&plan)).flatten(),
+            rows,
             statement: Arc::clone(statement),
             settings: Arc::clone(settings),
             ended: Ended::by(now_ms, read)?,
@@ -137,7 +142,6 @@ impl Execution {
         } else {
             Fate::Open
         };
-        let mut behind = None;
         let with_cursor = self.statement.cursor.is_some();
         while fate == Fate::Open {
             let is_late = |until| Instant::now() >= until;
@@ -147,13 +151,12 @@ impl Execution {
             {
                 return Ok(Progress::More);
             }
-            let before = if with_cursor { self.cursor() } else { None };
             let Some(reference) = self.batch.next() else {
                 // With a cursor the walk must not be ahead of the rows.
                 let size = if with_cursor { 1 } else { BATCH };
                 let found = self.walk.next(&self.plan, read, size, &mut self.batch.found)?;
                 let Some(kind) = found else {
-                    behind = None;
+                    self.behind = None;
                     break;
                 };
                 // A batch without records has passed over entries of an index.
@@ -163,19 +166,20 @@ impl Execution {
                     0
                 };
                 self.batch.begin(kind);
-                if with_cursor {
-                    behind = before;
+                if with_cursor && self.batch.found.is_empty() {
+                    self.behind = self.walk.place(&self.plan);
+                    if self.behind.is_none() {
+                        break;
+                    }
                 }
                 continue;
             };
             looked += 1;
             fate = self.look_at(reference, read, out)?;
-            behind = match fate {
-                Fate::Open => None,
-                Fate::Complete => before,
-                // The last record has no row in this answer.
-                Fate::Cut(_) => behind,
-            };
+            // A record at which the answer is cut off has no row in it.
+            if with_cursor && !matches!(fate, Fate::Cut(_)) {
+                self.behind = self.walk.place(&self.plan);
+            }
         }
         if self.rows.are_sorted() {
             if fate == Fate::Cut("examined_max") {
@@ -186,7 +190,7 @@ impl Execution {
             out.extend_from_slice(b"{\"code\":0,\"results\":[");
             fate = self.rows.finish(&self.statement, out);
         }
-        self.end(fate, behind, out);
+        self.end(fate, out);
         Ok(Progress::Done)
     }
 
@@ -195,7 +199,9 @@ impl Execution {
         if !self.begun {
             return false;
         }
-        out.extend_from_slice(format!("],\"truncated\":{{\"by\":\"{by}\"}}").as_bytes());
+        out.push(b']');
+        self.end_with_cursor(out);
+        out.extend_from_slice(format!(",\"truncated\":{{\"by\":\"{by}\"}}").as_bytes());
         end_answer(&self.statement, out);
         true
     }
@@ -248,18 +254,19 @@ impl Execution {
         Ok(fate)
     }
 
-    /// Where the walk has come to, for a statement that goes on there.
-    fn cursor(&self) -> Option<String> {
-        let (kind, index, place) = self.walk.place(&self.plan)?;
-        Some(Cursor::text(kind, index, &place))
+    /// Writes where a statement with a cursor goes on.
+    fn end_with_cursor(&self, out: &mut Vec<u8>) {
+        if let Some((kind, place)) = &self.behind {
+            let there = &self.plan.kinds[*kind];
+            let cursor = Cursor::text(&there.kind, there.access.index(), place);
+            out.extend_from_slice(format!(",\"cursor\":\"{cursor}\"").as_bytes());
+        }
     }
 
     /// Writes what stands behind the rows.
-    fn end(&self, fate: Fate, behind: Option<String>, out: &mut Vec<u8>) {
+    fn end(&self, fate: Fate, out: &mut Vec<u8>) {
         out.push(b']');
-        if let (Some(cursor), Some(_)) = (behind, &self.statement.cursor) {
-            out.extend_from_slice(format!(",\"cursor\":\"{cursor}\"").as_bytes());
-        }
+        self.end_with_cursor(out);
         if let Fate::Cut(by) = fate {
             let limit = match by {
                 "examined_max" => self.settings.examined_max,

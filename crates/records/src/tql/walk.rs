@@ -90,6 +90,9 @@ impl Walk {
         if there.access.index() != index {
             return None;
         }
+        if place.is_empty() {
+            return Some(walk);
+        }
         walk.at = match &there.access {
             Access::Lookups(_) => At::Place(Place::from_bytes(place)?),
             Access::One(_) | Access::Scan => At::After(Reference(u64::from_be_bytes(place.try_into().ok()?))),
@@ -97,15 +100,21 @@ impl Walk {
         Some(walk)
     }
 
-    /// The kind, the index and the place that the walk has come to.
-    pub(super) fn place<'p>(&self, plan: &'p Plan) -> Option<(&'p str, &'p str, Vec<u8>)> {
+    /// The kind by its place in the plan, and the place in it that the walk has come to, empty at its beginning; `None` at the end of the
+    /// plan. Where several questions lead to records of a kind there is no such place.
+    pub(super) fn place(&self, plan: &Plan) -> Option<(usize, Vec<u8>)> {
         let there = plan.kinds.get(self.kind)?;
+        let is_over = matches!(&there.access, Access::Lookups(lookups) if self.lookup == lookups.len());
+        if is_over {
+            plan.kinds.get(self.kind + 1)?;
+            return Some((self.kind + 1, Vec::new()));
+        }
         let place = match &self.at {
-            At::Begin => return None,
+            At::Begin => Vec::new(),
             At::After(reference) => reference.0.to_be_bytes().to_vec(),
-            At::Place(place) => place.bytes()?.to_vec(),
+            At::Place(place) => place.bytes().unwrap_or_default().to_vec(),
         };
-        Some((&there.kind, there.access.index(), place))
+        Some((self.kind, place))
     }
 
     /// Finds up to `max` further records, all of one kind, whose place in the plan it says; `None` at the end. There may be none of them

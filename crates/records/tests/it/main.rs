@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod cursors;
 mod ended;
 mod garbage;
 mod house;
