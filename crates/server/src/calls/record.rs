@@ -4,6 +4,7 @@
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use forebay_records::{RecordsError, Reference, check_kind, find_of_kind};
+use forebay_store::Read as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,8 +17,6 @@ use crate::{
 
 /// What such a call begins with; no statement does.
 const START: &str = "{\"record\":";
-/// Longest record that is put together.
-const RECORD_BYTES_MAX: usize = forebay_store::VALUE_BYTES_LIMIT;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +89,7 @@ impl Tql {
         let operation = RecordOperation {
             kind: Some(call.kind.to_string()),
             condition: Condition::of(matches.as_deref(), matches_not.as_deref())?,
-            document_bytes_max: RECORD_BYTES_MAX,
+            document_bytes_max: self.store.store().snapshot()?.value_bytes_max(),
             change,
             settings: Arc::clone(&self.settings),
             // So that a change cannot take it out of its kind.
@@ -107,7 +106,7 @@ impl Tql {
             &snapshot,
             &call.kind,
             Reference(call.record),
-            RECORD_BYTES_MAX,
+            snapshot.value_bytes_max(),
             lifetime::now_ms(),
         );
         let Some(record) = found.map_err(RecordsError::from)? else {
