@@ -29,3 +29,28 @@ fn passes(file: &str) {
 fn lists_are_paged_sorted_and_searched() {
     passes("lists.test.mjs");
 }
+
+#[test]
+fn records_are_made_edited_and_deleted_and_nothing_is_overwritten_unseen() {
+    passes("changes.test.mjs");
+}
+
+#[test]
+fn what_records_contain_stays_text_and_keeps_its_digits() {
+    passes("contents.test.mjs");
+}
+
+#[test]
+fn what_goes_wrong_is_said_and_nothing_entered_is_lost() {
+    passes("faults.test.mjs");
+}
+
+#[test]
+fn everybody_can_use_the_page() {
+    passes("access.test.mjs");
+}
+
+#[test]
+fn its_json_is_exact() {
+    passes("json.test.mjs");
+}

@@ -63,6 +63,7 @@ class Page {
     if (!stays) saying = setTimeout(() => notice.replaceChildren(), SAID_MS);
   }
 
+  /** Gives the focus to the heading, as after a page of its own has come. */
   focus() {
     main.querySelector('h1')?.focus();
   }
@@ -99,9 +100,12 @@ async function show(moves) {
     const { kind, ref, does, query } = place;
     page.title(kinds[kind].label ?? kind);
     const shown = does === 'list' ? showList(main, kind, query, page) : does === 'new' ? showNew(main, kind, page) : does === 'edit' ? showEdit(main, kind, ref, page) : showRecord(main, kind, ref, page);
+    if (moves) page.focus();
     await shown;
   }
-  if (moves && !signal.aborted) page.focus();
+  // Some headings come with what they are about; whoever has gone on meanwhile is left there.
+  const { activeElement } = document;
+  if (moves && !signal.aborted && (activeElement === document.body || activeElement === main)) page.focus();
 }
 
 /** What an address asks for; undefined when it is none. */
@@ -147,6 +151,12 @@ addEventListener('keydown', (event) => {
   if (search === null) return;
   event.preventDefault();
   search.focus();
+});
+
+// Its address is a place in the page, and not one of those that say what is shown.
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
 });
 
 const names = Object.keys(kinds);

@@ -87,7 +87,7 @@ export async function showEdit(main, kind, ref, page) {
       h('h2', { id: 'conflict', tabindex: -1 }, 'Somebody else has changed this record'),
       h('p', {}, rows.length === 0 ? 'What is stored by now is what you have entered.' : 'It is not as it was when you opened it, so nothing was saved. This is where the two differ; changes are marked.'),
       rows.length > 0 &&
-        h('div', { class: 'table' }, h('table', {}, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Stored now'), h('th', { scope: 'col' }, 'Yours'))), h('tbody', {}, rows))),
+        h('div', { class: 'table' }, h('table', { 'aria-labelledby': 'conflict' }, h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Stored now'), h('th', { scope: 'col' }, 'Yours'))), h('tbody', {}, rows))),
       h(
         'div',
         { class: 'actions' },
