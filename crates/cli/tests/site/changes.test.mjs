@@ -155,7 +155,7 @@ describe('a record', () => {
     await tab.click('button', 'Save');
     await tab.heading('Right');
     const stored = await app.ask('GET', '/v1/Article');
-    assert.match(stored.text, /"__proto__":\{"a":1\},"constructor":null,"kind":"Article","stars":-0\.0125,"title":"Right"/);
+    assert.match(stored.text, /"__proto__":\{"a":1\},"constructor":null,"kind":"Article","stars":-12\.5e-3,"title":"Right"/);
     await app.ask('DELETE', '/v1/Article');
   });
 

@@ -127,6 +127,13 @@ describe('the content of records', () => {
     await tab.click('link', 'Beyond doubles');
     await tab.heading('Beyond doubles');
     assert.equal(await tab.run(() => location.hash), `#/Person/${person}`);
+    await tab.run((article) => (location.hash = `#/Article/${article}/edit`), article);
+    await tab.type('Title', 'Still the last one');
+    await tab.type('Further members, as JSON', '{"amounts":[9007199254740993,1e999],"more":1.50}');
+    await tab.click('button', 'Save');
+    await tab.heading('Still the last one');
+    const stored = await app.ask('GET', `/v1/Article/${article}`);
+    for (const exact of ['"amounts":[9007199254740993,1e999]', `"author":${person}`, '"more":1.50', '"stars":0.1000000000000000055511151231257827']) assert.ok(stored.text.includes(exact), `${exact}: ${stored.text}`);
     assert.deepEqual(tab.complaints, []);
   });
 

@@ -290,7 +290,7 @@ class Form {
     const name = async () => {
       const ref = (asked = input.value.trim());
       if (!isReference(ref)) {
-        chosen.textContent = '';
+        chosen.textContent = `The number of a record of ${kind}.`;
         return;
       }
       // Without the name the reference can be entered all the same.
