@@ -135,6 +135,14 @@ const cases = {
       ['POST', 'application/x-www-form-urlencoded;charset=UTF-8', 'a=1', true, 'a=1', 'TypeError: Body is unusable: Body has already been read', true, [['content-type', 'text/plain;charset=UTF-8'], ['x-b', 'c']], [0xc3, 0xa9], 'é', { a: 1 }, 'http://a.example/', 'TypeError: Request with GET/HEAD method cannot have body.', null],
     ];
   },
+  types_of_blobs: async () => {
+    const form = new FormData();
+    form.append('f', new File(['x'], 'n', { type: 'a/b\r\nx-forged: 1' }));
+    return [
+      [new Blob([], { type: 'Text/PLAIN; a="b~ "' }).type, new Blob([], { type: 'a\u007f' }).type, new Blob(['x']).slice(0, 1, 'a\n').type, new File([], 'n', { type: 'é/x' }).type, (await new Response(form).text()).split('\r\n')[2], new Blob([], { type: undefined }).type],
+      ['text/plain; a="b~ "', '', '', '', 'content-type: application/octet-stream', ''],
+    ];
+  },
   bodies_that_were_read: async () => {
     const response = new Response('x');
     await response.text();

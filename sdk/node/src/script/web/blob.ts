@@ -3,6 +3,9 @@ import { host } from '../host.js';
 import { bytesOf } from './encoding.js';
 import { ReadableStream } from './streams.js';
 
+/** The characters of a type; with any other among them, there is none. */
+const TYPE = /^[\x20-\x7e]*$/;
+
 type Part = string | ArrayBuffer | ArrayBufferView | Blob;
 
 export class Blob {
@@ -18,7 +21,8 @@ export class Blob {
           : new Uint8Array(host.utf8(String(part))),
     );
     this.#bytes = joined(all);
-    this.type = String(options.type ?? '').toLowerCase();
+    const type = String(options.type ?? '');
+    this.type = TYPE.test(type) ? type.toLowerCase() : '';
   }
 
   get size(): number {
