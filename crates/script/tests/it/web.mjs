@@ -143,6 +143,18 @@ const cases = {
       ['text/plain; a="b~ "', '', '', '', 'content-type: application/octet-stream', ''],
     ];
   },
+  names_that_objects_inherit: async () => {
+    const copy = structuredClone(JSON.parse('{"__proto__":{"admin":true}}'));
+    const odd = new Error('odd');
+    odd.name = 'constructor';
+    const parsed = JSON.parse('{"__proto__":{"admin":true},"a":[{"__proto__":1}]}');
+    const moved = new ArrayBuffer(1);
+    const transferred = structuredClone(JSON.parse('{"a":1}', function (key, value) { return key === '' ? Object.defineProperty(value, '__proto__', { value: moved, enumerable: true, configurable: true, writable: true }) : value; }), { transfer: [moved] });
+    return [
+      [copy.admin ?? null, JSON.stringify(structuredClone(parsed)), Object.getPrototypeOf(structuredClone(odd)) === Error.prototype, (await error(() => new TextDecoder('constructor'))).split(':')[0], (await error(() => new TextDecoder('__proto__'))).split(':')[0], Object.hasOwn(transferred, '__proto__'), Object.getPrototypeOf(transferred) === Object.prototype],
+      [null, '{"__proto__":{"admin":true},"a":[{"__proto__":1}]}', true, 'RangeError', 'RangeError', true, true],
+    ];
+  },
   bodies_that_were_read: async () => {
     const response = new Response('x');
     await response.text();

@@ -38,7 +38,7 @@ function clone(value: unknown, seen: Map<unknown, unknown>): unknown {
   };
   if (Array.isArray(value)) {
     const copy = keep(new Array<unknown>(value.length));
-    for (const key of Object.keys(value)) copy[key as never] = clone(value[key as never], seen);
+    for (const key of Object.keys(value)) put(copy, key, clone(value[key as never], seen));
     return copy;
   }
   if (value instanceof Date) return keep(new Date(value.getTime()));
@@ -66,9 +66,15 @@ function clone(value: unknown, seen: Map<unknown, unknown>): unknown {
   if (value instanceof Error) return keep(cloneError(value, seen));
   const tag = Object.prototype.toString.call(value);
   if (tag !== '[object Object]') throw refused(`${tag.replace('[object ', '#<').replace(']', '>')} could not be cloned.`);
-  const copy = keep({} as Record<string, unknown>);
-  for (const [key, item] of Object.entries(value)) copy[key] = clone(item, seen);
+  const copy = keep({});
+  for (const [key, item] of Object.entries(value)) put(copy, key, clone(item, seen));
   return copy;
+}
+
+/** Gives an object a member of its own, whatever its name: to assign to `__proto__` would change what the object is. */
+function put(object: object, key: string, value: unknown): void {
+  if (key === '__proto__') Object.defineProperty(object, key, { configurable: true, enumerable: true, value, writable: true });
+  else (object as Record<string, unknown>)[key] = value;
 }
 
 type View = new (buffer: ArrayBuffer, offset: number, length: number) => ArrayBufferView;
@@ -80,7 +86,7 @@ function viewOf(value: ArrayBufferView): View {
 }
 
 function cloneError(error: Error, seen: Map<unknown, unknown>): Error {
-  const Kind = ERRORS[error.name] ?? Error;
+  const Kind = Object.hasOwn(ERRORS, error.name) ? ERRORS[error.name]! : Error;
   const copy = new Kind(error.message);
   if ('stack' in error) Object.defineProperty(copy, 'stack', { configurable: true, value: error.stack, writable: true });
   if ('cause' in error) copy.cause = clone(error.cause, seen);
@@ -99,7 +105,7 @@ function replace(value: unknown, from: unknown, to: ArrayBuffer, seen: Set<unkno
     else replace(item, from, to, seen);
     if (next === item) continue;
     if (value instanceof Map) value.set(key, next);
-    else (value as Record<string, unknown>)[key as string] = next;
+    else put(value, key as string, next);
   }
 }
 

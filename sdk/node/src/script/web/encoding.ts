@@ -60,7 +60,8 @@ export class TextDecoder {
   #isBegun = false;
 
   constructor(label: unknown = 'utf-8', options: { fatal?: boolean; ignoreBOM?: boolean } = {}) {
-    const encoding = LABELS[String(label).trim().toLowerCase()];
+    const name = String(label).trim().toLowerCase();
+    const encoding = Object.hasOwn(LABELS, name) ? LABELS[name] : undefined;
     if (encoding === undefined) throw new RangeError(`the encoding ${JSON.stringify(label)} is not supported`);
     this.encoding = encoding;
     this.fatal = Boolean(options.fatal);
