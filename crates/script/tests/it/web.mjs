@@ -79,6 +79,26 @@ const cases = {
     said.push(target.dispatchEvent(new Event('x', { cancelable: true })), target.dispatchEvent(new CustomEvent('x', { detail: 7 })));
     return [said, ['once x', true, true, false, true]];
   },
+  events_whose_listeners_come_and_go_meanwhile: () => {
+    const said = [];
+    const target = new EventTarget();
+    const third = () => said.push('third');
+    target.addEventListener('x', () => {
+      said.push('first');
+      target.removeEventListener('x', third);
+    }, { once: true });
+    target.addEventListener('x', () => said.push('second'));
+    target.addEventListener('x', third);
+    target.dispatchEvent(new Event('x'));
+    const other = new EventTarget();
+    let calls = 0;
+    const again = () => {
+      if (++calls < 100) other.addEventListener('x', () => again());
+    };
+    other.addEventListener('x', again);
+    other.dispatchEvent(new Event('x'));
+    return [[said, calls], [['first', 'second'], 1]];
+  },
   abort: async () => {
     const controller = new AbortController();
     const any = AbortSignal.any([controller.signal, AbortSignal.timeout(60_000)]);

@@ -78,7 +78,8 @@ export class Event {
     event.#target = target;
     event.#isDispatched = true;
     event.#isStopped = false;
-    for (const listener of listeners) {
+    // Those that are added meanwhile are for the next event.
+    for (const listener of [...listeners]) {
       if (listener.isRemoved) continue;
       if (listener.once) target.removeEventListener(event.type, listener.callback, { capture: listener.capture });
       event.#isPassive = listener.passive;
