@@ -97,7 +97,15 @@ def _open_link(descriptor: int) -> socket.socket:
     link = socket.socket(fileno=descriptor)
     link.set_inheritable(False)
     os.register_at_fork(after_in_child=link.close)
+    os.register_at_fork(after_in_child=_let_signals_end_it)
     return link
+
+
+def _let_signals_end_it() -> None:
+    """A fork is no worker: a signal ends it like any other process, and does not wake this one's event loop."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _hello(page: Optional[Page]) -> Dict[str, object]:
