@@ -41,7 +41,8 @@ class App:
 
     A handler takes `(request, ctx)`, `(request)` or nothing. What it returns is the answer: a `dict`, `list`, number or `bool` is JSON, a
     `str` is text, `bytes` are bytes, `None` is 204, an iterator (a generator, say) is streamed piece by piece as the client takes it, and
-    `json`, `text` and `reply` say status and headers too. An `async def` handler is given an `AsyncRequest`, whose body is awaited.
+    `json`, `text` and `reply` say status and headers too. An `async def` handler is given an `AsyncRequest`, whose body is awaited,
+    and may `yield` its answer, too.
 
     `:name` takes one segment of the path, a final `*` or `*name` the rest. Literals go before `:name` before `*`, whatever the order of
     registration. `HEAD` falls back to `GET`; what does not match gets 404, or 405 with `Allow`. The app sees the whole path, whatever
@@ -100,7 +101,7 @@ class App:
         def add(handler: Handler) -> Handler:
             if not callable(handler):
                 raise TypeError(f"the handler of {path} is a {type(handler).__name__}, not a function")
-            is_async = is_coroutine_function(handler)
+            is_async = _may_await(handler)
             self._router.add(method, path, Target(_with_arguments(handler, 2, f"the handler of {path}"), is_async))
             self._is_async |= is_async
             return handler
@@ -118,6 +119,12 @@ class App:
 def prepared_hook(hook: Callable[..., Any]) -> Prepared:
     """A hook that is called with the context, whether it takes one or not."""
     return _with_arguments(hook, 1, "a hook")
+
+
+def _may_await(handler: Any) -> bool:
+    """Whether a handler is an `async def`, be it with `yield` in it or without."""
+    made = inspect.isasyncgenfunction
+    return is_coroutine_function(handler) or made(handler) or made(getattr(handler, "__call__", None))
 
 
 def is_coroutine_function(function: Any) -> bool:

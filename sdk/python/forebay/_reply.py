@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json as _json
 import re
-from typing import Any, AsyncIterable, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, AsyncIterable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._wire import KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, header_block
 
@@ -133,7 +134,17 @@ def to_reply(value: Any) -> Reply:
         return Reply(200, KIND_JSON, [], to_json(value))
     if hasattr(value, "__aiter__") or hasattr(value, "__next__"):
         return Reply(200, KIND_BYTES, [], value)
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError("the handler returned a coroutine, which is awaited only for handlers that are `async def`")
     return Reply(200, KIND_JSON, [], to_json(value))
+
+
+def pieces_of(body: Any) -> Iterator[Any]:
+    """The pieces of a body, for those who may not await."""
+    if hasattr(body, "__aiter__"):
+        raise TypeError("the handler returned an async iterator, which is streamed only for handlers that are `async def`")
+    return iter(body)
 
 
 def to_piece(piece: Any) -> bytes:

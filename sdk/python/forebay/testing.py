@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 from ._app import App
 from ._context import Context, Log, Running, State, WorkerContext, WorkerInfo
 from ._fields import Headers
-from ._reply import HttpError, Reply, error_reply, to_json, to_piece, to_reply
+from ._reply import HttpError, Reply, error_reply, pieces_of, to_json, to_piece, to_reply
 from ._request import AsyncRequest, Request
 from ._wire import CONTENT_TYPES, request_payload
 
@@ -144,7 +144,14 @@ class Client:
             request = AsyncRequest(payload, 0, len(payload), None)
         if params is not None:
             request._params = params
-        return to_reply(self._done(target.call(request, context)))
+        value = target.call(request, context)
+        if target.is_async:
+            return to_reply(self._done(value))
+        # As in a worker, nothing is awaited for the others.
+        reply = to_reply(value)
+        if not isinstance(reply.body, bytes):
+            pieces_of(reply.body)
+        return reply
 
     def _response(self, reply: Reply, method: str) -> Response:
         headers: List[Tuple[bytes, bytes]] = []

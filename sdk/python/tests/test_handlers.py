@@ -73,6 +73,22 @@ class RequestTest(unittest.TestCase):
         with answering(pieces) as client:
             self.assertEqual(client.post("/", body="abc").json(), ["abc"])
 
+    def test_async_generators_are_for_those_who_may_await(self):
+        async def pieces(request):
+            yield await request.text()
+            yield "!"
+
+        async def again(request):
+            return pieces(request)
+
+        for handler in (pieces, again):
+            with answering(handler) as client:
+                self.assertEqual(client.post("/", body="abc").text, "abc!")
+        for handler, why in ((lambda request: pieces(request), "async def"), (lambda request: again(request), "coroutine")):
+            with answering(handler) as client:
+                self.assertEqual(client.post("/", body="abc").status, 500)
+                self.assertRegex(str(client.errors[0]), why)
+
     def test_forms_have_fields_and_files(self):
         def handler(request):
             form = request.form()

@@ -277,6 +277,25 @@ class WorkerTest(unittest.TestCase):
             self.assertIn("GET /throw (request id-1) failed: Traceback", err)
             self.assertIn("ValueError: inside", err)
 
+    def test_an_async_generator_is_streamed(self):
+        source = (
+            "from forebay import App, HttpError\napp = App()\n"
+            "@app.post('/upper')\nasync def upper(request):\n    async for piece in request.stream():\n        yield piece.upper()\n    yield 'end'\n"
+            "@app.get('/refused')\nasync def refused():\n    raise HttpError(404, 'no')\n    yield\n"
+            "@app.get('/given')\nasync def given():\n    return piece()\n"
+            "@app.get('/sync')\ndef sync():\n    return piece()\n"
+            "@app.get('/forgotten')\ndef forgotten():\n    return given()\n"
+            "async def piece():\n    yield 'piece'\n"
+        )
+        for concurrency in (1, 2):
+            with Peer(source, concurrency=concurrency) as peer:
+                self.assertEqual(peer.get("/upper", "POST", body=b"abc").body, b"ABCend")
+                self.assertEqual(peer.get("/refused").status, 404)
+                self.assertEqual(peer.get("/given").body, b"piece")
+                for path in ("/sync", "/forgotten"):
+                    answer = peer.get(path)
+                    self.assertEqual((answer.status, answer.flags), (500, wire.END | wire.FAULT), path)
+
     def test_a_failed_start_is_told_with_its_stack(self):
         for source, message in (
             ("raise ValueError('early')", "ValueError: early"),

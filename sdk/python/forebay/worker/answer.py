@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._reply import Reply, error_reply, to_json, to_piece, to_reply
+from .._reply import Reply, error_reply, pieces_of, to_json, to_piece, to_reply
 from .._wire import FAULT, KIND_JSON, KIND_TEXT, header_block
 from .job import BEGUN, NEW, Exchange, Gone
 from .report import report
@@ -42,7 +42,7 @@ def send_error(job: Exchange, error: object) -> None:
 
 def stream(job: Exchange, reply: Reply) -> None:
     """Sends a reply whose body comes in pieces, each as soon as it is there and the client takes it."""
-    pieces = iter(reply.body)  # type: ignore[arg-type]
+    pieces = pieces_of(reply.body)
     try:
         if job.job.is_head:
             job.begin(reply.status, reply.kind, header_block(reply.headers))

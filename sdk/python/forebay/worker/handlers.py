@@ -55,7 +55,9 @@ class AsyncHandlers:
                 return
             if params is not None:
                 request._params = params
-            await self._answer(job, await target.call(request, Context(self._context, job)))
+            value = target.call(request, Context(self._context, job))
+            # What an `async def` with `yield` gives is not awaited: it is the body.
+            await self._answer(job, value if hasattr(value, "__aiter__") else await value)
         except HttpError as error:
             if job.state != NEW:
                 raise
