@@ -191,6 +191,16 @@ class WsgiTest(unittest.TestCase):
             self.assertEqual(answer.status, 404)
             self.assertEqual(json.loads(answer.body)["detail"], f"nothing answers {path}: the application is mounted at /py")
 
+    def test_a_mount_point_may_have_any_characters(self):
+        with Peer(APP, "--mount=/caf\xe9 x") as peer:
+            for path in ("/caf%C3%A9%20x/environ", "/caf\xe9%20x/environ"):
+                environ = json.loads(peer.get(path).body)
+                # As PEP 3333 has it: bytes, read as Latin-1.
+                self.assertEqual((environ["SCRIPT_NAME"], environ["PATH_INFO"]), ("/caf\xc3\xa9 x", "/environ"))
+            answer = peer.get("/a%20b c")
+            self.assertEqual(answer.status, 404)
+            self.assertEqual(json.loads(answer.body)["detail"], "nothing answers /a%20b c: the application is mounted at /caf\xe9 x")
+
     def test_input_is_read_in_all_ways_whether_it_is_there_or_not(self):
         text = b"abcdef\nghijkl\nmno\npq"
         expected = ["abc", "def\n", "ghij", "kl\n", "mno\n", "pq", "", ""]

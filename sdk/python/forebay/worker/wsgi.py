@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from urllib.parse import unquote_to_bytes
 
 from .._reply import HttpError
+from .._request import head_of
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE
 from .answer import send_error
 from .job import Exchange, bounded
@@ -31,8 +32,10 @@ class Wsgi:
     def __init__(self, application: Application, mount: str = "", *, threads: bool = False) -> None:
         self._application = application
         self._mount = mount
+        #: The same as PEP 3333 has all texts: bytes, read as Latin-1.
+        self._prefix = mount.encode().decode("latin-1")
         self._base: Dict[str, Any] = {
-            "SCRIPT_NAME": mount,
+            "SCRIPT_NAME": self._prefix,
             "SERVER_PROTOCOL": "HTTP/1.1",
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "http",
@@ -52,7 +55,8 @@ class Wsgi:
         """Answers one job."""
         environ = self._environ(exchange)
         if environ is None:
-            path = exchange.job.label.split(" ")[1]
+            job = exchange.job
+            path = head_of(job.data, job.at)[1]
             send_error(exchange, HttpError(404, f"nothing answers {path}: the application is mounted at {self._mount}"))
             return
         response = _Response(exchange, environ["REQUEST_METHOD"] == "HEAD")
@@ -79,11 +83,11 @@ class Wsgi:
         end += path
         raw = data[at:end]
         info = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("latin-1")
-        mount = self._mount
-        if mount:
-            if not info.startswith(mount) or info[len(mount) : len(mount) + 1] not in ("", "/"):
+        prefix = self._prefix
+        if prefix:
+            if not info.startswith(prefix) or info[len(prefix) : len(prefix) + 1] not in ("", "/"):
                 return None
-            info = info[len(mount) :]
+            info = info[len(prefix) :]
         environ["PATH_INFO"] = info
         at = end
         end += query
