@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json as _json
-from typing import Any, AsyncIterator, Dict, Iterator, Optional, Tuple
+from typing import Any, AsyncIterator, Dict, Iterator, NoReturn, Optional, Tuple
 from urllib.parse import unquote
 
 from ._fields import Fields, Headers
 from ._form import Form, read_form
 from ._reply import HttpError
 from ._wire import REQUEST_TABLE, read_pairs
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
+
+
+#: One reader for all JSON, made once: it refuses NaN and the infinities, which Python's takes and no answer can give back.
+_read = _json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 class BodySource:
@@ -129,9 +137,9 @@ class _Head:
 
     def _parse(self, text: str) -> Any:
         try:
-            return _json.loads(text)
-        except ValueError as error:
-            raise HttpError(400, f"the body is not JSON: {error}") from error
+            return _read(text)
+        except (ValueError, RecursionError) as error:
+            raise HttpError(400, "the body is not JSON") from error
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method} {self.url} from {self.ip or 'a Unix socket'}, id {self.id}>"

@@ -61,6 +61,12 @@ class RequestTest(unittest.TestCase):
         self.assertEqual(twice.post("/", body=b"a").status, 500)
         self.assertIn("it can be read once", str(twice.errors[0]))
 
+    def test_a_body_that_is_not_json_is_400(self):
+        client = answering(lambda request: request.json())
+        for body in ("{", "[" * 60_000, "[NaN]", "-Infinity", b"\xff", ""):
+            answer = client.post("/", body=body)
+            self.assertEqual((answer.status, answer.json()["detail"]), (400, "the body is not JSON"), body[:10])
+
     def test_an_async_handler_awaits_the_body(self):
         async def handler(request):
             return [await request.json(), request.params["*"]]

@@ -78,11 +78,7 @@ app.post('/json')(lambda request: request.json())
     client.post("/json", b"{");
     let malformed = client.response();
     assert_eq!(malformed.status, 400);
-    assert!(
-        malformed.detail().starts_with("the body is not JSON: "),
-        "{}",
-        malformed.text()
-    );
+    assert_eq!(malformed.detail(), "the body is not JSON");
 }
 
 #[test]
