@@ -10,6 +10,7 @@ from .._reply import HttpError, error_reply
 from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, header_block, read_pairs
 from .job import DONE, NEW, Gone, bounded
 from .looping import LoopingJob
+from .report import report
 
 Message = MutableMapping[str, Any]
 Scope = Dict[str, Any]
@@ -185,6 +186,12 @@ class Lifespan:
         self._orders: "asyncio.Queue[Message]" = asyncio.Queue()
         self._answers: "asyncio.Queue[Message]" = asyncio.Queue()
         self._task: Optional["asyncio.Task[None]"] = None
+        #: How far it is: it has asked what to do, it has begun, it has said that it failed.
+        self._has_asked = False
+        self._has_begun = False
+        self._has_said = False
+        #: It raised once it had begun.
+        self._broke = False
 
     async def start(self) -> None:
         """Raises `LifespanFailed` when the application says so."""
@@ -196,19 +203,39 @@ class Lifespan:
             raise LifespanFailed(answer.get("message") or "the lifespan of the ASGI application failed to start")
 
     async def stop(self) -> bool:
-        """Whether the application has ended well."""
-        if self._task is None or self._task.done():
+        """Whether the application has ended well; the log has been told when it has not."""
+        if self._task is None:
             return True
-        answer = await self._ask("shutdown")
-        await self._task
-        return answer is None or answer["type"] == "lifespan.shutdown.complete"
+        if not self._task.done():
+            answer = await self._ask("shutdown")
+            await self._task
+            if answer is not None and answer["type"] != "lifespan.shutdown.complete":
+                report(f"the lifespan of the ASGI application failed to end: {answer.get('message') or answer['type']}")
+                return False
+        return not self._broke
 
     async def _lead(self, scope: Scope) -> None:
         try:
-            await self._application(scope, self._orders.get, self._answers.put)
-        except Exception:
-            # Raising at this scope is how an application says that it has no lifespan; one that failed to start has said so before.
-            pass
+            await self._application(scope, self._receive, self._send)
+        except Exception as error:
+            if self._has_said:
+                return
+            if self._has_begun:
+                self._broke = True
+                report("the lifespan of the ASGI application failed", error)
+            elif self._has_asked:
+                report(f"the lifespan of the ASGI application raised {type(error).__name__}: {error}; it is served without one")
+            # To raise before it asks for anything is how an application says that it has no lifespan.
+
+    async def _receive(self) -> Message:
+        self._has_asked = True
+        return await self._orders.get()
+
+    async def _send(self, message: Message) -> None:
+        kind = message["type"]
+        self._has_begun |= kind == "lifespan.startup.complete"
+        self._has_said |= kind.endswith(".failed")
+        self._answers.put_nowait(message)
 
     async def _ask(self, what: str) -> Optional[Message]:
         """Its answer to an order; None when it has ended instead."""
