@@ -11,7 +11,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 class Interrupted(BaseException):
     """Raised inside of a handler that blocks when its worker has to end and nobody waits for the answer any more, so that `finally` clauses
-    run. It is no `Exception`, so that a handler does not take it for one of its own failures."""
+    run. That is in workers whose handlers have the main thread: with `concurrency = 1`, and WSGI or an `App` without any `async def`; code
+    that blocks in threads or on an event loop cannot be interrupted. It is no `Exception`, so that a handler does not take it for one of its own failures."""
 
 
 class WorkerInfo(NamedTuple):
