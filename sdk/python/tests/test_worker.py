@@ -1,6 +1,7 @@
 """The worker program, spoken to as the server does."""
 
 import json
+import os
 import signal
 import unittest
 
@@ -167,8 +168,20 @@ class WorkerTest(unittest.TestCase):
             self.assertIsNone(peer.frame())
             self.assertEqual(peer.end()[:2], (0, "stopped\n"))
 
-    def test_the_end_of_the_link_ends_the_worker_even_in_the_middle_of_a_handler(self):
+    def test_the_end_of_the_link_ends_a_worker_that_waits(self):
         for peer in self.both():
+            peer.link.close()
+            self.assertEqual(peer.process.wait(PATIENCE), 0)
+
+    def test_the_end_of_the_link_ends_a_worker_whose_handlers_have_threads_whatever_they_do(self):
+        with Peer(ASYNC) as peer:
+            peer.expect(wire.LOG, peer.request("/sleep"))
+            peer.link.close()
+            self.assertEqual(peer.process.wait(PATIENCE), 0)
+
+    def test_the_end_of_the_link_ends_a_worker_whose_handler_has_its_only_thread_when_that_looks(self):
+        with Peer(APP) as peer:
+            peer.expect(wire.LOG, peer.request("/patient"))
             peer.link.close()
             self.assertEqual(peer.process.wait(PATIENCE), 0)
 
@@ -312,12 +325,17 @@ class WorkerTest(unittest.TestCase):
         source = APP + (
             "\n@app.get('/fork')\n"
             "def fork():\n"
+            "    held = os.open('held', os.O_RDONLY)\n"
             "    if os.fork() == 0:\n"
             "        os.close(1); os.close(2)\n"
-            "        time.sleep(5); os._exit(0)\n"
+            "        os.read(held, 1); os._exit(0)\n"
             "    os._exit(9)\n"
         )
         with Peer(source) as peer:
+            # The child lives until nobody has this pipe open for writing.
+            os.mkfifo(peer.folder / "held")
+            held = os.open(peer.folder / "held", os.O_RDWR)
+            self.addCleanup(os.close, held)
             peer.request("/fork")
             self.assertIsNone(peer.frame())
 
