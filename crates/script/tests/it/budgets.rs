@@ -59,7 +59,12 @@ fn what_loops_is_stopped_and_the_next_is_answered() {
 
 #[test]
 fn what_takes_too_much_memory_is_stopped_and_the_next_is_answered() {
-    let fixture = small();
+    let limits = Limits {
+        memory_max: 16 << 20,
+        output_max: 2 << 20,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(HANDLER, limits, Allow::default());
     for path in ["/allocates", "/gigabyte"] {
         let failure = fixture.executor(&get(path)).unwrap_err();
         assert!(matches!(failure, Failure::Memory { .. }), "{path}: {failure}");
