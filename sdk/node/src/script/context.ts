@@ -26,7 +26,7 @@ export function setOwner(shared: WorkerContext): void {
 }
 
 /** Those of the calls that have asked for a signal. */
-const controllers = new Map<number, AbortController>();
+export const controllers = new Map<number, AbortController>();
 
 function controllerOf(call: number): AbortController {
   let controller = controllers.get(call);

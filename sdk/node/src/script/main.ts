@@ -7,10 +7,10 @@ import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
-import { ScriptContext, abortSignal, forgetSignal, logOf, setOwner } from './context.js';
+import { ScriptContext, abortSignal, controllers, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
 import { closeStream, forgetStream, streamReply } from './stream.js';
-import { enter, forgetWaits, wake } from './waits.js';
+import { enter, forgetWaits, waits, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
 installGlobals();
@@ -93,7 +93,7 @@ function ended(call: number): void {
 /** Answers with an object literal or array, which is what most handlers return; false for anything else. */
 function answeredPlain(call: number, value: unknown): boolean {
   if (!host.plain(call, value, PLAIN)) return false;
-  ended(call);
+  if (waits.size > 0 || controllers.size > 0) ended(call);
   return true;
 }
 

@@ -11,7 +11,8 @@ interface Wait {
   readonly minds: boolean;
 }
 
-const waits = new Map<number, Wait>();
+/** By their numbers. */
+export const waits = new Map<number, Wait>();
 const NUMBER_MAX = 0x3fff_ffff;
 let last = 0;
 let current = 0;
