@@ -60,6 +60,10 @@ fn code(error: &anyhow::Error) -> u8 {
             StoreFailure::Damaged { .. }
             | StoreFailure::Unreadable
             | StoreFailure::NotEmpty { .. }
+            | StoreFailure::NoLog { .. }
+            | StoreFailure::BeforeBackup { .. }
+            | StoreFailure::LaterBackup { .. }
+            | StoreFailure::LogEnds { .. }
             | StoreFailure::File { .. } => FAILED,
         }
     } else {
@@ -112,9 +116,16 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             ),
             StoreFailure::NoValue { .. } => Some("without `--value` for the document of its children"),
             StoreFailure::Script { source, .. } => next_step(source),
+            StoreFailure::NoLog { .. } => {
+                Some("`--changes` is the folder that has the folder `changes` in it")
+            }
+            StoreFailure::BeforeBackup { .. } | StoreFailure::LaterBackup { .. } => {
+                Some("a restore cannot go back behind its backup: take an older one")
+            }
             StoreFailure::Absent { .. }
             | StoreFailure::Field { .. }
             | StoreFailure::NotEmpty { .. }
+            | StoreFailure::LogEnds { .. }
             | StoreFailure::File { .. } => None,
         };
     }

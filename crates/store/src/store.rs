@@ -134,8 +134,11 @@ impl Store {
             return refused("the log must be another store's");
         }
         let since = self.snapshot()?.sequence()?;
+        let Some(changes) = ChangeWalk::of_log(other, since)? else {
+            return refused("there is no log of changes");
+        };
         let mut count = 0;
-        for change in ChangeWalk::new(other, None, since)? {
+        for change in changes {
             let change = change?;
             if !wanted(&change) {
                 break;

@@ -52,10 +52,19 @@ pub enum Step {
 }
 
 impl Step {
-    fn sequence(&self) -> u64 {
+    /// As [`Change::sequence`].
+    pub fn sequence(&self) -> u64 {
         match self {
             Self::Change(change) => change.sequence,
             Self::Outline(outline) => outline.sequence,
+        }
+    }
+
+    /// As [`Change::time_ms`].
+    pub fn time_ms(&self) -> u64 {
+        match self {
+            Self::Change(change) => change.time_ms,
+            Self::Outline(outline) => outline.time_ms,
         }
     }
 }
@@ -103,6 +112,15 @@ impl ChangeWalk {
             current: None,
             bytes_read: 0,
         })
+    }
+
+    /// What came after `since` in a log whose store need not be there, only its folder `changes` in the folder `store`, as far as there are
+    /// whole records. `None`: there is no log.
+    pub fn of_log(store: &Path, since: u64) -> Result<Option<Self>, StoreError> {
+        if segments(store)?.is_empty() {
+            return Ok(None);
+        }
+        Self::new(store, None, since).map(Some)
     }
 
     /// The whole records that lie behind an end of the log.

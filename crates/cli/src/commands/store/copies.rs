@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_store::{Compacted, Progress, StoreError, changes::Change};
+use forebay_store::{
+    Compacted, Progress, StoreError,
+    changes::{Change, ChangeWalk},
+};
 
 use crate::output;
 
@@ -95,9 +98,13 @@ pub(super) fn restore(arguments: &Restore) -> anyhow::Result<()> {
         folder: arguments.from.clone(),
     };
     let backup = backup.read()?;
+    let last = match &arguments.changes {
+        Some(log) => must_reach(log, backup.snapshot()?.sequence()?, arguments.until)?,
+        None => 0,
+    };
     shown("restore", |progress| backup.backup(folder, false, progress))?;
     if let Some(log) = &arguments.changes {
-        replay(&arguments.data, log, arguments.until)?;
+        replay(&arguments.data, log, arguments.until, last)?;
     }
     let last = arguments.data.read()?.snapshot()?.sequence()?;
     output::complaint(&format!("{}: as of change {last}", folder.display()));
@@ -131,16 +138,55 @@ fn shown<T>(
     })
 }
 
-/// Does again what a store's log holds beyond the restored state.
-fn replay(restored: &Data, log: &Path, until: Option<Until>) -> anyhow::Result<()> {
+/// Refuses, before anything is copied, a log that is none, does not go on from the backup's last change, or cannot lead to `until`. Gives
+/// the last change in it that was committed.
+fn must_reach(log: &Path, backup: u64, until: Option<Until>) -> anyhow::Result<u64> {
+    let no_log = || StoreFailure::NoLog {
+        folder: log.to_owned(),
+    };
     let original = Data {
         folder: log.to_owned(),
     };
     // What stands in the log beyond this has never been committed. A store that cannot be opened any more has lost that knowledge.
-    let last = original
+    let committed = original
         .read()
         .and_then(|store| store.snapshot()?.sequence())
         .unwrap_or(u64::MAX);
+    let mut walk = ChangeWalk::of_log(log, backup)?.ok_or_else(no_log)?;
+    match until {
+        Some(Until::Number(until)) => {
+            if until < backup {
+                return Err(StoreFailure::BeforeBackup { backup, until }.into());
+            }
+            // Outlines suffice: how far the log goes is all that is asked for.
+            while walk.since() < until.min(committed) {
+                if walk.next_within(0, |_| false).transpose()?.is_none() {
+                    break;
+                }
+            }
+            let last = walk.since().min(committed);
+            if last < until {
+                return Err(StoreFailure::LogEnds { last, until }.into());
+            }
+        }
+        // The moment of the backup is that of its last change, which the log may have dropped since.
+        Some(Until::Moment(until)) => {
+            let before = backup.checked_sub(1).map(|since| ChangeWalk::of_log(log, since));
+            if let Some(Ok(Some(mut walk))) = before
+                && let Some(step) = walk.next_within(0, |_| false).transpose()?
+                && step.sequence() == backup
+                && step.time_ms() > until
+            {
+                return Err(StoreFailure::LaterBackup { backup }.into());
+            }
+        }
+        None => {}
+    }
+    Ok(committed)
+}
+
+/// Does again what a store's log holds beyond the restored state, up to the `last` change that was committed.
+fn replay(restored: &Data, log: &Path, until: Option<Until>, last: u64) -> anyhow::Result<()> {
     let store = restored.write()?;
     let since = store.snapshot()?.sequence()?;
     let end = match until {

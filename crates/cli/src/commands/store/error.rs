@@ -29,6 +29,18 @@ pub(crate) enum StoreFailure {
     /// A copy would be laid over something.
     #[error("the folder {} is not empty", folder.display())]
     NotEmpty { folder: PathBuf },
+    /// `--changes` leads to no log.
+    #[error("there is no log of changes in {}", folder.display())]
+    NoLog { folder: PathBuf },
+    /// `--until` is a number before the backup.
+    #[error("the backup is as of change {backup}, after --until {until}")]
+    BeforeBackup { backup: u64, until: u64 },
+    /// `--until` is a moment before the backup.
+    #[error("the backup is as of change {backup}, which was made after --until")]
+    LaterBackup { backup: u64 },
+    /// `--until` is a number that the log does not come to.
+    #[error("the log of changes ends with change {last}, before --until {until}")]
+    LogEnds { last: u64, until: u64 },
     /// A file that cannot be opened, written or looked into.
     #[error("cannot {what} {}", path.display())]
     File {

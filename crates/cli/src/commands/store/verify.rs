@@ -57,7 +57,7 @@ pub(super) fn here(arguments: &Arguments) -> anyhow::Result<()> {
     let store = arguments.data.read()?;
     let file_bytes = store.stats()?.file_bytes;
     let snapshot = store.snapshot()?;
-    let mut bar = Bar::new("verify", "records", Some(file_bytes));
+    let mut bar = Bar::new("verify", "entries", Some(file_bytes));
     let Report {
         records,
         bytes,
@@ -87,9 +87,9 @@ fn tell(report: &Value) -> anyhow::Result<()> {
     let count = number("problem_count");
     if count == 0 {
         put(&format!(
-            "sound: {} records in {} globals, {}",
-            thousands(number("records")),
-            thousands(number("globals")),
+            "sound: {} in {}, {}",
+            counted(number("records"), "entry", "entries"),
+            counted(number("globals"), "global", "globals"),
             megabytes(number("bytes"))
         ))?;
     } else if count > problems.len() as u64 {
@@ -100,4 +100,12 @@ fn tell(report: &Value) -> anyhow::Result<()> {
         return Err(StoreFailure::Damaged { count }.into());
     }
     Ok(())
+}
+
+fn counted(number: u64, one: &str, several: &str) -> String {
+    format!(
+        "{} {}",
+        thousands(number),
+        if number == 1 { one } else { several }
+    )
 }
