@@ -72,6 +72,8 @@ pub(crate) enum Refusal {
     Batch { what: String },
     #[error("operation {at} of the batch: {cause}")]
     InBatch { at: usize, cause: Box<Refusal> },
+    #[error(transparent)]
+    InStatement(Box<Refusal>),
     #[error("a record's address ends with its reference, 16 hexadecimal digits")]
     NoReference,
     #[error("{}", .0.0)]
@@ -354,7 +356,7 @@ impl Refusal {
             Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
             Self::MediaType { .. } => Class::MediaType,
             Self::Range { .. } => Class::Range,
-            Self::InBatch { cause, .. } => cause.class(),
+            Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.class(),
             Self::Records(failure) => failure.class(),
             Self::NoIdLeft { .. } => Class::Conflict,
             Self::TokenNeeded { .. } | Self::WrongToken { .. } => Class::Unauthorized,
@@ -399,6 +401,17 @@ impl Refusal {
         }
     }
 
+    /// The same, for a statement of TQL, whose errors all have a code.
+    pub(crate) fn in_statement(self) -> Self {
+        match self {
+            // It has one already.
+            Self::Records(_) => self,
+            // The fields of its answer depend on what it is.
+            Self::MethodNotAllowed { .. } => self,
+            other => Self::InStatement(Box::new(other)),
+        }
+    }
+
     /// Tells the log what is wrong in the server rather than with the request, if that is why.
     pub(crate) fn log(&self, request_id: &str) {
         match self {
@@ -406,7 +419,7 @@ impl Refusal {
                 let cause = with_causes(&*failure.0);
                 tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
             }
-            Self::InBatch { cause, .. } => cause.log(request_id),
+            Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => {}
         }
     }
@@ -446,6 +459,7 @@ impl Refusal {
             text(request_id),
             match self {
                 Self::Records(failure) => failure.details(),
+                Self::InStatement(_) => format!(",\"code\":{}", self.code()),
                 _ => String::new(),
             },
         );

@@ -54,6 +54,19 @@ impl TqlTarget {
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
+        let answer = self.answered(request, body, socket).await;
+        answer.map_err(|end| match end {
+            End::Refused(refusal) => refusal.in_statement().into(),
+            End::Gone => End::Gone,
+        })
+    }
+
+    async fn answered<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        body: &mut RequestBody,
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
         let head = request.head;
         match head.method() {
             "POST" => {}

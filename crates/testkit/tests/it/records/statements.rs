@@ -139,10 +139,12 @@ fn the_statements_of_a_default_controller_are_answered_as_it_expects() {
 
 #[test]
 fn errors_have_a_place_and_a_code() {
-    let server = start();
+    let index = "[store.index.once]\nrecords = \"Entry\"\nfields = [\"n\"]\nunique = true\n";
+    let server = setup(index, "").start();
     let mut client = server.connect();
     create(&mut client, r#"{"kind":"Article","n":1}"#);
     create(&mut client, r#"{"kind":"Article","n":1}"#);
+    create(&mut client, r#"{"kind":"Entry","n":2}"#);
     for (statement, status, code, place) in [
         ("WHERE EQ(num", 400, -1, Some((1, 13))),
         ("WHERE EQ(num 1)\nLIMIT -1", 400, -1, Some((2, 7))),
@@ -159,6 +161,7 @@ fn errors_have_a_place_and_a_code() {
             -1,
             None,
         ),
+        ("INSERT {\"kind\":\"Entry\",\"n\":2}", 409, -1, None),
         ("INSERT {\"kind\":\"Shown\"}", 403, -1, None),
         ("INSERT {\"kind\":7}", 422, -1, None),
     ] {
