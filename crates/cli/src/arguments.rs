@@ -20,7 +20,7 @@ Exit codes:
 Start with:
   forebay new app && cd app && forebay serve";
 
-/// An application server in one binary: routes answered from memory, files and supervised worker processes.
+/// An application server in one binary: routes answered from memory, files, an embedded store, scripts inside the server, and supervised worker processes.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {

@@ -1,6 +1,6 @@
 //! The first minute of README.md, as it is written there.
 
-use forebay_testkit::Folder;
+use forebay_testkit::{Folder, Response};
 
 use crate::run::{Serving, run, workspace};
 
@@ -21,6 +21,18 @@ fn sessions(document: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// What a `curl` of README.md gets.
+fn answer_to(serving: &Serving, request: &str) -> Response {
+    match request.split_once(" -d ") {
+        None => serving.get(request),
+        Some((target, body)) => {
+            let mut client = serving.connect();
+            client.post(target, body.trim_matches('\'').as_bytes());
+            client.response()
+        }
+    }
+}
+
 /// The text without what differs from run to run: digits and letters of ids, times and addresses.
 fn shape(text: &str) -> String {
     let mut shape = text.split("\"request_id\"").next().unwrap().to_owned();
@@ -31,7 +43,7 @@ fn shape(text: &str) -> String {
 #[test]
 fn the_first_minute_goes_as_the_readme_tells_it() {
     let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
-    let sessions = sessions(&readme);
+    let sessions = sessions(readme.split("\n## The store").next().unwrap());
     let folder = Folder::new();
     let made = run(folder.path(), &["new", "app"]);
     assert_eq!(
@@ -52,14 +64,7 @@ fn the_first_minute_goes_as_the_readme_tells_it() {
         let Some(request) = command.strip_prefix("curl http://127.0.0.1:8080") else {
             continue;
         };
-        let answer = match request.split_once(" -d ") {
-            None => serving.get(request),
-            Some((target, body)) => {
-                let mut client = serving.connect();
-                client.post(target, body.trim_matches('\'').as_bytes());
-                client.response()
-            }
-        };
+        let answer = answer_to(&serving, request);
         assert_eq!(shape(answer.text()), shape(printed), "{command}");
         asked += 1;
     }
@@ -85,7 +90,7 @@ fn the_first_minute_goes_as_the_readme_tells_it() {
 }
 
 #[test]
-fn the_handler_that_uses_the_store_does_what_the_readme_says() {
+fn the_store_answers_handlers_and_curl_as_the_readme_says() {
     let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
     let block = |kind: &str, begin: &str| {
         let blocks = readme
@@ -97,18 +102,17 @@ fn the_handler_that_uses_the_store_does_what_the_readme_says() {
         block.split("```").next().unwrap().to_owned()
     };
     let folder = Folder::new();
-    let config = block("toml", "[store]");
-    folder.write(
-        "forebay.toml",
-        format!(
-            "[server]\nlisten = [\"127.0.0.1:8080\"]\n[admin]\nlisten = \"127.0.0.1:8081\"\n{config}[pool.api]\nhandler = \"api.mjs\"\n\
-             [[route]]\npath = \"/*\"\npool = \"api\"\n"
-        ),
-    );
-    folder.write("api.mjs", block("js", "import { router, store }"));
-    let serving = Serving::start(folder.path(), &[]);
-    let mut client = serving.connect();
-    client.post("/people", b"{\"name\":\"Ada\"}");
-    assert_eq!(client.response().text(), "{\"saved\":true,\"id\":1}");
-    assert_eq!(serving.get("/people/1").text(), "{\"name\":\"Ada\"}");
+    // At the end of what `forebay new` writes, as the page has it.
+    run(folder.path(), &["new", "app"]);
+    let scaffold = folder.read("app/forebay.toml").unwrap();
+    let blocks = [block("toml", "[store]"), block("toml", "[store.access]")].concat();
+    folder.write("app/forebay.toml", format!("{scaffold}\n{blocks}"));
+    folder.write("app/handlers/api.mjs", block("js", "import { router, store }"));
+    let serving = Serving::start(&folder.path().join("app"), &[]);
+    let shown = sessions(readme.split("\n## The store").nth(1).unwrap());
+    assert_eq!(shown.len(), 3);
+    for (command, printed) in &shown {
+        let request = command.strip_prefix("curl http://127.0.0.1:8080").unwrap();
+        assert_eq!(answer_to(&serving, request).text(), printed, "{command}");
+    }
 }
