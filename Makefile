@@ -43,7 +43,7 @@ run: build
 	@echo '  curl http://127.0.0.1:8080/store/Person/data/1     a document, straight from the store'
 	@echo '  curl http://127.0.0.1:8080/mgweb/user/1            the same, read by a handler written for mg_web'
 	@echo '  curl http://127.0.0.1:8080/json/0000000000000001   a record, straight from the store'
-	@echo '  curl http://127.0.0.1:8080/e1/Article/1            the same, by a controller inside the server'
+	@echo '  curl http://127.0.0.1:8080/e1/Article/1            the same record, by a controller inside the server'
 	@echo '  curl http://127.0.0.1:8080/v1/Article/1            by the same controller in a child that is sent lines of JSON'
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo

@@ -564,7 +564,7 @@ static POOL: &[Key] = &[
         name: "run_timeout",
         kind: TIMEOUT,
         default: Default::Is("30s"),
-        meaning: "How long a handler runs. Then its worker is stopped.",
+        meaning: "How long a handler runs. Then it is told to end (`ctx.signal`; an `async def` is cancelled), and its worker is stopped if it does not within `kill_grace`.",
         exceeded: "504",
     },
     Key {

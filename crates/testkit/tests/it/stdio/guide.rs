@@ -38,6 +38,8 @@ fn the_controllers_of_the_guide_work_as_they_stand() {
     }
     let noted = server.post("/notes/1", b"five!");
     assert_eq!((noted.status, noted.json()), (201, json!({"length": 5})));
+    let bytes = server.post("/notes/1", b"\xff");
+    assert_eq!((bytes.status, bytes.json()), (201, json!({"length": 0})));
     let refused = server.get("/notes/1");
     assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
 }
