@@ -4,6 +4,8 @@
 //! of the store, its indexes are the store's own, and who may reach a global may reach the kind. Beside it [`DIRECTORY`] says of every
 //! reference which kind its record has. Everything here is synchronous and works on a snapshot or in a transaction that its caller holds.
 
+#![forbid(unsafe_code)]
+
 mod ended;
 mod error;
 pub mod facade;
