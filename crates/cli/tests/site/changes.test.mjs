@@ -268,7 +268,11 @@ describe('a record', () => {
     await tab.type('Title', 'Half entered');
     await tab.click('link', 'Person');
     await tab.sees('What you have entered will be lost.');
+    await tab.run(() => (location.hash = '#/Article'));
+    await tab.until('the address of the form', (at) => location.hash === at, `#/Article/${ref}/edit`);
+    assert.equal(await tab.run(() => document.querySelectorAll('dialog').length), 1, 'it is asked once');
     await tab.click('button', 'Go on editing');
+    await tab.until('the question to be gone', () => document.querySelector('dialog') === null);
     assert.equal(await tab.run(() => document.querySelector('form input').value), 'Half entered');
     assert.equal(await tab.run(hash), `#/Article/${ref}/edit`);
     await tab.click('link', 'Person');

@@ -18,6 +18,7 @@ const notice = document.querySelector('#notice');
 let leaving = new AbortController();
 let isUnsaved;
 let here;
+let isAsking = false;
 let saying;
 
 /** What views know of the page that they are in, until another one is shown. */
@@ -131,7 +132,10 @@ addEventListener('hashchange', async () => {
     const wanted = location.hash;
     // Back to the form until it is known whether that is to be left.
     history.pushState(null, '', here);
+    if (isAsking) return;
+    isAsking = true;
     const isSure = await confirm({ title: 'Leave without saving?', text: 'What you have entered will be lost.', yes: 'Leave', no: 'Go on editing' });
+    isAsking = false;
     if (!isSure) return;
     isUnsaved = undefined;
     history.replaceState(null, '', wanted);
