@@ -182,25 +182,35 @@ export interface RequestParts {
 
 /** The payload of a REQUEST frame, as the server writes it. */
 export function requestPayload(request: RequestParts): Bytes {
-  // UTF-8 bytes, one Latin-1 character each, pass through a pair block unchanged.
-  const params = request.params.map((text) => Buffer.from(text).toString('latin1'));
-  const parts = [
-    Buffer.from(request.method),
-    Buffer.from(request.path),
-    Buffer.from(request.query),
-    Buffer.from(request.route),
-    pairBlock(params),
-    pairBlock(request.headers),
-    Buffer.from(request.peer),
-  ];
-  const table = Buffer.alloc(REQUEST_TABLE_BYTES);
-  writeU32(table, 0, request.remainingMs);
-  for (const [index, part] of parts.entries()) writeU32(table, 4 + index * 4, part.length);
-  return Buffer.concat([table, ...parts, request.body]) as Bytes;
+  return requestBytes(request, 0);
 }
 
-function pairBlock(pairs: readonly string[]): Bytes {
-  const bytes = Buffer.alloc(pairsBytes(pairs)) as Bytes;
-  writePairs(bytes, 0, pairs);
+/** A REQUEST frame, in one piece of memory. */
+export function requestFrame(flags: number, generation: number, number: number, slot: number, request: RequestParts): Bytes {
+  const bytes = requestBytes(request, HEADER_BYTES);
+  writeHeader(bytes, 0, bytes.length - HEADER_BYTES, REQUEST, flags, generation, number, slot);
+  return bytes;
+}
+
+/** The payload, with room before it. */
+function requestBytes({ remainingMs, method, path, query, route, params, headers, peer, body }: RequestParts, before: number): Bytes {
+  // UTF-8 bytes, one Latin-1 character each, pass through a pair block unchanged.
+  const named = params.length === 0 ? params : params.map((text) => Buffer.from(text).toString('latin1'));
+  const texts = [method, path, query, route];
+  const lengths = texts.map((text) => Buffer.byteLength(text));
+  lengths.push(pairsBytes(named), pairsBytes(headers), Buffer.byteLength(peer));
+  let length = before + REQUEST_TABLE_BYTES + body.length;
+  for (const part of lengths) length += part;
+  const bytes = Buffer.allocUnsafe(length) as Bytes;
+  writeU32(bytes, before, remainingMs);
+  let at = before + 4;
+  for (const part of lengths) {
+    writeU32(bytes, at, part);
+    at += 4;
+  }
+  for (const [index, text] of texts.entries()) at += bytes.utf8Write(text, at, lengths[index]!);
+  at = writePairs(bytes, writePairs(bytes, at, named), headers);
+  at += bytes.utf8Write(peer, at, lengths[6]!);
+  bytes.set(body, at);
   return bytes;
 }

@@ -10,6 +10,7 @@ mod tests;
 mod wabur;
 
 use bytes::BytesMut;
+use memchr::memchr2;
 use serde_json::Value;
 
 use self::{members::Members, scan::Scanner};
@@ -175,6 +176,12 @@ fn latin1(bytes: &[u8]) -> String {
 
 /// Appends JSON text that arrived in good order. Line ends in it are white space, as strings have none; they would end the message.
 fn put_json(out: &mut Vec<u8>, json: &[u8]) {
-    let blank = |&byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte };
-    out.extend(json.iter().map(blank));
+    let start = out.len();
+    out.extend_from_slice(json);
+    if memchr2(b'\n', b'\r', json).is_some() {
+        let lines = out[start..].iter_mut();
+        lines
+            .filter(|byte| matches!(byte, b'\n' | b'\r'))
+            .for_each(|byte| *byte = b' ');
+    }
 }

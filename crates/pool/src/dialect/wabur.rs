@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead};
+use memchr::memmem;
 use serde_json::Value;
 
 use super::{
@@ -227,6 +228,8 @@ struct Failed {
 impl Failed {
     /// None: all went well, or the body is no such object.
     fn of(body: &str) -> Option<Self> {
+        // Most answers are none, and long ones need no second look.
+        memmem::find(body.as_bytes(), b"\"error\"")?;
         let members: Members<'_> = serde_json::from_str(body).ok()?;
         let code: i64 = members.get("code")?.parse().ok()?;
         if code == 0 || !members.has("error") {

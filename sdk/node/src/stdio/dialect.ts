@@ -1,5 +1,5 @@
 /** What tells one dialect of messages from another. */
-import type { RequestParts } from '../wire.js';
+import type { Bytes, RequestParts } from '../wire.js';
 import type { LogLine, Outcome } from './gateway.js';
 
 /** A message of the server. */
@@ -28,10 +28,16 @@ export interface Dialect {
 }
 
 /** The text of a body that is UTF-8; `null`: it is not. */
-export function textOf(body: Buffer): string | null {
-  const text = body.toString('utf8');
+export function textOf(body: Bytes | string): string | null {
+  if (typeof body === 'string') return body.toWellFormed();
+  const text = body.utf8Slice(0, body.length);
   // A replacement character stands for what is not UTF-8, or for itself.
   return text.includes('\ufffd') && !Buffer.from(text).equals(body) ? null : text;
+}
+
+/** The text of a body that is JSON. */
+export function jsonOf(body: Bytes | string): string {
+  return typeof body === 'string' ? body : body.utf8Slice(0, body.length);
 }
 
 /** `[[name, value], ...]` of `[name, value, ...]`. */

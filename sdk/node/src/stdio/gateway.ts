@@ -8,7 +8,6 @@ import {
   END,
   HEADER_BYTES,
   LOG,
-  REQUEST,
   RESET,
   RESPONSE,
   RESPONSE_TABLE_BYTES,
@@ -16,7 +15,7 @@ import {
   frame,
   readPairs,
   readU32,
-  requestPayload,
+  requestFrame,
   writeU32,
   type Bytes,
   type RequestParts,
@@ -39,7 +38,7 @@ export interface Outcome {
   readonly kind: number;
   /** `[name, value, ...]`, values of Latin-1 characters. */
   readonly headers: readonly string[];
-  readonly body: Bytes;
+  readonly body: Bytes | string;
 }
 
 /** A line for the log. */
@@ -81,12 +80,17 @@ export class Gateway implements Link {
     const { body } = parts;
     const whole = body.length <= INLINE_BYTES;
     if (!whole) this.#bodies.set(number, body.subarray(INLINE_BYTES));
-    const payload = requestPayload(whole ? parts : { ...parts, body: body.subarray(0, INLINE_BYTES) });
-    this.#feed(frame(REQUEST, whole ? END : 0, this.#generation, number, number, payload));
+    const first = whole ? parts : { ...parts, body: body.subarray(0, INLINE_BYTES) };
+    this.#feed(requestFrame(whole ? END : 0, this.#generation, number, number, first));
   }
 
   #feed(bytes: Bytes): void {
     this.#engine.frames(bytes, 0, bytes.length);
+  }
+
+  answer(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void {
+    const content = typeof body === 'string' ? body : (Buffer.from(body.buffer, body.byteOffset, body.length) as Bytes);
+    this.#over(number, () => this.#outward.answer(number, { status, kind, headers, body: content }));
   }
 
   write(bytes: Uint8Array): void {
@@ -116,14 +120,15 @@ export class Gateway implements Link {
   #response(number: number, frame: Bytes, ends: boolean): void {
     const at = HEADER_BYTES + RESPONSE_TABLE_BYTES;
     const block = at + readU32(frame, HEADER_BYTES + 8);
+    const body = frame.subarray(block) as Bytes;
     const outcome = {
       status: frame[HEADER_BYTES]! | (frame[HEADER_BYTES + 1]! << 8),
       kind: frame[HEADER_BYTES + 2]!,
       headers: block === at ? [] : readPairs(frame, at, block, 'latin1'),
-      body: frame.subarray(block) as Bytes,
+      body,
     };
     if (ends) this.#over(number, () => this.#outward.answer(number, outcome));
-    else this.#open.set(number, { outcome, pieces: [outcome.body], size: outcome.body.length });
+    else this.#open.set(number, { outcome, pieces: [body], size: body.length });
   }
 
   #piece(number: number, frame: Bytes, ends: boolean): void {

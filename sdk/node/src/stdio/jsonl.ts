@@ -1,6 +1,6 @@
 /** One JSON object a line: protocol/PROTOCOL.md, section 7. */
 import { CONTENT_TYPES, KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, type RequestParts } from '../wire.js';
-import { between, headerPairs, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
+import { between, headerPairs, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
 import type { Outcome } from './gateway.js';
 
 interface Request {
@@ -36,34 +36,41 @@ export const jsonl: Dialect = {
   log: (line) => `{"log":${JSON.stringify(line)}}\n`,
 };
 
+const NOTHING: readonly string[] = [];
+const NO_BODY = Buffer.alloc(0);
+
 function parts(request: Request): RequestParts {
   const { method, path, query, route, peer, remaining_ms, params, headers, body, body_base64 } = request;
+  const flat: string[] = [];
+  for (const [name, value] of headers) flat.push(name, value);
+  let named: string[] | undefined;
+  for (const name in params) (named ??= []).push(name, params[name]!);
   return {
     remainingMs: remaining_ms,
     method,
     path,
     query,
     route,
-    params: Object.entries(params).flat(),
-    headers: headers.flat(),
+    params: named ?? NOTHING,
+    headers: flat,
     peer,
-    body: body_base64 === undefined ? Buffer.from(body ?? '') : Buffer.from(body_base64, 'base64'),
+    body: body_base64 !== undefined ? Buffer.from(body_base64, 'base64') : body === undefined || body === '' ? NO_BODY : Buffer.from(body),
   };
 }
 
 /** The members for headers and body. */
 function content(kind: number, headers: readonly string[], body: Outcome['body']): string {
-  const pairs = headerPairs(headers);
   if (kind === KIND_JSON && body.length > 0) {
-    const json = body.utf8Slice(0, body.length);
+    const json = jsonOf(body);
     // A line end would end the message.
-    if (!/[\r\n]/.test(json)) return `${headersMember(pairs)},"json":${json}`;
+    if (!json.includes('\n') && !json.includes('\r')) return `${headers.length === 0 ? '' : headersMember(headerPairs(headers))},"json":${json}`;
   }
+  const pairs = headerPairs(headers);
   let text: string | null = null;
   let member = '';
   if (body.length > 0) {
     text = kind === KIND_BYTES ? null : textOf(body);
-    member = text === null ? `,"body_base64":"${body.toString('base64')}"` : `,"body":${JSON.stringify(text)}`;
+    member = text === null ? `,"body_base64":"${Buffer.from(body).toString('base64')}"` : `,"body":${JSON.stringify(text)}`;
   }
   const implied = body.length === 0 ? KIND_NONE : text === null ? KIND_BYTES : KIND_TEXT;
   const type = CONTENT_TYPES[kind];

@@ -1,6 +1,6 @@
 /** The messages of WABuR: protocol/PROTOCOL.md, section 8. */
 import { CONTENT_TYPES, KIND_JSON, type RequestParts } from '../wire.js';
-import { between, headerPairs, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
+import { between, headerPairs, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
 
 const METHODS: Readonly<Record<string, string>> = { NEW: 'PUT', GET: 'GET', MOD: 'POST', DEL: 'DELETE' };
 /** The method of a message that asks for no operation: it goes to a controller's fallback. */
@@ -26,7 +26,7 @@ export const wabur: Dialect = {
   answer(id, { status, kind, headers, body }) {
     const rid = JSON.stringify(id);
     if (status === 200 && kind === KIND_JSON && headers.length === 0 && body.length > 0) {
-      return `{"rid":${rid},"api":2,"body":${oneLine(body.utf8Slice(0, body.length))}}\n`;
+      return `{"rid":${rid},"api":2,"body":${oneLine(jsonOf(body))}}\n`;
     }
     const pairs = headerPairs(headers);
     const type = CONTENT_TYPES[kind];

@@ -46,6 +46,9 @@ const LOG_BACKLOG_MAX = 1_048_576;
 /** A longer log line is cut. */
 const LOG_LINE_MAX = 65_536;
 
+/** Longest answer, in characters, that a link without frames is given in one piece. */
+const ANSWER_LENGTH_MAX = 65_536;
+
 const NO_HEADERS: readonly string[] = [];
 
 /** The members of INIT that a worker uses. */
@@ -389,6 +392,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   #put({ job, status, kind, headers, body, flags, micros }: Whole): boolean {
     const { number, slot } = job;
     if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
+    const { link } = this;
+    // Longer ones are counted on their way, piece by piece.
+    if (link.answer !== undefined && body.length <= ANSWER_LENGTH_MAX) {
+      link.answer(number, status, kind, headers, body);
+      return true;
+    }
     const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     if (bytes.length > FRAME_PAYLOAD_MAX - RESPONSE_TABLE_BYTES - pairsBytes(headers)) return false;
     this.link.write(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, bytes));

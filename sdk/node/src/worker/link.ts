@@ -27,6 +27,8 @@ export interface Link {
   write(bytes: Uint8Array): void;
   /** Bytes given to `write` that have not left this process. */
   readonly backlog: number;
+  /** Takes a whole answer as it is, where the link has no use for a RESPONSE frame of it. */
+  answer?(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void;
 }
 
 /** Opens the inherited socket `fd` in the way this runtime can. */
