@@ -7,6 +7,8 @@ mod calls;
 mod delivery;
 mod dialect;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod link;
 mod mailbox;
 mod options;

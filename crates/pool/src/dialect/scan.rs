@@ -99,10 +99,12 @@ impl Scanner {
                 }
                 continue;
             };
-            match step(&mut open, bytes, &mut self.at, self.lines) {
+            // No further than a message may go, so that it makes no difference in which pieces it came.
+            let end = bytes.len().min(open.start + self.message_bytes_max);
+            match step(&mut open, &bytes[..end], &mut self.at, self.lines) {
                 Step::More => {
                     self.open = Some(open);
-                    if self.at - open.start > self.message_bytes_max {
+                    if end < bytes.len() {
                         return Err(Overlong {
                             message_bytes_max: self.message_bytes_max,
                         });

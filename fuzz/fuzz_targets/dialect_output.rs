@@ -1,0 +1,5 @@
+//! What a controller writes to its standard output.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_pool::fuzzing::dialect_output(bytes));
