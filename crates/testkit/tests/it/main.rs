@@ -26,3 +26,4 @@ mod stdio;
 mod store;
 mod suite;
 mod support;
+mod wabur;
