@@ -25,7 +25,7 @@ help:
 	@echo 'make build   target/release/forebay, and what the examples need'
 	@echo 'make lint    formatting, clippy, types'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
-	@echo 'make soak    the long runs under faults'
+	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
 
 run: build
 	@echo
@@ -80,8 +80,9 @@ bench: build $(PEER_MODULES) $(PEER_PYTHON)
 	cargo build --release --package forebay-store --example rates
 	node bench/run.mjs $(ARGS)
 
+soak: REQUESTS ?= 10000000
 soak: deps sdk
-	FOREBAY_SOAK=1 cargo test -p forebay-store -p forebay-pool -p forebay-testkit -- --nocapture
+	FOREBAY_SOAK=1 FOREBAY_SOAK_REQUESTS=$(REQUESTS) cargo test -p forebay-store -p forebay-pool -p forebay-testkit -- --nocapture
 
 $(SDK_SCRIPTS): $(SDK_MODULES) sdk/node/tsconfig.json $(shell find sdk/node/src -name '*.ts')
 	@mkdir -p sdk/node/dist
