@@ -2,37 +2,38 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_testkit::{Load, Process, wait_for, wait_until};
+use forebay_testkit::{Load, Process, Server, wait_for, wait_until};
 
 use crate::support::{ONE_WORKER, Runtime, TOOLBOX, node, noted, open, wait_for_note, wait_until_ready};
 
 const LIMIT: Duration = Duration::from_millis(400);
 
+/// A toolbox with one worker and a `run_timeout` of [`LIMIT`].
+pub(crate) fn assert_spinning_frees_its_slot(server: &Server) {
+    assert_eq!(server.get("/pid").status, 200);
+    let worker = server.wait_for_workers(1)[0];
+    let mut spinning = server.connect();
+    spinning.request("GET", "/spin");
+    wait_for_note(server, "begin spin");
+    let begun = Instant::now();
+    let mut behind = server.connect();
+    behind.request("GET", "/pid");
+    let answer = spinning.response();
+    assert_eq!(answer.status, 504);
+    assert!(answer.detail().contains("run_timeout"), "{}", answer.detail());
+    wait_until("the spinning worker to be gone", || !worker.is_alive());
+    let freed = begun.elapsed();
+    assert!(freed <= LIMIT + Duration::from_secs(1), "it took {freed:?}");
+    let behind = behind.response();
+    assert_eq!(behind.status, 200);
+    assert_ne!(behind.text(), worker.pid.to_string());
+}
+
 #[test]
 fn a_handler_that_spins_gets_its_client_a_504_and_frees_its_slot_within_a_second() {
     for runtime in Runtime::BOTH {
         let keys = format!("{ONE_WORKER}\nrun_timeout = \"400ms\"");
-        let server = runtime.pool(TOOLBOX, &keys).start();
-        assert_eq!(server.get("/pid").status, 200);
-        let worker = server.wait_for_workers(1)[0];
-        let mut spinning = server.connect();
-        spinning.request("GET", "/spin");
-        wait_for_note(&server, "begin spin");
-        let begun = Instant::now();
-        let mut behind = server.connect();
-        behind.request("GET", "/pid");
-        let answer = spinning.response();
-        assert_eq!(answer.status, 504, "{runtime:?}");
-        assert!(answer.detail().contains("run_timeout"), "{}", answer.detail());
-        wait_until("the spinning worker to be gone", || !worker.is_alive());
-        let freed = begun.elapsed();
-        assert!(
-            freed <= LIMIT + Duration::from_secs(1),
-            "{runtime:?}: it took {freed:?}"
-        );
-        let behind = behind.response();
-        assert_eq!(behind.status, 200);
-        assert_ne!(behind.text(), worker.pid.to_string());
+        assert_spinning_frees_its_slot(&runtime.pool(TOOLBOX, &keys).start());
     }
 }
 

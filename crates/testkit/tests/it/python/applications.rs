@@ -100,7 +100,7 @@ fn an_unmodified_django_project_answers_as_wsgi_and_as_asgi() {
 
 #[test]
 fn a_wsgi_application_may_block_in_several_threads_of_a_worker() {
-    let source = "import os, time\nrunning = set()\ndef app(environ, start_response):\n    running.add(environ['PATH_INFO'])\n    while len(running) < 2:\n        time.sleep(0.002)\n    start_response('200 OK', [('content-type', 'text/plain')])\n    return [str(environ['wsgi.multithread']).encode()]\n";
+    let source = "import threading\nboth = threading.Barrier(2)\ndef app(environ, start_response):\n    both.wait()\n    start_response('200 OK', [('content-type', 'text/plain')])\n    return [str(environ['wsgi.multithread']).encode()]\n";
     let server = pool(source, &format!("{ONE_WORKER}\nconcurrency = 2")).start();
     let mut clients = ["/one", "/two"].map(|path| {
         let mut client = server.connect();

@@ -1,34 +1,18 @@
 //! Handlers that take too long, end their process, or are left by their client.
 
-use std::time::{Duration, Instant};
-
 use forebay_testkit::{Load, wait_until};
 
 use super::{TOOLBOX, pool};
-use crate::support::{ONE_WORKER, noted, open, wait_for_note};
+use crate::{
+    deadlines::assert_spinning_frees_its_slot,
+    support::{ONE_WORKER, noted, open, wait_for_note},
+};
 
 const SHORT: &str = "workers = { min = 1, max = 1 }\nrun_timeout = \"400ms\"";
 
 #[test]
 fn a_handler_that_spins_gets_its_client_a_504_and_frees_its_slot_within_a_second() {
-    let server = pool(TOOLBOX, SHORT).start();
-    assert_eq!(server.get("/pid").status, 200);
-    let worker = server.wait_for_workers(1)[0];
-    let mut spinning = server.connect();
-    spinning.request("GET", "/spin");
-    wait_for_note(&server, "begin spin");
-    let begun = Instant::now();
-    let mut behind = server.connect();
-    behind.request("GET", "/pid");
-    let answer = spinning.response();
-    assert_eq!(answer.status, 504);
-    assert!(answer.detail().contains("run_timeout"), "{}", answer.detail());
-    wait_until("the spinning worker to be gone", || !worker.is_alive());
-    let freed = begun.elapsed();
-    assert!(freed <= Duration::from_millis(1400), "it took {freed:?}");
-    let behind = behind.response();
-    assert_eq!(behind.status, 200);
-    assert_ne!(behind.text(), worker.pid.to_string());
+    assert_spinning_frees_its_slot(&pool(TOOLBOX, SHORT).start());
 }
 
 #[test]
