@@ -1,3 +1,5 @@
+import { toDelay } from './delay.js';
+
 /** Options of {@link sleep}. */
 export interface SleepOptions {
   /** Ends the sleep early: the promise is rejected with the signal's reason. */
@@ -5,7 +7,7 @@ export interface SleepOptions {
 }
 
 /**
- * Resolves when so many milliseconds have passed.
+ * Resolves when so many milliseconds have passed, at most 2147483647 (24 days).
  *
  * ```js
  * await sleep(250, { signal: ctx.signal });
@@ -14,8 +16,9 @@ export interface SleepOptions {
 export function sleep(ms: number, options: SleepOptions = {}): Promise<void> {
   const { signal } = options;
   return new Promise((resolve, reject) => {
+    const delay = toDelay(ms);
     if (signal === undefined) {
-      setTimeout(resolve, ms);
+      setTimeout(resolve, delay);
       return;
     }
     if (signal.aborted) {
@@ -29,7 +32,7 @@ export function sleep(ms: number, options: SleepOptions = {}): Promise<void> {
     const timer = setTimeout(() => {
       signal.removeEventListener('abort', abort);
       resolve();
-    }, ms);
+    }, delay);
     signal.addEventListener('abort', abort, { once: true });
   });
 }

@@ -116,6 +116,10 @@ const cases = {
     const signal = AbortSignal.timeout(5);
     return [await error(() => sleep(60_000, { signal })), 'TimeoutError: The operation was aborted due to timeout'];
   },
+  sleeps_that_are_too_long: async () => [
+    [await error(() => sleep(3e9)), await error(() => sleep(Infinity)), await error(() => sleep(NaN)), await error(() => sleep(-1))],
+    ['RangeError: a sleep takes at most 2147483647 milliseconds, not 3000000000', 'RangeError: a sleep takes at most 2147483647 milliseconds, not Infinity', 'RangeError: a sleep takes at most 2147483647 milliseconds, not NaN', 'no error'],
+  ],
   timers: async () => {
     const said = [];
     await new Promise((resolve) => {

@@ -1,4 +1,5 @@
 /** In the place of `sleep.ts` in scripts: whoever sleeps when nobody waits for the call any more is woken with an error. */
+import { toDelay } from '../delay.js';
 import type { SleepOptions } from '../sleep.js';
 import { cancelWait, waitFor, type Wake } from './waits.js';
 import { host } from './host.js';
@@ -10,12 +11,13 @@ export function sleep(ms: number, options: SleepOptions = {}): Promise<void> {
       reject(signal.reason as Error);
       return;
     }
+    const delay = toDelay(ms);
     const wake: Wake = (error) => {
       signal?.removeEventListener('abort', abort);
       if (error === null) resolve();
       else reject(error);
     };
-    const wait = waitFor(wake, (call, number) => host.timer(call, number, ms));
+    const wait = waitFor(wake, (call, number) => host.timer(call, number, delay));
     const abort = () => {
       cancelWait(wait);
       reject(signal!.reason as Error);
