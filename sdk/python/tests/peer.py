@@ -32,7 +32,7 @@ class Answer:
 class Peer:
     """A worker that runs a module's text, and its link."""
 
-    def __init__(self, source, *options, concurrency=1, window=262_144, ready=True):
+    def __init__(self, source, *options, concurrency=1, window=262_144, ready=True, without=None):
         self._folder = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self._folder.name)
         (self.folder / "app.py").write_text(source)
@@ -61,6 +61,7 @@ class Peer:
             "window_bytes": window,
             "later": "members that are not known are ignored",
         }
+        init.pop(without, None)
         self.send(wire.INIT, json.dumps(init).encode())
         if ready:
             self.expect(wire.READY)

@@ -346,6 +346,12 @@ class WorkerTest(unittest.TestCase):
                 for _ in range(20):
                     self.assertEqual(peer.get("/hello").status, 200)
 
+    def test_an_init_without_what_a_worker_needs_ends_it_with_a_sentence(self):
+        for name in ("pool", "worker", "concurrency", "window_bytes"):
+            with Peer(APP, ready=False, without=name) as peer:
+                self.assertIsNone(peer.frame())
+                self.assertEqual(peer.end(), (0, "", f"forebay: the server sent an INIT without {name}\n"))
+
     def test_without_a_server_it_says_who_starts_it(self):
         import subprocess
         import sys

@@ -55,8 +55,8 @@ class Owner:
         """The job's last frame has been written."""
         raise NotImplementedError
 
-    def log_of(self, job: "Job") -> Log:
-        """A log whose lines name the job."""
+    def log_of(self, job: Optional["Job"]) -> Log:
+        """A log whose lines name the job; None: those of the worker itself."""
         raise NotImplementedError
 
 

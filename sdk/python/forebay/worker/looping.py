@@ -269,7 +269,7 @@ class LoopingEngine(asyncio.Protocol, Owner):
             if not job.gone:
                 raise
         except Exception as error:
-            await settle(job, error)
+            fail(_Now(job), error)
         finally:
             if job.state != DONE:
                 job.reset()
@@ -323,11 +323,6 @@ class _Now(Exchange):
 
     def reset(self) -> None:
         self._job.reset()
-
-
-async def settle(job: LoopingJob, error: Exception) -> None:
-    """Answers a job that failed."""
-    fail(_Now(job), error)
 
 
 class InThreads:

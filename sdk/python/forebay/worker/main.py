@@ -121,8 +121,11 @@ def _read_init(link: socket.socket) -> Init:
             raise LinkClosed(f"the server sent a frame of {length} bytes (at most {FRAME_PAYLOAD_MAX})")
         payload = _exactly(link, length)
         if kind == INIT:
-            members = json.loads(payload)
-            return Init(*(members.get(name) for name in Init._fields))
+            members = {"handler": None, "start": None, **json.loads(payload)}
+            for name in Init._fields:
+                if name not in members:
+                    raise LinkClosed(f"the server sent an INIT without {name}")
+            return Init(*(members[name] for name in Init._fields))
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:
