@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Callable, List, NamedTuple, Tuple, TypeVar
 
 from ._context import Context
+from ._request import Head
 from ._router import ANY, Router
 
 #: Answers a request: called with `(request, ctx)`, `(request)` or nothing, by how many parameters it has.
@@ -112,8 +113,13 @@ class App:
         self._is_async |= is_coroutine_function(hook)
         return prepared_hook(hook)
 
-    def _find(self, head: str, method_length: int) -> Tuple[Target, Optional[Dict[str, str]]]:
-        return self._router.find(head, method_length)
+    def _route(self, request: Head) -> Target:
+        """The handler of a request, which is given the parameters of its pattern."""
+        ends = request._ends
+        target, params = self._router.find(request._head, ends[1] - ends[0])
+        if params is not None:
+            request._params = params
+        return target
 
 
 def prepared_hook(hook: Callable[..., Any]) -> Prepared:

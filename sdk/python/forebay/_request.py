@@ -34,7 +34,7 @@ class BodySource:
         raise NotImplementedError
 
 
-class _Head:
+class Head:
     """All of a request but its body. Everything is decoded on first access, so a handler pays for what it touches."""
 
     __slots__ = ("_data", "_ends", "_end", "_more", "_taken", "_head", "_params", "_query", "_headers", "_cookies")
@@ -145,7 +145,7 @@ class _Head:
         return f"<{type(self).__name__} {self.method} {self.url} from {self.ip or 'a Unix socket'}, id {self.id}>"
 
 
-class Request(_Head):
+class Request(Head):
     """What a handler is given: one HTTP request.
 
     A body of at most 64 KiB has arrived with the request; a longer one is fetched from the client while it is read, at the pace of the
@@ -177,7 +177,7 @@ class Request(_Head):
         return _whole(first) if self._more is None else _stream(first, self._more)
 
 
-class AsyncRequest(_Head):
+class AsyncRequest(Head):
     """What an `async def` handler is given: a `Request` whose body is awaited."""
 
     __slots__ = ()
@@ -246,5 +246,5 @@ def _decoded(value: str) -> str:
 
 def head_of(data: bytes, at: int) -> Tuple[str, str, str]:
     """Method, path and id of a request, for those who report on it."""
-    head = _Head(data, at, len(data), None)
+    head = Head(data, at, len(data), None)
     return head.method, head.path, head.id

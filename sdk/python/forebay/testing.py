@@ -139,11 +139,10 @@ class Client:
 
     def _call(self, payload: bytes, context: Context) -> Reply:
         request: Union[Request, AsyncRequest] = Request(payload, 0, len(payload), None)
-        target, params = self._app._find(request._head, len(request.method))
+        target = self._app._route(request)
         if target.is_async:
             request = AsyncRequest(payload, 0, len(payload), None)
-        if params is not None:
-            request._params = params
+            self._app._route(request)
         value = target.call(request, context)
         if target.is_async:
             return to_reply(self._done(value))

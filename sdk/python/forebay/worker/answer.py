@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Tuple
 
 from .._reply import Reply, error_reply, pieces_of, to_json, to_piece, to_reply
 from .._wire import FAULT, KIND_JSON, KIND_TEXT, header_block
@@ -23,21 +23,21 @@ def answer(job: Exchange, value: Any) -> None:
         reply = to_reply(value)
         body = reply.body
         if isinstance(body, bytes):
-            send(job, reply, body)
+            job.respond(reply.status, reply.kind, header_block(reply.headers), body)
         else:
             stream(job, reply)
 
 
-def send(job: Exchange, reply: Reply, body: bytes, flags: int = 0) -> None:
-    """Sends a reply whose body is there."""
-    job.respond(reply.status, reply.kind, header_block(reply.headers), body, flags)
-
-
 def send_error(job: Exchange, error: object) -> None:
     """Sends the answer to an exception; None is one that says nothing to the client."""
-    known = error_reply(error, job.job.request_id)
+    job.respond(*error_parts(error, job.job.request_id), 0 if error is not None else FAULT)
+
+
+def error_parts(error: object, request_id: str) -> Tuple[int, int, bytes, bytes]:
+    """Status, kind, headers and body of the answer to an exception."""
+    known = error_reply(error, request_id)
     assert isinstance(known.body, bytes), "the body of an error is written whole"
-    send(job, known, known.body, 0 if error is not None else FAULT)
+    return known.status, known.kind, header_block(known.headers), known.body
 
 
 def stream(job: Exchange, reply: Reply) -> None:

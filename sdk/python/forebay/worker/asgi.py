@@ -6,8 +6,9 @@ import asyncio
 from typing import Any, Awaitable, Callable, Dict, MutableMapping, Optional
 from urllib.parse import unquote_to_bytes
 
-from .._reply import HttpError, error_reply
-from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, header_block, read_pairs
+from .._reply import HttpError
+from .._wire import KIND_NONE, PAIR, REQUEST_TABLE, read_pairs
+from .answer import error_parts
 from .job import DONE, NEW, Gone, bounded
 from .looping import LoopingJob
 from .report import report
@@ -40,7 +41,8 @@ class Asgi:
         path = scope["path"]
         mount = self._mount
         if mount and not (path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/")):
-            await refuse(job, HttpError(404, f"nothing answers {path}: the application is mounted at {mount}"))
+            error = HttpError(404, f"nothing answers {path}: the application is mounted at {mount}")
+            await job.respond(*error_parts(error, job.request_id))
             return
         channel = _Channel(job, scope["method"] == "HEAD")
         await self._application(scope, channel.receive, channel.send)
@@ -79,13 +81,6 @@ class Asgi:
             "state": self.state.copy(),
             "extensions": {},
         }
-
-
-async def refuse(job: LoopingJob, error: HttpError) -> None:
-    """Answers with an error of our own."""
-    known = error_reply(error, job.request_id)
-    assert isinstance(known.body, bytes), "the body of an error is written whole"
-    await job.respond(known.status, known.kind, header_block(known.headers), known.body)
 
 
 def _server(pairs: Any) -> Any:

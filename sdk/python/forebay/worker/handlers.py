@@ -6,10 +6,10 @@ from typing import Any, AsyncIterator
 
 from .._app import App
 from .._context import Context, WorkerContext
-from .._reply import HttpError, Reply, error_reply, to_piece, to_reply
+from .._reply import HttpError, Reply, to_piece, to_reply
 from .._request import AsyncRequest, Request
 from .._wire import header_block
-from .answer import answer, send_error, stream
+from .answer import answer, error_parts, send_error, stream
 from .job import NEW, Exchange
 from .looping import InThreads, LoopingJob
 
@@ -18,19 +18,14 @@ class Handlers:
     """Calls the handler that an app has for a job, and sends what it returns."""
 
     def __init__(self, app: App, context: WorkerContext) -> None:
-        self._find = app._router.find
+        self._route = app._route
         self._context = context
 
     def __call__(self, exchange: Exchange) -> None:
         job = exchange.job
         request = Request(job.data, job.at, job.end, None if job.whole else exchange)
         try:
-            ends = request._ends
-            target, params = self._find(request._head, ends[1] - ends[0])
-            if params is not None:
-                request._params = params
-            value = target.call(request, Context(self._context, exchange))
-            answer(exchange, value)
+            answer(exchange, self._route(request).call(request, Context(self._context, exchange)))
         except HttpError as error:
             if job.state != NEW:
                 raise
@@ -41,27 +36,24 @@ class AsyncHandlers:
     """The same on an event loop: `async def` handlers as tasks, the others in threads."""
 
     def __init__(self, app: App, context: WorkerContext, threads: int) -> None:
-        self._find = app._router.find
+        self._route = app._route
         self._context = context
         self._blocking = InThreads(Handlers(app, context), threads)
 
     async def __call__(self, job: LoopingJob) -> None:
         request = AsyncRequest(job.data, job.at, job.end, None if job.whole else job)
         try:
-            ends = request._ends
-            target, params = self._find(request._head, ends[1] - ends[0])
+            target = self._route(request)
             if not target.is_async:
                 await self._blocking(job)
                 return
-            if params is not None:
-                request._params = params
             value = target.call(request, Context(self._context, job))
             # What an `async def` with `yield` gives is not awaited: it is the body.
             await self._answer(job, value if hasattr(value, "__aiter__") else await value)
         except HttpError as error:
             if job.state != NEW:
                 raise
-            await self._send(job, error_reply(error, job.request_id))
+            await job.respond(*error_parts(error, job.request_id))
 
     async def _answer(self, job: LoopingJob, value: Any) -> None:
         reply = to_reply(value)
