@@ -1,6 +1,6 @@
 //! Everything that can fail here.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use forebay_store::{KeyError, StoreError};
 
@@ -132,6 +132,28 @@ pub enum RecordsError {
         /// The limit.
         max: u64,
     },
+    /// A record that is too long for what the statement looks at in it.
+    #[error(
+        "record {reference} is too long for this statement: functions, patterns and SELECT together look at more than {max} bytes of it"
+    )]
+    WorkMax {
+        /// The record.
+        reference: Reference,
+        /// The limit, which is greater for longer records.
+        max: usize,
+    },
+    /// A page of a list that lies too far behind its beginning.
+    #[error(
+        "page {page} of {size} records each passes over more than {max} records; `after` goes on behind a reference"
+    )]
+    PageMax {
+        /// The page.
+        page: u64,
+        /// Records of a page.
+        size: u64,
+        /// The limit.
+        max: u64,
+    },
     /// A statement that changes too many records, or too many parts of records.
     #[error(
         "the statement changes more than {max} records or parts of them (records.rows_max); nothing was changed"
@@ -145,6 +167,14 @@ pub enum RecordsError {
     AnswerBytesMax {
         /// The limit.
         max: usize,
+    },
+    /// A statement that keeps others from writing for too long.
+    #[error(
+        "the statement takes longer than {max:?} to find and change what it concerns (records.change_time_max); nothing was changed"
+    )]
+    ChangeTimeMax {
+        /// The limit.
+        max: Duration,
     },
     /// A statement that was not done by its deadline.
     #[error("the statement was not done by its deadline; nothing was changed")]

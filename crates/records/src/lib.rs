@@ -20,6 +20,7 @@ mod reference;
 mod settings;
 mod time;
 pub mod tql;
+mod work;
 mod write;
 
 pub use error::{Position, RecordsError, StatementError};

@@ -4,10 +4,12 @@ use std::ops::Bound;
 
 use forebay_store::{Key, Range, Read, StoreError, Subscript};
 
-use crate::{ended::Ended, reference::Reference};
+use crate::{RecordsError, ended::Ended, reference::Reference};
 
 /// Bytes after which a page ends, whatever its size is.
 const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Most records that a page passes over: they are walked in one go.
+const PASSED_OVER_MAX: u64 = 100_000;
 /// Most spaces that a level is indented by.
 const INDENT_MAX: usize = 8;
 
@@ -58,10 +60,17 @@ impl List {
         bytes_max: usize,
         now_ms: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Reference>, StoreError> {
+    ) -> Result<Option<Reference>, RecordsError> {
         let kind = Key::global(&self.kind)?;
         let ended = Ended::by(now_ms, read)?;
         let skipped = self.page.saturating_mul(self.size);
+        if skipped > PASSED_OVER_MAX {
+            return Err(RecordsError::PageMax {
+                page: self.page,
+                size: self.size,
+                max: PASSED_OVER_MAX,
+            });
+        }
         let start = out.len();
         out.push(b'[');
         let (mut found, mut last) = (0_u64, None);

@@ -12,8 +12,12 @@ use std::fmt;
 
 use forebay_store::json;
 
+use crate::work::Work;
+
 /// Most steps of a path: no document is deeper.
 const STEPS_MAX: usize = json::DEPTH_MAX;
+/// What an element of an array counts as beside its length.
+const ELEMENT_WORK: usize = 16;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,14 +85,19 @@ impl Path {
     }
 
     /// Whether a value to which the path leads is as `wanted` says.
-    pub(crate) fn any<'t>(&self, node: &'t [u8], mut wanted: impl FnMut(&'t [u8]) -> bool) -> bool {
-        any(node, &self.steps, &mut wanted)
+    pub(crate) fn any<'t>(
+        &self,
+        node: &'t [u8],
+        work: &Work,
+        mut wanted: impl FnMut(&'t [u8]) -> bool,
+    ) -> bool {
+        any(node, &self.steps, work, &mut wanted)
     }
 
     /// The value to which a path without `*` leads.
-    pub(crate) fn find<'t>(&self, node: &'t [u8]) -> Option<&'t [u8]> {
+    pub(crate) fn find<'t>(&self, node: &'t [u8], work: &Work) -> Option<&'t [u8]> {
         let mut found = None;
-        self.any(node, |value| {
+        self.any(node, work, |value| {
             found = Some(value);
             true
         });
@@ -96,17 +105,33 @@ impl Path {
     }
 }
 
-fn any<'t>(node: &'t [u8], steps: &[Step], wanted: &mut dyn FnMut(&'t [u8]) -> bool) -> bool {
+/// The child of a node, as far as there is work left to find it.
+pub(crate) fn child<'t>(node: &'t [u8], name: &str, work: &Work) -> Option<&'t [u8]> {
+    let found = json::find(node, name);
+    let passed = match found {
+        // The child is a part of the node.
+        Some(child) => child.as_ptr().addr() - node.as_ptr().addr() + child.len(),
+        None => node.len(),
+    };
+    let is_left = work.take(passed);
+    found.filter(|_| is_left)
+}
+
+fn any<'t>(node: &'t [u8], steps: &[Step], work: &Work, wanted: &mut dyn FnMut(&'t [u8]) -> bool) -> bool {
     let mut node = node;
     for (at, step) in steps.iter().enumerate() {
         match step {
-            Step::Name(name) => match json::find(node, name) {
+            Step::Name(name) => match child(node, name, work) {
                 Some(found) => node = found,
                 None => return false,
             },
             Step::Each => {
+                let rest = &steps[at + 1..];
                 return json::container(node) == Some(true)
-                    && json::children(node).any(|child| any(child.text, &steps[at + 1..], wanted));
+                    && json::children(node).any(|child| {
+                        // Without any work left, the walk over the others ends, too.
+                        !work.take(child.text.len() + ELEMENT_WORK) || any(child.text, rest, work, wanted)
+                    });
             }
         }
     }

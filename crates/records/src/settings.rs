@@ -1,5 +1,7 @@
 //! How records are understood, and what bounds a statement.
 
+use std::time::Duration;
+
 use crate::error::RecordsError;
 
 /// The settings of records; the same for a server, its scripts and its workers.
@@ -21,6 +23,8 @@ pub struct Settings {
     pub rows_max: u64,
     /// Most bytes of an answer.
     pub answer_bytes_max: usize,
+    /// Longest time that a statement which changes something has the transaction that it is in.
+    pub change_time_max: Duration,
 }
 
 /// Which texts are more than texts when they are compared.
@@ -123,6 +127,7 @@ impl Default for Settings {
             examined_max: 1_000_000,
             rows_max: 10_000,
             answer_bytes_max: 16 << 20,
+            change_time_max: Duration::from_secs(1),
         }
     }
 }
@@ -131,7 +136,7 @@ impl Settings {
     /// As one line of text, for a process that is to have the same settings.
     pub fn to_text(&self) -> String {
         format!(
-            "1 {} {} {} {} {} {} {} {} {}",
+            "2 {} {} {} {} {} {} {} {} {} {}",
             u8::from(self.detect.time),
             u8::from(self.detect.uuid),
             self.time_format.name(),
@@ -139,6 +144,7 @@ impl Settings {
             self.examined_max,
             self.rows_max,
             self.answer_bytes_max,
+            self.change_time_max.as_millis(),
             self.default_kind,
             self.type_key.join("\u{1f}"),
         )
@@ -146,8 +152,8 @@ impl Settings {
 
     /// Reads what [`Settings::to_text`] has written; `None` for anything else.
     pub fn from_text(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(10, ' ');
-        if parts.next()? != "1" {
+        let mut parts = text.splitn(11, ' ');
+        if parts.next()? != "2" {
             return None;
         }
         let mut next = || parts.next();
@@ -166,6 +172,7 @@ impl Settings {
             examined_max: next()?.parse().ok()?,
             rows_max: next()?.parse().ok()?,
             answer_bytes_max: next()?.parse().ok()?,
+            change_time_max: Duration::from_millis(next()?.parse().ok()?),
             default_kind: next()?.to_owned(),
             type_key: next()?.split('\u{1f}').map(str::to_owned).collect(),
         })
@@ -187,10 +194,11 @@ mod tests {
             type_key: vec!["meta data".to_owned(), "kind".to_owned()],
             time_format: TimeFormat::Xsd(Some(3)),
             zone_minutes: -90,
+            change_time_max: Duration::from_millis(250),
             ..Settings::default()
         };
         assert_eq!(Settings::from_text(&settings.to_text()), Some(settings));
-        assert_eq!(Settings::from_text("2 1"), None);
+        assert_eq!(Settings::from_text("1 1"), None);
         assert_eq!(Settings::from_text(""), None);
     }
 

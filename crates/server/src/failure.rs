@@ -259,6 +259,7 @@ impl RecordsFailure {
     fn class(&self) -> Class {
         match &*self.0 {
             RecordsError::Store(_) => Class::Internal,
+            RecordsError::PageMax { .. } => Class::BadInput,
             RecordsError::Statement(error) if error.syntax => Class::BadInput,
             RecordsError::Statement(_)
             | RecordsError::NotAnObject { .. }
@@ -266,6 +267,7 @@ impl RecordsFailure {
             | RecordsError::KindName { .. }
             | RecordsError::ExaminedMax { .. }
             | RecordsError::RowsMax { .. }
+            | RecordsError::WorkMax { .. }
             | RecordsError::Cursor => Class::Unprocessable,
             RecordsError::NoRecord { .. } => Class::NotFound,
             RecordsError::AlreadyExists { .. }
@@ -276,7 +278,7 @@ impl RecordsFailure {
                 Denial::TokenNeeded | Denial::WrongToken => Class::Unauthorized,
             },
             RecordsError::AnswerBytesMax { .. } => Class::TooLong,
-            RecordsError::DeadlinePassed => Class::Deadline,
+            RecordsError::ChangeTimeMax { .. } | RecordsError::DeadlinePassed => Class::Deadline,
             RecordsError::NoReferenceLeft { .. } => Class::Full,
         }
     }

@@ -5,7 +5,7 @@ pub mod operations;
 use std::{
     collections::BTreeSet,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use forebay_store::{
@@ -64,7 +64,10 @@ pub fn code_of(error: &RecordsError) -> &'static str {
         RecordsError::Denied { .. } | RecordsError::RecordDenied { .. } => "denied",
         RecordsError::ExaminedMax { .. } => "examined_max",
         RecordsError::RowsMax { .. } => "rows_max",
+        RecordsError::WorkMax { .. } => "work_max",
+        RecordsError::PageMax { .. } => "page_max",
         RecordsError::AnswerBytesMax { .. } => "answer_bytes_max",
+        RecordsError::ChangeTimeMax { .. } => "change_time_max",
         RecordsError::DeadlinePassed => "deadline",
         RecordsError::Cursor => "cursor",
         RecordsError::ReferenceTaken { .. } => "reference_taken",
@@ -179,6 +182,7 @@ impl Records {
                 let timing = Timing {
                     now_ms: now_ms(),
                     deadline: None,
+                    clock: &Instant::now,
                 };
                 let outcome = change(
                     transaction,
@@ -292,8 +296,7 @@ impl Records {
     pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
-            list.write(reader, reader.value_bytes_max(), now_ms(), out)
-                .map_err(RecordsError::from)?;
+            list.write(reader, reader.value_bytes_max(), now_ms(), out)?;
             Ok(())
         })?;
         Ok(session.answered())

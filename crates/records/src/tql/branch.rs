@@ -3,7 +3,10 @@
 use forebay_store::{StoreError, json};
 
 use super::At;
-use crate::path::Step;
+use crate::{
+    path::{Step, child},
+    work::Work,
+};
 
 /// A part of a record by its place in the record's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +25,10 @@ impl Branch {
 type Found<'f> = &'f mut dyn FnMut(Branch) -> bool;
 
 /// Gives the parts of a record to which AT leads, in the order of the text, as long as `found` wants more.
-pub(super) fn each_branch(record: &[u8], at: &At, mut found: impl FnMut(Branch) -> bool) {
+pub(super) fn each_branch(record: &[u8], at: &At, work: &Work, mut found: impl FnMut(Branch) -> bool) {
     match at {
-        At::Path(path) => follow(record, 0, record.len(), &path.steps, &mut found),
-        At::Everywhere => everywhere(record, 0, record.len(), &mut found),
+        At::Path(path) => follow(record, 0, record.len(), &path.steps, work, &mut found),
+        At::Everywhere => everywhere(record, 0, record.len(), work, &mut found),
     };
 }
 
@@ -35,33 +38,34 @@ fn offset(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr() - whole.as_ptr().addr()
 }
 
-fn follow(record: &[u8], start: usize, end: usize, steps: &[Step], found: Found<'_>) -> bool {
+fn follow(record: &[u8], start: usize, end: usize, steps: &[Step], work: &Work, found: Found<'_>) -> bool {
     let node = &record[start..end];
     let Some((step, rest)) = steps.split_first() else {
         return found(Branch { start, end });
     };
     let mut into = |child: &[u8]| {
         let start = offset(record, child);
-        follow(record, start, start + child.len(), rest, found)
+        follow(record, start, start + child.len(), rest, work, found)
     };
     match step {
-        Step::Name(name) => json::find(node, name).is_none_or(into),
+        Step::Name(name) => child(node, name, work).is_none_or(into),
         Step::Each if json::container(node) == Some(true) => {
-            json::children(node).all(|child| into(child.text))
+            work.take(node.len()) && json::children(node).all(|child| into(child.text))
         }
         Step::Each => true,
     }
 }
 
-fn everywhere(record: &[u8], start: usize, end: usize, found: Found<'_>) -> bool {
+fn everywhere(record: &[u8], start: usize, end: usize, work: &Work, found: Found<'_>) -> bool {
     let node = &record[start..end];
     if json::container(node).is_none() {
         return true;
     }
-    found(Branch { start, end })
+    work.take(node.len())
+        && found(Branch { start, end })
         && json::children(node).all(|child| {
             let start = offset(record, child.text);
-            everywhere(record, start, start + child.text.len(), found)
+            everywhere(record, start, start + child.text.len(), work, found)
         })
 }
 
@@ -155,7 +159,7 @@ mod tests {
 
     fn branches(record: &str, at: &At) -> Vec<Branch> {
         let mut found = Vec::new();
-        each_branch(record.as_bytes(), at, |branch| {
+        each_branch(record.as_bytes(), at, &Work::on(0), |branch| {
             found.push(branch);
             true
         });

@@ -3,12 +3,11 @@
 use std::{cell::Cell, collections::BTreeMap, ops::Bound};
 
 use forebay_store::{StoreError, json};
-use regex_lite::RegexBuilder;
 
 use super::{
     At, Page, Sort, Statement, Subject, Verb,
     cursor::Cursor,
-    expression::{Comparison, Expression},
+    expression::{Comparison, Expression, Pattern},
     reader::{Node, Reader, Value},
     template::Template,
 };
@@ -18,8 +17,6 @@ use crate::{
 
 /// Longest pattern of REGEX, in bytes.
 const PATTERN_BYTES_MAX: usize = 1000;
-/// Most memory of a compiled pattern, in bytes.
-const REGEX_BYTES_MAX: usize = 64 << 10;
 /// Most functions of a statement: each may look at all of a record.
 const FUNCTIONS_MAX: usize = 1000;
 /// Most patterns of a statement, each of which may take so much memory.
@@ -283,7 +280,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn pattern(&self, argument: &Argument) -> Result<regex_lite::Regex, StatementError> {
+    fn pattern(&self, argument: &Argument) -> Result<Pattern, StatementError> {
         let node = self.value(argument, "a pattern")?;
         let pattern = match &node.value {
             Value::Text(text) | Value::Literal(text) => text.as_str(),
@@ -304,8 +301,7 @@ impl Maker<'_, '_> {
             );
             return Err(self.reader.meaningless_at(node.at, what));
         }
-        let regex = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
-        regex.map_err(|error| {
+        Pattern::new(pattern).map_err(|error| {
             self.reader
                 .meaningless_at(node.at, format!("not a pattern: {error}"))
         })

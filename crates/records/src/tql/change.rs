@@ -1,13 +1,13 @@
 //! Statements that change records, executed in a transaction: first everything that they concern is found, then it is changed.
 
-use std::time::Instant;
+use std::{fmt, time::Instant};
 
 use forebay_store::{Read, Transaction};
 
 use super::{
     Statement, Subject, Verb,
     branch::{each_branch, edited},
-    execution::{end_answer, for_each_node, is_wanted},
+    execution::{check_work, end_answer, for_each_node, is_wanted},
     walk::{Plan, Walk},
 };
 use crate::{
@@ -17,10 +17,11 @@ use crate::{
     permission::{Action, Permission},
     reference::Reference,
     settings::Settings,
+    work::Work,
     write::{check, check_record, create, remove, replace_in},
 };
 
-/// Records that are looked for at a time; the deadline is looked at as often.
+/// Records that are looked for at a time.
 const BATCH: usize = 64;
 
 /// A record that a statement changes.
@@ -30,12 +31,24 @@ struct Match {
 }
 
 /// When a statement is executed, and until when.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
+#[derive(Clone, Copy)]
+pub struct Timing<'c> {
     /// Milliseconds since 1970 UTC: records that have ended by then are not there.
     pub now_ms: u64,
-    /// When it is given up.
+    /// When it is given up, if that is before [`Settings::change_time_max`] has passed.
     pub deadline: Option<Instant>,
+    /// What time it is.
+    pub clock: &'c dyn Fn() -> Instant,
+}
+
+impl fmt::Debug for Timing<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut timing = out.debug_struct("Timing");
+        timing
+            .field("now_ms", &self.now_ms)
+            .field("deadline", &self.deadline);
+        timing.finish_non_exhaustive()
+    }
 }
 
 /// Executes a statement that changes something; writes the answer. `begun` is set once something has been changed: after an error the
@@ -45,12 +58,13 @@ pub fn change(
     statement: &Statement,
     settings: &Settings,
     permission: &impl Permission,
-    timing: Timing,
+    timing: Timing<'_>,
     begun: &mut bool,
     out: &mut Vec<u8>,
 ) -> Result<(), RecordsError> {
     let mut changer = Changer {
         ended: Ended::by(timing.now_ms, transaction)?,
+        until: (timing.clock)().checked_add(settings.change_time_max),
         transaction,
         statement,
         settings,
@@ -84,8 +98,9 @@ struct Changer<'a, P> {
     statement: &'a Statement,
     settings: &'a Settings,
     permission: &'a P,
-    timing: Timing,
+    timing: Timing<'a>,
     ended: Ended,
+    until: Option<Instant>,
     begun: &'a mut bool,
 }
 
@@ -127,6 +142,7 @@ impl<P: Permission> Changer<'_, P> {
         *self.begun = true;
         if self.statement.limit == Some(0) {
             for Match { kind, reference } in &matches {
+                self.check_time()?;
                 remove(self.transaction, *reference, &plan.kinds[*kind].kind)?;
             }
             let new = create(self.transaction, document, self.settings, self.permission)?;
@@ -176,14 +192,9 @@ impl<P: Permission> Changer<'_, P> {
             return Ok(matches);
         }
         while let Some(kind) = walk.next(plan, &*self.transaction, BATCH, &mut batch)? {
-            if self
-                .timing
-                .deadline
-                .is_some_and(|deadline| Instant::now() >= deadline)
-            {
-                return Err(RecordsError::DeadlinePassed);
-            }
+            self.check_time()?;
             for reference in &batch {
+                self.check_time()?;
                 examined += 1;
                 if examined > self.settings.examined_max {
                     return Err(RecordsError::ExaminedMax {
@@ -202,7 +213,8 @@ impl<P: Permission> Changer<'_, P> {
                     continue;
                 };
                 let before = nodes;
-                for_each_node(self.statement, &record, |_, _| {
+                let work = Work::on(record.len());
+                for_each_node(self.statement, &record, &work, |_, _| {
                     nodes += 1;
                     check(nodes)?;
                     if nodes > self.settings.rows_max {
@@ -211,6 +223,7 @@ impl<P: Permission> Changer<'_, P> {
                     }
                     Ok(true)
                 })?;
+                check_work(&work, *reference)?;
                 if nodes == before {
                     continue;
                 }
@@ -224,6 +237,20 @@ impl<P: Permission> Changer<'_, P> {
             }
         }
         Ok(matches)
+    }
+
+    /// Whoever waits to write waits for this statement, before and after its first change alike.
+    fn check_time(&self) -> Result<(), RecordsError> {
+        let now = (self.timing.clock)();
+        let is_over = |time: Option<Instant>| time.is_some_and(|time| now >= time);
+        if is_over(self.timing.deadline) {
+            return Err(RecordsError::DeadlinePassed);
+        }
+        if is_over(self.until) {
+            let max = self.settings.change_time_max;
+            return Err(RecordsError::ChangeTimeMax { max });
+        }
+        Ok(())
     }
 
     fn check_writable(&self, plan: &Plan, matches: &[Match]) -> Result<(), RecordsError> {
@@ -245,6 +272,7 @@ impl<P: Permission> Changer<'_, P> {
         reference: Reference,
         document: Option<&[u8]>,
     ) -> Result<(), RecordsError> {
+        self.check_time()?;
         let Some(at) = &self.statement.at else {
             return match document {
                 None => remove(self.transaction, reference, kind),
@@ -256,12 +284,14 @@ impl<P: Permission> Changer<'_, P> {
             .document_within(&reference.key(kind)?, self.transaction.value_bytes_max())?;
         let record = record.unwrap_or_default().into_owned();
         let mut parts = Vec::new();
-        each_branch(&record, at, |branch| {
-            if is_wanted(self.statement, branch.of(&record), &record) {
+        let work = Work::on(record.len());
+        each_branch(&record, at, &work, |branch| {
+            if is_wanted(self.statement, branch.of(&record), &record, &work) {
                 parts.push(branch);
             }
-            true
+            !work.is_spent()
         });
+        check_work(&work, reference)?;
         match edited(&record, &parts, document, self.transaction.value_bytes_max())? {
             None => remove(self.transaction, reference, kind),
             Some(becomes) => self.replace(reference, kind, &becomes),

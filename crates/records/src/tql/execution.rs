@@ -8,13 +8,14 @@ use super::{
     Expression, Statement, Subject, Verb,
     branch::each_branch,
     cursor::Cursor,
-    explain,
+    explain::{self, Count},
     rows::{Fate, Rows},
     template::{Row, Template},
     walk::{Plan, Walk},
 };
 use crate::{
     RecordsError, ended::Ended, path::Path, permission::Permission, reference::Reference, settings::Settings,
+    work::Work,
 };
 
 /// Records that are looked for at a time.
@@ -63,6 +64,8 @@ pub struct Execution {
     batch: Batch,
     /// For a statement with a cursor, the place in the plan that its rows have come to: another answer goes on behind it.
     behind: Option<(usize, Vec<u8>)>,
+    /// For EXPLAIN.
+    count: Count,
 }
 
 /// Records that were found and are looked at one by one.
@@ -113,6 +116,7 @@ impl Execution {
             examined: 0,
             begun: false,
             batch: Batch::default(),
+            count: Count::default(),
         })
     }
 
@@ -129,7 +133,10 @@ impl Execution {
         out: &mut Vec<u8>,
     ) -> Result<Progress, RecordsError> {
         if self.statement.explain {
-            explain::write(&self.statement, &self.plan, read, out)?;
+            if self.count.step(&self.plan, read, budget)? == Progress::More {
+                return Ok(Progress::More);
+            }
+            explain::write(&self.statement, &self.plan, &self.count, out);
             return Ok(Progress::Done);
         }
         if !self.begun && !self.rows.are_sorted() {
@@ -227,7 +234,8 @@ impl Execution {
             return Ok(Fate::Open);
         };
         let (mut fate, root) = (Fate::Open, &record[..]);
-        for_each_node(&statement, root, |part, node| {
+        let work = Work::on(root.len());
+        for_each_node(&statement, root, &work, |part, node| {
             let row = Row {
                 reference,
                 node,
@@ -235,14 +243,14 @@ impl Execution {
                 rid: statement.rid.as_deref(),
             };
             let value = |path: &Path| {
-                path.find(if path.from_root { root } else { node })
+                path.find(if path.from_root { root } else { node }, &work)
                     .map(<[u8]>::to_vec)
             };
             let settings = &self.settings;
             let write = |out: &mut Vec<u8>| match &statement.verb {
                 Verb::Select(Some(template)) => {
                     let limit = out.len().saturating_add(settings.answer_bytes_max);
-                    template.write(row, settings, limit, out);
+                    template.write(row, settings, limit, &work, out);
                 }
                 _ => Template::usual(row, settings, out),
             };
@@ -251,6 +259,7 @@ impl Execution {
                 .add(&statement, (kind, reference, part), value, write, out)?;
             Ok(fate == Fate::Open)
         })?;
+        check_work(&work, reference)?;
         Ok(fate)
     }
 
@@ -288,27 +297,37 @@ pub(super) fn end_answer(statement: &Statement, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// Refuses what was found with more work than there was.
+pub(super) fn check_work(work: &Work, reference: Reference) -> Result<(), RecordsError> {
+    if work.is_spent() {
+        let max = work.max();
+        return Err(RecordsError::WorkMax { reference, max });
+    }
+    Ok(())
+}
+
 /// Gives every node of a record that the statement is about, with its number in the record, as long as `found` wants more.
 pub(super) fn for_each_node(
     statement: &Statement,
     record: &[u8],
+    work: &Work,
     mut found: impl FnMut(usize, &[u8]) -> Result<bool, RecordsError>,
 ) -> Result<(), RecordsError> {
     match &statement.at {
         None => {
-            if is_wanted(statement, record, record) {
+            if is_wanted(statement, record, record, work) && !work.is_spent() {
                 found(0, record)?;
             }
         }
         Some(at) => {
             let (mut part, mut outcome) = (0, Ok(true));
-            each_branch(record, at, |branch| {
+            each_branch(record, at, work, |branch| {
                 let node = branch.of(record);
-                if is_wanted(statement, node, record) {
+                if is_wanted(statement, node, record, work) && !work.is_spent() {
                     outcome = found(part, node);
                 }
                 part += 1;
-                matches!(outcome, Ok(true))
+                matches!(outcome, Ok(true)) && !work.is_spent()
             });
             outcome?;
         }
@@ -317,8 +336,8 @@ pub(super) fn for_each_node(
 }
 
 /// Whether WHERE and FILTER hold of a node.
-pub(super) fn is_wanted(statement: &Statement, node: &[u8], root: &[u8]) -> bool {
-    let holds = |expression: &Expression| expression.holds(node, root);
+pub(super) fn is_wanted(statement: &Statement, node: &[u8], root: &[u8], work: &Work) -> bool {
+    let holds = |expression: &Expression| expression.holds(node, root, work);
     let by_where = match &statement.subject {
         Subject::All | Subject::Record(_) => true,
         Subject::Matching(expression) => holds(expression),

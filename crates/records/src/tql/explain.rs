@@ -1,12 +1,12 @@
 //! EXPLAIN: what a statement would do.
 
-use std::ops::Bound;
+use std::{ops::Bound, time::Instant};
 
 use forebay_store::{Read, json};
 
 use super::{
     Statement,
-    execution::end_answer,
+    execution::{Budget, Progress, end_answer},
     walk::{Access, KindPlan, Lookup, Plan, Walk},
 };
 use crate::RecordsError;
@@ -16,34 +16,56 @@ const COUNT_MAX: u64 = 10_000;
 /// Questions to indexes that are shown at most.
 const LOOKUPS_SHOWN: usize = 10;
 
-/// Writes the plan as an answer. Of the records only the ways to them are walked.
-pub(super) fn write(
-    statement: &Statement,
-    plan: &Plan,
-    read: &impl Read,
-    out: &mut Vec<u8>,
-) -> Result<(), RecordsError> {
-    let mut counts = vec![0_u64; plan.kinds.len()];
-    let (mut walk, mut found, mut counted) = (Walk::default(), Vec::new(), 0);
-    let mut more = false;
-    while let Some(kind) = walk.next(plan, read, 256, &mut found)? {
-        counts[kind] += found.len() as u64;
-        counted += found.len() as u64;
-        if counted >= COUNT_MAX {
-            more = true;
-            break;
+/// Records that are counted at a time.
+const BATCH: usize = 256;
+
+/// How many records there are to look at, counted step by step. Only the ways to them are walked.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    walk: Walk,
+    /// Of each kind.
+    kinds: Vec<u64>,
+    counted: u64,
+    more: bool,
+}
+
+impl Count {
+    pub(super) fn step(
+        &mut self,
+        plan: &Plan,
+        read: &impl Read,
+        budget: Budget,
+    ) -> Result<Progress, RecordsError> {
+        self.kinds.resize(plan.kinds.len(), 0);
+        let (mut found, mut looked) = (Vec::new(), 0);
+        while let Some(kind) = self.walk.next(plan, read, BATCH, &mut found)? {
+            self.kinds[kind] += found.len() as u64;
+            self.counted += found.len() as u64;
+            if self.counted >= COUNT_MAX {
+                self.more = true;
+                break;
+            }
+            looked += BATCH as u64;
+            if looked >= budget.records || budget.until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(Progress::More);
+            }
         }
+        Ok(Progress::Done)
     }
+}
+
+/// Writes the plan as an answer.
+pub(super) fn write(statement: &Statement, plan: &Plan, count: &Count, out: &mut Vec<u8>) {
+    let (counted, more) = (count.counted, count.more);
     out.extend_from_slice(b"{\"code\":0,\"plan\":{\"kinds\":[");
     for (at, kind) in plan.kinds.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
         write_kind(kind, out);
-        out.extend_from_slice(format!(",\"examined\":{}}}", counts[at]).as_bytes());
+        out.extend_from_slice(format!(",\"examined\":{}}}", count.kinds[at]).as_bytes());
     }
     // The count ends early where there is much to count.
     out.extend_from_slice(format!("],\"examined\":{counted},\"more\":{more}}}").as_bytes());
     end_answer(statement, out);
-    Ok(())
 }
 
 fn write_kind(plan: &KindPlan, out: &mut Vec<u8>) {

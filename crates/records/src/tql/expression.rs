@@ -2,16 +2,25 @@
 
 use std::{fmt, ops::Bound};
 
-use regex_lite::Regex;
+use regex_lite::{Regex, RegexBuilder};
 
 use crate::{
     kind::text_of,
+    number::is_number,
     operand::{Operand, time_of},
     path::Path,
+    work::Work,
 };
 
 /// Bytes of a text that REGEX looks at: what a pattern takes grows with the text.
 const MATCHED_BYTES_MAX: usize = 64 << 10;
+/// Least and most memory of a compiled pattern, in bytes.
+const PATTERN_BYTES_MIN: usize = 512;
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+/// Memory of a pattern that, for each byte of a text, takes about as long as to pass over a byte.
+const STATE_BYTES: usize = 4;
+/// What a comparison with a value counts as beside the digits of a number.
+const COMPARISON_WORK: usize = 16;
 
 /// What a node must be like.
 #[derive(Debug, Clone)]
@@ -22,9 +31,39 @@ pub(crate) enum Expression {
     /// There is something at the path.
     Has(Path),
     /// A text at the path that is no time matches somewhere.
-    Matches(Path, Regex),
+    Matches(Path, Pattern),
     /// A value at the path is as the comparison says.
     Is(Path, Comparison),
+}
+
+/// A pattern of REGEX.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    regex: Regex,
+    /// What each byte of a text counts as: the engine may have to look at all states of the pattern.
+    weight: usize,
+}
+
+impl Pattern {
+    /// Compiles a pattern, which may take so much memory.
+    pub(crate) fn new(text: &str) -> Result<Self, regex_lite::Error> {
+        let mut bytes = PATTERN_BYTES_MIN;
+        loop {
+            match RegexBuilder::new(text).size_limit(bytes).build() {
+                Ok(regex) => {
+                    let weight = bytes / STATE_BYTES;
+                    return Ok(Self { regex, weight });
+                }
+                Err(error) if bytes == PATTERN_BYTES_MAX => return Err(error),
+                Err(_) => bytes *= 2,
+            }
+        }
+    }
+
+    fn matches(&self, text: &str, work: &Work) -> bool {
+        let text = &text[..text.floor_char_boundary(MATCHED_BYTES_MAX)];
+        work.take((text.len() + 2) * self.weight) && self.regex.is_match(text)
+    }
 }
 
 /// What a value must be like.
@@ -37,7 +76,15 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    pub(crate) fn holds(&self, value: &[u8]) -> bool {
+    fn holds(&self, value: &[u8], work: &Work) -> bool {
+        let operands = match self {
+            Self::One(operands) => operands.len(),
+            Self::Between(..) => 2,
+        };
+        let digits = if is_number(value) { value.len() } else { 0 };
+        if !work.take(operands.saturating_mul(COMPARISON_WORK + digits)) {
+            return false;
+        }
         match self {
             Self::One(operands) => operands.iter().any(|operand| operand.equals(value)),
             Self::Between(from, to) => {
@@ -57,18 +104,19 @@ impl Comparison {
 }
 
 impl Expression {
-    /// Whether a node is so; `root` is the record that it is a part of. Both are canonical JSON.
-    pub(crate) fn holds(&self, node: &[u8], root: &[u8]) -> bool {
+    /// Whether a node is so; `root` is the record that it is a part of. Both are canonical JSON. When the work is spent the answer does not
+    /// count.
+    pub(crate) fn holds(&self, node: &[u8], root: &[u8], work: &Work) -> bool {
         let start = |path: &Path| if path.from_root { root } else { node };
         match self {
-            Self::And(all) => all.iter().all(|one| one.holds(node, root)),
-            Self::Or(any) => any.iter().any(|one| one.holds(node, root)),
-            Self::Not(expression) => !expression.holds(node, root),
-            Self::Has(path) => path.any(start(path), |_| true),
-            Self::Matches(path, regex) => path.any(start(path), |value| {
-                time_of(value).is_none() && text_of(value).is_some_and(|text| matches(regex, &text))
+            Self::And(all) => all.iter().all(|one| one.holds(node, root, work)),
+            Self::Or(any) => any.iter().any(|one| one.holds(node, root, work)),
+            Self::Not(expression) => !expression.holds(node, root, work),
+            Self::Has(path) => path.any(start(path), work, |_| true),
+            Self::Matches(path, pattern) => path.any(start(path), work, |value| {
+                time_of(value).is_none() && text_of(value).is_some_and(|text| pattern.matches(&text, work))
             }),
-            Self::Is(path, comparison) => path.any(start(path), |value| comparison.holds(value)),
+            Self::Is(path, comparison) => path.any(start(path), work, |value| comparison.holds(value, work)),
         }
     }
 
@@ -79,10 +127,6 @@ impl Expression {
             _ => vec![self],
         }
     }
-}
-
-fn matches(regex: &Regex, text: &str) -> bool {
-    regex.is_match(&text[..text.floor_char_boundary(MATCHED_BYTES_MAX)])
 }
 
 impl fmt::Display for Expression {
@@ -99,7 +143,7 @@ impl fmt::Display for Expression {
             Self::Or(each) => all(out, "OR", each),
             Self::Not(one) => write!(out, "NOT({one})"),
             Self::Has(path) => write!(out, "HAS({path})"),
-            Self::Matches(path, regex) => write!(out, "REGEX({path} {:?})", regex.as_str()),
+            Self::Matches(path, pattern) => write!(out, "REGEX({path} {:?})", pattern.regex.as_str()),
             Self::Is(path, Comparison::One(operands)) => match &operands[..] {
                 [one] => write!(out, "EQ({path} {one})"),
                 several => {

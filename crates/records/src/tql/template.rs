@@ -7,6 +7,7 @@ use crate::{
     path::Path,
     reference::Reference,
     settings::{Settings, TimeFormat},
+    work::Work,
 };
 
 /// The shape of one row.
@@ -47,9 +48,16 @@ impl Template {
         out.push(b'}');
     }
 
-    /// Writes a row; once `out` is longer than `limit`, the rest of it is left out: nobody wants a row that is too long.
-    pub(crate) fn write(&self, row: Row<'_>, settings: &Settings, limit: usize, out: &mut Vec<u8>) {
-        if out.len() > limit {
+    /// Writes a row; once `out` is longer than `limit`, or the work is spent, the rest of it is left out: nobody wants that row.
+    pub(crate) fn write(
+        &self,
+        row: Row<'_>,
+        settings: &Settings,
+        limit: usize,
+        work: &Work,
+        out: &mut Vec<u8>,
+    ) {
+        if out.len() > limit || work.is_spent() {
             return;
         }
         match self {
@@ -61,12 +69,12 @@ impl Template {
             Self::Path(path) => {
                 let start = if path.from_root { row.root } else { row.node };
                 if !path.is_many() {
-                    put(path.find(start).unwrap_or(b"null"), settings, out);
+                    put(path.find(start, work).unwrap_or(b"null"), settings, out);
                     return;
                 }
                 out.push(b'[');
                 let mut first = true;
-                path.any(start, |value| {
+                path.any(start, work, |value| {
                     if !std::mem::take(&mut first) {
                         out.push(b',');
                     }
@@ -81,7 +89,7 @@ impl Template {
                     if at > 0 {
                         out.push(b',');
                     }
-                    element.write(row, settings, limit, out);
+                    element.write(row, settings, limit, work, out);
                 }
                 out.push(b']');
             }
@@ -93,7 +101,7 @@ impl Template {
                     }
                     out.extend_from_slice(name);
                     out.push(b':');
-                    member.write(row, settings, limit, out);
+                    member.write(row, settings, limit, work, out);
                 }
                 out.push(b'}');
             }

@@ -1,6 +1,10 @@
 //! A store with records, as tests use it.
 
-use std::{cell::Cell, sync::Arc};
+use std::{
+    cell::Cell,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_records::{
     Everything, Permission, RecordsError, Settings, create,
@@ -19,6 +23,9 @@ pub(crate) struct House {
     pub(crate) settings: Arc<Settings>,
     /// What time it is, in milliseconds since 1970.
     pub(crate) now_ms: Cell<u64>,
+    start: Instant,
+    /// How often the clock can be looked at before an hour has passed.
+    pub(crate) looks: Cell<u64>,
     _folder: tempfile::TempDir,
 }
 
@@ -41,6 +48,8 @@ impl House {
             store: Store::open(folder.path(), &options).unwrap(),
             settings: Arc::new(settings),
             now_ms: Cell::new(NOW_MS),
+            start: Instant::now(),
+            looks: Cell::new(u64::MAX),
             _folder: folder,
         }
     }
@@ -49,6 +58,18 @@ impl House {
         let create =
             |transaction: &mut _| create(transaction, document.as_bytes(), &self.settings, &Everything);
         self.store.transact(create).unwrap().reference.0
+    }
+
+    /// What time it is for statements that change something: it is over after as many looks at it as the test allows.
+    fn clock(&self) -> Instant {
+        let looks = self.looks.get();
+        self.looks.set(looks.saturating_sub(1));
+        self.start
+            + if looks == 0 {
+                Duration::from_hours(1)
+            } else {
+                Duration::ZERO
+            }
     }
 
     /// Has a node end by itself.
@@ -105,6 +126,7 @@ impl House {
                 let timing = Timing {
                     now_ms: self.now_ms.get(),
                     deadline: None,
+                    clock: &|| self.clock(),
                 };
                 change(
                     transaction,

@@ -350,12 +350,18 @@ fn lists_are_in_the_order_of_references_page_by_page() {
         }),
         ("[]".to_owned(), None)
     );
-    assert_eq!(
-        page(List {
-            page: u64::MAX,
-            size: u64::MAX,
-            ..list
-        }),
-        ("[]".to_owned(), None)
-    );
+    for (number, size, is_refused) in [
+        (100_000, 1, false),
+        (100_001, 1, true),
+        (u64::MAX, u64::MAX, true),
+    ] {
+        let list = List {
+            page: number,
+            size,
+            ..list.clone()
+        };
+        let outcome = list.write(&snapshot, usize::MAX, NOW_MS, &mut Vec::new());
+        let refused = matches!(outcome, Err(RecordsError::PageMax { max: 100_000, .. }));
+        assert_eq!(refused, is_refused, "{outcome:?}");
+    }
 }

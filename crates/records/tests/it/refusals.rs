@@ -134,6 +134,91 @@ fn a_record_that_is_put_together_is_no_longer_than_a_record_may_be() {
 }
 
 #[test]
+fn a_statement_looks_at_no_more_of_a_record_than_others_can_wait_for() {
+    let house = House::new();
+    let text = "a".repeat(50_000);
+    house.create(&format!(
+        r#"{{"n":1,"texts":[{}"{text}"]}}"#,
+        format!("\"{text}\",").repeat(19)
+    ));
+    house.create(r#"{"n":2,"texts":["b"]}"#);
+    let far = "EQ(z 1)".repeat(900);
+    let far_row = vec!["\"z\""; 900].join(",");
+    for (statement, expected) in [
+        ("WHERE REGEX(texts.0 'b$') SELECT n", Some("[2]")),
+        // Each text, or a pattern of that size, would be quick enough.
+        ("WHERE REGEX(texts.* 'b$') SELECT n", None),
+        (r"WHERE REGEX(texts.0 '\w{1,100}b') SELECT n", None),
+        ("WHERE OR(EQ(n 1) REGEX(texts.* 'b$')) SELECT n", Some("[1,2]")),
+        ("WHERE EQ(n 2) FILTER REGEX(texts.* 'b$') SELECT n", Some("[2]")),
+        (&format!("WHERE AND(EQ(n 2) OR({far}))"), Some("[]")),
+        (&format!("WHERE AND(EQ(n 1) OR({far}))"), None),
+        (&format!(r#"{{"where":1,"select":[{far_row}]}}"#), None),
+        ("WHERE REGEX(texts.* 'b$') DELETE", None),
+        ("WHERE REGEX($root.texts.* 'b$') AT n UPDATE 5", None),
+    ] {
+        match (house.try_tql(statement), expected) {
+            (Ok(answer), Some(results)) => {
+                assert_eq!(
+                    answer,
+                    format!(r#"{{"code":0,"results":{results}}}"#),
+                    "{statement}"
+                );
+            }
+            (Err(RecordsError::WorkMax { max, reference }), None) => {
+                assert_eq!((max, reference), (32 << 20, Reference(1)), "{statement}");
+            }
+            (outcome, _) => panic!("{statement}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_statement_that_changes_has_its_time_and_no_more() {
+    let house = articles();
+    let all = results(&house, "SELECT $");
+    for statement in [
+        r#"WHERE EQ(kind 'Article') UPDATE {"kind":"Article"}"#,
+        r#"WHERE EQ(kind 'Article') UPDATE {"kind":"Article"} LIMIT 0"#,
+        "WHERE EQ($root.kind 'Article') AT num DELETE",
+        "WHERE EQ(num 7) INSERT {}",
+        "WHERE HAS(num) DELETE",
+    ] {
+        // Whenever the time is over, it has done nothing; and it takes about two looks at the clock for each record.
+        let refused = (1..).take_while(|looks| {
+            house.looks.set(*looks);
+            match house.try_tql(statement) {
+                Err(RecordsError::ChangeTimeMax { max }) => {
+                    assert_eq!(max, Settings::default().change_time_max);
+                    assert_eq!(results(&house, "SELECT $"), all, "{statement}: after {looks}");
+                    true
+                }
+                Err(RecordsError::AlreadyExists { .. }) => false,
+                Ok(answer) => {
+                    assert!(!answer.is_empty());
+                    false
+                }
+                Err(error) => panic!("{statement}: {error}"),
+            }
+        });
+        let refused = refused.count();
+        let expected = if statement.contains("INSERT") {
+            8..=9
+        } else {
+            20..=25
+        };
+        assert!(expected.contains(&refused), "{statement}: {refused}");
+        house.looks.set(u64::MAX);
+        house.tql("WHERE HAS(kind) DELETE");
+        for n in 0..10 {
+            house.create(&format!(
+                r#"{{"kind":"Article","title":"Article-{n}","num":{n}}}"#
+            ));
+        }
+    }
+}
+
+#[test]
 fn parts_of_records_count_as_what_is_changed() {
     let house = House::with(Settings {
         rows_max: 4,
@@ -162,6 +247,7 @@ fn a_statement_in_small_steps_answers_as_one_at_once() {
         "SELECT num SORT -num",
         "WHERE GT(num 3) SELECT num",
         "SELECT num UNIQUE kind",
+        "EXPLAIN WHERE HAS(num)",
     ] {
         let whole = house.tql(statement);
         assert_eq!(

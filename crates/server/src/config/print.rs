@@ -169,7 +169,8 @@ fn write_records(out: &mut String, records: &Settings) -> fmt::Result {
         out,
         "answer_bytes_max = {}",
         size(records.answer_bytes_max as u64)
-    )
+    )?;
+    writeln!(out, "change_time_max = {}", duration(records.change_time_max))
 }
 
 fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {

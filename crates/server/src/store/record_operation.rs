@@ -124,6 +124,7 @@ impl StatementOperation {
         let timing = Timing {
             now_ms: lifetime::now_ms(),
             deadline: Some(self.deadline),
+            clock: &Instant::now,
         };
         let outcome = change(
             transaction,

@@ -14,6 +14,7 @@ use std::{
     },
     task::{Context, Poll},
     thread,
+    time::{Duration, Instant},
 };
 
 use forebay_store::{Durability, Store, StoreError, Transaction};
@@ -27,6 +28,9 @@ use crate::{config, failure::Refusal, front::together};
 const GROUP_JOBS_MAX: usize = 1024;
 /// Bytes of writes after which no further one joins a transaction.
 const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// How long jobs are done in a transaction before the first of them are answered: one can be a statement that takes its time.
+const GROUP_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Most jobs that break their transaction one after the other before each job gets one of its own.
 const BROKEN_MAX: usize = 8;
@@ -240,26 +244,38 @@ impl Thread {
     fn run(&self) {
         while self.wait() {
             // Another process may be writing: meanwhile jobs stay in the queue, from where they can be given up.
-            let transaction = self.store.begin();
-            let jobs = self.take();
-            let outcomes = match transaction {
-                Ok(transaction) => self.write(transaction, &jobs),
-                Err(error) => vec![Err(Refusal::from(error)); jobs.len()],
-            };
-            together(|| {
-                for (job, outcome) in jobs.into_iter().zip(outcomes) {
-                    let counters = &self.shared.counters;
-                    let counter = if outcome.is_ok() {
-                        &counters.done
-                    } else {
-                        &counters.failed
-                    };
-                    counter.fetch_add(1, Relaxed);
-                    // A client that is gone misses its answer.
-                    let _ = job.answer.send(outcome);
+            let mut transaction = self.store.begin();
+            let mut jobs = self.take();
+            while !jobs.is_empty() {
+                let outcomes = match transaction {
+                    Ok(transaction) => self.write(transaction, &jobs),
+                    Err(error) => vec![Err(Refusal::from(error)); jobs.len()],
+                };
+                let left = jobs.split_off(outcomes.len());
+                self.answer(jobs, outcomes);
+                jobs = left;
+                if jobs.is_empty() {
+                    break;
                 }
-            });
+                transaction = self.store.begin();
+            }
         }
+    }
+
+    fn answer(&self, jobs: Vec<Job>, outcomes: Vec<Outcome>) {
+        together(|| {
+            for (job, outcome) in jobs.into_iter().zip(outcomes) {
+                let counters = &self.shared.counters;
+                let counter = if outcome.is_ok() {
+                    &counters.done
+                } else {
+                    &counters.failed
+                };
+                counter.fetch_add(1, Relaxed);
+                // A client that is gone misses its answer.
+                let _ = job.answer.send(outcome);
+            }
+        });
     }
 
     /// Waits for work; false at the end.
@@ -292,7 +308,7 @@ impl Thread {
         jobs
     }
 
-    /// Does the jobs in one transaction, and brings it to the disk.
+    /// Does the jobs in one transaction, and brings it to the disk. When they take long it does the first of them, at least one.
     fn write(&self, transaction: Transaction, jobs: &[Job]) -> Vec<Outcome> {
         let mut outcomes = self.commit(transaction, jobs);
         if self.durable && outcomes.iter().any(Result::is_ok) {
@@ -342,15 +358,18 @@ impl Thread {
         )
     }
 
-    /// Commits the jobs but for those that are known to break the transaction. `Err`: another one does, and nothing is committed.
+    /// Commits the jobs, as many as there is time for, but for those that are known to break the transaction. `Err`: another one does, and nothing is committed.
     fn commit_without(
         &self,
         mut transaction: Transaction,
         jobs: &[Job],
         broken: &[(usize, Refusal)],
     ) -> Result<Vec<Outcome>, (usize, Refusal)> {
-        let mut outcomes = Vec::with_capacity(jobs.len());
+        let (mut outcomes, begun) = (Vec::with_capacity(jobs.len()), Instant::now());
         for (at, job) in jobs.iter().enumerate() {
+            if at > 0 && begun.elapsed() >= GROUP_TIME_MAX {
+                break;
+            }
             if let Some((_, refusal)) = broken.iter().find(|(other, _)| *other == at) {
                 outcomes.push(Err(refusal.clone()));
                 continue;

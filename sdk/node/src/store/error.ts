@@ -103,8 +103,14 @@ export type StoreErrorCode =
   | 'examined_max'
   /** A statement that would change more records than `records.rows_max`. */
   | 'rows_max'
+  /** A record too long for all that a statement looks at in it. */
+  | 'work_max'
+  /** A page of a list that lies too far behind its beginning. */
+  | 'page_max'
   /** Rows to be sorted that take more than `records.answer_bytes_max`. */
   | 'answer_bytes_max'
+  /** A statement that takes longer than `records.change_time_max` to change what it concerns. */
+  | 'change_time_max'
   /** A statement that was not done by its deadline. */
   | 'deadline'
   /** A cursor that belongs to another statement. */

@@ -47,6 +47,7 @@ impl Builder<'_> {
             examined_max: fields.integer("examined_max"),
             rows_max: fields.integer("rows_max"),
             answer_bytes_max: usize::try_from(fields.integer("answer_bytes_max")).unwrap_or(usize::MAX),
+            change_time_max: fields.duration("change_time_max"),
         }
     }
 }

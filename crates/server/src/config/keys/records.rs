@@ -1,6 +1,6 @@
 //! `[records]`
 
-use super::{Default, GIB, KIB, Key, Kind};
+use super::{Default, GIB, HOUR, KIB, Key, Kind};
 
 pub(super) static RECORDS: &[Key] = &[
     Key {
@@ -55,7 +55,7 @@ pub(super) static RECORDS: &[Key] = &[
             max: 10_000_000,
         },
         default: Default::Is("10000"),
-        meaning: "Rows of an answer, and records that one statement changes.",
+        meaning: "Rows of an answer, and records, or with AT parts of them, that one statement changes.",
         exceeded: "an answer that ends there and says so (`truncated`); 422 for a statement that changes something",
     },
     Key {
@@ -64,6 +64,13 @@ pub(super) static RECORDS: &[Key] = &[
         default: Default::Is("16MiB"),
         meaning: "Rows of an answer, and what is kept of them until they are sorted.",
         exceeded: "an answer that ends there and says so (`truncated`); 413 for one that is sorted, or unique",
+    },
+    Key {
+        name: "change_time_max",
+        kind: Kind::Duration { min: 1, max: HOUR },
+        default: Default::Is("1s"),
+        meaning: "How long a statement that changes something takes to find that and to change it, once it is its turn: others wait meanwhile to write.",
+        exceeded: "504; nothing is changed",
     },
 ];
 
