@@ -406,10 +406,8 @@ impl Refusal {
     /// The same, for a statement of TQL, whose errors all have a code.
     pub(crate) fn in_statement(self) -> Self {
         match self {
-            // It has one already.
-            Self::Records(_) => self,
-            // The fields of its answer depend on what it is.
-            Self::MethodNotAllowed { .. } => self,
+            // The one has a code already, the fields of the other's answer depend on what it is.
+            Self::Records(_) | Self::MethodNotAllowed { .. } => self,
             other => Self::InStatement(Box::new(other)),
         }
     }
