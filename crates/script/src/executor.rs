@@ -26,6 +26,7 @@ use crate::{
     Body, Failure,
     budget::{Pulse, now_ms},
     calls::{CallId, Outcome},
+    counts::Counts,
     fetch::Fetcher,
     instance::{Gone, Instance, Place, Step},
     modules::Modules,
@@ -51,6 +52,24 @@ struct Job {
     payload: Vec<u8>,
     deadline: Option<Instant>,
     reply: oneshot::Sender<Outcome>,
+    queued: Queued,
+}
+
+/// A job is counted as one that waits, as long as this is there.
+#[derive(Debug)]
+struct Queued(Arc<Counts>);
+
+impl Queued {
+    fn new(counts: Arc<Counts>) -> Self {
+        counts.queued.add(1);
+        Self(counts)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.queued.subtract(1);
+    }
 }
 
 /// A call as it is known outside of its thread: which engine of the thread, and its number there.
@@ -120,6 +139,16 @@ struct MemberCalls {
 pub struct Awaited {
     reply: oneshot::Receiver<Outcome>,
     in_flight: Option<InFlight>,
+    /// There until its outcome is counted.
+    counts: Option<Arc<Counts>>,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if let Some(counts) = self.counts.take() {
+            counts.cancelled();
+        }
+    }
 }
 
 /// One of the calls that are under way, as long as this is there.
@@ -139,6 +168,9 @@ impl Future for Awaited {
         let reply = std::pin::Pin::new(&mut self.reply).poll(cx);
         reply.map(|reply| {
             let mut outcome = reply.unwrap_or(Err(Failure::GivenUp));
+            if let Some(counts) = self.counts.take() {
+                counts.outcome_on_executor(&outcome);
+            }
             if let Ok(answer) = &mut outcome
                 && let Body::Stream(stream) = &mut answer.body
             {
@@ -179,24 +211,34 @@ impl Executors {
         let in_flight_max = shared.options.limits.in_flight_max;
         let (reply, receiver) = oneshot::channel();
         let before = shared.in_flight.fetch_add(1, Ordering::AcqRel);
-        let awaited = Awaited {
-            reply: receiver,
-            in_flight: Some(InFlight(shared.clone())),
+        let in_flight = InFlight(shared.clone());
+        let counts = &shared.options.counts;
+        let queued = if before >= in_flight_max {
+            Err(Failure::Busy { in_flight_max })
+        } else {
+            self.queue(Job {
+                payload,
+                deadline,
+                reply,
+                queued: Queued::new(counts.clone()),
+            })
         };
-        if before >= in_flight_max {
-            return Err(Failure::Busy { in_flight_max });
-        }
-        let mut state = shared.state.lock();
-        shared.call_thread(&mut state)?;
+        queued.inspect_err(|failure| counts.failure(failure))?;
+        Ok(Awaited {
+            reply: receiver,
+            in_flight: Some(in_flight),
+            counts: Some(counts.clone()),
+        })
+    }
+
+    fn queue(&self, job: Job) -> Result<(), Failure> {
+        let mut state = self.0.state.lock();
+        self.0.call_thread(&mut state)?;
         if state.members.is_empty() {
             return Err(stuck());
         }
-        state.queue.push_back(Job {
-            payload,
-            deadline,
-            reply,
-        });
-        Ok(awaited)
+        state.queue.push_back(job);
+        Ok(())
     }
 }
 
@@ -258,6 +300,7 @@ impl Shared {
             reason: format!("no thread can be made: {error}"),
         })?;
         state.members.push(member);
+        self.options.counts.threads.add(1);
         if state.watchdog.is_none() {
             let shared = Arc::downgrade(self);
             let watchdog = thread::Builder::new()
@@ -331,7 +374,9 @@ impl Drop for ThreadPlace {
         if self.member.pulse.is_given_up() {
             state.given_up -= 1;
         }
-        state.leaves(&self.member);
+        if state.leaves(&self.member) {
+            self.shared.options.counts.threads.subtract(1);
+        }
         if state.members.is_empty() {
             state.refuse_all(&self.failure.take().unwrap_or(Failure::GivenUp));
         }
@@ -400,6 +445,8 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
             return;
         }
         state.given_up += 1;
+        shared.options.counts.threads.subtract(1);
+        shared.options.counts.thread_given_up();
         member.pulse.give_up();
         // Another takes its place, if anybody waits for one.
         if !state.queue.is_empty()
@@ -535,37 +582,40 @@ impl Executor {
     }
 
     fn start(self: &Rc<Self>, job: Job) {
-        if job.reply.is_closed() {
+        let Job {
+            payload,
+            deadline,
+            reply,
+            queued,
+        } = job;
+        drop(queued);
+        if reply.is_closed() {
             return;
         }
         let engine = match self.engine() {
             Ok(engine) => engine,
             Err(failure) => {
                 tracing::error!(target: "forebay::script", script = self.shared.options.name, "{failure}");
-                let _ = job.reply.send(Err(failure));
+                let _ = reply.send(Err(failure));
                 return;
             }
         };
-        let id = match engine.instance.open(job.payload, job.deadline) {
+        let id = match engine.instance.open(payload, deadline) {
             Ok(id) => id,
             Err(failure) => {
-                let _ = job.reply.send(Err(failure));
+                let _ = reply.send(Err(failure));
                 return;
             }
         };
         let key = (engine.serial, id);
-        self.member
-            .calls
-            .lock()
-            .open
-            .insert(key, Waiter::Reply(job.reply));
+        self.member.calls.lock().open.insert(key, Waiter::Reply(reply));
         let cpu_max = self.shared.options.limits.cpu_max;
         let step = self.step(key, &engine, |instance| instance.run(id, cpu_max));
         let is_light = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
             && !engine.instance.take_elsewhere();
         self.settle(&engine, is_light);
         if let Some(Waiter::Reply(_)) = self.member.calls.lock().open.get(&key) {
-            self.limit(key, &engine, job.deadline);
+            self.limit(key, &engine, deadline);
         }
         if self.shared.options.limits.isolated {
             self.current.take();

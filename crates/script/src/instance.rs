@@ -16,6 +16,7 @@ use crate::{
     Failure,
     budget::{Budget, Clock, Pulse},
     calls::{CallId, Calls, Over},
+    counts::CountedEngine,
     entry::Entry,
     host::{self, Host, StoreHost, last_commit},
     modules::{MAIN, ModuleLoader, Modules},
@@ -54,6 +55,7 @@ pub(crate) struct Instance {
     host: Rc<Host>,
     budget: Rc<Budget>,
     meter: Rc<Meter>,
+    counted: CountedEngine,
     // Last: all of the above is of this.
     runtime: Runtime,
     on_io: bool,
@@ -154,6 +156,11 @@ impl Instance {
             context,
             host,
             budget,
+            counted: {
+                let counted = CountedEngine::new(options.counts.clone());
+                counted.uses(meter.used());
+                counted
+            },
             meter,
             runtime,
             on_io,
@@ -262,6 +269,7 @@ impl Instance {
             self.host.calls.borrow_mut().stop(id, failure.clone());
         }
         self.host.release_locks();
+        self.counted.uses(self.meter.used());
         Step { took, stopped }
     }
 

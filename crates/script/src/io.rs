@@ -189,9 +189,11 @@ impl IoScript {
                     // It was in a step that cannot be stopped: the next like it must not keep others waiting.
                     self.standings.insert(shape, Standing::Heavy);
                 }
+                self.options.counts.answer_on_io(&answer);
                 Tried::Answered(answer)
             }
             None => {
+                self.options.counts.handed_over();
                 self.standings.insert(shape, Standing::Heavy);
                 Tried::Elsewhere(payload)
             }

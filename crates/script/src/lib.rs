@@ -8,6 +8,7 @@
 mod answer;
 mod budget;
 mod calls;
+mod counts;
 mod entry;
 mod executor;
 mod fetch;
@@ -25,6 +26,7 @@ mod wants;
 mod work;
 
 pub use answer::{Answer, Body, Failure};
+pub use counts::{Counted, Counts};
 pub use executor::Awaited;
 pub use io::{IoScript, Shape, Tried};
 pub use options::{Allow, Limits, Options, StoreOptions, Surroundings};

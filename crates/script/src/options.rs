@@ -3,8 +3,11 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
+
+use crate::counts::Counts;
 
 /// A script.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Options {
     pub store: Option<StoreOptions>,
     /// The SDK, and what makes JavaScript of TypeScript.
     pub surroundings: Surroundings,
+    /// Where it is counted: those of its name.
+    pub counts: Arc<Counts>,
 }
 
 /// What a script may use.

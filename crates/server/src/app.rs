@@ -12,7 +12,7 @@ use crate::{
     calls::{CallThread, Calls},
     config::{self, Config, PathKind},
     logging::{self, AccessLog},
-    metrics::{RouteBook, RouteCounts},
+    metrics::{RouteBook, RouteCounts, ScriptBook},
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
     runtime::{self, Sdk},
@@ -33,6 +33,7 @@ pub(crate) struct Ground {
     pub(crate) supervisor: Supervisor,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteBook,
+    pub(crate) scripts: ScriptBook,
     pub(crate) log: logging::Handle,
     /// Makes JavaScript of TypeScript.
     pub(crate) erase_types: EraseTypes,
@@ -268,6 +269,7 @@ fn script_options(script: &config::Script, ground: &Ground, records: &Settings) 
             sdk: runtime::sdk_file,
             erase_types: ground.erase_types,
         },
+        counts: ground.scripts.of(&script.name),
     }
 }
 

@@ -194,6 +194,7 @@ impl Shared {
         let before = self.front.replace_app(app.clone());
         self.reloading.generation.store(generation, Ordering::Release);
         self.ground.routes.keep(&app.config.routes);
+        self.ground.scripts.keep(&app.config.scripts);
         if app.config.log.level != before.config.log.level {
             self.ground
                 .log

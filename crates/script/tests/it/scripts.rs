@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{LazyLock, Mutex},
+    sync::{Arc, LazyLock, Mutex},
     time::{Duration, Instant},
 };
 
@@ -122,6 +122,7 @@ pub(crate) fn options(folder: &Path, handler: &str, limits: Limits, allow: Allow
             sdk,
             erase_types: |_, path| Err(format!("{} has types", path.display())),
         },
+        counts: Arc::default(),
     }
 }
 

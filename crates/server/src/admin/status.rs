@@ -2,6 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
+use forebay_script::Counted;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -27,6 +28,7 @@ impl Shared {
             routes: self.ground.routes.totals(),
             store: self.ground.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
+            scripts: self.ground.scripts.read(),
         }
     }
 
@@ -64,10 +66,32 @@ impl Shared {
             "log": { "level": self.ground.log.level(), "lines_lost": facts.log_lines_lost },
             "routes": routes,
             "store": facts.store.as_ref().map(store),
+            "scripts": facts.scripts.iter().map(script).collect::<Vec<_>>(),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
     }
+}
+
+fn script((name, counted): &(String, Counted)) -> Value {
+    let stopped: Map<_, _> = counted
+        .stopped
+        .iter()
+        .map(|(reason, count)| ((*reason).to_owned(), (*count).into()))
+        .collect();
+    json!({
+        "name": name,
+        "answered": { "io": counted.answered_io, "executor": counted.answered_executor },
+        "faulted": counted.faulted,
+        "cancelled": counted.cancelled,
+        "stopped": stopped,
+        "refused": counted.refused,
+        "handed_over": counted.handed_over,
+        "queued": counted.queued,
+        "threads": { "running": counted.threads, "given_up": counted.given_up },
+        "engines": counted.engines,
+        "engine_bytes": counted.engine_bytes,
+    })
 }
 
 fn store(facts: &StoreFacts) -> Value {

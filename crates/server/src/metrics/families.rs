@@ -63,6 +63,17 @@ families! {
     STORE_WRITES = Counter "forebay_store_writes_total" ["outcome"] "Writes over HTTP: done; failed, for what they asked or what the store could not do; expired, not begun before their deadline or their client's end; refused, for want of room in the queue.";
     STORE_COMMITS = Counter "forebay_store_commits_total" [] "Transactions committed for writes over HTTP.";
     STORE_FLUSHES = Counter "forebay_store_flushes_total" [] "Flushes that writes over HTTP have waited for.";
+    SCRIPT_ANSWERED = Counter "forebay_script_calls_answered_total" ["script", "place"] "Calls answered by their handler, on an I/O thread (io) or on a thread of the script's own (executor).";
+    SCRIPT_FAULTED = Counter "forebay_script_calls_faulted_total" ["script"] "Calls whose handler threw.";
+    SCRIPT_CANCELLED = Counter "forebay_script_calls_cancelled_total" ["script"] "Calls that nobody waited for any more: the client left, or the route's deadline passed.";
+    SCRIPT_STOPPED = Counter "forebay_script_calls_stopped_total" ["script", "reason"] "Calls without an answer of their own: stopped at the limit that is the reason; thread: another call on their thread could not be stopped; broken: the script cannot run.";
+    SCRIPT_REFUSED = Counter "forebay_script_calls_refused_total" ["script"] "Calls refused at once because of in_flight_max.";
+    SCRIPT_HANDED_OVER = Counter "forebay_script_calls_handed_over_total" ["script"] "Calls that an I/O thread began and an executor did from the beginning.";
+    SCRIPT_QUEUE = Gauge "forebay_script_queue_calls" ["script"] "Calls that wait for an executor.";
+    SCRIPT_THREADS = Gauge "forebay_script_threads" ["script"] "Executors, without those given up.";
+    SCRIPT_THREADS_GIVEN_UP = Counter "forebay_script_threads_given_up_total" ["script"] "Executors given up because a call could not be stopped.";
+    SCRIPT_ENGINES = Gauge "forebay_script_engines" ["script"] "Engines on all threads, those of before a reload included until they end.";
+    SCRIPT_ENGINES_MEMORY = Gauge "forebay_script_engines_memory_bytes" ["script"] "Memory of the engines together, within 64 KiB for each.";
     POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
     POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
     POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";

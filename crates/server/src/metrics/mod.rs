@@ -6,10 +6,12 @@ mod pools;
 mod process;
 mod prometheus;
 mod routes;
+mod scripts;
 
 pub(crate) use self::{
     pools::PoolBook,
     process::ProcessUse,
     prometheus::{Facts, exposition},
     routes::{CLASSES, RouteBook, RouteCounts, RouteTotals},
+    scripts::ScriptBook,
 };

@@ -3,6 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use forebay_pool::{EndCause, Readiness, Status};
+use forebay_script::Counted;
 
 use super::{
     ProcessUse, RouteTotals,
@@ -41,6 +42,8 @@ pub(crate) struct Facts {
     /// When there is one.
     pub(crate) store: Option<StoreFacts>,
     pub(crate) pools: PoolStates,
+    /// By name.
+    pub(crate) scripts: Vec<(String, Counted)>,
 }
 
 /// The facts as text.
@@ -51,6 +54,7 @@ pub(crate) fn exposition(facts: &Facts) -> String {
     if let Some(facts) = &facts.store {
         store(&mut text, facts);
     }
+    scripts(&mut text, &facts.scripts);
     pools(&mut text, &facts.pools);
     text.out
 }
@@ -124,6 +128,42 @@ fn store(text: &mut Text, facts: &StoreFacts) {
     }
     text.one(&families::STORE_COMMITS, &[], writer.commits as f64);
     text.one(&families::STORE_FLUSHES, &[], writer.flushes as f64);
+}
+
+fn scripts(text: &mut Text, scripts: &[(String, Counted)]) {
+    type Value = fn(&Counted) -> u64;
+    text.family(&families::SCRIPT_ANSWERED);
+    for (name, counted) in scripts {
+        for (place, count) in [
+            ("io", counted.answered_io),
+            ("executor", counted.answered_executor),
+        ] {
+            text.sample(&families::SCRIPT_ANSWERED, &[name, place], count as f64);
+        }
+    }
+    text.family(&families::SCRIPT_STOPPED);
+    for (name, counted) in scripts {
+        for (reason, count) in counted.stopped {
+            text.sample(&families::SCRIPT_STOPPED, &[name, reason], count as f64);
+        }
+    }
+    let simple: [(&Family, Value); 9] = [
+        (&families::SCRIPT_FAULTED, |counted| counted.faulted),
+        (&families::SCRIPT_CANCELLED, |counted| counted.cancelled),
+        (&families::SCRIPT_REFUSED, |counted| counted.refused),
+        (&families::SCRIPT_HANDED_OVER, |counted| counted.handed_over),
+        (&families::SCRIPT_QUEUE, |counted| counted.queued),
+        (&families::SCRIPT_THREADS, |counted| counted.threads),
+        (&families::SCRIPT_THREADS_GIVEN_UP, |counted| counted.given_up),
+        (&families::SCRIPT_ENGINES, |counted| counted.engines),
+        (&families::SCRIPT_ENGINES_MEMORY, |counted| counted.engine_bytes),
+    ];
+    for (family, value) in simple {
+        text.family(family);
+        for (name, counted) in scripts {
+            text.sample(family, &[name], value(counted) as f64);
+        }
+    }
 }
 
 fn pools(text: &mut Text, pools: &PoolStates) {
@@ -367,6 +407,7 @@ mod tests {
                 current: Vec::new(),
                 retiring: Vec::new(),
             },
+            scripts: Vec::new(),
         }
     }
 

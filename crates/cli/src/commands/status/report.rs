@@ -6,7 +6,13 @@ use super::table::Table;
 
 /// The whole report.
 pub(super) fn of(status: &Value) -> String {
-    let mut parts = vec![summary(status), pools(status), workers(status), routes(status)];
+    let mut parts = vec![
+        summary(status),
+        pools(status),
+        workers(status),
+        scripts(status),
+        routes(status),
+    ];
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
@@ -78,6 +84,28 @@ fn workers(status: &Value) -> String {
                 memory(&worker["rss_bytes"]),
             ]);
         }
+    }
+    table.lines()
+}
+
+fn scripts(status: &Value) -> String {
+    let mut table = Table::new([
+        "SCRIPT", "THREADS", "QUEUED", "ON I/O", "ANSWERED", "FAULTED", "STOPPED", "REFUSED", "ENGINES",
+        "MEMORY",
+    ]);
+    for script in list(&status["scripts"]) {
+        table.add([
+            text(&script["name"]),
+            text(&script["threads"]["running"]),
+            text(&script["queued"]),
+            text(&script["answered"]["io"]),
+            sum(&script["answered"]),
+            text(&script["faulted"]),
+            sum(&script["stopped"]),
+            text(&script["refused"]),
+            text(&script["engines"]),
+            memory(&script["engine_bytes"]),
+        ]);
     }
     table.lines()
 }

@@ -1,0 +1,220 @@
+//! What is counted of a script, by all its threads and those of its earlier loads.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{Answer, Failure};
+
+/// What has been counted of a script. Whoever makes a script gives it the counts of its name, which go on.
+#[derive(Debug, Default)]
+pub struct Counts {
+    answered_io: AtomicU64,
+    answered_executor: AtomicU64,
+    faulted: AtomicU64,
+    cancelled: AtomicU64,
+    handed_over: AtomicU64,
+    refused: AtomicU64,
+    stopped: [AtomicU64; Reason::ALL.len()],
+    given_up: AtomicU64,
+    pub(crate) queued: Gauge,
+    pub(crate) threads: Gauge,
+    pub(crate) engines: Gauge,
+    pub(crate) engine_bytes: Gauge,
+}
+
+/// Why a call was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// It used the processor for too long.
+    Cpu,
+    /// It lasted too long.
+    Time,
+    /// It needed too much memory.
+    Memory,
+    /// Its answer was too long.
+    Output,
+    /// Another call on its thread could not be stopped.
+    Thread,
+    /// The script cannot be run.
+    Broken,
+}
+
+impl Reason {
+    /// All of them.
+    const ALL: [Self; 6] = [
+        Self::Cpu,
+        Self::Time,
+        Self::Memory,
+        Self::Output,
+        Self::Thread,
+        Self::Broken,
+    ];
+
+    /// Its name: that of the limit where there is one.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu_max",
+            Self::Time => "time_max",
+            Self::Memory => "memory_max",
+            Self::Output => "output_max",
+            Self::Thread => "thread",
+            Self::Broken => "broken",
+        }
+    }
+
+    fn of(failure: &Failure) -> Option<Self> {
+        Some(match failure {
+            Failure::Time {
+                limit: "time_max", ..
+            } => Self::Time,
+            Failure::Time { .. } => Self::Cpu,
+            Failure::Memory { .. } => Self::Memory,
+            Failure::Output { .. } => Self::Output,
+            Failure::GivenUp => Self::Thread,
+            Failure::Broken { .. } | Failure::Stopping => Self::Broken,
+            Failure::Busy { .. } => return None,
+        })
+    }
+}
+
+/// The counts at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Calls answered by their handler on an I/O thread.
+    pub answered_io: u64,
+    /// The same on an executor.
+    pub answered_executor: u64,
+    /// Calls whose handler threw.
+    pub faulted: u64,
+    /// Calls that nobody waited for any more.
+    pub cancelled: u64,
+    /// Calls that an I/O thread began and left to an executor.
+    pub handed_over: u64,
+    /// Calls refused because of `in_flight_max`.
+    pub refused: u64,
+    /// Calls that were stopped, by the reason.
+    pub stopped: [(&'static str, u64); Reason::ALL.len()],
+    /// Threads that were given up.
+    pub given_up: u64,
+    /// Calls that wait for a thread.
+    pub queued: u64,
+    /// Executor threads, without those given up.
+    pub threads: u64,
+    /// Engines, on all threads.
+    pub engines: u64,
+    /// Their memory, within 64 KiB for each.
+    pub engine_bytes: u64,
+}
+
+impl Counts {
+    /// All of it.
+    pub fn read(&self) -> Counted {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counted {
+            answered_io: read(&self.answered_io),
+            answered_executor: read(&self.answered_executor),
+            faulted: read(&self.faulted),
+            cancelled: read(&self.cancelled),
+            handed_over: read(&self.handed_over),
+            refused: read(&self.refused),
+            stopped: Reason::ALL.map(|reason| (reason.name(), read(&self.stopped[reason as usize]))),
+            given_up: read(&self.given_up),
+            queued: read(&self.queued.0),
+            threads: read(&self.threads.0),
+            engines: read(&self.engines.0),
+            engine_bytes: read(&self.engine_bytes.0),
+        }
+    }
+
+    pub(crate) fn answer_on_io(&self, answer: &Answer) {
+        count(if answer.is_fault {
+            &self.faulted
+        } else {
+            &self.answered_io
+        });
+    }
+
+    pub(crate) fn outcome_on_executor(&self, outcome: &Result<Answer, Failure>) {
+        match outcome {
+            Ok(answer) if answer.is_fault => count(&self.faulted),
+            Ok(_) => count(&self.answered_executor),
+            Err(failure) => self.failure(failure),
+        }
+    }
+
+    pub(crate) fn failure(&self, failure: &Failure) {
+        count(Reason::of(failure).map_or(&self.refused, |reason| &self.stopped[reason as usize]));
+    }
+
+    pub(crate) fn cancelled(&self) {
+        count(&self.cancelled);
+    }
+
+    pub(crate) fn handed_over(&self) {
+        count(&self.handed_over);
+    }
+
+    pub(crate) fn thread_given_up(&self) {
+        count(&self.given_up);
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How much there is of something now.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(AtomicU64);
+
+impl Gauge {
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn subtract(&self, less: u64) {
+        self.0.fetch_sub(less, Ordering::Relaxed);
+    }
+}
+
+/// One engine, as long as it is there, and its memory.
+#[derive(Debug)]
+pub(crate) struct CountedEngine {
+    counts: Arc<Counts>,
+    bytes: std::cell::Cell<u64>,
+}
+
+/// By how much an engine's memory changes until that is told.
+const TOLD_BYTES: u64 = 64 << 10;
+
+impl CountedEngine {
+    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+        counts.engines.add(1);
+        Self {
+            counts,
+            bytes: std::cell::Cell::new(0),
+        }
+    }
+
+    /// So much memory is used now.
+    pub(crate) fn uses(&self, bytes: usize) {
+        let (bytes, before) = (bytes as u64, self.bytes.get());
+        if bytes >= before + TOLD_BYTES {
+            self.counts.engine_bytes.add(bytes - before);
+        } else if before >= bytes + TOLD_BYTES {
+            self.counts.engine_bytes.subtract(before - bytes);
+        } else {
+            return;
+        }
+        self.bytes.set(bytes);
+    }
+}
+
+impl Drop for CountedEngine {
+    fn drop(&mut self) {
+        self.counts.engines.subtract(1);
+        self.counts.engine_bytes.subtract(self.bytes.get());
+    }
+}

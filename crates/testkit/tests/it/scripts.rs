@@ -1,0 +1,105 @@
+//! Scripts as an operator sees them: counted, replaced by reloads, and kept away from others.
+
+use forebay_testkit::{Server, Setup, wait_until};
+
+use crate::support::metric;
+
+const HANDLER: &str = r"
+import { router, sleep } from 'forebay';
+
+const app = router();
+app.get('/hello', () => 'hello');
+app.get('/throw', () => { throw new Error('thrown'); });
+app.get('/spin', () => { for (;;) {} });
+app.get('/allocate', () => { const all = []; for (;;) all.push(new Array(1000).fill(0)); });
+app.get('/long', () => 'x'.repeat(3 << 20));
+app.get('/never', () => new Promise(() => {}));
+app.get('/sleeps', async () => { await sleep(1); return 'slept'; });
+app.get('/native', () => 'a'.repeat(400_000).indexOf('a'.repeat(200_000) + 'b'));
+export default app;
+";
+
+fn script(keys: &str) -> Setup {
+    Setup::new(&config(keys))
+        .file("s.mjs", HANDLER)
+        .threads(1)
+        .admin()
+}
+
+fn config(keys: &str) -> String {
+    format!(
+        "[script.s]\nhandler = \"s.mjs\"\nexecutors = 1\n{keys}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n[[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
+    )
+}
+
+fn of_script(server: &Server, name: &str, labels: &str) -> u64 {
+    metric(server, &format!("forebay_script_{name}{{script=\"s\"{labels}}}"))
+}
+
+#[test]
+fn what_becomes_of_calls_is_counted() {
+    let server = script(
+        "on = \"io\"\ncpu_max = \"200ms\"\ntime_max = \"1s\"\nmemory_max = \"16MiB\"\noutput_max = \"1MiB\"",
+    )
+    .start();
+    for (path, status) in [
+        ("/hello", 200),
+        ("/throw", 500),
+        ("/sleeps", 200),
+        ("/spin", 504),
+        ("/allocate", 500),
+        ("/long", 500),
+        ("/never", 504),
+    ] {
+        assert_eq!(server.get(path).status, status, "{path}");
+    }
+    let mut leaving = server.connect();
+    leaving.request("GET", "/never");
+    drop(leaving);
+    wait_until("the client's leaving to be counted", || {
+        of_script(&server, "calls_cancelled_total", "") == 1
+    });
+    for (name, labels, count) in [
+        ("calls_answered_total", ",place=\"io\"", 1),
+        ("calls_answered_total", ",place=\"executor\"", 1),
+        ("calls_faulted_total", "", 1),
+        ("calls_stopped_total", ",reason=\"cpu_max\"", 1),
+        ("calls_stopped_total", ",reason=\"memory_max\"", 1),
+        ("calls_stopped_total", ",reason=\"output_max\"", 1),
+        ("calls_stopped_total", ",reason=\"time_max\"", 1),
+        ("calls_stopped_total", ",reason=\"broken\"", 0),
+        ("queue_calls", "", 0),
+        ("threads", "", 1),
+    ] {
+        assert_eq!(of_script(&server, name, labels), count, "{name}{labels}");
+    }
+    assert!(of_script(&server, "calls_handed_over_total", "") > 0);
+    assert!(of_script(&server, "engines_memory_bytes", "") > 100_000);
+    let status = server.admin().get("/status").json();
+    let script = &status["scripts"][0];
+    assert_eq!(script["name"], "s");
+    assert_eq!(script["answered"]["io"], 1);
+    assert_eq!(script["stopped"]["cpu_max"], 1);
+    assert_eq!(script["threads"]["running"], 1);
+}
+
+#[test]
+fn a_call_that_cannot_be_stopped_keeps_no_other_waiting() {
+    let server = script("cpu_max = \"1s\"").start();
+    let mut stuck = server.connect();
+    stuck.request("GET", "/native");
+    let mut other = server.connect();
+    let mut answered = 0;
+    let refused = loop {
+        assert_eq!(other.get("/here").status, 200);
+        answered += 1;
+        if let Some(refused) = stuck.poll_response() {
+            break refused;
+        }
+    };
+    assert_eq!(refused.status, 504);
+    // It takes 2.5 s until it is given up: the others have waited for 50 ms at most, or they would not be so many.
+    assert!(answered > 50, "{answered}");
+    assert_eq!(of_script(&server, "threads_given_up_total", ""), 1);
+    assert_eq!(server.get("/hello").text(), "hello");
+}
