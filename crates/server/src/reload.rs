@@ -213,6 +213,7 @@ impl Shared {
         if tokio::time::timeout_at(deadline, released).await.is_err() {
             tracing::warn!(target: "forebay::server", generation, "requests of before a reload are left after drain_max and are cut off");
         }
+        self.front.forget_scripts();
         pools.iter().for_each(Pool::stop);
         for pool in pools {
             if tokio::time::timeout_at(deadline, pool.stopped()).await.is_err() {

@@ -41,11 +41,12 @@ pub(super) async fn run(
     let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
 }
 
-/// Lets go of an app that was replaced, also on a thread that has no requests.
+/// Lets go of an app that was replaced, and of its scripts when all others have, also on a thread that has no requests.
 async fn follow_app(thread: Rc<Thread>) {
     let mut replaced = thread.shared.replaced.subscribe();
     loop {
         thread.app();
+        thread.forget_scripts();
         // The sender lives in `shared`.
         let _ = replaced.changed().await;
     }

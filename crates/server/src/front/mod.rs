@@ -68,7 +68,7 @@ pub(crate) struct Shared {
     app: Mutex<(u64, Arc<App>)>,
     /// Changes with the app, so that threads look at the lock only then.
     version: AtomicU64,
-    /// Tells threads without requests that the app has changed.
+    /// Tells threads without requests that the app has changed, or that nobody has the one before any more.
     replaced: watch::Sender<()>,
     open: AtomicUsize,
     accepted: AtomicU64,
@@ -165,6 +165,11 @@ impl Front {
         self.shared.version.store(version, Ordering::Release);
         self.shared.replaced.send_replace(());
         before
+    }
+
+    /// Has the threads let go of scripts that nobody else has any more.
+    pub(crate) fn forget_scripts(&self) {
+        self.shared.replaced.send_replace(());
     }
 
     pub(crate) fn app(&self) -> Arc<App> {

@@ -111,8 +111,6 @@ impl Thread {
             .iter()
             .position(|known| std::ptr::eq(known.script.as_ptr(), Arc::as_ptr(script)));
         let at = found.unwrap_or_else(|| {
-            // A reload has brought it; those of before may have gone.
-            scripts.retain(|known| known.script.strong_count() > 0);
             scripts.push(ThreadScript {
                 script: Arc::downgrade(script),
                 engine: script.on_io_thread(),
@@ -120,6 +118,13 @@ impl Thread {
             scripts.len() - 1
         });
         work(&mut scripts[at].engine)
+    }
+
+    /// Lets go of the engines of scripts that nobody else has any more.
+    pub(super) fn forget_scripts(&self) {
+        self.scripts
+            .borrow_mut()
+            .retain(|known| known.script.strong_count() > 0);
     }
 
     /// The value of a Date field, exact to the second.

@@ -84,6 +84,25 @@ fn what_becomes_of_calls_is_counted() {
 }
 
 #[test]
+fn the_counts_of_a_script_go_on_after_a_reload_and_its_old_engines_end() {
+    let server = script("on = \"io\"").start();
+    assert_eq!(server.get("/hello").text(), "hello");
+    // That of the I/O thread, and that of the executor.
+    assert_eq!(of_script(&server, "engines", ""), 2);
+    let mut control = server.control();
+    control.request("POST", "/reload");
+    assert_eq!(control.response().status, 200);
+    wait_until("the engines of before to end", || {
+        of_script(&server, "engines", "") == 1
+    });
+    assert_eq!(of_script(&server, "calls_answered_total", ",place=\"io\""), 1);
+    server.reconfigure("[[route]]\npath = \"/here\"\nrespond = { text = \"here\" }\n");
+    control.request("POST", "/reload");
+    assert_eq!(control.response().status, 200);
+    assert!(!server.admin().get("/metrics").text().contains("script=\"s\""));
+}
+
+#[test]
 fn a_call_that_cannot_be_stopped_keeps_no_other_waiting() {
     let server = script("cpu_max = \"1s\"").start();
     let mut stuck = server.connect();
