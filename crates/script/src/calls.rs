@@ -188,6 +188,15 @@ impl Calls {
         Some(Ok(()))
     }
 
+    /// A call waits for a step of its own, however much else it waits for; `false` when it has ended.
+    pub(crate) fn wait_for_turn(&mut self, id: CallId) -> bool {
+        let Some(call) = self.get_mut(id) else {
+            return false;
+        };
+        call.waits += 1;
+        true
+    }
+
     /// What a call has waited for has come, or it waits no more.
     pub(crate) fn waited(&mut self, id: CallId) {
         if let Some(call) = self.get_mut(id) {

@@ -695,6 +695,12 @@ impl Executor {
         }
         let (own, engine) = (self.clone(), engine.clone());
         let (task, demand) = match what {
+            What::Turn => {
+                let task = tokio::task::spawn_local(async move {
+                    own.came(key, &engine, wait, Came::Nothing);
+                });
+                (task, None)
+            }
             What::Time(time) => {
                 let until = tokio::time::Instant::now() + time;
                 let task = tokio::task::spawn_local(async move {

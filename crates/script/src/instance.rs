@@ -121,6 +121,9 @@ impl Instance {
             wants: RefCell::default(),
         });
         let rejections = Rejections::watch(&runtime);
+        if !on_io {
+            host::mark_promises(&runtime, &host);
+        }
         let until = Instant::now() + options.limits.time_max;
         let turn = budget.begin(load_max, GRACE, Some(until));
         let entry = context.with(|ctx| {

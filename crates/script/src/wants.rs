@@ -19,6 +19,8 @@ pub(crate) struct Want {
 
 #[derive(Debug)]
 pub(crate) enum What {
+    /// A step of its own.
+    Turn,
     /// That so much time passes.
     Time(Duration),
     /// The head of an answer from elsewhere.

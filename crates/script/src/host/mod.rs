@@ -21,6 +21,7 @@ use crate::{
 };
 use json::JsonWriter;
 pub(crate) use store::{StoreHost, last_commit};
+pub(crate) use waits::mark_promises;
 
 /// The name under which the functions are found until the SDK has taken them.
 const PLACE: &str = "__forebay";

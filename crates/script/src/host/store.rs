@@ -72,6 +72,11 @@ impl StoreHost {
         self.current.set(call);
     }
 
+    /// Whose step runs.
+    pub(crate) fn current(&self) -> CallId {
+        self.current.get()
+    }
+
     /// Takes back the locks of these calls.
     pub(crate) fn release(&self, is_over: impl Fn(CallId) -> bool) {
         let mut locks = self.locks.borrow_mut();

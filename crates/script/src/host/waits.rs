@@ -4,7 +4,11 @@
 use std::{rc::Rc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use rquickjs::{Ctx, Exception, Result, String as JsString, Value};
+use rquickjs::{
+    Ctx, Exception, Result, Runtime, String as JsString, Value,
+    object::Property,
+    promise::{PromiseHookType, PromiseState},
+};
 use url::Url;
 
 use super::{Functions, Host, bytes_of};
@@ -19,6 +23,9 @@ use crate::{
 
 /// Longest time that can be waited for, as in browsers.
 const TIMER_MAX_MS: f64 = 2_147_483_647.0;
+
+/// The property of a promise that names the call which made it. Numbers cost least as names.
+const PROMISE_MARK: u32 = 0x0F0B_EBA1;
 
 /// What `piece` says: nobody takes it, the next may come, the next may come when room is made.
 const GONE: u8 = 0;
@@ -42,6 +49,23 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             own.want(&ctx, call, wait, What::Time(time))
         },
     )?;
+    let own = host.clone();
+    functions.set("turn", move |call: CallId, wait: WaitId| {
+        let is_open = own.calls.borrow_mut().wait_for_turn(call);
+        if is_open {
+            let what = What::Turn;
+            own.wants.borrow_mut().push(Want { call, wait, what });
+        }
+        is_open
+    })?;
+    let own = host.clone();
+    functions.set("markPromises", move || -> f64 {
+        if own.on_io { -1.0 } else { f64::from(PROMISE_MARK) }
+    })?;
+    functions.set("isPending", |promise: Value<'js>| {
+        let promise = promise.as_promise();
+        promise.is_some_and(|promise| promise.state() == PromiseState::Pending)
+    })?;
     let own = host.clone();
     functions.set("cancel", move |call: CallId, wait: WaitId| {
         own.calls.borrow_mut().waited(call);
@@ -67,6 +91,24 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         },
     )?;
     streams(functions, host)
+}
+
+/// Has an engine with several calls mark each promise with the one that makes it.
+pub(crate) fn mark_promises(runtime: &Runtime, host: &Rc<Host>) {
+    let host = host.clone();
+    runtime.set_promise_hook(Some(Box::new(move |ctx, what, promise, _| {
+        if !matches!(what, PromiseHookType::Init) {
+            return;
+        }
+        let Some(promise) = promise.as_object() else {
+            return;
+        };
+        let call = Property::from(host.store.current());
+        if promise.prop(PROMISE_MARK, call).is_err() {
+            // There is no memory left, which the script meets by itself.
+            drop(ctx.catch());
+        }
+    })));
 }
 
 fn streams<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {

@@ -5,6 +5,7 @@ mod handlers;
 mod json;
 mod records;
 mod scripts;
+mod sharing;
 mod store_waits;
 mod threads;
 mod waiting;

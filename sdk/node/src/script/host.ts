@@ -42,6 +42,11 @@ export interface Host {
   // What calls wait for; `wait` is what `resume` is called with then. False: the call has ended, and nothing comes.
   isOpen(call: number): boolean;
   timer(call: number, wait: number, ms: number): boolean;
+  /** A step of its own, as soon as may be. */
+  turn(call: number, wait: number): boolean;
+  /** From now on each promise has the number of the call that made it as a property; gives its name, or -1 where only one call is open. */
+  markPromises(): number;
+  isPending(promise: object): boolean;
   cancel(call: number, wait: number): void;
   /** `head`: method, URL, what is done about redirects, then names and values of headers by turns. */
   fetch(call: number, wait: number, head: readonly string[], body: Uint8Array | null): boolean;

@@ -9,11 +9,13 @@ import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
 import { ScriptContext, abortSignal, controllers, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
+import { keepPromisesApart } from './promises.js';
 import { closeStream, forgetStream, streamReply } from './stream.js';
 import { enter, forgetWaits, waits, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
 installGlobals();
+keepPromisesApart();
 
 const PLAIN = Object.prototype;
 

@@ -29,15 +29,16 @@ export function enter(call: number): void {
 
 /**
  * Waits for what `begin` asks the server for; gives the wait's number. Where the call has ended, nothing ever comes. With `minds`, `wake` is also
- * told when the call ends before.
+ * told when the call ends before. It is the call of this step that waits, unless another is named.
  */
 export function waitFor(
   wake: Wake,
   begin: (call: number, number: number) => boolean,
   minds = true,
   number = nextNumber(),
+  call = current,
 ): number {
-  if (begin(current, number)) waits.set(number, { call: current, wake, minds });
+  if (begin(call, number)) waits.set(number, { call, wake, minds });
   return number;
 }
 

@@ -1,0 +1,90 @@
+/**
+ * Keeps what follows a promise with the call that waits for it, where several calls are open in one engine. The server notes of each promise
+ * which call made it; whoever waits for a pending promise of another call is not woken in that call's step, but in one of its own.
+ */
+import { host } from './host.js';
+import { currentCall, waitFor } from './waits.js';
+
+type Settle = (value: unknown) => void;
+type Executor = (resolve: Settle, reject: Settle) => void;
+type Then = (this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown) => Promise<unknown>;
+
+/** Has a call go on in a step of its own. What a call that has ended still waits for does not come any more. */
+function inStepOf(call: number, settle: Settle, value: unknown): void {
+  if (call === currentCall()) settle(value);
+  else waitFor(() => settle(value), (_, number) => host.turn(call, number), false, undefined, call);
+}
+
+/** Replaces what makes promises and waits for them. An I/O thread has one call at a time, which ends in one step. */
+export function keepPromisesApart(): void {
+  const mark = host.markPromises();
+  if (mark < 0) return;
+  const Native = Promise;
+  const then = Native.prototype.then as Then;
+
+  const isForeign = (promise: object): boolean => {
+    const owner = (promise as Record<number, number | undefined>)[mark];
+    return owner !== undefined && owner !== currentCall() && currentCall() !== 0 && host.isPending(promise);
+  };
+
+  function thenApart(this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown): Promise<unknown> {
+    if (!isForeign(this)) return then.call(this, fulfilled, rejected);
+    const call = currentCall();
+    const own = new Native((resolve: Settle, reject: Settle) => {
+      void then.call(
+        this,
+        (value: unknown) => inStepOf(call, resolve, value),
+        (error: unknown) => inStepOf(call, reject, error),
+      );
+    });
+    return then.call(own, fulfilled, rejected);
+  }
+
+  // A promise is settled in a step of the call that made it: those who wait for it there need not look.
+  const Apart = function Promise(executor: Executor): unknown {
+    if (new.target === undefined) throw new TypeError('Promise is a constructor: call it with `new`');
+    if (typeof executor !== 'function') throw new TypeError('a promise is made with a function');
+    const call = currentCall();
+    const settledApart: Executor = (resolve, reject) =>
+      executor(
+        (value) => settleOf(call, resolve, value),
+        (error) => settleOf(call, reject, error),
+      );
+    const target = new.target as unknown;
+    return Reflect.construct(Native, [settledApart], target === Apart ? Native : (target as typeof Native));
+  };
+
+  /** Others may wait for the promise of a call that has ended, too. */
+  const settleOf = (call: number, settle: Settle, value: unknown): void =>
+    call !== currentCall() && host.isOpen(call) ? inStepOf(call, settle, value) : settle(value);
+
+  const define = (object: object, name: PropertyKey, value: unknown) =>
+    Object.defineProperty(object, name, { value, writable: true, configurable: true });
+  Object.setPrototypeOf(Apart, Native);
+  Object.defineProperty(Apart, 'prototype', { value: Native.prototype });
+  Object.defineProperty(Apart, 'length', { value: 1 });
+  for (const name of ['all', 'allSettled', 'any', 'race', 'reject', 'resolve', 'try'] as const) {
+    const own = (Native as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>)[name];
+    if (own === undefined) continue;
+    define(Apart, name, function (this: unknown, ...args: unknown[]) {
+      return own.apply(this === Apart ? Native : this, args);
+    });
+  }
+  define(Apart, 'withResolvers', function (this: typeof Native) {
+    const made: Record<string, unknown> = {};
+    made['promise'] = new this((resolve, reject) => Object.assign(made, { resolve, reject }));
+    return made;
+  });
+  define(Native.prototype, 'then', thenApart);
+  // What is asked for it before a promise is waited for: another constructor than the engine's has `then` called.
+  Object.defineProperty(Native.prototype, 'constructor', {
+    configurable: true,
+    get(this: object) {
+      return isForeign(this) ? Apart : Native;
+    },
+    set(this: object, value: unknown) {
+      define(this, 'constructor', value);
+    },
+  });
+  define(globalThis, 'Promise', Apart);
+}
