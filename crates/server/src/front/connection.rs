@@ -20,7 +20,7 @@ use crate::{
     logging::Access,
     reply::Reply,
     router::Outcome,
-    target::{End, Request, StoreTarget, Target},
+    target::{End, Request, StoreTarget, Target, TriedHere},
 };
 
 /// Memory that a connection keeps between requests, for each of its buffers.
@@ -294,10 +294,23 @@ impl<S: Stream> Exchange<S> {
                 answer
             }
             Target::Script(script) => {
+                if !body.ended() && self.flush().await.is_err() {
+                    return Next::Abort;
+                }
                 let thread = self.thread.clone();
-                let answer = script
-                    .answer(request, &self.peer, &thread, &mut body, &mut self.socket)
+                let tried = script
+                    .try_here(request, &self.peer, &thread, &mut body, &mut self.socket)
                     .await;
+                let answer = match tried {
+                    Ok(TriedHere::Answered(reply)) => Ok(reply),
+                    Ok(TriedHere::Elsewhere(call)) => {
+                        if self.flush().await.is_err() {
+                            return Next::Abort;
+                        }
+                        script.answer(call, request, &thread, &mut self.socket).await
+                    }
+                    Err(end) => Err(end),
+                };
                 self.now = Instant::now();
                 answer
             }

@@ -18,7 +18,7 @@ pub(crate) use self::{
     pool::{PoolStream, PoolTarget},
     records::RecordsTarget,
     respond::RespondTarget,
-    script::{ScriptStream, ScriptTarget},
+    script::{ScriptStream, ScriptTarget, TriedHere},
     store::{ChangeFeed, Fed, StoreTarget},
     streamed::Streamed,
     tql::TqlTarget,

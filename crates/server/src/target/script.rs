@@ -35,6 +35,22 @@ pub(crate) struct ScriptTarget {
     store: Option<Arc<OpenStore>>,
 }
 
+/// What came of a request on the thread that has read it.
+#[derive(Debug)]
+pub(crate) enum TriedHere<'a> {
+    Answered(Reply<'a>),
+    /// An executor has to answer, which takes time: what was answered before on this connection is to be written first.
+    Elsewhere(ScriptCall),
+}
+
+/// A request for an executor.
+#[derive(Debug)]
+pub(crate) struct ScriptCall {
+    payload: Vec<u8>,
+    /// Of what may be answered on I/O threads: that learns from it.
+    shape: Option<Shape>,
+}
+
 impl ScriptTarget {
     pub(crate) fn new(
         script: Arc<Script>,
@@ -50,14 +66,15 @@ impl ScriptTarget {
         }
     }
 
-    pub(crate) async fn answer<'a, S: Stream>(
+    /// Reads the request, and answers it on this thread if that is soon done.
+    pub(crate) async fn try_here<'a, S: Stream>(
         &'a self,
         request: &Request<'_>,
         peer: &str,
         thread: &Thread,
         body: &mut RequestBody,
         socket: &mut Socket<S>,
-    ) -> Result<Reply<'a>, End> {
+    ) -> Result<TriedHere<'a>, End> {
         let input = if body.ended() {
             Vec::new()
         } else {
@@ -69,21 +86,16 @@ impl ScriptTarget {
         let is_small = is_safe && input.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let payload = match shape {
-            Some(shape) => match self.try_here(shape, payload, request.deadline, thread) {
-                Tried::Answered(answer) => return self.reply(answer),
+            Some(shape) => match self.call_here(shape, payload, request.deadline, thread) {
+                Tried::Answered(answer) => return self.reply(answer).map(TriedHere::Answered),
                 Tried::Elsewhere(payload) => payload,
             },
             None => payload,
         };
-        let answer = self.run(payload, request.deadline, socket).await?;
-        if let Some(shape) = shape {
-            thread.with_script(&self.script, |script| script.learn(shape, answer.is_light));
-        }
-        wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
-        self.reply(answer)
+        Ok(TriedHere::Elsewhere(ScriptCall { payload, shape }))
     }
 
-    fn try_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {
+    fn call_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {
         thread.with_script(&self.script, |script| {
             if self.place == ScriptPlace::Io {
                 script.trust(shape);
@@ -94,6 +106,22 @@ impl ScriptTarget {
                 Tried::Elsewhere(payload)
             }
         })
+    }
+
+    /// Answers what was not answered on this thread.
+    pub(crate) async fn answer<'a, S: Stream>(
+        &'a self,
+        ScriptCall { payload, shape }: ScriptCall,
+        request: &Request<'_>,
+        thread: &Thread,
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'a>, End> {
+        let answer = self.run(payload, request.deadline, socket).await?;
+        if let Some(shape) = shape {
+            thread.with_script(&self.script, |script| script.learn(shape, answer.is_light));
+        }
+        wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
+        self.reply(answer)
     }
 
     /// Has an executor answer.

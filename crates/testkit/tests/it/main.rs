@@ -21,6 +21,7 @@ mod qoper8;
 mod queue;
 mod records;
 mod reload;
+mod script_answers;
 mod scripts;
 mod shutdown;
 mod stdio;
