@@ -125,15 +125,23 @@ impl Calls {
         self.end(id, Err(failure));
     }
 
-    /// The same for a call that was stopped: also when all that it has come to is to say that it failed.
-    pub(crate) fn stop(&mut self, id: CallId, failure: Failure) {
+    /// The same for a call that was stopped: also when all that it has come to is to say that it failed. False: nobody is told of it, as
+    /// its answer has begun before, or nobody waits for one.
+    pub(crate) fn stop(&mut self, id: CallId, failure: Failure) -> bool {
         let said = self.over.iter_mut().find(|over| over.id == id);
         match said {
             Some(over) if over.outcome.as_ref().is_ok_and(|answer| answer.is_fault) => {
                 over.outcome = Err(failure);
+                true
             }
             // One whose answer has only begun ends, too.
-            _ => self.fail(id, failure),
+            _ => {
+                let is_told = self
+                    .get(id)
+                    .is_some_and(|call| !matches!(call.stage, Stage::Sending(_)));
+                self.fail(id, failure);
+                is_told
+            }
         }
     }
 

@@ -269,7 +269,12 @@ impl Instance {
         if let Some(failure) = &stopped {
             // What it was in the middle of, nobody ends any more.
             self.host.store.roll_back();
-            self.host.calls.borrow_mut().stop(id, failure.clone());
+            let request = self.host.calls.borrow().request_id(id);
+            let is_told = self.host.calls.borrow_mut().stop(id, failure.clone());
+            // What is stopped on an I/O thread is done again elsewhere.
+            if !is_told && !self.on_io {
+                self.host.log_stopped(request.as_deref(), failure);
+            }
         }
         self.host.release_locks();
         self.counted.uses(self.meter.used());

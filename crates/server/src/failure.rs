@@ -104,7 +104,7 @@ pub(crate) enum Refusal {
     InvalidAnswer { what: &'static str },
     #[error(transparent)]
     Pool(#[from] forebay_pool::Failure),
-    #[error("{0}")]
+    #[error("{}", script_text(.0))]
     Script(forebay_script::Failure),
 }
 
@@ -309,6 +309,14 @@ impl From<Arc<StoreError>> for Refusal {
     }
 }
 
+/// What a client is told of a script's failure: where in its files it failed is for the log.
+fn script_text(failure: &forebay_script::Failure) -> String {
+    match failure {
+        forebay_script::Failure::Broken { .. } => "the script failed; the log says why".to_owned(),
+        failure => failure.to_string(),
+    }
+}
+
 /// An error's text, followed by what caused it.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -418,6 +426,9 @@ impl Refusal {
             Self::Store(failure) if failure.class() == Class::Internal => {
                 let cause = with_causes(&*failure.0);
                 tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
+            }
+            Self::Script(failure @ forebay_script::Failure::Broken { .. }) => {
+                tracing::error!(target: "forebay::script", request_id, "{failure}");
             }
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => {}

@@ -206,6 +206,12 @@ impl Host {
         tracing::error!(target: "forebay::script", script, request, "a promise was rejected, and nobody handles it: {reason}");
     }
 
+    /// A call was stopped, and no answer says so.
+    pub(crate) fn log_stopped(&self, request: Option<&str>, failure: &crate::Failure) {
+        let script = &*self.options.name;
+        tracing::error!(target: "forebay::script", script, request, "a call was stopped whose answer cannot say so: {failure}");
+    }
+
     fn log(&self, call: CallId, level: u8, message: JsString<'_>, fields: JsString<'_>) -> Result<()> {
         let message = text::owned(message)?;
         let fields = text::owned(fields)?;

@@ -61,3 +61,52 @@ fn what_reads_is_answered_while_the_executor_is_busy() {
         "the executor has nothing else to do"
     );
 }
+
+#[test]
+fn where_a_script_failed_is_for_the_log_and_not_for_the_client() {
+    let server = script(
+        "",
+        "export default function inner() {
+             const error = new Error('outside');
+             Object.defineProperty(error, 'name', { get() { throw new Error('secret'); } });
+             throw error;
+         };",
+    );
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nhost: test\r\nx-request-id: of-the-failure\r\n\r\n");
+    let answer = client.response();
+    assert_eq!(answer.status, 500);
+    assert_eq!(answer.detail(), "the script failed; the log says why");
+    server.wait_for_log(&["ERROR", "of-the-failure", "secret", "s.mjs:"]);
+}
+
+#[test]
+fn a_stream_that_is_stopped_is_in_the_log() {
+    let server = script(
+        "cpu_max = \"100ms\"",
+        "import { sleep } from 'forebay';
+         export default async function* () { yield 'first'; await sleep(1); for (;;); };",
+    );
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nhost: test\r\nx-request-id: of-the-stream\r\n\r\n");
+    assert_eq!(client.head().expect("it has begun").status, 200);
+    server.wait_for_log(&["ERROR", "of-the-stream", "cpu_max"]);
+}
+
+#[test]
+fn a_timer_that_throws_is_in_the_log_and_the_call_goes_on() {
+    let server = script(
+        "",
+        "import { sleep } from 'forebay';
+         export default async () => {
+             setTimeout(function late() { throw new Error('boom'); }, 1);
+             await sleep(50);
+             return 'answered';
+         };",
+    );
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nhost: test\r\nx-request-id: of-the-timer\r\n\r\n");
+    let answer = client.response();
+    assert_eq!((answer.status, answer.text()), (200, "answered"));
+    server.wait_for_log(&["ERROR", "of-the-timer", "boom", "late"]);
+}

@@ -6,7 +6,7 @@ type Callback = (...args: unknown[]) => void;
 
 export function setTimeout(callback: Callback, ms = 0, ...args: unknown[]): number {
   check(callback);
-  return waitFor(() => callback(...args), (call, wait) => host.timer(call, wait, Number(ms)), false);
+  return waitFor(() => run(callback, args), (call, wait) => host.timer(call, wait, Number(ms)), false);
 }
 
 export function setImmediate(callback: Callback, ...args: unknown[]): number {
@@ -18,7 +18,7 @@ export function setInterval(callback: Callback, ms = 0, ...args: unknown[]): num
   const begin = (call: number, wait: number) => host.timer(call, wait, Number(ms));
   const tick = () => {
     waitFor(tick, begin, false, number);
-    callback(...args);
+    run(callback, args);
   };
   const number = waitFor(tick, begin, false);
   return number;
@@ -26,6 +26,15 @@ export function setInterval(callback: Callback, ms = 0, ...args: unknown[]): num
 
 export function clearTimer(timer: unknown): void {
   if (typeof timer === 'number') cancelWait(timer);
+}
+
+function run(callback: Callback, args: unknown[]): void {
+  try {
+    callback(...args);
+  } catch (error) {
+    // As a rejection that nobody handles it reaches the log; the call goes on.
+    void Promise.reject(error);
+  }
 }
 
 function check(callback: unknown): void {
