@@ -6,7 +6,7 @@ use forebay_wire::{RequestParts, ResponseView};
 
 use crate::{
     Protocol, Statuses,
-    dialect::{Decoder, Said, check_body, put_request, put_return},
+    dialect::{Decoder, Said, check_body, put_request, put_return, translated},
 };
 
 /// Longest message of a worker here.
@@ -117,7 +117,7 @@ pub fn dialect_request(bytes: &[u8]) {
     }
     .put(&mut payload);
     let mut line = Vec::new();
-    put_request(protocol, &mut line, 7, &payload);
+    put_request(protocol, &mut line, 7, &translated(protocol, payload));
     one_line(&line);
 }
 

@@ -380,6 +380,7 @@ impl Link {
 }
 
 impl LinkPort for Arc<Link> {
+    /// For workers that speak no frames the payload is one that was translated.
     fn offer(&self, slot: u32, number: u32, end: bool, payload: &[u8]) {
         if let Some(page) = self.claims() {
             page.offer(slot, number);

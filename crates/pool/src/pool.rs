@@ -125,7 +125,7 @@ impl Pool {
         );
         let place = mailbox.wait();
         let new = NewJob {
-            payload: job.payload,
+            payload: dialect::translated(self.shared.protocol, job.payload),
             end: job.whole,
             limits: job.limits,
             deadline: job.deadline,

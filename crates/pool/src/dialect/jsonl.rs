@@ -14,9 +14,8 @@ const ANSWER: [&str; 6] = ["id", "status", "headers", "body", "json", "body_base
 /// One of these makes an object without an id an answer.
 const TELLING: [&str; 4] = ["status", "body", "json", "body_base64"];
 
-pub(super) fn put_request(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
-    let request = RequestView::decode(payload).expect("the server wrote this payload");
-    out.extend_from_slice(format!("{{\"id\":{number}").as_bytes());
+/// Writes what stands between a job's number and its time left, and what stands behind that.
+pub(super) fn put_request(before: &mut Vec<u8>, out: &mut Vec<u8>, request: &RequestView<'_>) {
     for (name, part) in [
         (",\"method\":", request.method),
         (",\"path\":", request.path),
@@ -24,10 +23,10 @@ pub(super) fn put_request(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
         (",\"route\":", request.route),
         (",\"peer\":", request.peer),
     ] {
-        out.extend_from_slice(name.as_bytes());
-        put_text(out, part);
+        before.extend_from_slice(name.as_bytes());
+        put_text(before, part);
     }
-    out.extend_from_slice(format!(",\"remaining_ms\":{}", request.remaining_ms).as_bytes());
+    before.extend_from_slice(b",\"remaining_ms\":");
     out.extend_from_slice(b",\"params\":{");
     for (place, (name, value)) in Pairs::new(request.params).flatten().enumerate() {
         if place > 0 {

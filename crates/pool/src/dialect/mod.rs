@@ -10,6 +10,7 @@ mod tests;
 mod wabur;
 
 use bytes::BytesMut;
+use forebay_wire::{REQUEST_TABLE_BYTES, RequestParts, RequestView};
 use memchr::memchr2;
 use serde_json::Value;
 
@@ -60,13 +61,55 @@ pub(crate) struct Answered {
     pub(crate) text: Option<String>,
 }
 
-/// Writes a job as its worker reads it. The payload has the whole body.
-pub(crate) fn put_request(protocol: Protocol, out: &mut Vec<u8>, number: u32, payload: &[u8]) {
+/// Translates a job before it waits, as nothing long is to be done under the locks of a pool; the payload has the whole body. What becomes
+/// of it is a payload again, with the request's id and the message, as a path and a body: what stands before its time left, and behind.
+pub(crate) fn translated(protocol: Protocol, payload: Vec<u8>) -> Vec<u8> {
+    if !protocol.takes_whole_bodies() {
+        return payload;
+    }
+    let request = RequestView::decode(&payload).expect("the server wrote this payload");
+    let (mut before, mut behind) = (Vec::new(), Vec::with_capacity(payload.len()));
     match protocol {
-        Protocol::Jsonl => jsonl::put_request(out, number, payload),
-        Protocol::Wabur { .. } => wabur::put_request(out, number, payload),
+        Protocol::Jsonl => jsonl::put_request(&mut before, &mut behind, &request),
+        Protocol::Wabur { .. } => wabur::put_request(&mut behind, &request),
         Protocol::Framed | Protocol::FramedStdio => unreachable!("frames are not translated"),
     }
+    let id = request.request_id().unwrap_or_default();
+    let mut translated =
+        Vec::with_capacity(REQUEST_TABLE_BYTES + id.len() + before.len() + behind.len() + 32);
+    RequestParts {
+        remaining_ms: request.remaining_ms,
+        method: b"",
+        path: &before,
+        query: b"",
+        route: b"",
+        params: std::iter::empty(),
+        headers: std::iter::once((&b"x-request-id"[..], id)),
+        peer: b"",
+        body: &behind,
+    }
+    .put(&mut translated);
+    translated
+}
+
+/// Writes a translated job as its worker reads it.
+pub(crate) fn put_request(protocol: Protocol, out: &mut Vec<u8>, number: u32, translated: &[u8]) {
+    let job = RequestView::decode(translated).expect("the server wrote this payload");
+    let digits = |out: &mut Vec<u8>, number: u32| out.extend_from_slice(number.to_string().as_bytes());
+    match protocol {
+        Protocol::Jsonl => {
+            out.extend_from_slice(b"{\"id\":");
+            digits(out, number);
+            out.extend_from_slice(job.path);
+            digits(out, job.remaining_ms);
+        }
+        Protocol::Wabur { .. } => {
+            out.extend_from_slice(b"{\"rid\":\"");
+            digits(out, number);
+        }
+        Protocol::Framed | Protocol::FramedStdio => unreachable!("frames are not translated"),
+    }
+    out.extend_from_slice(job.body);
 }
 
 /// Writes the answer to a call: JSON text, in one line.

@@ -94,8 +94,9 @@ fn request(method: &str, path: &str, query: &str, body: &[u8]) -> Vec<u8> {
 }
 
 fn told(protocol: Protocol, payload: &[u8]) -> Value {
+    let translated = translated(protocol, payload.to_vec());
     let mut line = Vec::new();
-    put_request(protocol, &mut line, 7, payload);
+    put_request(protocol, &mut line, 7, &translated);
     let text = std::str::from_utf8(&line).unwrap();
     let text = text.strip_suffix('\n').expect("a message ends with its line");
     assert!(!text.contains(['\n', '\r']), "one line: {text:?}");
@@ -368,6 +369,34 @@ fn a_request_is_told_in_one_line() {
         (&binary["body_base64"], binary.get("body")),
         (&json!("/wA="), None)
     );
+}
+
+#[test]
+fn a_translated_job_keeps_its_requests_id_and_takes_the_time_that_is_left() {
+    for protocol in [Protocol::Jsonl, TRUTHFUL] {
+        let mut job = translated(protocol, request("GET", "/", "", b""));
+        forebay_wire::set_remaining_ms(&mut job, 12);
+        let view = RequestView::decode(&job).unwrap();
+        assert_eq!((view.request_id(), view.remaining_ms), (Some(&b"r-1"[..]), 12));
+        let mut line = Vec::new();
+        put_request(protocol, &mut line, 8, &job);
+        let told: Value = serde_json::from_slice(&line).unwrap();
+        let number = if protocol == Protocol::Jsonl {
+            assert_eq!(told["remaining_ms"], 12);
+            &told["id"]
+        } else {
+            &told["rid"]
+        };
+        assert!(*number == json!(8) || *number == json!("8.r-1"), "{told}");
+    }
+}
+
+#[test]
+fn a_query_of_very_many_names_is_told_at_once() {
+    // Looked for one by one, so many names would take minutes.
+    let query: Vec<String> = (0..300_000).map(|name| format!("{name:x}=1")).collect();
+    let told = told(TRUTHFUL, &request("GET", "/", &query.join("&"), b""));
+    assert_eq!(told["body"]["query"].as_object().unwrap().len(), query.len());
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The messages of WABuR between a runner and its controllers: PROTOCOL.md, section 8.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+};
 
 use forebay_wire::{ContentKind, Pairs, RequestView, ResponseHead};
 use memchr::memmem;
@@ -25,11 +28,12 @@ const LOGGED: i64 = 6;
 const EXISTS: i64 = 17;
 const NOT_FOUND: i64 = 166;
 
-pub(super) fn put_request(out: &mut Vec<u8>, number: u32, payload: &[u8]) {
-    let request = RequestView::decode(payload).expect("the server wrote this payload");
+/// Writes what stands behind a job's number, which begins the text of `rid`.
+pub(super) fn put_request(out: &mut Vec<u8>, request: &RequestView<'_>) {
     let id = request.request_id().unwrap_or_default();
-    out.extend_from_slice(b"{\"rid\":");
-    put_text(out, &[number.to_string().as_bytes(), b".", id].concat());
+    let mut rid = Vec::new();
+    put_text(&mut rid, &[b".", id].concat());
+    out.extend_from_slice(&rid[1..]);
     out.extend_from_slice(format!(",\"api\":{REQUEST},\"body\":{{\"op\":").as_bytes());
     put_text(out, op(request.method).as_bytes());
     out.extend_from_slice(b",\"path\":[");
@@ -66,13 +70,17 @@ fn op(method: &[u8]) -> Cow<'_, str> {
 /// An object of texts; of a name that comes again, the last value.
 fn put_query(out: &mut Vec<u8>, query: &[u8]) {
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
         let split = pair.iter().position(|&byte| byte == b'=');
         let (name, value) = pair.split_at(split.unwrap_or(pair.len()));
         let (name, value) = (decoded(name, true), decoded(value.get(1..).unwrap_or(b""), true));
-        match pairs.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value,
-            None => pairs.push((name, value)),
+        match places.entry(name) {
+            Entry::Occupied(place) => pairs[*place.get()].1 = value,
+            Entry::Vacant(place) => {
+                pairs.push((place.key().clone(), value));
+                place.insert(pairs.len() - 1);
+            }
         }
     }
     out.push(b'{');
