@@ -13,7 +13,7 @@ use crate::config::{
 };
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 18] = [
+const PROTOCOL_VARIABLES: [&str; 19] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK",
     "FOREBAY_POOL",
@@ -27,6 +27,7 @@ const PROTOCOL_VARIABLES: [&str; 18] = [
     "FOREBAY_PAGE_FD",
     "FOREBAY_BELL_FD",
     "FOREBAY_CALL_FD",
+    "FOREBAY_RECORDS",
     "FOREBAY_STORE",
     "FOREBAY_STORE_MODE",
     "FOREBAY_STORE_DURABILITY",
@@ -308,5 +309,23 @@ pub(super) fn retry(word: &str) -> Retry {
         Retry::Idempotent
     } else {
         Retry::Never
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_protocol_names_the_variables_that_a_pool_cannot_set() {
+        let protocol = include_str!("../../../../../protocol/PROTOCOL.md");
+        let rows = protocol.lines().filter(|line| line.starts_with("| `FOREBAY_"));
+        let named: BTreeSet<&str> = rows
+            .filter_map(|row| row.split('|').nth(1))
+            .flat_map(|names| names.split('`').skip(1).step_by(2))
+            .collect();
+        assert_eq!(named, BTreeSet::from(PROTOCOL_VARIABLES));
     }
 }
