@@ -52,11 +52,6 @@ pub(crate) fn run(arguments: Arguments, started: Instant) -> anyhow::Result<()> 
 
 /// The one line that says that requests are taken, for people and for programs that wait for it. The server serves whether or not
 /// somebody reads it.
-/// Makes JavaScript of a module of a script that is TypeScript.
-fn erase_types(source: &str, file: &Path) -> Result<String, String> {
-    forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
-}
-
 fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
     let version = env!("CARGO_PKG_VERSION");
     let took = started.elapsed().as_millis();
@@ -67,4 +62,9 @@ fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
         Err(OutputError::ReaderGone) => Ok(()),
         announced => announced,
     }
+}
+
+/// Makes JavaScript of a module of a script that is TypeScript.
+fn erase_types(source: &str, file: &Path) -> Result<String, String> {
+    forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
 }
