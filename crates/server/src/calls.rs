@@ -4,40 +4,30 @@
 
 mod record;
 
-use std::{
-    future::poll_fn,
-    io,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, io, sync::Arc, thread, time::Instant};
 
 use forebay_pool::Call;
 use forebay_records::{
     RecordsError, Settings,
-    tql::{Budget, Execution, Progress, Statement},
+    tql::{Progress, Statement},
 };
 use serde::Deserialize;
 use tokio::{
-    sync::mpsc,
-    task::{LocalSet, yield_now},
+    sync::{Semaphore, mpsc},
+    task::{LocalSet, spawn_local, yield_now},
 };
 
 use self::record::RecordCall;
 use crate::{
     config::StoreMode,
     failure::Refusal,
-    store::{Done, Grants, OpenStore, StatementOperation, Work, lifetime},
+    store::{Done, Grants, OPERATION_BYTES, OpenStore, Selection, StatementOperation, Work},
 };
 
 /// Calls of all workers that wait for the thread.
 const CALLS_WAITING_MAX: usize = 4096;
-/// What is done of a statement before other calls have their turn.
-const PART_RECORDS: u64 = 1024;
-/// Longest time of a part; a record that has been begun is looked at to its end.
-const PART_TIME: Duration = Duration::from_millis(1);
-/// What a statement that waits for the writer holds beside its text.
-const OPERATION_BYTES: usize = 256;
+/// Calls that are being done at a time: those that read have a snapshot of the store, and what they have found so far.
+const CALLS_RUNNING_MAX: usize = 64;
 
 /// The thread on which calls are answered. It ends when nobody can call any more.
 #[derive(Clone, Debug)]
@@ -47,18 +37,34 @@ pub(crate) struct CallThread {
 
 impl CallThread {
     pub(crate) fn start() -> io::Result<Self> {
-        let (waiting, mut calls) = mpsc::channel::<(Arc<Tql>, Call)>(CALLS_WAITING_MAX);
+        let (waiting, calls) = mpsc::channel::<(Arc<Tql>, Call)>(CALLS_WAITING_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
         thread::Builder::new().name("calls".into()).spawn(move || {
-            LocalSet::new().block_on(&runtime, async {
-                while let Some((tql, call)) = calls.recv().await {
-                    tokio::task::spawn_local(async move { tql.execute(call).await });
-                }
-            });
+            let execute = |(tql, call): (Arc<Tql>, Call)| async move { tql.execute(call).await };
+            LocalSet::new().block_on(&runtime, run_all(calls, CALLS_RUNNING_MAX, execute));
         })?;
         Ok(Self { waiting })
+    }
+}
+
+/// Runs what comes, so many at a time; the others wait where they came from.
+async fn run_all<T, F: Future<Output = ()> + 'static>(
+    mut waiting: mpsc::Receiver<T>,
+    running_max: usize,
+    run: impl Fn(T) -> F,
+) {
+    let places = Arc::new(Semaphore::new(running_max));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        let place = place.expect("nobody closes it");
+        let Some(next) = waiting.recv().await else { return };
+        let running = run(next);
+        spawn_local(async move {
+            running.await;
+            drop(place);
+        });
     }
 }
 
@@ -113,6 +119,10 @@ struct Tql {
 
 impl Tql {
     async fn execute(&self, call: Call) {
+        if call.deadline() <= Instant::now() {
+            // Its worker has been told so already.
+            return;
+        }
         match self.answer(call.body(), call.deadline()).await {
             Ok(answer) => call.answer(&answer),
             Err(refusal) => {
@@ -143,23 +153,16 @@ impl Tql {
     }
 
     async fn select(&self, statement: Statement, deadline: Instant) -> Result<Vec<u8>, Refusal> {
-        let snapshot = self.store.store().snapshot()?;
-        let leave = Grants::everything();
-        let mut execution = Execution::new(
-            &Arc::new(statement),
+        let mut selection = Selection::new(
+            &self.store,
+            statement,
             &self.settings,
-            &snapshot,
-            &leave,
-            lifetime::now_ms(),
+            &Grants::everything(),
+            self.answer_bytes_max,
         )?;
         let mut found = Vec::new();
         loop {
-            let part = Budget {
-                records: PART_RECORDS,
-                bytes: self.answer_bytes_max,
-                until: Some(Instant::now() + PART_TIME),
-            };
-            if execution.step(&snapshot, part, &mut found)? == Progress::Done {
+            if selection.step(&mut found)? == Progress::Done {
                 return Ok(found);
             }
             if found.len() > self.answer_bytes_max {
@@ -215,5 +218,60 @@ fn read(body: &str, settings: &Settings) -> Result<Statement, forebay_records::S
     match serde_json::from_str::<Text>(body) {
         Ok(Text(text)) => Statement::read(text.as_bytes(), settings),
         Err(_) => Statement::read_json(body.as_bytes(), settings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, rc::Rc};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn only_so_many_run_at_a_time_and_the_others_follow() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let begun = Rc::new(RefCell::new(Vec::new()));
+            let run = {
+                let begun = begun.clone();
+                move |(number, over): (u32, oneshot::Receiver<()>)| {
+                    let begun = begun.clone();
+                    async move {
+                        begun.borrow_mut().push(number);
+                        over.await.unwrap();
+                    }
+                }
+            };
+            let (waiting, calls) = mpsc::channel(2);
+            spawn_local(run_all(calls, 2, run));
+            let mut ends = Vec::new();
+            for number in 0..4 {
+                let (end, over) = oneshot::channel();
+                ends.push(end);
+                waiting.send((number, over)).await.unwrap();
+            }
+            let settle = async || {
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+            };
+            settle().await;
+            assert_eq!(*begun.borrow(), [0, 1]);
+            let (_, over) = oneshot::channel();
+            assert!(
+                waiting.try_send((4, over)).is_err(),
+                "those that wait are counted"
+            );
+            ends.remove(1).send(()).unwrap();
+            settle().await;
+            assert_eq!(*begun.borrow(), [0, 1, 2]);
+            for end in ends {
+                end.send(()).unwrap();
+            }
+            settle().await;
+            assert_eq!(*begun.borrow(), [0, 1, 2, 3]);
+        });
     }
 }

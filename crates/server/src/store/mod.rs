@@ -9,6 +9,7 @@ mod news;
 mod operation;
 pub(crate) mod path;
 mod record_operation;
+mod selection;
 mod tag;
 mod writer;
 
@@ -24,8 +25,9 @@ use self::{flushes::Flushes, lock::Lock, news::News};
 pub(crate) use self::{
     grants::Grants,
     lifetime::Lifetime,
-    operation::{Change, Done, Operation, Work},
+    operation::{Change, Done, OPERATION_BYTES, Operation, Work},
     record_operation::{RecordChange, RecordOperation, StatementOperation},
+    selection::Selection,
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},
 };

@@ -10,6 +10,9 @@ use super::{
 };
 use crate::failure::Refusal;
 
+/// Beside the text of its body, what a write takes while it waits.
+pub(crate) const OPERATION_BYTES: usize = 512;
+
 /// Most digits of an id that is counted on from.
 const ID_DIGITS_MAX: usize = 17;
 

@@ -15,7 +15,7 @@ use super::{
     access::{Rules, Visitor},
     store::{
         body, document_reply, json,
-        write::{OPERATION_BYTES, appended, condition, outcome},
+        write::{appended, condition, outcome},
     },
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
     router::{decode, put_encoded},
-    store::{Done, OpenStore, RecordChange, RecordOperation, Tag, Work, lifetime},
+    store::{Done, OPERATION_BYTES, OpenStore, RecordChange, RecordOperation, Tag, Work, lifetime},
 };
 
 /// What a record answers.

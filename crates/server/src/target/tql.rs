@@ -1,39 +1,26 @@
 //! Statements of TQL over HTTP. What only reads is done on the I/O thread from one snapshot, in parts small enough for others to have their
 //! turn between them, and sent as it is found; what changes something is handed to the writer.
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Instant};
 
 use forebay_records::{
     RecordsError,
-    tql::{Budget, Execution, Progress, Statement},
+    tql::{Progress, Statement},
 };
-use forebay_store::Snapshot;
 
 use super::{
     End, RecordsTarget, Request,
-    store::{
-        body, json,
-        write::{OPERATION_BYTES, outcome},
-    },
+    store::{body, json, write::outcome},
 };
 use crate::{
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
     reply::{Body, Pieces, Reply},
-    store::{Done, StatementOperation, StreamPlace, Work, lifetime},
+    store::{Done, OPERATION_BYTES, Selection, StatementOperation, Work},
 };
 
-/// What is done of a statement before others have their turn.
-const PART_RECORDS: u64 = 4096;
 /// Bytes that are put together before they are sent.
 const PART_BYTES: usize = 32 * 1024;
-/// Longest time of a part; a record that has been begun is looked at to its end.
-const PART_TIME: Duration = Duration::from_millis(1);
 const METHODS: &str = "OPTIONS, POST";
 
 /// Answers statements.
@@ -102,33 +89,19 @@ impl TqlTarget {
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let records = &self.records;
-        let snapshot = records.open.store().snapshot()?;
         let visitor = records.visitor(request.head);
-        let execution = Execution::new(
-            &Arc::new(statement),
-            &records.settings,
-            &snapshot,
-            &visitor,
-            lifetime::now_ms(),
-        );
-        let mut execution = execution.map_err(Refusal::from)?;
+        let mut selection =
+            Selection::new(&records.open, statement, &records.settings, &visitor, PART_BYTES)?;
         let mut found = Vec::new();
-        let mut place = None;
         loop {
-            let progress = execution
-                .step(&snapshot, part(), &mut found)
-                .map_err(Refusal::from)?;
-            if progress == Progress::Done {
+            if selection.step(&mut found)? == Progress::Done {
                 return Ok(json(200, found));
-            }
-            if place.is_none() {
-                place = Some(records.open.stream()?);
             }
             if found.len() >= PART_BYTES {
                 break;
             }
             if Instant::now() >= request.deadline {
-                if !execution.cut("deadline", &mut found) {
+                if !selection.cut("deadline", &mut found) {
                     return Err(Refusal::from(RecordsError::DeadlinePassed).into());
                 }
                 return Ok(json(200, found));
@@ -141,11 +114,9 @@ impl TqlTarget {
         }
         let mut reply = json(200, Vec::new());
         reply.body = Body::Lines(Box::new(Results {
-            snapshot,
-            execution,
+            selection,
             found,
             deadline: request.deadline,
-            _place: place,
         }));
         Ok(reply)
     }
@@ -173,14 +144,6 @@ impl TqlTarget {
     }
 }
 
-fn part() -> Budget {
-    Budget {
-        records: PART_RECORDS,
-        bytes: PART_BYTES,
-        until: Some(Instant::now() + PART_TIME),
-    }
-}
-
 /// Whether the body says that it is JSON, and so cannot be friendly text.
 fn is_json(head: &Head) -> bool {
     let kind = head.field("content-type").unwrap_or_default();
@@ -191,12 +154,10 @@ fn is_json(head: &Head) -> bool {
 /// The results of a statement as they are found. All are of one state of the store.
 #[derive(Debug)]
 struct Results {
-    snapshot: Snapshot,
-    execution: Execution,
+    selection: Selection,
     /// What was found before the answer began.
     found: Vec<u8>,
     deadline: Instant,
-    _place: Option<StreamPlace>,
 }
 
 impl Pieces for Results {
@@ -205,10 +166,9 @@ impl Pieces for Results {
             out.append(&mut self.found);
             return Ok(true);
         }
-        if Instant::now() >= self.deadline && self.execution.cut("deadline", out) {
+        if Instant::now() >= self.deadline && self.selection.cut("deadline", out) {
             return Ok(false);
         }
-        let progress = self.execution.step(&self.snapshot, part(), out)?;
-        Ok(progress == Progress::More)
+        Ok(self.selection.step(out)? == Progress::More)
     }
 }

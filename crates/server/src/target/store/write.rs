@@ -12,12 +12,9 @@ use crate::{
     front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
     router::{decode, put_encoded},
-    store::{Change, Condition, Done, Lifetime, Operation, Pending, Tag, Work, lifetime},
+    store::{Change, Condition, Done, Lifetime, OPERATION_BYTES, Operation, Pending, Tag, Work, lifetime},
     target::{End, Request},
 };
-
-/// Beside a body, what a write takes while it waits.
-pub(in crate::target) const OPERATION_BYTES: usize = 512;
 
 impl StoreTarget {
     pub(super) async fn write_node<S: Stream>(

@@ -1,0 +1,70 @@
+//! Statements that only read, executed in parts small enough for others to have their turn between them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forebay_records::{
+    Permission, Settings,
+    tql::{Budget, Execution, Progress, Statement},
+};
+use forebay_store::Snapshot;
+
+use super::{OpenStore, StreamPlace, lifetime::now_ms};
+use crate::failure::Refusal;
+
+/// What is done of a statement before others have their turn.
+const PART_RECORDS: u64 = 4096;
+/// Longest time of a part; a record that has been begun is looked at to its end.
+const PART_TIME: Duration = Duration::from_millis(1);
+
+/// A statement that is executed over one state of the store.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    open: Arc<OpenStore>,
+    snapshot: Snapshot,
+    execution: Execution,
+    /// About so many bytes are found in one part.
+    part_bytes: usize,
+    place: Option<StreamPlace>,
+}
+
+impl Selection {
+    pub(crate) fn new(
+        open: &Arc<OpenStore>,
+        statement: Statement,
+        settings: &Arc<Settings>,
+        leave: &impl Permission,
+        part_bytes: usize,
+    ) -> Result<Self, Refusal> {
+        let snapshot = open.store().snapshot()?;
+        let execution = Execution::new(&Arc::new(statement), settings, &snapshot, leave, now_ms())?;
+        Ok(Self {
+            open: Arc::clone(open),
+            snapshot,
+            execution,
+            part_bytes,
+            place: None,
+        })
+    }
+
+    /// Does the next part, and writes what is found. What is not done with the first keeps its snapshot, for which there are few places.
+    pub(crate) fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+        let part = Budget {
+            records: PART_RECORDS,
+            bytes: self.part_bytes,
+            until: Some(Instant::now() + PART_TIME),
+        };
+        let progress = self.execution.step(&self.snapshot, part, out)?;
+        if progress == Progress::More && self.place.is_none() {
+            self.place = Some(self.open.stream()?);
+        }
+        Ok(progress)
+    }
+
+    /// Ends the results here, and says why; false: that cannot be said where they are.
+    pub(crate) fn cut(&mut self, why: &'static str, out: &mut Vec<u8>) -> bool {
+        self.execution.cut(why, out)
+    }
+}
