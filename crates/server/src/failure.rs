@@ -420,18 +420,20 @@ impl Refusal {
         }
     }
 
-    /// Tells the log what is wrong in the server rather than with the request, if that is why.
-    pub(crate) fn log(&self, request_id: &str) {
+    /// Tells the log what is wrong in the server rather than with the request, if that is why; false: it is not.
+    pub(crate) fn log(&self, request_id: &str) -> bool {
         match self {
             Self::Store(failure) if failure.class() == Class::Internal => {
                 let cause = with_causes(&*failure.0);
                 tracing::error!(target: "forebay::store", cause, request_id, "the store fails");
+                true
             }
             Self::Script(failure @ forebay_script::Failure::Broken { .. }) => {
                 tracing::error!(target: "forebay::script", request_id, "{failure}");
+                true
             }
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
-            _ => {}
+            _ => false
         }
     }
 
@@ -526,5 +528,18 @@ impl Refusal {
                 | Class::NotImplemented
                 | Class::Version
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_in_the_server_is_logged_and_what_is_wrong_with_a_request_is_not() {
+        let fails = Refusal::from(StoreError::Broken);
+        assert!(fails.log("r") && fails.in_batch(1).log("r"));
+        assert!(!Refusal::from(StoreError::ReadOnly).log("r"));
+        assert!(!Refusal::DeadlinePassed.log("r"));
     }
 }

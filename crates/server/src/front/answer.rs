@@ -325,8 +325,9 @@ impl<S: Stream> Exchange<S> {
                 Ok(more) => more,
                 Err(refusal) => {
                     // The client must not take a part for the whole: it sees the connection end too early.
-                    refusal.log(id);
-                    tracing::warn!(target: "forebay::store", cause = %refusal, request_id = id, "an answer is cut off");
+                    if !refusal.log(id) {
+                        tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
+                    }
                     return Next::Abort;
                 }
             };
