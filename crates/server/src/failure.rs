@@ -433,7 +433,7 @@ impl Refusal {
                 true
             }
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
-            _ => false
+            _ => false,
         }
     }
 

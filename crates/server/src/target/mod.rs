@@ -1,6 +1,7 @@
 //! What answers a route: one module for each target.
 
 mod access;
+mod answered;
 mod committed;
 pub mod files;
 pub(crate) mod pool;

@@ -16,14 +16,15 @@ use forebay_pool::{
 
 use super::{
     End, Request,
+    answered::{Length, answer_headers, invalid},
     committed::wait_for_disk,
     streamed::{Piece, Streamed},
 };
 use crate::{
     config::PoolRoute,
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream, decimal},
-    reply::{Body, HeaderLines, Reply},
+    front::{Head, RequestBody, Socket, Stream},
+    reply::{Body, Reply},
     store::OpenStore,
 };
 
@@ -117,8 +118,7 @@ impl PoolTarget {
             hold_max: request.deadline.saturating_duration_since(request.arrived),
             granted: 0,
             sent: whole,
-            announced: None,
-            passed: 0,
+            length: Length::default(),
             first: None,
         };
         let answer = match stream.next_delivery(body, socket).await? {
@@ -199,8 +199,13 @@ fn named_hops(head: &Head) -> Vec<&[u8]> {
 
 fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, End> {
     let mut reply = Reply::new(answer.status());
-    reply.headers = Cow::Owned(headers(answer, &mut stream)?);
-    let announced = stream.announced;
+    let pairs = answer.headers().map(|pair| {
+        let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
+        Ok((Cow::Borrowed(name), Cow::Borrowed(value)))
+    });
+    let (lines, announced) = answer_headers(answer.content().media_type(), pairs)?;
+    reply.headers = Cow::Owned(lines);
+    stream.length = Length::new(announced);
     let body = answer.body();
     if answer.ended() {
         // The answer to a HEAD request may announce the length of what a GET would bring.
@@ -210,52 +215,6 @@ fn reply<'a>(answer: &Answer, mut stream: PoolStream<'a>) -> Result<Reply<'a>, E
     }
     reply.body = Body::Stream(Box::new(stream.starting_with(body)));
     Ok(reply)
-}
-
-/// Fields of an answer that belong to the server, whatever a handler says: the list of PROTOCOL.md, section 5.
-const SERVERS_OWN: [&[u8]; 8] = [
-    b"connection",
-    b"transfer-encoding",
-    b"keep-alive",
-    b"proxy-connection",
-    b"upgrade",
-    b"date",
-    b"server",
-    b"x-request-id",
-];
-
-pub(super) fn is_servers_own(name: &[u8]) -> bool {
-    SERVERS_OWN.contains(&name)
-}
-
-fn headers(answer: &Answer, stream: &mut PoolStream<'_>) -> Result<HeaderLines, End> {
-    let invalid = |what| End::from(Refusal::InvalidAnswer { what });
-    let mut lines = HeaderLines::default();
-    if let Some(media_type) = answer.content().media_type() {
-        lines.push_known("content-type", media_type);
-    }
-    for pair in answer.headers() {
-        let (name, value) = pair.map_err(|_| invalid("its header block is cut off"))?;
-        match name {
-            _ if is_servers_own(name) => {}
-            b"content-length" => {
-                let length = decimal(value).ok_or(invalid("its content-length is not a decimal number"))?;
-                if stream
-                    .announced
-                    .replace(length)
-                    .is_some_and(|before| before != length)
-                {
-                    return Err(invalid("it has two content-lengths"));
-                }
-            }
-            // Another case would hide a field from the arms above.
-            _ if name.iter().any(u8::is_ascii_uppercase) => {
-                return Err(invalid("a header name is not in lower case"));
-            }
-            _ => lines.push(name, value).map_err(invalid)?,
-        }
-    }
-    Ok(lines)
 }
 
 /// What still passes between client and worker for one request: its body, and the answer's.
@@ -269,10 +228,7 @@ pub(crate) struct PoolStream<'a> {
     granted: usize,
     /// Whether the worker has all of the request's body.
     sent: bool,
-    /// The answer's length as its headers have it.
-    announced: Option<u64>,
-    /// Bytes of the answer's body that have passed.
-    passed: u64,
+    length: Length,
     first: Option<Bytes>,
 }
 
@@ -285,7 +241,7 @@ impl PoolStream<'_> {
 
 impl Streamed for PoolStream<'_> {
     fn announced(&self) -> Option<u64> {
-        self.announced
+        self.length.announced()
     }
 
     fn has_piece(&self) -> bool {
@@ -318,17 +274,8 @@ impl Streamed for PoolStream<'_> {
                 Delivery::Answer(_) | Delivery::Window(_) => unreachable!("one answer comes, and first"),
             },
         };
-        let end = piece.end;
-        self.passed += piece.bytes.len() as u64;
-        match self.announced {
-            Some(length) if self.passed > length || (end && self.passed < length) => {
-                Err(Refusal::InvalidAnswer {
-                    what: "its body is not as long as announced",
-                }
-                .into())
-            }
-            _ => Ok(piece),
-        }
+        self.length.pass(piece.bytes.len(), piece.end)?;
+        Ok(piece)
     }
 
     fn grant(&self, piece: &Piece) {
@@ -384,21 +331,5 @@ impl PoolStream<'_> {
                 Poll::Ready(Ok(()))
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_protocol_names_the_fields_that_are_dropped() {
-        let protocol = include_str!("../../../../protocol/PROTOCOL.md");
-        let (before, _) = protocol
-            .split_once(" belong to the server and are dropped.")
-            .expect("it says which");
-        let (_, list) = before.rsplit_once(". ").expect("a sentence before it");
-        let named: Vec<&[u8]> = list.split('`').skip(1).step_by(2).map(str::as_bytes).collect();
-        assert_eq!(named, SERVERS_OWN);
     }
 }

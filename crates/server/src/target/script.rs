@@ -14,15 +14,16 @@ use forebay_script::{Answer, Body as ScriptBody, Failure, Next, Script, Shape, T
 
 use super::{
     End, Request,
+    answered::{Length, answer_headers, invalid, latin1_pair},
     committed::wait_for_disk,
-    pool::{encode, is_servers_own},
+    pool::encode,
     streamed::{Piece, Streamed},
 };
 use crate::{
     config::ScriptPlace,
     failure::Refusal,
-    front::{RequestBody, Socket, Stream, Thread, decimal},
-    reply::{Body, HeaderLines, Reply},
+    front::{RequestBody, Socket, Stream, Thread},
+    reply::{Body, Reply},
     store::OpenStore,
 };
 
@@ -87,7 +88,9 @@ impl ScriptTarget {
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let payload = match shape {
             Some(shape) => match self.call_here(shape, payload, request.deadline, thread) {
-                Tried::Answered(answer) => return self.reply(answer).map(TriedHere::Answered),
+                Tried::Answered(answer) => {
+                    return self.reply(answer, hold_max(request)).map(TriedHere::Answered);
+                }
                 Tried::Elsewhere(payload) => payload,
             },
             None => payload,
@@ -121,7 +124,7 @@ impl ScriptTarget {
             thread.with_script(&self.script, |script| script.learn(shape, answer.is_light));
         }
         wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
-        self.reply(answer)
+        self.reply(answer, hold_max(request))
     }
 
     /// Has an executor answer.
@@ -155,30 +158,11 @@ impl From<Failure> for Refusal {
 }
 
 impl ScriptTarget {
-    fn reply(&self, answer: Answer) -> Result<Reply<'_>, End> {
-        let invalid = |what| End::from(Refusal::InvalidAnswer { what });
+    fn reply(&self, answer: Answer, hold_max: Duration) -> Result<Reply<'_>, End> {
         let mut reply = Reply::new(answer.status);
-        let mut lines = HeaderLines::default();
-        let mut announced = None;
-        if let Some(media_type) = answer.content.media_type() {
-            lines.push_known("content-type", media_type);
-        }
-        for pair in answer.headers.chunks_exact(2) {
-            // Characters of up to U+00FF, each a byte.
-            let latin1 = |text: &str| text.chars().map(|character| character as u8).collect::<Vec<u8>>();
-            let (name, value) = (latin1(&pair[0]), latin1(&pair[1]));
-            match &name[..] {
-                name if is_servers_own(name) => {}
-                b"content-length" => {
-                    let length =
-                        decimal(&value).ok_or(invalid("its content-length is not a decimal number"))?;
-                    if announced.replace(length).is_some_and(|before| before != length) {
-                        return Err(invalid("it has two content-lengths"));
-                    }
-                }
-                name => lines.push(name, &value).map_err(invalid)?,
-            }
-        }
+        let pairs = answer.headers.as_chunks().0.iter();
+        let pairs = pairs.map(|[name, value]| latin1_pair(name, value));
+        let (lines, announced) = answer_headers(answer.content.media_type(), pairs)?;
         reply.headers = Cow::Owned(lines);
         reply.body = match answer.body {
             ScriptBody::Whole(body) => {
@@ -192,31 +176,31 @@ impl ScriptTarget {
             ScriptBody::Stream(pieces) => Body::Script(Box::new(ScriptStream {
                 pieces,
                 store: self.store.as_deref(),
-                announced,
-                passed: 0,
+                hold_max,
+                length: Length::new(announced),
             })),
         };
         Ok(reply)
     }
 }
 
-/// How long a piece may wait for the disk.
-const HOLD_MAX: Duration = Duration::from_secs(30);
+/// How long a piece may wait for the disk: as long as the answer might have taken to begin.
+fn hold_max(request: &Request<'_>) -> Duration {
+    request.deadline.saturating_duration_since(request.arrived)
+}
 
 /// The rest of an answer that a script has begun. Time alone does not end it.
 #[derive(Debug)]
 pub(crate) struct ScriptStream<'a> {
     pieces: forebay_script::Stream,
     store: Option<&'a OpenStore>,
-    /// The answer's length as its headers have it.
-    announced: Option<u64>,
-    /// Bytes of the answer's body that have passed.
-    passed: u64,
+    hold_max: Duration,
+    length: Length,
 }
 
 impl Streamed for ScriptStream<'_> {
     fn announced(&self) -> Option<u64> {
-        self.announced
+        self.length.announced()
     }
 
     fn has_piece(&self) -> bool {
@@ -234,28 +218,20 @@ impl Streamed for ScriptStream<'_> {
         .await?;
         let (bytes, end) = match next {
             Next::Piece(piece) => {
-                wait_for_disk(self.store, piece.commit, Instant::now() + HOLD_MAX, socket).await?;
+                wait_for_disk(self.store, piece.commit, Instant::now() + self.hold_max, socket).await?;
                 (piece.bytes, false)
             }
             Next::End => (Bytes::new(), true),
             Next::Broken => {
-                return Err(Refusal::InvalidAnswer { what: "it broke off" }.into());
+                return Err(invalid("it broke off"));
             }
         };
-        self.passed += bytes.len() as u64;
-        match self.announced {
-            Some(length) if self.passed > length || (end && self.passed < length) => {
-                Err(Refusal::InvalidAnswer {
-                    what: "its body is not as long as announced",
-                }
-                .into())
-            }
-            _ => Ok(Piece {
-                bytes,
-                end,
-                windowed: false,
-            }),
-        }
+        self.length.pass(bytes.len(), end)?;
+        Ok(Piece {
+            bytes,
+            end,
+            windowed: false,
+        })
     }
 
     fn grant(&self, _: &Piece) {}
