@@ -2,7 +2,7 @@
 //! rarely returned is left to it, value by value, so that there is one meaning.
 
 use rquickjs::{
-    Array, Atom, Coerced, Ctx, Error, Object, Result, String as JsString, Value, atom::PredefinedAtom,
+    Atom, Coerced, Ctx, Error, Object, Result, String as JsString, Value, atom::PredefinedAtom,
     object::Filter,
 };
 
@@ -81,13 +81,14 @@ impl<'a, 'js> JsonWriter<'a, 'js> {
 
     fn elements(&mut self, object: &Object<'js>) -> Result<()> {
         self.out.push(b'[');
-        let length = Array::from_value(object.as_value().clone())?.len();
-        for index in 0..length {
+        // Up to 2^32 - 1, of which most may be holes.
+        let length: f64 = object.get(PredefinedAtom::Length)?;
+        for index in 0..length as u32 {
             if index > 0 {
                 self.out.push(b',');
             }
-            let value = object.get::<_, Value<'js>>(index as u32)?;
-            if !self.value(value, || Atom::from_u32(self.ctx.clone(), index as u32))? {
+            let value = object.get::<_, Value<'js>>(index)?;
+            if !self.value(value, || Atom::from_u32(self.ctx.clone(), index))? {
                 self.out.extend_from_slice(b"null");
             }
             if self.is_full() {

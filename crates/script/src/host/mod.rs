@@ -16,6 +16,7 @@ use crate::{
     answer::{Answer, Body},
     calls::{CallId, Calls},
     options::Options,
+    sys::{self, Class},
     text,
     wants::Want,
 };
@@ -148,8 +149,12 @@ impl Host {
         let Some(object) = value.as_object() else {
             return Ok(false);
         };
-        let is_plain =
-            object.is_array() || object.get_prototype().is_none_or(|prototype| prototype == *plain);
+        // Of anything else, even to ask for its prototype may run what the script has brought.
+        let is_plain = match sys::class_of(object) {
+            Class::Array => true,
+            Class::Object => object.get_prototype().is_none_or(|prototype| prototype == *plain),
+            Class::Other => false,
+        };
         if !is_plain || self.store.level() > 0 {
             return Ok(false);
         }
@@ -237,5 +242,5 @@ pub(crate) fn bytes_of<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<Vec<u8>
         return text::utf8(text::string(ctx, value)?);
     }
     let array = rquickjs::TypedArray::<u8>::from_value(value)?;
-    Ok(crate::sys::with_bytes(&array, |bytes| bytes.to_vec()).unwrap_or_default())
+    Ok(sys::with_bytes(&array, |bytes| bytes.to_vec()).unwrap_or_default())
 }

@@ -20,6 +20,37 @@ app.get('/long', () => 'x'.repeat(3 << 20));
 app.get('/recurses', () => { const f = () => f() + 1; return f(); });
 app.get('/never', () => new Promise(() => {}));
 app.get('/native', () => 'a'.repeat(400_000).indexOf('a'.repeat(200_000) + 'b'));
+const most = 'x'.repeat(1 << 20);
+const greedy = {
+  pad: () => 'x'.padEnd(2 ** 30 - 1, 'ab'),
+  join: () => new Array(1 << 20).join(most),
+  stringify: () => JSON.stringify(new Array(2000).fill(most)),
+  replace: () => most.replace(/x/g, most),
+  concatenate: () => { let all = most; for (;;) all += all; },
+  regex: () => /^(a+)+$/.test('a'.repeat(40) + 'b'),
+  split: () => { const all = []; for (;;) all.push(most.split('')); },
+  sort: () => Array.from({ length: 300_000 }, (_, i) => (i * 7919) % 300_007).sort((a, b) => Math.sin(a) - Math.sin(b)),
+  sort_natively: () => { for (;;) new Float64Array(500_000).map((_, i) => Math.sin(i)).sort(); },
+  power: () => String(7n ** 3_000_000n),
+  shift: () => 1n << 4_000_000_000n,
+  buffer: () => new ArrayBuffer(2 ** 31),
+  getter: () => ({ get a() { for (;;) {} } }),
+  getter_of_element: () => [Object.defineProperty([], 0, { get() { for (;;) {} } })],
+  to_json: () => ({ toJSON() { for (;;) {} } }),
+  keys: () => ({ a: new Proxy({}, { ownKeys() { for (;;) {} } }) }),
+  proxy: () => new Proxy({}, { getPrototypeOf() { for (;;) {} } }),
+  then: () => ({ __proto__: { get then() { for (;;) {} } } }),
+  headers: () => new Response('', { headers: { get a() { for (;;) {} } } }),
+  sparse: () => { const all = []; all.length = 2 ** 32 - 1; return all; },
+  nested: () => { let all = []; for (let i = 0; i < 200_000; i++) all = [all]; return all; },
+  clone: () => { let all = []; for (let i = 0; i < 200_000; i++) all = [all]; return structuredClone(all) && 1n; },
+  jobs: () => { const again = () => Promise.resolve().then(again); return again(); },
+  microtasks: () => { const again = () => queueMicrotask(again); again(); return new Promise(() => {}); },
+  errors: () => { const f = () => { try { f(); } finally { f(); } }; f(); },
+  names: () => { const all = {}; for (let i = 0; ; i++) all['name' + i] = i; },
+};
+app.get('/greedy', () => Object.keys(greedy));
+app.get('/greedy/:how', ({ params }) => greedy[params.how]());
 export default app;
 ";
 
@@ -164,4 +195,35 @@ fn beyond_the_most_calls_the_next_is_refused() {
 
 fn payload(path: &str) -> Vec<u8> {
     get(path).payload()
+}
+
+#[test]
+fn whatever_it_takes_too_much_of_it_is_stopped_and_the_next_is_answered() {
+    let fixture = Fixture::with(
+        HANDLER,
+        Limits {
+            cpu_max: Duration::from_millis(100),
+            memory_max: 16 << 20,
+            output_max: 2 << 20,
+            ..LIMITS
+        },
+        Allow::default(),
+    );
+    let names = text(&fixture.executor(&get("/greedy")).unwrap()).to_owned();
+    let names: Vec<_> = names.trim_matches(['[', ']']).split(',').collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        let path = format!("/greedy/{}", name.trim_matches('"'));
+        match fixture.executor(&get(&path)) {
+            Ok(answer) => assert!(answer.is_fault, "{path}: {}", answer.status),
+            Err(Failure::Time { limit: "cpu_max", .. } | Failure::Memory { .. } | Failure::Output { .. }) => {
+            }
+            Err(failure) => panic!("{path}: {failure}"),
+        }
+        assert_eq!(
+            text(&fixture.executor(&get("/hello")).unwrap()),
+            r#"{"hello":"world"}"#,
+            "{path}"
+        );
+    }
 }
