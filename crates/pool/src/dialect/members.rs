@@ -12,8 +12,9 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub(super) struct Members<'a>(pub(super) SmallVec<[(Cow<'a, str>, &'a RawValue); 8]>);
 
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A text, borrowed when no escape is in it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Members<'a> {
     /// A member's value; the last one of that name.
@@ -31,8 +32,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The text of a JSON string; none: it is none.
+/// The text of a JSON string; none: it is none. `json` is the value of a member, and so has been found to be JSON.
 pub(super) fn text(json: &str) -> Option<Cow<'_, str>> {
+    // Ids are numbers nearly always, and texts without an escape are what stands there: neither is worth a parser, nor an error of one.
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
     serde_json::from_str::<Text<'_>>(json).ok().map(|text| text.0)
 }
 

@@ -128,6 +128,65 @@ fn an_answer_is_found_with_and_without_its_line_end_and_its_id() {
 }
 
 #[test]
+fn headers_are_the_same_in_every_way_that_they_may_be_written() {
+    let block = |pairs: &[(&[u8], &[u8])]| {
+        let mut block = Vec::new();
+        for (name, value) in pairs {
+            forebay_wire::put_pair(&mut block, name, value);
+        }
+        block
+    };
+    let plain = block(&[
+        (b"content-type", b"text/html"),
+        (b"x-n", b"\"7\""),
+        (b"x-n", b"8"),
+    ]);
+    let latin = block(&[
+        (b"content-type", b"text/html"),
+        (b"x-n", b"caf\xe9"),
+        (b"x-n", b"8"),
+    ]);
+    for (json, expected) in [
+        (
+            r#"[["Content-Type","text/html"],["X-N","\"7\""],["x-n","8"]]"#,
+            &plain,
+        ),
+        (
+            r#"[["Content-Type","text/html"],["X-N","\"7\""],["x-n",8]]"#,
+            &plain,
+        ),
+        (r#"{"Content-Type":"text/html","X-N":["\"7\"",8]}"#, &plain),
+        (
+            r#"[["Content-Type","text/html"],["X-N","caf\u00e9"],["x-n","8"]]"#,
+            &latin,
+        ),
+    ] {
+        let mut written = Vec::new();
+        assert_eq!(jsonl::put_headers(&mut written, json), Ok(true), "{json}");
+        assert_eq!(&written, expected, "{json}");
+    }
+    assert_eq!(jsonl::put_headers(&mut Vec::new(), r#"[["x","y"]]"#), Ok(false));
+    assert!(jsonl::put_headers(&mut Vec::new(), r#"[["x","\u20ac"]]"#).is_err());
+}
+
+#[test]
+fn texts_are_written_with_the_escapes_that_they_need_and_no_others() {
+    for text in [
+        "",
+        "plain / \u{7f}",
+        "a\"b",
+        "a\\b",
+        "line\nend",
+        "\u{1}",
+        "J\u{fc}rgen",
+    ] {
+        let mut written = Vec::new();
+        put_text(&mut written, text.as_bytes());
+        assert_eq!(String::from_utf8(written).unwrap(), json!(text).to_string());
+    }
+}
+
+#[test]
 fn an_answer_that_cannot_be_used_says_why() {
     for (line, why) in [
         (
