@@ -73,6 +73,7 @@ for (const compat of ['none', 'wabur']) {
         ['POST', '/v1/Article', article('All'), 400],
         ['PUT', '/v1/Article', { kind: 'Entry' }, 422],
         ['PUT', '/v1/Article', [], 422],
+        ['PUT', '/v1/Article', { kind: 'Article', text: '\ud800' }, 400],
         ['GET', '/v1/Article?a..b=1', undefined, 400],
         ['GET', '/v1/Other', undefined, 404],
         ['GET', '/v1/Article/11/12', undefined, 404],

@@ -200,6 +200,7 @@ fn what_is_documented_as_fixed_is_refused_by_its_name() {
             "log.file" => format!("{config}[log]\nfile = \"log\"\n"),
             "log.format" => format!("{config}[log]\nformat = \"text\"\n"),
             "log.rotate" => format!("{config}[log]\nrotate = {{ keep = 3 }}\n"),
+            "store" => format!("{config}[store]\npath = \"data\"\n"),
             other => panic!("this test changes no `{other}`"),
         };
         server.folder().write("forebay.toml", changed);
@@ -208,7 +209,7 @@ fn what_is_documented_as_fixed_is_refused_by_its_name() {
         let detail = refused.detail();
         assert!(detail.contains(&format!("{key} has changed")), "{key}: {detail}");
     }
-    assert_eq!(keys.len(), 7);
+    assert_eq!(keys.len(), 8);
     assert_eq!(pids(&server), before);
 }
 

@@ -6,19 +6,69 @@ import { KIND_JSON, KIND_NONE } from '../wire.js';
 import { TAG_LENGTH, allows, type Change, type Conditions, type Model } from './model.js';
 import type { Call } from './rest.js';
 
-const STATUSES: Partial<Record<StoreErrorCode, number>> = {
-  tql_syntax: 400,
-  json: 400,
+/** Of what the request is not to blame for; the log tells it. */
+const FAULT = 500;
+const STATUSES: Readonly<Record<StoreErrorCode, number>> = {
+  key: 400,
   not_json: 400,
+  json: 400,
+  not_text: 400,
+  tql_syntax: 400,
+  page_max: 400,
+  cursor: 400,
+  denied: 403,
+  no_record: 404,
+  not_unique: 409,
+  already_exists: 409,
+  reference_taken: 409,
+  value_too_long: 413,
+  answer_bytes_max: 413,
   tql_meaning: 422,
   not_an_object: 422,
   kind: 422,
+  number_too_long: 422,
+  not_a_number: 422,
   examined_max: 422,
   rows_max: 422,
-  already_exists: 409,
-  not_unique: 409,
-  value_too_long: 413,
-  answer_bytes_max: 413,
+  work_max: 422,
+  limit: 422,
+  too_many_readers: 503,
+  snapshot_too_old: 503,
+  not_settled: 503,
+  given_up: 504,
+  deadline: 504,
+  change_time_max: 504,
+  full: 507,
+  no_reference_left: 507,
+  overlap: FAULT,
+  read_only: FAULT,
+  in_snapshot: FAULT,
+  async_transaction: FAULT,
+  aborted: FAULT,
+  broken: FAULT,
+  no_transaction: FAULT,
+  no_snapshot: FAULT,
+  busy: FAULT,
+  closed: FAULT,
+  no_store: FAULT,
+  not_allowed: FAULT,
+  absent: FAULT,
+  open_already: FAULT,
+  in_use: FAULT,
+  unrecovered: FAULT,
+  format: FAULT,
+  index: FAULT,
+  writes_already: FAULT,
+  too_many_locks: FAULT,
+  replay: FAULT,
+  changes_gone: FAULT,
+  not_flushed: FAULT,
+  flushes_fail: FAULT,
+  damaged: FAULT,
+  file: FAULT,
+  unsupported: FAULT,
+  engine: FAULT,
+  malformed: FAULT,
 };
 const NO_HEADERS: readonly string[] = [];
 const NOTHING = '{"code":0,"results":[]}';
@@ -176,8 +226,9 @@ export class Controller {
       const of = error instanceof WaburError ? error.of : 'WAB::Error';
       return new Reply(500, KIND_JSON, NO_HEADERS, jsonText({ code: -1, error: `${of}: ${error.message}` }));
     }
-    const status = error instanceof StoreError ? STATUSES[error.code] : undefined;
-    throw status === undefined ? error : new HttpError(status, (error as Error).message, { cause: error });
+    // A server of another version may have codes that are not known here.
+    const status = (error instanceof StoreError ? STATUSES[error.code] : FAULT) ?? FAULT;
+    throw status === FAULT ? error : new HttpError(status, (error as Error).message, { cause: error });
   }
 }
 
