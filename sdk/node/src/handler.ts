@@ -14,9 +14,14 @@ export interface FetchHandler {
   fetch(request: Request, ctx: Context): Response | Promise<Response>;
 }
 
+/** A handler that may be told method and path, in one piece, by somebody who knows them already. */
+export type RoutedHandler = (request: HttpRequest, ctx: Context, methodAndPath?: string) => Answer;
+
 /** A handler module, made ready to run. */
 export interface LoadedHandler {
-  handle: Handler;
+  handle: RoutedHandler;
+  /** Whether it is the SDK's own router, which takes the third argument. */
+  isRouter: boolean;
   start: Hook[];
   stop: Hook[];
 }
@@ -30,7 +35,7 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
   const fallback = exports['default'];
   const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
   const candidates = [fallback, common['default'], exports['handler'], common['handler']];
-  const loaded: LoadedHandler = { handle: () => null, start: [], stop: [] };
+  const loaded: LoadedHandler = { handle: () => null, isRouter: false, start: [], stop: [] };
   for (const [list, name] of [[loaded.start, 'onStart'], [loaded.stop, 'onStop']] as const) {
     const hook = exports[name] ?? common[name];
     if (typeof hook === 'function') list.push(hook as Hook);
@@ -39,7 +44,7 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
     if (candidate instanceof Router) {
       loaded.start.push(...candidate.startHooks);
       loaded.stop.unshift(...candidate.stopHooks);
-      return { ...loaded, handle: candidate.compile() };
+      return { ...loaded, handle: candidate.compile(), isRouter: true };
     }
     if (typeof candidate === 'function') {
       // A function may bring its own hook, as that of a router with another contract does.

@@ -1,5 +1,5 @@
 import type { Context } from './context.js';
-import type { Handler, Hook } from './handler.js';
+import type { Handler, Hook, RoutedHandler } from './handler.js';
 import { HttpError, type Answer } from './reply.js';
 import type { HttpRequest, WireRequest } from './request.js';
 
@@ -117,11 +117,10 @@ export class Router {
   }
 
   /** The router as a handler. @internal */
-  compile(): Handler {
+  compile(): RoutedHandler {
     const routes = this.#static;
-    return (request, ctx) => {
+    return (request, ctx, head = (request as WireRequest).methodAndPath) => {
       const wire = request as WireRequest;
-      const head = wire.methodAndPath;
       const handler = routes.get(head);
       if (handler !== undefined) return handler(request, ctx);
       const slash = head.lastIndexOf('/') + 1;

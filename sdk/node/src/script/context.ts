@@ -47,13 +47,11 @@ export function forgetSignal(call: number): void {
   if (controllers.size > 0) controllers.delete(call);
 }
 
-/** What a handler is given beside the request. It holds nothing but the call: most handlers do not look at it. */
-export class ScriptContext implements Context {
-  readonly #call: number;
+const CALL = Symbol('call');
 
-  constructor(call: number) {
-    this.#call = call;
-  }
+/** What a handler is given beside the request. It holds nothing but the call: most handlers do not look at it. */
+class ScriptContext implements Context {
+  declare readonly [CALL]: number;
 
   get state(): WorkerState {
     return owner.state;
@@ -64,20 +62,27 @@ export class ScriptContext implements Context {
   }
 
   get log(): Log {
-    return logOf(this.#call);
+    return logOf(this[CALL]);
   }
 
   get signal(): AbortSignal {
-    return controllerOf(this.#call).signal;
+    return controllerOf(this[CALL]).signal;
   }
 
   get deadline(): Date | null {
-    const left = host.remaining(this.#call);
+    const left = host.remaining(this[CALL]);
     return left < 0 ? null : new Date(Date.now() + left);
   }
 
   remaining(): number {
-    const left = host.remaining(this.#call);
+    const left = host.remaining(this[CALL]);
     return left < 0 ? Infinity : left;
   }
+}
+
+const MEMBERS = ScriptContext.prototype;
+
+/** The context of a call. A literal is made in a third of the time that a constructor takes in the engine. */
+export function contextOf(call: number): Context {
+  return { __proto__: MEMBERS, [CALL]: call } as unknown as Context;
 }

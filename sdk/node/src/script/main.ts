@@ -1,17 +1,17 @@
 /** The part of a script that the server calls: loads the handler, and has it answer. */
 import type { WorkerContext } from '../context.js';
 import { goneError } from '../gone.js';
-import { loadHandler, type Handler, type Hook } from '../handler.js';
+import { loadHandler, type Hook, type RoutedHandler } from '../handler.js';
 import { isPromise } from '../outcome.js';
 import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
-import { ScriptContext, abortSignal, controllers, forgetSignal, logOf, setOwner } from './context.js';
+import { abortSignal, contextOf, controllers, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
 import { keepPromisesApart } from './promises.js';
 import { closeStream, forgetStream, streamReply } from './stream.js';
-import { enter, forgetWaits, waits, wake } from './waits.js';
+import { forgetWaits, step, waits, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
 installGlobals();
@@ -19,7 +19,7 @@ keepPromisesApart();
 
 const PLAIN = Object.prototype;
 
-let handle: Handler;
+let handle: RoutedHandler;
 let owner: WorkerContext;
 let stopHooks: readonly Hook[];
 
@@ -28,7 +28,8 @@ export async function load(module: object, file: string, name: string): Promise<
   const loaded = await loadHandler(module, file);
   owner = { state: Object.create(null), worker: { id: 0, pool: name, pid: 0 }, log: logOf(0) };
   setOwner(owner);
-  handle = loaded.handle;
+  // A function of somebody else sees two arguments, whatever it declares.
+  handle = loaded.isRouter ? loaded.handle : (request, ctx) => loaded.handle(request, ctx);
   stopHooks = loaded.stop;
   for (const hook of loaded.start) await hook(owner);
 }
@@ -40,11 +41,11 @@ export async function stop(): Promise<void> {
 
 /** Has a request answered, whose method and path are given in one piece. */
 export function run(call: number, methodAndPath: string): void {
-  enter(call);
+  step.call = call;
   const request = new WireRequest(call as unknown as Source, methodAndPath);
   let value: unknown;
   try {
-    value = handle(request, new ScriptContext(call));
+    value = handle(request, contextOf(call), methodAndPath);
     if (answeredPlain(call, value)) return;
   } catch (error) {
     fail(call, request, error);
@@ -62,7 +63,7 @@ export function run(call: number, methodAndPath: string): void {
 
 /** Goes on with a call that has waited for something: with an error of this name, or with what has come. */
 export function resume(call: number, wait: number, error: string | null, value: unknown): void {
-  enter(call);
+  step.call = call;
   wake(wait, error === null ? null : madeError(error, value as string), value);
 }
 
@@ -72,7 +73,7 @@ function madeError(name: string, message: string): Error {
 
 /** Nobody waits for the call's answer any more. */
 export function abort(call: number, reason: number): void {
-  enter(call);
+  step.call = call;
   const error = goneError(reason);
   abortSignal(call, error);
   closeStream(call);

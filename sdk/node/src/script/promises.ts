@@ -3,7 +3,7 @@
  * which call made it; whoever waits for a pending promise of another call is not woken in that call's step, but in one of its own.
  */
 import { host } from './host.js';
-import { currentCall, waitFor } from './waits.js';
+import { step, waitFor } from './waits.js';
 
 type Settle = (value: unknown) => void;
 type Executor = (resolve: Settle, reject: Settle) => void;
@@ -11,7 +11,7 @@ type Then = (this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown) =>
 
 /** Has a call go on in a step of its own. What a call that has ended still waits for does not come any more. */
 function inStepOf(call: number, settle: Settle, value: unknown): void {
-  if (call === currentCall()) settle(value);
+  if (call === step.call) settle(value);
   else waitFor(() => settle(value), (_, number) => host.turn(call, number), false, undefined, call);
 }
 
@@ -24,12 +24,12 @@ export function keepPromisesApart(): void {
 
   const isForeign = (promise: object): boolean => {
     const owner = (promise as Record<number, number | undefined>)[mark];
-    return owner !== undefined && owner !== currentCall() && currentCall() !== 0 && host.isPending(promise);
+    return owner !== undefined && owner !== step.call && step.call !== 0 && host.isPending(promise);
   };
 
   function thenApart(this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown): Promise<unknown> {
     if (!isForeign(this)) return then.call(this, fulfilled, rejected);
-    const call = currentCall();
+    const call = step.call;
     const own = new Native((resolve: Settle, reject: Settle) => {
       void then.call(
         this,
@@ -44,7 +44,7 @@ export function keepPromisesApart(): void {
   const Apart = function Promise(executor: Executor): unknown {
     if (new.target === undefined) throw new TypeError('Promise is a constructor: call it with `new`');
     if (typeof executor !== 'function') throw new TypeError('a promise is made with a function');
-    const call = currentCall();
+    const call = step.call;
     const settledApart: Executor = (resolve, reject) =>
       executor(
         (value) => settleOf(call, resolve, value),
@@ -56,7 +56,7 @@ export function keepPromisesApart(): void {
 
   /** Others may wait for the promise of a call that has ended, too. */
   const settleOf = (call: number, settle: Settle, value: unknown): void =>
-    call !== currentCall() && host.isOpen(call) ? inStepOf(call, settle, value) : settle(value);
+    call !== step.call && host.isOpen(call) ? inStepOf(call, settle, value) : settle(value);
 
   const define = (object: object, name: PropertyKey, value: unknown) =>
     Object.defineProperty(object, name, { value, writable: true, configurable: true });

@@ -15,17 +15,9 @@ interface Wait {
 export const waits = new Map<number, Wait>();
 const NUMBER_MAX = 0x3fff_ffff;
 let last = 0;
-let current = 0;
 
-/** The call whose step this is; 0 while the script is loaded. */
-export function currentCall(): number {
-  return current;
-}
-
-/** A step of this call begins. */
-export function enter(call: number): void {
-  current = call;
-}
+/** The step that runs, of this call; 0 while the script is loaded. */
+export const step = { call: 0 };
 
 /**
  * Waits for what `begin` asks the server for; gives the wait's number. Where the call has ended, nothing ever comes. With `minds`, `wake` is also
@@ -36,7 +28,7 @@ export function waitFor(
   begin: (call: number, number: number) => boolean,
   minds = true,
   number = nextNumber(),
-  call = current,
+  call = step.call,
 ): number {
   if (begin(call, number)) waits.set(number, { call, wake, minds });
   return number;

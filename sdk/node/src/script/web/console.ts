@@ -1,6 +1,6 @@
 /** `console`: what is written goes to the server's log, with the name of the script and the id of the request. */
 import { host } from '../host.js';
-import { currentCall } from '../waits.js';
+import { step } from '../waits.js';
 
 const DEBUG = 0;
 const INFO = 1;
@@ -28,7 +28,7 @@ function inspect(value: unknown, depth?: number): string {
 function write(level: number, values: readonly unknown[]): void {
   let text = indent + format(values).replaceAll('\n', `\n${indent}`);
   if (text.length > LINE_MAX) text = `${text.slice(0, LINE_MAX)}... (cut: it had ${text.length} characters)`;
-  host.log(currentCall(), level, text, '');
+  host.log(step.call, level, text, '');
 }
 
 /** Fills the places of the first value with the next ones, and joins the rest by spaces (Console, section 2.2). */

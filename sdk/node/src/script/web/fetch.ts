@@ -1,6 +1,6 @@
 /** Requests to other servers, as far as the configuration allows them. */
 import { host } from '../host.js';
-import { cancelWait, currentCall, waitFor } from '../waits.js';
+import { cancelWait, step, waitFor } from '../waits.js';
 import { Request, Response, type RequestInit } from './messages.js';
 import { ReadableStream, type Controller } from './streams.js';
 
@@ -43,7 +43,7 @@ function answered(
 }
 
 function streamOf(fetch: number, signal: Request['signal']): ReadableStream {
-  const call = currentCall();
+  const call = step.call;
   let source: Controller;
   const abort = () => {
     host.closeFetch(call, fetch);
