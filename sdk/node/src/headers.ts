@@ -19,8 +19,8 @@ export class RequestHeaders implements Iterable<[name: string, value: string]> {
   }
 
   /** `[name, value, name, value, ...]`, names in lower case. */
-  get #decoded(): readonly string[] {
-    return (this.#pairs ??= pairs(this.#source, HEADERS));
+  static #decodedOf(headers: RequestHeaders): readonly string[] {
+    return (headers.#pairs ??= pairs(headers.#source, HEADERS));
   }
 
   /** The header's value, or null. The values of a repeated header are joined by `, ` (those of `cookie` by `; `). */
@@ -42,7 +42,7 @@ export class RequestHeaders implements Iterable<[name: string, value: string]> {
 
   /** Pairs of lower-case name and value as received; a repeated header appears repeatedly. */
   *entries(): Generator<[name: string, value: string]> {
-    const pairs = this.#decoded;
+    const pairs = RequestHeaders.#decodedOf(this);
     for (let index = 0; index < pairs.length; index += 2) yield [pairs[index]!, pairs[index + 1]!];
   }
 

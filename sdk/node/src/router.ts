@@ -119,15 +119,23 @@ export class Router {
   /** The router as a handler. @internal */
   compile(): RoutedHandler {
     const routes = this.#static;
+    const rests = restsOf(this.#root);
     return (request, ctx, head = (request as WireRequest).methodAndPath) => {
       const wire = request as WireRequest;
       const handler = routes.get(head);
       if (handler !== undefined) return handler(request, ctx);
       const slash = head.lastIndexOf('/') + 1;
-      const route = this.#lastParam.get(head.slice(0, slash));
-      if (route === undefined || !wire.isPlainFrom(slash)) return this.#dispatch(wire, ctx);
+      let route = this.#lastParam.get(head.slice(0, slash));
+      let from = slash;
+      if (route === undefined && rests.size > 0) {
+        for (from = head.indexOf('/') + 1; from > 0; from = head.indexOf('/', from) + 1) {
+          route = rests.get(head.slice(0, from));
+          if (route !== undefined) break;
+        }
+      }
+      if (route === undefined || !wire.isPlainFrom(from)) return this.#dispatch(wire, ctx);
       const params = new route.Params();
-      params[route.names[0]!] = head.slice(slash);
+      params[route.names[0]!] = head.slice(from);
       wire.params = params;
       return route.handler(request, ctx);
     };
@@ -238,6 +246,22 @@ function parsePattern(pattern: string): Segment[] {
 
 function node(): Node {
   return { statics: new Map(), param: null, rest: null, routes: new Map() };
+}
+
+/**
+ * Routes that answer all below a path of literals, where nothing else is below it, by method and that path with its slash: whatever
+ * follows leads there.
+ */
+function restsOf(root: Node): Map<string, Route> {
+  const found = new Map<string, Route>();
+  const look = (place: Node, path: string): void => {
+    if (place.rest !== null && place.statics.size === 0 && place.param === null) {
+      enter(place.rest, path, (key, route) => found.set(key, route));
+    }
+    for (const [literal, below] of place.statics) look(below, `${path}${literal}/`);
+  };
+  look(root, '/');
+  return found;
 }
 
 /** Enters what a path answers with into a table of one look-up: the key is method and path in one piece. */

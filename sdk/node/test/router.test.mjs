@@ -15,6 +15,27 @@ function tellTale(...routes) {
 }
 
 describe('the router', () => {
+  it('answers all below a path of literals, whatever follows', async () => {
+    const app = tellTale('all /e1/*', 'get /e1', 'get /v1/*rest', 'get /v1/:id/edit', 'post /deep/er/*path');
+    for (const [method, path, expected] of [
+      ['GET', '/e1/Article/11', { route: 'all /e1/*', '*': 'Article/11' }],
+      ['DELETE', '/e1/x', { route: 'all /e1/*', '*': 'x' }],
+      ['GET', '/e1/', { route: 'all /e1/*', '*': '' }],
+      ['GET', '/e1/a%2Fb/%C3%A9', { route: 'all /e1/*', '*': 'a/b/é' }],
+      ['GET', '/%65%31/x', { route: 'all /e1/*', '*': 'x' }],
+      ['GET', '/e1', { route: 'get /e1' }],
+      ['GET', '/v1/7/edit', { route: 'get /v1/:id/edit', id: '7' }],
+      ['GET', '/v1/7/view', { route: 'get /v1/*rest', rest: '7/view' }],
+      ['POST', '/deep/er/a/b', { route: 'post /deep/er/*path', path: 'a/b' }],
+    ]) {
+      const answer = await app[method.toLowerCase()](path);
+      assert.deepEqual(await answer.json(), expected, `${method} ${path}`);
+    }
+    assert.equal((await app.get('/deep/er/a')).status, 405);
+    assert.equal((await app.get('/e2/x')).status, 404);
+    assert.equal((await app.get('/e1/%zz')).status, 400);
+  });
+
   it('prefers literals to parameters to the rest, segment by segment, in whatever order they were added', async () => {
     const routes = ['get /*', 'get /users/*rest', 'get /users/:id', 'get /users/me', 'get /:kind/me', 'get /:kind/:id/edit', 'get /'];
     for (const order of [routes, routes.toReversed()]) {
