@@ -1,6 +1,6 @@
 //! Records made, changed and removed, each in a transaction that its caller holds.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 
 use forebay_store::{Key, Read, StoreError, Subscript, Transaction, json};
 
@@ -129,6 +129,11 @@ pub fn patch(
     let mut merged = Vec::new();
     merge(&document, &patch, &mut merged);
     let merged = json::canonical(&merged).map_err(StoreError::from)?;
+    if kind_of(&merged, settings)? == kind {
+        // A record that stays where it is lasts as long as before.
+        transaction.patch(&key, &patch)?;
+        return Ok(Written { reference, kind });
+    }
     let ended = Ended::by(now_ms, transaction)?;
     replace_in(
         transaction,
@@ -306,16 +311,19 @@ fn merge(target: &[u8], patch: &[u8], out: &mut Vec<u8>) {
         b"{}"
     };
     out.push(b'{');
-    let mut first = true;
-    let mut name = |name: &Cow<'_, str>, out: &mut Vec<u8>| {
-        if !std::mem::take(&mut first) {
+    let start = out.len();
+    let name = |name: &str, out: &mut Vec<u8>| {
+        if out.len() > start {
             out.push(b',');
         }
         out.extend_from_slice(&json::string(name));
         out.push(b':');
     };
+    let mut changes: HashMap<_, _> = json::children(patch)
+        .map(|change| (change.name, change.text))
+        .collect();
     for member in json::children(target) {
-        match json::find(patch, &member.name) {
+        match changes.remove(&member.name) {
             Some(b"null") => {}
             Some(change) => {
                 name(&member.name, out);
@@ -327,11 +335,9 @@ fn merge(target: &[u8], patch: &[u8], out: &mut Vec<u8>) {
             }
         }
     }
-    for member in json::children(patch).filter(|member| member.text != b"null") {
-        if json::find(target, &member.name).is_none() {
-            name(&member.name, out);
-            merge(b"{}", member.text, out);
-        }
+    for (new, text) in changes.into_iter().filter(|(_, text)| *text != b"null") {
+        name(&new, out);
+        merge(b"{}", text, out);
     }
     out.push(b'}');
 }

@@ -151,3 +151,26 @@ fn a_record_may_move_to_where_another_one_has_ended() {
     house.now_ms.set(NOW_MS + 200);
     assert_eq!(house.tql("WHERE 1 SELECT n"), r#"{"code":0,"results":[1]}"#);
 }
+
+#[test]
+fn a_patch_that_names_the_kind_there_is_leaves_a_record_its_time() {
+    let house = house();
+    let patched = house.store.transact(|transaction| {
+        let change = br#"{"kind":"Article","n":7}"#;
+        patch(
+            transaction,
+            Reference(2),
+            change,
+            &house.settings,
+            &Everything,
+            NOW_MS,
+        )
+    });
+    assert_eq!(patched.unwrap().kind, "Article");
+    let there = |now_ms| {
+        let snapshot = house.store.snapshot().unwrap();
+        find(&snapshot, Reference(2), now_ms).unwrap().is_some()
+    };
+    assert!(there(NOW_MS + 99));
+    assert!(!there(NOW_MS + 100));
+}
