@@ -74,10 +74,6 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
               body: Value<'js>| { own.answer(&ctx, call, status, kind, is_fault, headers, body) },
     )?;
     let own = host.clone();
-    functions.set("json", move |call: CallId, body: JsString<'js>| {
-        own.json(call, body)
-    })?;
-    let own = host.clone();
     functions.set(
         "plain",
         move |ctx: Ctx<'js>, call: CallId, value: Value<'js>, plain: Object<'js>| {
@@ -117,22 +113,6 @@ impl Host {
         self.end(
             call,
             Self::head(status, kind, is_fault, headers, Body::Whole(body.into())),
-        );
-        Ok(())
-    }
-
-    /// The answer of most calls.
-    fn json(&self, call: CallId, body: JsString<'_>) -> Result<()> {
-        let body = text::utf8(body)?;
-        self.end(
-            call,
-            Self::head(
-                200,
-                ContentKind::Json as u8,
-                false,
-                None,
-                Body::Whole(body.into()),
-            ),
         );
         Ok(())
     }
