@@ -179,7 +179,8 @@ impl Patience for Budget {
     fn begins(&self) {
         if let Some(until) = self.until_call.get() {
             self.pulse.waits.store(true, Ordering::Release);
-            self.due_in(until.saturating_duration_since(Instant::now()));
+            // Who waits sees by itself that the time is over; it is overdue only when it does not.
+            self.due_in(until.saturating_duration_since(Instant::now()) + self.grace.get());
         }
     }
 

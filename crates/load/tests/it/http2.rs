@@ -521,7 +521,10 @@ fn redirects_are_followed_over_streams() {
     plan.expect.checks.push(Check::Length(7));
     let (stretch, _) = run(plan, 2, requests(40));
     assert_eq!(failures(&stretch), [], "{:?}", stretch.examples);
-    assert_eq!((stretch.total.redirects, stretch.total.body_bytes_in), (20, 140));
+    // The last two of the forty requests may each be the first half of a pass, one on every connection.
+    let redirects = stretch.total.redirects;
+    assert!((20..=21).contains(&redirects), "{redirects}");
+    assert_eq!(stretch.total.body_bytes_in, 7 * (40 - redirects));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 // A record to enter: a new one, or one that is there.
-import { h, trouble, waiting } from './dom.mjs';
+import { h, trouble } from './dom.mjs';
 import { entry, fieldsOf, isReference, shown, titleOf } from './fields.mjs';
 import { Exact, same } from './json.mjs';
-import { gone, heading } from './record.mjs';
+import { heading, readShown } from './record.mjs';
 import * as server from './server.mjs';
 import { kinds } from '../kinds.mjs';
 
@@ -24,20 +24,8 @@ export function showNew(main, kind, page) {
 
 /** Shows a record's form. */
 export async function showEdit(main, kind, ref, page) {
-  main.replaceChildren(waiting('Reading the record'));
-  let found;
-  try {
-    found = await server.read(kind, ref, page.signal);
-  } catch (error) {
-    if (page.signal.aborted) return;
-    main.replaceChildren(heading(kind, ref, page), trouble(page.failure(error), () => showEdit(main, kind, ref, page)));
-    return;
-  }
-  if (page.signal.aborted) return;
-  if (found === undefined) {
-    main.replaceChildren(gone(kind, ref, page));
-    return;
-  }
+  const found = await readShown(main, kind, ref, page, showEdit);
+  if (found === undefined) return;
   let { data: opened, tag } = found;
   const form = new Form(kind, opened, page);
   const title = titleOf(kind, ref, opened[form.first]);

@@ -6,22 +6,27 @@ import { fieldsOf, shown, titleOf } from './fields.mjs';
 import { Exact, stringify } from './json.mjs';
 import * as server from './server.mjs';
 
-/** Shows a record. */
-export async function showRecord(main, kind, ref, page) {
+/** Reads a record for `show`; undefined when the page has gone elsewhere, or when what stands in the record's way is shown already. */
+export async function readShown(main, kind, ref, page, show) {
   main.replaceChildren(waiting('Reading the record'));
   let found;
   try {
     found = await server.read(kind, ref, page.signal);
   } catch (error) {
-    if (page.signal.aborted) return;
-    main.replaceChildren(heading(kind, ref, page), trouble(page.failure(error), () => showRecord(main, kind, ref, page)));
-    return;
+    if (!page.signal.aborted) {
+      main.replaceChildren(heading(kind, ref, page), trouble(page.failure(error), () => show(main, kind, ref, page)));
+    }
+    return undefined;
   }
-  if (page.signal.aborted) return;
-  if (found === undefined) {
-    main.replaceChildren(gone(kind, ref, page));
-    return;
-  }
+  if (page.signal.aborted) return undefined;
+  if (found === undefined) main.replaceChildren(gone(kind, ref, page));
+  return found;
+}
+
+/** Shows a record. */
+export async function showRecord(main, kind, ref, page) {
+  const found = await readShown(main, kind, ref, page, showRecord);
+  if (found === undefined) return;
   const { data, tag } = found;
   const fields = fieldsOf(kind);
   const title = titleOf(kind, ref, data[fields[0]?.name]);
