@@ -128,7 +128,8 @@ export class Router {
       let route = this.#lastParam.get(head.slice(0, slash));
       let from = slash;
       if (route === undefined && rests.size > 0) {
-        for (from = head.indexOf('/') + 1; from > 0; from = head.indexOf('/', from) + 1) {
+        // The longest path that is there is the most specific one.
+        for (; from > 0; from = head.lastIndexOf('/', from - 2) + 1) {
           route = rests.get(head.slice(0, from));
           if (route !== undefined) break;
         }
@@ -249,16 +250,17 @@ function node(): Node {
 }
 
 /**
- * Routes that answer all below a path of literals, where nothing else is below it, by method and that path with its slash: whatever
- * follows leads there.
+ * Routes that answer all below a path of literals that has no `:name` below it, by method and that path with its slash: what is no literal
+ * path leads to the longest of them.
  */
 function restsOf(root: Node): Map<string, Route> {
   const found = new Map<string, Route>();
-  const look = (place: Node, path: string): void => {
-    if (place.rest !== null && place.statics.size === 0 && place.param === null) {
-      enter(place.rest, path, (key, route) => found.set(key, route));
-    }
-    for (const [literal, below] of place.statics) look(below, `${path}${literal}/`);
+  /** Whether there is a `:name` below. */
+  const look = (place: Node, path: string): boolean => {
+    let hasParam = place.param !== null;
+    for (const [literal, below] of place.statics) hasParam = look(below, `${path}${literal}/`) || hasParam;
+    if (place.rest !== null && !hasParam) enter(place.rest, path, (key, route) => found.set(key, route));
+    return hasParam;
   };
   look(root, '/');
   return found;
