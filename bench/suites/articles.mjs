@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 
 const controller = fileURLToPath(new URL('../../examples/showcase/handlers/articles.mjs', import.meta.url));
+const ownRead = fileURLToPath(new URL('../handlers/own-read.mjs', import.meta.url));
 const constant = fileURLToPath(new URL('../handlers/constant.py', import.meta.url));
 
 /** A record of 81 bytes, in canonical form. */
@@ -38,6 +39,7 @@ export const RUNGS = [
   rung('store', '/store/*', '/store/Article/1', RECORD, 'store = {}'),
   rung('record', '/json/*', '/json/0000000000000001', RECORD, 'records = {}'),
   rung('script', '/e1/*', '/e1/Article/1', ANSWER, 'script = "e1"'),
+  rung('script, own read', '/o1/*', '/o1/Article/1', ANSWER, 'script = "o1"'),
   rung('Node pool', '/n1/*', '/n1/Article/1', ANSWER, 'pool = "n1"'),
   rung('Bun pool', '/b1/*', '/b1/Article/1', ANSWER, 'pool = "b1"'),
   rung('framed stdio', '/f1/*', '/f1/Article/1', ANSWER, 'pool = "f1"'),
@@ -51,6 +53,7 @@ export const SECTIONS = [
   '[store]\npath = "data"',
   '[store.access]\nArticle = { read = "public", write = "public" }\nEntry = { read = "public", write = "public" }',
   `[script.e1]\nhandler = "${controller}"\nallow = { store = ["Article", "Entry"] }`,
+  `[script.o1]\nhandler = "${ownRead}"\nallow = { store = ["Article"] }`,
   pool('n1', 'runtime = "node"'),
   pool('b1', 'runtime = "bun"'),
   pool('f1', `runtime = "node"\nlink = "stdio"\n${SEVERAL}`),

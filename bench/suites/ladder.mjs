@@ -8,6 +8,7 @@ const CONNECTIONS = 20;
 /** A rung's throughput beside that of a record by its reference, with what is promised of it. */
 const THROUGHPUT = [
   ['script', atLeast(0.75)],
+  ['script, own read', null],
   ['framed stdio', atLeast(0.5)],
   ['JSONL', atLeast(0.35)],
   ['WABuR', null],

@@ -136,6 +136,10 @@ impl Counts {
         });
     }
 
+    pub(crate) fn declared_read(&self) {
+        count(&self.answered_io);
+    }
+
     pub(crate) fn outcome_on_executor(&self, outcome: &Result<Answer, Failure>) {
         match outcome {
             Ok(answer) if answer.is_fault => count(&self.faulted),

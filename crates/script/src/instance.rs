@@ -18,7 +18,7 @@ use crate::{
     calls::{CallId, Calls, Over},
     counts::CountedEngine,
     entry::Entry,
-    host::{self, Host, StoreHost, last_commit},
+    host::{self, Host, ReadRecord, StoreHost, last_commit},
     modules::{MAIN, ModuleLoader, Modules},
     options::Options,
     rejections::Rejections,
@@ -117,6 +117,7 @@ impl Instance {
             options: options.clone(),
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
+            declared: host::DeclaredReads::default(),
             on_io,
             wants: RefCell::default(),
         });
@@ -180,6 +181,11 @@ impl Instance {
         opened.ok_or(Failure::Busy {
             in_flight_max: crate::calls::OPEN_MAX,
         })
+    }
+
+    /// The record that a GET request for this path asks for, where the script has declared what it answers to that.
+    pub(crate) fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
+        self.host.read_declared(path)
     }
 
     /// Runs the handler for a call that was opened, for so long at most.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    Answer,
+    Answer, ReadRecord,
     instance::{Instance, Place},
     modules::Modules,
     options::Options,
@@ -154,6 +154,17 @@ impl IoScript {
         }
         let standing = self.standings.entry(shape).or_insert(Standing::Light(0));
         *standing = change(*standing);
+    }
+
+    /// The record that a GET request for this path, without conditions, asks for, where the script has declared to answer as the SDK's `rest()`
+    /// does: the answer is the script's, although it is not called.
+    pub fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
+        let Engine::Ready(engine) = &self.engine else {
+            return None;
+        };
+        let read = engine.read_declared(path)?;
+        self.options.counts.declared_read();
+        Some(read)
     }
 
     /// Answers a request, given as the payload of a REQUEST frame, if that is done at once.

@@ -28,6 +28,7 @@ mod work;
 pub use answer::{Answer, Body, Failure};
 pub use counts::{Counted, Counts};
 pub use executor::Awaited;
+pub use host::ReadRecord;
 pub use io::{IoScript, Shape, Tried};
 pub use options::{Allow, Limits, Options, StoreOptions, Surroundings};
 pub use script::Script;

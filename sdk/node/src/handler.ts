@@ -1,4 +1,5 @@
 import type { Context, WorkerContext } from './context.js';
+import { declaredOf, readsOf, type DeclaredRead } from './declared.js';
 import type { Answer } from './reply.js';
 import type { HttpRequest } from './request.js';
 import { Router } from './router.js';
@@ -22,6 +23,8 @@ export interface LoadedHandler {
   handle: RoutedHandler;
   /** Whether it is the SDK's own router, which takes the third argument. */
   isRouter: boolean;
+  /** What it need not be called for. */
+  reads: DeclaredRead[];
   start: Hook[];
   stop: Hook[];
 }
@@ -35,7 +38,7 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
   const fallback = exports['default'];
   const common = isObject(fallback) && !(fallback instanceof Router) ? fallback : {};
   const candidates = [fallback, common['default'], exports['handler'], common['handler']];
-  const loaded: LoadedHandler = { handle: () => null, isRouter: false, start: [], stop: [] };
+  const loaded: LoadedHandler = { handle: () => null, isRouter: false, reads: [], start: [], stop: [] };
   for (const [list, name] of [[loaded.start, 'onStart'], [loaded.stop, 'onStop']] as const) {
     const hook = exports[name] ?? common[name];
     if (typeof hook === 'function') list.push(hook as Hook);
@@ -44,13 +47,14 @@ export async function loadHandler(module: object, file: string): Promise<LoadedH
     if (candidate instanceof Router) {
       loaded.start.push(...candidate.startHooks);
       loaded.stop.unshift(...candidate.stopHooks);
-      return { ...loaded, handle: candidate.compile(), isRouter: true };
+      return { ...loaded, handle: candidate.compile(), isRouter: true, reads: candidate.declaredReads() };
     }
     if (typeof candidate === 'function') {
       // A function may bring its own hook, as that of a router with another contract does.
       const { onStop } = candidate as { onStop?: unknown };
       if (typeof onStop === 'function' && loaded.stop.length === 0) loaded.stop.push(onStop as Hook);
-      return { ...loaded, handle: candidate as Handler };
+      const declared = declaredOf(candidate);
+      return { ...loaded, handle: candidate as Handler, reads: declared === undefined ? [] : readsOf(declared) };
     }
     if (isObject(candidate) && typeof candidate['fetch'] === 'function') {
       const { bridgeFetch } = await import('./fetch.js');

@@ -1,4 +1,5 @@
 import type { Context } from './context.js';
+import { declaredOf, readsOf, type DeclaredRead } from './declared.js';
 import type { Handler, Hook, RoutedHandler } from './handler.js';
 import { HttpError, type Answer } from './reply.js';
 import type { HttpRequest, WireRequest } from './request.js';
@@ -140,6 +141,22 @@ export class Router {
       wire.params = params;
       return route.handler(request, ctx);
     };
+  }
+
+  /** What routes declare that nothing else of the router answers. @internal */
+  declaredReads(): DeclaredRead[] {
+    const rests = restsOf(this.#root);
+    const literals = [...this.#static.keys(), ...rests.keys()];
+    const found: DeclaredRead[] = [];
+    for (const [key, { handler }] of rests) {
+      const declared = declaredOf(handler);
+      for (const read of declared === undefined ? [] : readsOf(declared)) {
+        const { head } = read;
+        const isHere = head.startsWith(key) && ![...rests.keys()].some((other) => other.length > key.length && head.startsWith(other));
+        if (isHere && !literals.some((other) => other.startsWith(head))) found.push(read);
+      }
+    }
+    return found;
   }
 
   #add(method: string, pattern: string, handler: Handler): this {

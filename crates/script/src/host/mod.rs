@@ -1,5 +1,6 @@
 //! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
 
+mod declared;
 mod json;
 mod requests;
 mod store;
@@ -20,6 +21,8 @@ use crate::{
     text,
     wants::Want,
 };
+pub(crate) use declared::DeclaredReads;
+pub use declared::ReadRecord;
 use json::JsonWriter;
 pub(crate) use store::{StoreHost, last_commit};
 pub(crate) use waits::mark_promises;
@@ -33,6 +36,7 @@ pub(crate) struct Host {
     pub(crate) options: std::sync::Arc<Options>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
+    pub(crate) declared: DeclaredReads,
     /// Whether others wait for this thread.
     pub(crate) on_io: bool,
     /// What scripts have asked for in this step.
@@ -57,6 +61,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
         ctx,
         object: Object::new(ctx.clone())?,
     };
+    declared::install(&functions, host)?;
     requests::install(&functions, host)?;
     texts::install(&functions)?;
     store::install(&functions, host)?;

@@ -146,7 +146,7 @@ impl StoreHost {
         }
     }
 
-    fn session(&self, options: &Options) -> std::result::Result<Rc<RefCell<Session>>, Refused> {
+    pub(super) fn session(&self, options: &Options) -> std::result::Result<Rc<RefCell<Session>>, Refused> {
         if let Some(session) = &*self.session.borrow() {
             return Ok(session.clone());
         }
@@ -232,25 +232,27 @@ fn open<'js>(ctx: &Ctx<'js>, errors: Constructor<'js>, host: &Rc<Host>) -> Resul
     for operation in OPERATIONS {
         set(operation.name, Task::Tree(*operation, Reach::of(operation)))?;
     }
-    let records = Rc::new(records(host));
+    let records = Rc::new(host.records());
     for operation in RECORD_OPERATIONS {
         set(operation.name, Task::Records(*operation, records.clone()))?;
     }
     Ok(object)
 }
 
-/// Records of the kinds whose globals the script may reach.
-fn records(host: &Host) -> Records {
-    let options = &host.options;
-    let settings = options.store.as_ref().map(|store| &*store.records);
-    let mut records = Records::new(settings).expect("the server has written these settings");
-    if !options.allow.all_globals() {
-        records = records.only_kinds(options.allow.store.iter().cloned());
+impl Host {
+    /// Records of the kinds whose globals the script may reach.
+    pub(super) fn records(&self) -> Records {
+        let options = &self.options;
+        let settings = options.store.as_ref().map(|store| &*store.records);
+        let mut records = Records::new(settings).expect("the server has written these settings");
+        if !options.allow.all_globals() {
+            records = records.only_kinds(options.allow.store.iter().cloned());
+        }
+        if self.store.only_reads {
+            records = records.only_reads();
+        }
+        records
     }
-    if host.store.only_reads {
-        records = records.only_reads();
-    }
-    records
 }
 
 /// What an operation is about.

@@ -109,3 +109,112 @@ fn globals_that_are_not_allowed_are_out_of_reach() {
     );
     assert_eq!(fixture.executor(&get("/Secret/1")).unwrap().status, 500);
 }
+
+const DECLARING: &str = r"
+import { records, rest } from 'forebay/records';
+import { router } from 'forebay';
+
+const kinds = { Article: true, Secret: true, Own: { read: (call) => call.usual() }, Closed: { create: true } };
+const app = router();
+app.get('/', () => 'loaded');
+app.all('/v1/*', rest({ kinds }));
+app.all('/w1/*rest', rest({ kinds, prefix: '/w1', compat: 'wabur' }));
+app.all('/wrapped/*', (...call) => rest({ kinds, prefix: '/wrapped' })(...call));
+app.all('/taken/*', rest({ kinds, prefix: '/taken' }));
+app.get('/taken/Article/1', () => 'another');
+app.all('/below/*', rest({ kinds, prefix: '/below' }));
+app.all('/below/Article/*', () => 'another');
+app.all('/named/*', rest({ kinds, prefix: '/named' }));
+app.get('/named/:kind/:ref', () => 'another');
+app.put('/put/*', rest({ kinds, prefix: '/put' }));
+app.all('/one/*', rest({ kinds, prefix: '/other' }));
+export default app;
+";
+
+#[test]
+fn what_rest_declares_to_read_as_usual_is_read_without_a_call() {
+    let allow = Allow {
+        store: vec!["Article".into(), "Own".into(), "Closed".into()],
+        ..Allow::default()
+    };
+    let fixture = Fixture::with(DECLARING, LIMITS, allow);
+    let mut io = fixture.io();
+    let ask = |method, path, body| fixture.executor(&send(method, path, body)).unwrap();
+    assert_eq!(
+        outcome(&ask("PUT", "/v1/Article", r#"{"title":"one"}"#)),
+        (201, r#"{"code":0,"ref":1}"#)
+    );
+    ask("PUT", "/v1/Own", "{}");
+    ask("PUT", "/v1/Closed", "{}");
+    let record = r#"{"kind":"Article","title":"one"}"#;
+    let whole = format!(r#"{{"code":0,"results":[{{"id":1,"data":{record}}}]}}"#);
+
+    assert_eq!(io.read_declared("/v1/Article/1"), None, "before it is loaded");
+    assert_eq!(text(&io.call(&get("/")).unwrap()), "loaded");
+    for (path, tagged) in [("/v1/Article/1", "tagged"), ("/w1/Article/1", "plain")] {
+        assert_eq!(text(&io.call(&get(path)).unwrap()), whole);
+        assert_eq!(
+            io.read_declared(path),
+            Some(format!("{tagged} {record} in {whole}"))
+        );
+    }
+    for path in [
+        // What is not as usual.
+        "/v1/Article/2",
+        "/v1/Article/01",
+        "/v1/Article/",
+        "/v1/Article/x",
+        "/v1/Article/+1",
+        "/v1/Article/00000000000000000001",
+        "/v1/Article/99999999999999999999",
+        "/v1/Article/1/",
+        "/v1/Article",
+        "/v1/%41rticle/1",
+        "/v1/Nowhere/1",
+        // What nobody may read, or reads in another way.
+        "/v1/Secret/1",
+        "/v1/Own/2",
+        "/v1/Closed/3",
+        // What something else answers, for this path or others like it.
+        "/wrapped/Article/1",
+        "/taken/Article/1",
+        "/below/Article/1",
+        "/named/Article/1",
+        "/put/Article/1",
+        "/one/Article/1",
+        "/other/Article/1",
+    ] {
+        assert_eq!(io.read_declared(path), None, "{path}");
+    }
+    ask("DELETE", "/v1/Article/1", "");
+    assert_eq!(io.read_declared("/v1/Article/1"), None, "a record that is gone");
+}
+
+#[test]
+fn a_record_that_is_too_long_for_an_answer_is_left_to_the_script() {
+    let limits = Limits {
+        output_max: 70,
+        ..LIMITS
+    };
+    let allow = Allow {
+        store: vec!["Article".into()],
+        ..Allow::default()
+    };
+    let handler =
+        "import { rest } from 'forebay/records'; export default rest({ kinds: { Article: true } });";
+    let fixture = Fixture::with(handler, limits, allow);
+    let mut io = fixture.io();
+    for title in ["", "much longer"] {
+        let body = format!(r#"{{"title":"{title}"}}"#);
+        assert_eq!(
+            fixture
+                .executor(&send("PUT", "/v1/Article", &body))
+                .unwrap()
+                .status,
+            201
+        );
+    }
+    assert!(io.call(&get("/v1/Article/1")).is_some());
+    assert!(io.read_declared("/v1/Article/1").is_some());
+    assert_eq!(io.read_declared("/v1/Article/2"), None);
+}

@@ -92,6 +92,17 @@ impl Fixture {
 pub(crate) struct Io(IoScript);
 
 impl Io {
+    /// What a GET request for a path is answered without a call, when the script has declared that.
+    pub(crate) fn read_declared(&self, path: &str) -> Option<String> {
+        let read = self.0.read_declared(path.as_bytes())?;
+        let record = String::from_utf8_lossy(&read.body[read.record]);
+        let tagged = if read.is_tagged { "tagged" } else { "plain" };
+        Some(format!(
+            "{tagged} {record} in {}",
+            String::from_utf8_lossy(&read.body)
+        ))
+    }
+
     /// The answer, or `None` when an executor has to do it.
     pub(crate) fn call(&mut self, request: &Request<'_>) -> Option<Answer> {
         let shape = Shape::of(request.method.as_bytes(), request.path.as_bytes());

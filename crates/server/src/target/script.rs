@@ -17,6 +17,7 @@ use super::{
     answered::{Length, answer_headers, invalid, latin1_pair},
     committed::wait_for_disk,
     pool::encode,
+    store::json,
     streamed::{Piece, Streamed},
 };
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
     failure::Refusal,
     front::{RequestBody, Socket, Stream, Thread},
     reply::{Body, Reply},
-    store::OpenStore,
+    store::{OpenStore, Tag},
 };
 
 /// A script.
@@ -76,6 +77,9 @@ impl ScriptTarget {
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<TriedHere<'a>, End> {
+        if let Some(reply) = self.read_declared(request, thread, body) {
+            return Ok(TriedHere::Answered(reply));
+        }
         let input = if body.ended() {
             Vec::new()
         } else {
@@ -96,6 +100,31 @@ impl ScriptTarget {
             None => payload,
         };
         Ok(TriedHere::Elsewhere(ScriptCall { payload, shape }))
+    }
+
+    /// Answers the request for a record, without conditions, where the script has declared what it answers to that.
+    fn read_declared(
+        &self,
+        request: &Request<'_>,
+        thread: &Thread,
+        body: &RequestBody,
+    ) -> Option<Reply<'static>> {
+        let head = request.head;
+        let is_plain = head.method() == "GET" && body.ended() && self.place != ScriptPlace::Executor;
+        if !is_plain || head.list("if-match").is_some() || head.list("if-none-match").is_some() {
+            return None;
+        }
+        let read = thread.with_script(&self.script, |script| script.read_declared(head.path_bytes()))?;
+        let tag = read.is_tagged.then(|| Tag::of(&read.body[read.record]));
+        let mut reply = json(200, read.body);
+        if let Some(tag) = tag {
+            let text = tag.text();
+            reply
+                .headers
+                .to_mut()
+                .push_known("etag", std::str::from_utf8(&text).unwrap_or_default());
+        }
+        Some(reply)
     }
 
     fn call_here(&self, shape: Shape, payload: Vec<u8>, deadline: Instant, thread: &Thread) -> Tried {

@@ -1,5 +1,6 @@
 /** Records by kind as WABuR has them: `/v1/{Kind}[/{ref} | /list][?path=value]`. */
 import type { Context } from '../context.js';
+import { READS } from '../declared.js';
 import type { Handler } from '../handler.js';
 import { HttpError, type Answer, type Reply } from '../reply.js';
 import type { HttpRequest, WireRequest } from '../request.js';
@@ -122,7 +123,7 @@ export function rest(options: RestOptions): Handler {
   const rules = new Map(Object.entries(kinds).map(([kind, rule]) => [kind, rule === true ? EVERYTHING : rule]));
   const fallback = others === true ? EVERYTHING : others;
   const readByReference = `GET${prefix}/`;
-  return (request, ctx) => {
+  const handler: Handler = (request, ctx) => {
     const controller = (made ??= new Controller(modelFor(records, model), settings));
     try {
       const head = (request as WireRequest).methodAndPath;
@@ -145,6 +146,9 @@ export function rest(options: RestOptions): Handler {
       return controller.refused(error);
     }
   };
+  if (records !== serverRecords) return handler;
+  const readAsUsual = [...rules].filter(([, rule]) => rule.read === true).map(([kind]) => kind);
+  return Object.assign(handler, { [READS]: { prefix, kinds: readAsUsual, isWabur } });
 }
 
 /** A call to a kind, on its way through its rule. */

@@ -28,6 +28,12 @@ export interface Host {
   plain(call: number, value: unknown, plain: object): boolean;
   answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): void;
 
+  /**
+   * Records of a kind, at paths that begin with `path` and end with a reference, are answered as `rest()` answers them: the server may do so
+   * without a call.
+   */
+  declareRead(path: string, kind: string, isWabur: boolean): void;
+
   /** Begins an answer that comes in pieces. */
   beginStream(call: number, status: number, kind: number, headers: readonly string[] | null): void;
   /** Answers with the head of such an answer alone. */

@@ -31,6 +31,7 @@ export async function load(module: object, file: string, name: string): Promise<
   // A function of somebody else sees two arguments, whatever it declares.
   handle = loaded.isRouter ? loaded.handle : (request, ctx) => loaded.handle(request, ctx);
   stopHooks = loaded.stop;
+  for (const { head, kind, isWabur } of loaded.reads) host.declareRead(head.slice('GET'.length), kind, isWabur);
   for (const hook of loaded.start) await hook(owner);
 }
 

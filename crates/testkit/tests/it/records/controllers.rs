@@ -35,7 +35,8 @@ const fn asking(name: &'static str, keys: &'static str) -> Place {
 }
 
 const NODE: Place = place("pool of Node", "pool", "runtime = \"node\"");
-const SCRIPT: Place = place("script", "script", "allow = { store = [\"*\"] }");
+/// On I/O threads what `rest()` declares is answered without a call.
+const SCRIPT: Place = place("script", "script", "allow = { store = [\"*\"] }\non = \"io\"");
 const OTHERS: [Place; 8] = [
     SCRIPT,
     place("pool of Bun", "pool", "runtime = \"bun\""),

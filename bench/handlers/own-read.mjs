@@ -1,0 +1,10 @@
+// Records by kind, where reading is a function: a script is called for each.
+import { rest } from 'forebay/records';
+
+const Article = {
+  read(call) {
+    return call.usual();
+  },
+};
+
+export default rest({ kinds: { Article }, prefix: '/o1' });
