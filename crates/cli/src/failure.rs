@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use forebay_server::{StartError, config::ConfigError};
+use forebay_server::{ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
@@ -48,7 +48,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<UsageError>() {
         USAGE
-    } else if error.is::<ConfigError>() {
+    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() {
         CONFIGURATION
     } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
         ASSERTION

@@ -42,7 +42,7 @@ const REST: Duration = Duration::from_secs(1);
 /// Threads that may hang at the same time; beyond, no other takes a place.
 const GIVEN_UP_MAX: usize = 16;
 /// Stack of a thread, in bytes; the engine has a part of it.
-const STACK_BYTES: usize = 2 << 20;
+pub(crate) const STACK_BYTES: usize = 2 << 20;
 /// A call is light when it takes at most this part of what it may on an I/O thread.
 const LIGHT_PART: u32 = 10;
 

@@ -8,6 +8,7 @@
 mod answer;
 mod budget;
 mod calls;
+mod check;
 mod counts;
 mod entry;
 mod executor;
@@ -26,6 +27,7 @@ mod wants;
 mod work;
 
 pub use answer::{Answer, Body, Failure};
+pub use check::{Checked, Fault, check};
 pub use counts::{Counted, Counts};
 pub use executor::Awaited;
 pub use host::ReadRecord;

@@ -17,7 +17,7 @@ use rquickjs::{
     module::Declared,
 };
 
-use crate::{options::Surroundings, sys::Compiled};
+use crate::{Fault, options::Surroundings, sys::Compiled};
 
 /// What the names of the SDK's modules begin with.
 const SDK: &str = "sdk:";
@@ -42,10 +42,20 @@ pub(crate) struct Modules {
     surroundings: Surroundings,
     /// What was imported first, compiled, by the modules' names: all engines run the same, and only the first one compiles it.
     compiled: Mutex<HashMap<String, Arc<Compiled>>>,
+    /// Where it was imported what is being loaded, and what could not be.
+    trail: Mutex<Trail>,
     /// The shortest time of the processor in which an executor has loaded the script, in microseconds.
     load_us: AtomicU64,
     /// Whether it is no longer tried to load the script on I/O threads.
     executors_only: AtomicBool,
+}
+
+/// The way to a module that is imported.
+#[derive(Debug, Default)]
+struct Trail {
+    /// The module that imports it, and the name by which it does; modules are loaded as soon as they are resolved.
+    asked: (String, String),
+    failed: Option<Fault>,
 }
 
 /// Loads that have taken an executor longer are not tried on I/O threads: a part of them that cannot be stopped may take as long there.
@@ -56,6 +66,7 @@ impl Modules {
         Self {
             surroundings,
             compiled: Mutex::default(),
+            trail: Mutex::default(),
             load_us: AtomicU64::new(u64::MAX),
             executors_only: AtomicBool::new(false),
         }
@@ -92,6 +103,47 @@ impl Modules {
         let compiled = self.compiled.lock();
         let files = compiled.keys().filter(|name| !name.starts_with(SDK));
         files.map(PathBuf::from).collect()
+    }
+
+    /// The last import that has failed, where it stands.
+    pub(crate) fn failed_import(&self) -> Option<Fault> {
+        self.trail.lock().failed.clone()
+    }
+
+    /// Notes that `base` cannot import `name`.
+    fn note_failed(&self, base: &str, name: &str, what: String) {
+        let quoted = [format!("'{name}'"), format!("\"{name}\"")];
+        let source = std::fs::read_to_string(base).unwrap_or_default();
+        let line = source
+            .lines()
+            .position(|line| quoted.iter().any(|name| line.contains(name)));
+        self.trail.lock().failed = Some(Fault {
+            file: PathBuf::from(if base.is_empty() { name } else { base }),
+            line: line.map(|before| before as u32 + 1),
+            column: None,
+            what,
+        });
+    }
+
+    /// Notes that a module cannot be loaded that was just resolved.
+    fn note_unloadable(&self, module: &str, what: &str) {
+        // What is wrong with its types says where.
+        let inside = what.strip_prefix(module).and_then(|rest| {
+            let mut parts = rest.strip_prefix(':')?.splitn(3, ':');
+            let (line, column) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            Some((line, column, parts.next()?.trim_start().to_owned()))
+        });
+        if let Some((line, column, what)) = inside {
+            self.trail.lock().failed = Some(Fault {
+                file: module.into(),
+                line: Some(line),
+                column: Some(column),
+                what,
+            });
+            return;
+        }
+        let (base, name) = self.trail.lock().asked.clone();
+        self.note_failed(&base, &name, format!("cannot import `{name}`: {what}"));
     }
 
     fn resolve(&self, base: &str, name: &str) -> std::result::Result<String, String> {
@@ -137,9 +189,10 @@ impl Modules {
         let module = match known {
             Some(compiled) => compiled.load(ctx)?,
             None => {
-                let source = self
-                    .source(name)
-                    .map_err(|message| Error::new_loading_message(name, message))?;
+                let source = self.source(name).map_err(|what| {
+                    self.note_unloadable(name, &what);
+                    Error::new_loading_message(name, format!("{name}: {what}"))
+                })?;
                 let module = Module::declare(ctx.clone(), name, source)?;
                 let compiled = Arc::new(Compiled::of(&module)?);
                 self.compiled.lock().insert(name.to_owned(), compiled);
@@ -158,7 +211,6 @@ impl Modules {
             return Ok(String::from_utf8_lossy(bytes).into_owned());
         }
         self.read(Path::new(name))
-            .map_err(|what| format!("{name}: {what}"))
     }
 
     fn read(&self, path: &Path) -> std::result::Result<String, String> {
@@ -205,9 +257,12 @@ impl Resolver for ModuleLoader {
         name: &str,
         _: Option<ImportAttributes<'js>>,
     ) -> Result<String> {
-        self.0
-            .resolve(base, name)
-            .map_err(|message| Error::new_resolving_message(base, name, message))
+        let resolved = self.0.resolve(base, name).map_err(|message| {
+            self.0.note_failed(base, name, message.clone());
+            Error::new_resolving_message(base, name, message)
+        })?;
+        self.0.trail.lock().asked = (base.to_owned(), name.to_owned());
+        Ok(resolved)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Dur
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
-use forebay_script::Script;
+use forebay_script::{Counts, Script};
 use forebay_store::Durability;
 use tokio::sync::watch;
 
@@ -224,11 +224,16 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
 /// Loads the scripts, by their names.
 fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
     let load = |script: &config::Script| {
-        let loaded = Script::start(script_options(script, ground, &config.records)).map_err(|source| {
-            BuildError::Script {
-                script: script.name.clone(),
-                source,
-            }
+        let store = ground.store.as_ref().map(|store| forebay_script::StoreOptions {
+            folder: store.path().into(),
+            options: *store.store().options(),
+            records: config.records.to_text(),
+        });
+        let counts = ground.scripts.of(&script.name);
+        let options = script_options(script, store, ground.erase_types, counts);
+        let loaded = Script::start(options).map_err(|source| BuildError::Script {
+            script: script.name.clone(),
+            source,
         })?;
         let io_input_max = usize::try_from(script.io_input_max).unwrap_or(usize::MAX);
         let store = ground.store.clone();
@@ -238,7 +243,12 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
     config.scripts.values().map(load).collect()
 }
 
-fn script_options(script: &config::Script, ground: &Ground, records: &Settings) -> forebay_script::Options {
+pub(crate) fn script_options(
+    script: &config::Script,
+    store: Option<forebay_script::StoreOptions>,
+    erase_types: EraseTypes,
+    counts: Arc<Counts>,
+) -> forebay_script::Options {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     forebay_script::Options {
         name: script.name.clone(),
@@ -260,16 +270,12 @@ fn script_options(script: &config::Script, ground: &Ground, records: &Settings) 
             store: script.allow.store.clone(),
             fetch: script.allow.fetch.clone(),
         },
-        store: ground.store.as_ref().map(|store| forebay_script::StoreOptions {
-            folder: store.path().into(),
-            options: *store.store().options(),
-            records: records.to_text(),
-        }),
+        store,
         surroundings: forebay_script::Surroundings {
             sdk: runtime::sdk_file,
-            erase_types: ground.erase_types,
+            erase_types,
         },
-        counts: ground.scripts.of(&script.name),
+        counts,
     }
 }
 

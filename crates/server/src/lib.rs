@@ -5,6 +5,7 @@
 mod admin;
 mod app;
 mod calls;
+mod check;
 mod conditions;
 pub mod config;
 mod control;
@@ -24,6 +25,7 @@ mod target;
 mod watch;
 
 pub use app::{BuildError, EraseTypes};
+pub use check::{ScriptFaults, check_scripts};
 pub use reload::{LoadError, Reload};
 pub use runtime::SdkError;
 pub use server::{RunError, Server, StartError};

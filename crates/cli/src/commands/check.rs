@@ -2,7 +2,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use forebay_server::config::{Config, Surroundings, Target, Worker};
 
-use crate::{arguments::ConfigFile, output};
+use crate::{arguments::ConfigFile, commands::strip::erase_types, output};
 
 /// Values of the environment shorter than this are printed as they are: they are no secrets, and found everywhere.
 const SECRET_BYTES_MIN: usize = 4;
@@ -10,7 +10,10 @@ const SECRET_BYTES_MIN: usize = 4;
 const OPEN: char = '\u{fdd0}';
 const CLOSE: char = '\u{fdd1}';
 
-/// Check the configuration and print the effective one: every key with its value
+/// Check the configuration and its scripts, and print the effective configuration: every key with its value
+///
+/// Scripts are loaded as `serve` loads them, each within its `time_max`; pools are not started, and the store is not opened. What is wrong is named with its
+/// file and line, and ends the command with exit code 3.
 ///
 /// What it prints is a configuration again. In `env`, `command`, headers and bodies, a value that came out of the environment
 /// is printed as its ${NAME}, so that no secret is.
@@ -29,6 +32,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(value)
     };
     let mut config = Config::load_in(&arguments.config.config, &Surroundings { env: &env, ..real })?;
+    for name in forebay_server::check_scripts(&config, erase_types)? {
+        output::complaint(&format!(
+            "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
+        ));
+    }
     let secrets = Secrets(asked.into_inner());
     secrets.mask(&mut config);
     let printed = config.to_toml().replace(OPEN, "${").replace(CLOSE, "}");

@@ -1,9 +1,10 @@
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 
 use forebay_server::{Reload, Server, config::Config, logging};
 
 use crate::{
     arguments::ConfigFile,
+    commands::strip::erase_types,
     output::{self, OutputError},
     overrides::Overrides,
 };
@@ -62,9 +63,4 @@ fn announce(server: &Server, started: Instant) -> Result<(), OutputError> {
         Err(OutputError::ReaderGone) => Ok(()),
         announced => announced,
     }
-}
-
-/// Makes JavaScript of a module of a script that is TypeScript.
-fn erase_types(source: &str, file: &Path) -> Result<String, String> {
-    forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
 }

@@ -1,4 +1,8 @@
-use std::{fs::File, io::Read as _, path::PathBuf};
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 
@@ -33,4 +37,9 @@ fn read(file: &PathBuf) -> anyhow::Result<String> {
         "it is longer than {SOURCE_BYTES_MAX} bytes"
     );
     Ok(source)
+}
+
+/// Makes JavaScript of a module of a script that is TypeScript.
+pub(crate) fn erase_types(source: &str, file: &Path) -> Result<String, String> {
+    forebay_typescript::strip(source, &file.to_string_lossy()).map_err(|error| error.to_string())
 }

@@ -1,3 +1,5 @@
+use std::{collections::BTreeSet, ffi::OsString, fmt::Write as _};
+
 use forebay_testkit::Folder;
 
 use crate::run::{ended, forebay, run};
@@ -98,4 +100,174 @@ fn a_runtime_that_is_not_installed_is_a_problem_with_its_line() {
         "{ended:?}"
     );
     assert_eq!(run(folder.path(), &["check"]).code, 0);
+}
+
+/// A configuration with one script for each of these files.
+fn write_scripts(folder: &Folder, extra: &str, files: &[(&str, &str)]) {
+    let mut config = extra.to_owned();
+    for (file, source) in files {
+        folder.write(file, source);
+        let name = file.split('.').next().unwrap();
+        write!(config, "[script.{name}]\nhandler = \"{file}\"\n").unwrap();
+        if source.contains("store") {
+            config.push_str("allow = { store = [\"*\"] }\n");
+        }
+        write!(config, "[[route]]\npath = \"/{name}\"\nscript = \"{name}\"\n").unwrap();
+    }
+    folder.write("forebay.toml", &config);
+}
+
+#[test]
+fn a_script_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
+    let folder = Folder::new();
+    folder.write("enum.ts", "export const a = 1;\n  enum A { x }\n");
+    folder.write("broken.js", "const = 3;\n");
+    write_scripts(
+        &folder,
+        "",
+        &[
+            ("fine.ts", "export default (): number => 1;\n"),
+            ("syntax.js", "export default () => {\n  let a = ;\n};\n"),
+            (
+                "missing.js",
+                "// first\nimport { a } from './none.js';\nexport default () => a;\n",
+            ),
+            (
+                "package.js",
+                "import a from \"left-pad\";\nexport default () => a;\n",
+            ),
+            (
+                "types.js",
+                "import { a } from './enum.ts';\nexport default () => a;\n",
+            ),
+            ("beside.js", "import './broken.js';\nexport default () => 1;\n"),
+            (
+                "throws.js",
+                "function f() {\n  throw new Error('not today');\n}\nf();\nexport default () => 1;\n",
+            ),
+            (
+                "goes-on.js",
+                "try { await import('./none.js'); } catch {}\nnull.x;\nexport default () => 1;\n",
+            ),
+            (
+                "hook.js",
+                "export const onStart = () => {\n  throw new RangeError('no start');\n};\nexport default () => 1;\n",
+            ),
+            ("nothing.js", "export const a = 1;\n"),
+            (
+                "timer.js",
+                "\nsetTimeout(() => {}, 1);\nexport default () => 1;\n",
+            ),
+        ],
+    );
+    let checked = run(folder.path(), &["check"]);
+    assert_eq!((checked.code, checked.out.as_str()), (3, ""));
+    let found: Vec<_> = checked
+        .err
+        .lines()
+        .map(|line| line.trim_start_matches("error: "))
+        .collect();
+    let expected = [
+        ("beside.js", "broken.js:1:7: script.beside: SyntaxError: "),
+        (
+            "goes-on.js",
+            "goes-on.js:2:1: script.goes-on: TypeError: cannot read property 'x' of null",
+        ),
+        ("hook.js", "hook.js:2:"),
+        (
+            "missing.js",
+            "missing.js:2: script.missing: cannot import `./none.js`: No such file",
+        ),
+        ("nothing.js", "nothing.js: script.nothing: TypeError: "),
+        (
+            "package.js",
+            "package.js:1: script.package: `left-pad` cannot be imported by a script",
+        ),
+        ("syntax.js", "syntax.js:2:"),
+        ("throws.js", "throws.js:2:"),
+        (
+            "timer.js",
+            "timer.js:2:1: script.timer: TypeError: timers and fetches belong to a request",
+        ),
+        (
+            "types.js",
+            "enum.ts:2:3: script.types: an enum is more than types",
+        ),
+    ];
+    assert_eq!(found.len(), expected.len(), "{checked:?}");
+    for (line, (script, start)) in found.iter().zip(expected) {
+        let start = format!("{}/{start}", folder.path().display());
+        assert!(line.starts_with(&start), "{script}: {line}\nnot {start}");
+    }
+    assert!(
+        checked.err.contains("script.throws: Error: not today"),
+        "{checked:?}"
+    );
+    assert!(
+        checked.err.contains("script.hook: RangeError: no start"),
+        "{checked:?}"
+    );
+}
+
+#[test]
+fn a_script_that_does_not_end_is_stopped_at_its_time_max() {
+    let folder = Folder::new();
+    for (source, what) in [
+        ("for (;;);", "it is not loaded after 50ms (time_max)"),
+        (
+            "'a'.repeat(4_000_000).indexOf('a'.repeat(2_000_000) + 'b');",
+            "it is not loaded after 50ms (time_max)",
+        ),
+    ] {
+        folder.write("spins.js", source);
+        folder.write(
+            "forebay.toml",
+            "[script.spins]\nhandler = \"spins.js\"\ntime_max = \"50ms\"\n[[route]]\npath = \"/\"\nscript = \"spins\"\n",
+        );
+        let checked = run(folder.path(), &["check"]);
+        assert_eq!(checked.code, 3);
+        assert!(
+            checked.err.contains("spins.js: script.spins: ") && checked.err.contains(what),
+            "{checked:?}"
+        );
+    }
+}
+
+#[test]
+fn a_check_opens_no_store_and_says_what_it_has_not_seen_for_that() {
+    let folder = Folder::new();
+    write_scripts(
+        &folder,
+        "[store]\n",
+        &[
+            (
+                "later.js",
+                "import { store } from 'forebay';\nexport default () => store.get(['a']);\n",
+            ),
+            (
+                "loads.js",
+                "import { store } from 'forebay';\nconst a = store.get(['a']);\nexport default () => a.b;\n",
+            ),
+            (
+                "hook.js",
+                "import { store } from 'forebay';\nexport const onStart = () => store.set(['a'], 1);\nexport default () => 1;\n",
+            ),
+        ],
+    );
+    let before = entries(&folder);
+    let checked = run(folder.path(), &["check"]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    let note = |name: &str| {
+        format!(
+            "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked\n"
+        )
+    };
+    assert_eq!(checked.err, note("hook") + &note("loads"));
+    assert_eq!(entries(&folder), before);
+}
+
+/// The names of what is in a folder.
+fn entries(folder: &Folder) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
 }

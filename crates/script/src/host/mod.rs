@@ -24,7 +24,7 @@ use crate::{
 pub(crate) use declared::DeclaredReads;
 pub use declared::ReadRecord;
 use json::JsonWriter;
-pub(crate) use store::{StoreHost, last_commit};
+pub(crate) use store::{StoreHost, last_commit, store_was_missed};
 pub(crate) use waits::mark_promises;
 
 /// The name under which the functions are found until the SDK has taken them.

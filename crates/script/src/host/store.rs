@@ -28,6 +28,13 @@ const AREA_BYTES: usize = 65_536;
 thread_local! {
     /// The last commit of this thread's scripts that nobody has waited for.
     static LAST_COMMIT: Cell<u64> = const { Cell::new(0) };
+    /// Whether a script of this thread has asked for the store that it may reach, and there was none.
+    static MISSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a script of this thread has asked for the store that it may reach, and there was none.
+pub(crate) fn store_was_missed() -> bool {
+    MISSED.get()
 }
 
 /// The last commit that this thread's scripts have made; 0: none.
@@ -151,6 +158,7 @@ impl StoreHost {
             return Ok(session.clone());
         }
         let Some(store) = options.store.as_ref().filter(|_| !options.allow.store.is_empty()) else {
+            MISSED.set(MISSED.get() || !options.allow.store.is_empty());
             return Err(Refused {
                 code: "no_store",
                 message: format!(

@@ -1,0 +1,43 @@
+//! Checks what a configuration leads to, without a server.
+
+use std::sync::Arc;
+
+use forebay_script::{Checked, Fault};
+
+use crate::{
+    app::{EraseTypes, script_options},
+    config::Config,
+};
+
+/// The scripts that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", fault_lines(.0))]
+pub struct ScriptFaults(Vec<(String, Fault)>);
+
+/// A script a line, in the form `file:line:column: script.NAME: what`.
+fn fault_lines(faults: &[(String, Fault)]) -> String {
+    let lines = faults.iter().map(|(name, fault)| {
+        let what = &fault.what;
+        format!("{}: script.{name}: {what}", fault.place())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Loads every script of a configuration, each within its limits, with nothing around it. Gives the names of those that ask for the store while they are
+/// loaded, so that nothing is known of what they do from there on: no store is opened.
+pub fn check_scripts(config: &Config, erase_types: EraseTypes) -> Result<Vec<String>, ScriptFaults> {
+    let mut faults = Vec::new();
+    let mut until_store = Vec::new();
+    for script in config.scripts.values() {
+        match forebay_script::check(script_options(script, None, erase_types, Arc::default())) {
+            Ok(Checked::Whole) => {}
+            Ok(Checked::UntilStore) => until_store.push(script.name.clone()),
+            Err(fault) => faults.push((script.name.clone(), fault)),
+        }
+    }
+    if faults.is_empty() {
+        Ok(until_store)
+    } else {
+        Err(ScriptFaults(faults))
+    }
+}
