@@ -1,4 +1,4 @@
-import { HEADERS, fieldValues, pairs, type Source } from './source.js';
+import { HEADERS, field, fieldValues, pairs, type Source } from './source.js';
 
 /**
  * The headers of a request: the reading half of the web's `Headers`. Names are compared without regard to case; the bytes
@@ -25,9 +25,7 @@ export class RequestHeaders implements Iterable<[name: string, value: string]> {
 
   /** The header's value, or null. The values of a repeated header are joined by `, ` (those of `cookie` by `; `). */
   get(name: string): string | null {
-    const values = this.getAll(name);
-    if (values.length < 2) return values[0] ?? null;
-    return values.join(name.toLowerCase() === 'cookie' ? '; ' : ', ');
+    return field(this.#source, name.toLowerCase());
   }
 
   /** Each value of the header, in the order received. */

@@ -10,6 +10,7 @@ import {
   bodyBytes,
   bodyText,
   concat,
+  field,
   hasBody,
   isPlain,
   methodAndPath,
@@ -93,9 +94,17 @@ interface Known {
 const SOURCE = Symbol('source');
 const HEAD = Symbol('head');
 const KNOWN = Symbol('known');
+const MATCHED = Symbol('matched');
+const FROM = Symbol('from');
 
 function knownOf(request: WireRequest): Known {
   return (request[KNOWN] ??= {});
+}
+
+/** A route that matched, whose only parameter is the end of the path. */
+interface Matched {
+  readonly names: readonly string[];
+  readonly Params: new () => Record<string, string>;
 }
 
 /** Notes that the body is read, which can be done once. */
@@ -112,6 +121,9 @@ export class WireRequest implements HttpRequest {
   declare [HEAD]: string | undefined;
   /** Many handlers need nothing else: then there is no object for it. */
   declare [KNOWN]: Known | undefined;
+  /** The route whose parameter begins there in `methodAndPath`, until somebody asks for it. */
+  declare [MATCHED]: Matched | undefined;
+  declare [FROM]: number;
 
   constructor(source: Source, head?: string) {
     this[SOURCE] = source;
@@ -143,7 +155,7 @@ export class WireRequest implements HttpRequest {
 
   get url(): string {
     const query = part(this[SOURCE], QUERY);
-    return `http://${this.headers.get('host') ?? 'localhost'}${this.path}${query === '' ? '' : '?'}${query}`;
+    return `http://${this.field('host') ?? 'localhost'}${this.path}${query === '' ? '' : '?'}${query}`;
   }
 
   /** The query as received, without `?`. @internal */
@@ -160,6 +172,13 @@ export class WireRequest implements HttpRequest {
   }
 
   get params(): Readonly<Record<string, string>> {
+    const matched = this[MATCHED];
+    if (matched !== undefined) {
+      const params = new matched.Params();
+      params[matched.names[0]!] = this.methodAndPath.slice(this[FROM]);
+      this.params = params;
+      return params;
+    }
     const cache = knownOf(this);
     if (cache.params === undefined) {
       const params = Object.create(null) as Record<string, string>;
@@ -172,16 +191,28 @@ export class WireRequest implements HttpRequest {
 
   /** The router's own match takes the place of the server's. */
   set params(params: Record<string, string>) {
+    this[MATCHED] = undefined;
     if (this[KNOWN] === undefined) this[KNOWN] = { params };
     else this[KNOWN].params = params;
+  }
+
+  /** The same for a route whose only parameter is what begins there in `methodAndPath`, where that means itself. @internal */
+  match(route: Matched, from: number): void {
+    this[MATCHED] = route;
+    this[FROM] = from;
   }
 
   get headers(): RequestHeaders {
     return (knownOf(this).headers ??= new RequestHeaders(this[SOURCE]));
   }
 
+  /** What `headers.get` gives for a name in lower case, without an object of headers. @internal */
+  field(name: string): string | null {
+    return field(this[SOURCE], name);
+  }
+
   get cookies(): Readonly<Record<string, string>> {
-    return (knownOf(this).cookies ??= readCookies(this.headers.get('cookie') ?? ''));
+    return (knownOf(this).cookies ??= readCookies(this.field('cookie') ?? ''));
   }
 
   get ip(): string {
@@ -189,7 +220,7 @@ export class WireRequest implements HttpRequest {
   }
 
   get id(): string {
-    return this.headers.get('x-request-id') ?? '';
+    return this.field('x-request-id') ?? '';
   }
 
   async json<T = unknown>(): Promise<T> {
@@ -223,7 +254,7 @@ export class WireRequest implements HttpRequest {
   }
 
   async form(): Promise<UploadedForm> {
-    return readForm(this.headers.get('content-type') ?? '', await this.bytes());
+    return readForm(this.field('content-type') ?? '', await this.bytes());
   }
 
   stream(): ReadableStream<Uint8Array> {

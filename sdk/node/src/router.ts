@@ -136,9 +136,7 @@ export class Router {
         }
       }
       if (route === undefined || !wire.isPlainFrom(from)) return this.#dispatch(wire, ctx);
-      const params = new route.Params();
-      params[route.names[0]!] = head.slice(from);
-      wire.params = params;
+      wire.match(route, from);
       return route.handler(request, ctx);
     };
   }

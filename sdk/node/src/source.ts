@@ -71,6 +71,12 @@ export function fieldValues(source: Source, name: string): string[] {
   return values;
 }
 
+/** The value of a header, whose name is in lower case; the values of a repeated one are joined. */
+export function field(source: Source, name: string): string | null {
+  const values = fieldValues(source, name);
+  return values.length < 2 ? (values[0] ?? null) : values.join(name === 'cookie' ? '; ' : ', ');
+}
+
 /** What has come of the body, as text. */
 export function bodyText(source: Source): string {
   return source.bytes.utf8Slice(partAt(source, BODY), source.end);

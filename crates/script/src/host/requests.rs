@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use forebay_wire::Pairs;
-use rquickjs::{ArrayBuffer, Ctx, Result, String as JsString};
+use rquickjs::{ArrayBuffer, Ctx, Result, String as JsString, Value};
 
 use super::{Functions, Host};
 use crate::{calls::CallId, text};
@@ -34,6 +34,26 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             .map(|(_, value)| text::from_latin1(&ctx, value))
             .collect::<Result<Vec<_>>>()
     })?;
+    let own = host.clone();
+    functions.set(
+        "field",
+        move |ctx: Ctx<'js>, call: CallId, name: String| -> Result<Value<'js>> {
+            let calls = own.calls.borrow();
+            let fields = Pairs::new(calls.part(call, HEADERS)).map_while(std::result::Result::ok);
+            let mut values = fields.filter(|(found, _)| *found == name.as_bytes());
+            let Some((_, first)) = values.next() else {
+                return Ok(Value::new_null(ctx.clone()));
+            };
+            let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+            let mut joined = std::borrow::Cow::Borrowed(first);
+            for (_, value) in values {
+                let joined = joined.to_mut();
+                joined.extend_from_slice(separator);
+                joined.extend_from_slice(value);
+            }
+            text::from_latin1(&ctx, &joined).map(JsString::into_value)
+        },
+    )?;
     let own = host.clone();
     functions.set("isPlain", move |call: CallId, at: usize| {
         let calls = own.calls.borrow();

@@ -1,9 +1,11 @@
 /** What is done with records by kind where nobody has a way of their own, and how that is answered. */
 import { HttpError, Reply, failedReply } from '../reply.js';
+import type { WireRequest } from '../request.js';
 import { StoreError, type StoreErrorCode } from '../store/error.js';
 import { jsonText } from '../store/json.js';
 import { KIND_JSON, KIND_NONE } from '../wire.js';
 import { TAG_LENGTH, allows, type Change, type Conditions, type Model } from './model.js';
+import type { Records } from './index.js';
 import type { Call } from './rest.js';
 
 /** Of what the request is not to blame for; the log tells it. */
@@ -80,6 +82,7 @@ export interface Settings {
   readonly typeKey: string;
   /** Answers as WABuR's runner does: 200 or 500. */
   readonly isWabur: boolean;
+  readonly records: Records;
 }
 
 /** An error as WABuR tells it: the class that it has there, and what it says. */
@@ -94,32 +97,33 @@ export class WaburError extends Error {
 
 export class Controller {
   readonly #model: Model;
-  readonly #settings: Settings;
+  readonly settings: Settings;
 
   constructor(model: Model, settings: Settings) {
     this.#model = model;
-    this.#settings = settings;
+    this.settings = settings;
   }
 
   create({ kind, refText, query }: Call, data: unknown, text: string | undefined): Reply {
-    if (refText !== '' && !this.#settings.isWabur) {
+    if (refText !== '' && !this.settings.isWabur) {
       throw new HttpError(405, 'PUT makes a record, whose reference is given to it', { headers: { allow: 'DELETE, GET, HEAD, PATCH, POST' } });
     }
     const document = this.#ofKind(kind, data, text);
     const where = query.length === 0 ? '' : `"where":${this.#where(kind, query)},`;
     const body = this.#asked(`{${where}"insert":${document}}`, kind, 'create');
-    if (this.#settings.isWabur) return answer(body);
+    if (this.settings.isWabur) return answer(body);
     const { ref } = JSON.parse(body) as { ref: number };
-    return new Reply(201, KIND_JSON, ['location', `${this.#settings.prefix}/${encodeURIComponent(kind)}/${ref}`], body);
+    return new Reply(201, KIND_JSON, ['location', `${this.settings.prefix}/${encodeURIComponent(kind)}/${ref}`], body);
   }
 
   read(call: Call): Reply {
-    const { kind, refText, isList, query } = call;
+    const { kind, refText } = call;
+    if (refText !== '') return this.readOne(call.request, kind, refText);
+    const { isList, query } = call;
     if (isList) {
       const columns = query.map(([alias, path]) => `,${JSON.stringify(alias)}:${JSON.stringify(path)}`);
       return answer(this.#asked(`{"where":${this.#where(kind, [])},"select":{"ref":"$ref"${columns.join('')}}}`, kind, 'read'));
     }
-    if (refText !== '') return this.readOne(call.request, kind, refText);
     return answer(this.#asked(`{"where":${this.#where(kind, query)},"select":{"id":"$ref","data":"$"}}`, kind, 'read'));
   }
 
@@ -127,11 +131,11 @@ export class Controller {
   readOne(request: Call['request'], kind: string, reference: string): Reply {
     const found = this.#model.read(reference, kind);
     if (found === undefined) {
-      if (this.#settings.isWabur) return answer(NOTHING);
+      if (this.settings.isWabur) return answer(NOTHING);
       throw missing(kind, reference);
     }
     const body = `{"code":0,"results":[{"id":${reference},"data":${found.slice(TAG_LENGTH)}}]}`;
-    if (this.#settings.isWabur) return answer(body);
+    if (this.settings.isWabur) return answer(body);
     const etag = found.slice(0, TAG_LENGTH);
     const conditions = conditionsOf(request);
     if (conditions !== FREE && !allows(conditions, etag)) {
@@ -150,7 +154,7 @@ export class Controller {
     }
     if (isPatch) throw new HttpError(400, 'a patch is for one record: its reference is missing');
     if (query.length === 0) {
-      if (this.#settings.isWabur) throw new WaburError(`update on all ${kind} not allowed.`);
+      if (this.settings.isWabur) throw new WaburError(`update on all ${kind} not allowed.`);
       throw new HttpError(400, 'an update says by a reference or a query which records it concerns');
     }
     const document = this.#ofKind(kind, data, text);
@@ -164,7 +168,7 @@ export class Controller {
   }
 
   #change({ request, kind, refText }: Call, change: Change, document: string | undefined): Reply {
-    const { isWabur } = this.#settings;
+    const { isWabur } = this.settings;
     const changed = this.#model.change(change, refText, kind, document, isWabur ? FREE : conditionsOf(request));
     if (changed === 'unwanted') throw unwanted();
     if (changed === 'moves') throw this.#otherKind(kind);
@@ -177,7 +181,7 @@ export class Controller {
     try {
       return this.#model.tql(statement);
     } catch (error) {
-      if (!this.#settings.isWabur || !(error instanceof StoreError)) throw error;
+      if (!this.settings.isWabur || !(error instanceof StoreError)) throw error;
       const message = error.code === 'already_exists' ? 'Already exists.' : error.message;
       throw new WaburError(`error on ${kind} ${operation}. ${message}`, undefined, { cause: error });
     }
@@ -189,7 +193,7 @@ export class Controller {
    */
   #ofKind(kind: string, data: unknown, text: string | undefined): string {
     if (typeof data !== 'object' || data === null || Array.isArray(data)) throw new HttpError(422, 'a record is a JSON object');
-    const steps = this.#settings.typeKey.split('.');
+    const steps = this.settings.typeKey.split('.');
     const said = steps.reduce<unknown>((place, step) => memberOf(place, step), data);
     if (said === kind) return text ?? jsonText(data);
     if (said !== undefined) throw this.#otherKind(kind);
@@ -207,12 +211,12 @@ export class Controller {
   }
 
   #otherKind(kind: string): HttpError {
-    return new HttpError(422, `${this.#settings.typeKey} of the record is not \`${kind}\``);
+    return new HttpError(422, `${this.settings.typeKey} of the record is not \`${kind}\``);
   }
 
   /** The expression for a kind and values at paths. */
   #where(kind: string, query: Call['query']): string {
-    const ofKind = `["EQ",${JSON.stringify(this.#settings.typeKey)},${JSON.stringify(`'${kind}`)}]`;
+    const ofKind = `["EQ",${JSON.stringify(this.settings.typeKey)},${JSON.stringify(`'${kind}`)}]`;
     if (query.length === 0) return ofKind;
     const conditions = query.map(([path, value]) => `,["EQ",${JSON.stringify(path)},${operand(value)}]`);
     return `["AND",${ofKind}${conditions.join('')}]`;
@@ -220,7 +224,7 @@ export class Controller {
 
   /** The answer to a call that was refused or has failed: thrown again with the status that says the same, or as WABuR tells it. */
   refused(error: unknown): Reply {
-    if (this.#settings.isWabur) {
+    if (this.settings.isWabur) {
       const isOurs = error instanceof WaburError || error instanceof HttpError || error instanceof StoreError;
       if (!isOurs) return failedReply({ code: -1, error: 'StandardError: the handler failed' }, 500, error);
       const of = error instanceof WaburError ? error.of : 'WAB::Error';
@@ -236,9 +240,10 @@ function answer(body: string): Reply {
   return new Reply(200, KIND_JSON, NO_HEADERS, body);
 }
 
-function conditionsOf({ headers }: Call['request']): Conditions {
-  const match = headers.get('if-match');
-  const noneMatch = headers.get('if-none-match');
+function conditionsOf(request: Call['request']): Conditions {
+  const wire = request as WireRequest;
+  const match = wire.field('if-match');
+  const noneMatch = wire.field('if-none-match');
   return match === null && noneMatch === null ? FREE : { match, noneMatch };
 }
 

@@ -117,7 +117,7 @@ const EVERYTHING: RestKind = { create: true, read: true, update: true, delete: t
 export function rest(options: RestOptions): Handler {
   const { kinds = {}, others, prefix = '/v1', typeKey = 'kind', compat = 'none', records = serverRecords, model } = options;
   const isWabur = compat === 'wabur';
-  const settings = { prefix, typeKey, isWabur };
+  const settings = { prefix, typeKey, isWabur, records };
   // Where records are is known once the process serves.
   let made: Controller | undefined;
   const rules = new Map(Object.entries(kinds).map(([kind, rule]) => [kind, rule === true ? EVERYTHING : rule]));
@@ -130,18 +130,19 @@ export function rest(options: RestOptions): Handler {
       if (head.startsWith(readByReference)) {
         const slash = head.indexOf('/', readByReference.length);
         const kind = head.slice(readByReference.length, slash);
+        const read = rules.get(kind)?.read;
         // Nothing but the kind, which stands as it is, and a reference: what is asked for most often.
-        if (rules.get(kind)?.read === true && isReference(head, slash + 1)) {
-          return controller.readOne(request, kind, head.slice(slash + 1));
+        if (read !== undefined && read !== false && isReference(head, slash + 1)) {
+          const reference = head.slice(slash + 1);
+          if (read === true) return controller.readOne(request, kind, reference);
+          return settled(read(new Call(request, ctx, controller, kind, 'read', reference)), controller);
         }
       }
       const path = pathBelow(request, prefix);
       const kind = path?.shift() ?? '';
       const rule = kind === '' ? undefined : (rules.get(kind) ?? fallback);
       if (path === undefined || rule === undefined) throw new HttpError(404, 'no kind that is open here has this path');
-      const call = new Call(request, ctx, records, controller, kind, path, isWabur);
-      const answer = call.answer(rule);
-      return answer instanceof Promise ? answer.catch((error: unknown) => controller.refused(error)) : answer;
+      return settled(Call.at(request, ctx, controller, kind, path).answer(rule), controller);
     } catch (error) {
       return controller.refused(error);
     }
@@ -151,37 +152,59 @@ export function rest(options: RestOptions): Handler {
   return Object.assign(handler, { [READS]: { prefix, kinds: readAsUsual, isWabur } });
 }
 
+// Members of symbols, made by assignment, because a script's engine takes much longer to make private ones.
+const CONTROLLER = Symbol('controller');
+const METHOD = Symbol('method');
+const QUERY = Symbol('query');
+const BELOW = Symbol('below');
+
 /** A call to a kind, on its way through its rule. */
 export class Call implements RestCall {
-  readonly request: HttpRequest;
-  readonly ctx: Context;
-  readonly records: Records;
-  readonly kind: string;
-  readonly path: readonly string[];
-  readonly isList: boolean;
+  declare readonly request: HttpRequest;
+  declare readonly ctx: Context;
+  declare readonly kind: string;
   /** The reference as it stands in the path; empty when there is none. */
-  readonly refText: string;
-  data: any;
-  readonly #controller: Controller;
-  readonly #isWabur: boolean;
+  declare readonly refText: string;
+  declare data: any;
+  declare readonly [CONTROLLER]: Controller;
   /** What is usual; undefined when that is to refuse. */
-  readonly #method: Method | undefined;
-  #query: [string, string][] | undefined;
+  declare readonly [METHOD]: Method | undefined;
+  /** What the path has behind the kind, where that is not the reference alone. */
+  declare readonly [BELOW]: readonly string[] | undefined;
+  declare [QUERY]: [string, string][] | undefined;
 
-  constructor(request: HttpRequest, ctx: Context, records: Records, controller: Controller, kind: string, path: string[], isWabur: boolean) {
-    const { method } = request;
-    const [last = ''] = path;
+  constructor(request: HttpRequest, ctx: Context, controller: Controller, kind: string, method: Method | undefined, refText: string, below?: readonly string[]) {
     this.request = request;
     this.ctx = ctx;
-    this.records = records;
     this.kind = kind;
-    this.path = path;
-    this.isList = last === 'list' && METHODS[method] === 'read';
-    const isOfShape = path.length < 2 && (last === '' || this.isList || isWabur || REFERENCE.test(last));
-    this.#controller = controller;
-    this.#isWabur = isWabur;
-    this.#method = !isOfShape || (isWabur && method === 'PATCH') ? undefined : METHODS[method];
-    this.refText = last === '' || this.isList || !isOfShape ? '' : REFERENCE.test(last) ? last : NOBODY;
+    this.refText = refText;
+    this[CONTROLLER] = controller;
+    this[METHOD] = method;
+    if (below !== undefined) this[BELOW] = below;
+  }
+
+  /** A call whose path has this behind the kind. */
+  static at(request: HttpRequest, ctx: Context, controller: Controller, kind: string, below: readonly string[]): Call {
+    const { method } = request;
+    const { isWabur } = controller.settings;
+    const [last = ''] = below;
+    const isList = isListOf(below, method);
+    const isOfShape = below.length < 2 && (last === '' || isList || isWabur || REFERENCE.test(last));
+    const usual = !isOfShape || (isWabur && method === 'PATCH') ? undefined : METHODS[method];
+    const refText = last === '' || isList || !isOfShape ? '' : REFERENCE.test(last) ? last : NOBODY;
+    return new Call(request, ctx, controller, kind, usual, refText, below);
+  }
+
+  get path(): readonly string[] {
+    return this[BELOW] ?? [this.refText];
+  }
+
+  get isList(): boolean {
+    return isListOf(this.path, this.request.method);
+  }
+
+  get records(): Records {
+    return this[CONTROLLER].settings.records;
   }
 
   get ref(): Reference | undefined {
@@ -191,11 +214,11 @@ export class Call implements RestCall {
   }
 
   get query(): readonly (readonly [string, string])[] {
-    return (this.#query ??= (this.request as WireRequest).queryText === '' ? [] : [...this.request.query]);
+    return (this[QUERY] ??= (this.request as WireRequest).queryText === '' ? [] : [...this.request.query]);
   }
 
   answer(rule: RestKind): Answer {
-    const method = this.#method;
+    const method = this[METHOD];
     const does = method === undefined ? undefined : rule[method];
     if (method === undefined || does === undefined || does === false) {
       return rule.handle === undefined ? this.#refuse(rule) : rule.handle(this);
@@ -215,15 +238,15 @@ export class Call implements RestCall {
 
   /** `text`: that of the data, where nobody can have changed it. */
   #usual(data: unknown, text: string | undefined): Reply {
-    switch (this.#method) {
+    switch (this[METHOD]) {
       case 'create':
-        return this.#controller.create(this, data, text);
+        return this[CONTROLLER].create(this, data, text);
       case 'read':
-        return this.#controller.read(this);
+        return this[CONTROLLER].read(this);
       case 'update':
-        return this.#controller.update(this, data, text);
+        return this[CONTROLLER].update(this, data, text);
       case 'delete':
-        return this.#controller.delete(this);
+        return this[CONTROLLER].delete(this);
       case undefined:
         return this.#refuse({});
     }
@@ -231,18 +254,27 @@ export class Call implements RestCall {
 
   #refuse(rule: RestKind): never {
     const { method } = this.request;
-    if (this.#method === undefined && METHODS[method] !== undefined && method !== 'PATCH') {
+    if (this[METHOD] === undefined && METHODS[method] !== undefined && method !== 'PATCH') {
       throw new HttpError(404, 'no kind that is open here has this path');
     }
-    if (this.#isWabur) throw new WaburError(`${method} is not a supported method`, 'StandardError');
+    if (this[CONTROLLER].settings.isWabur) throw new WaburError(`${method} is not a supported method`, 'StandardError');
     const open = Object.keys(METHODS).filter((name) => (rule[METHODS[name]!] ?? false) !== false);
     throw new HttpError(405, `${method} is not open here`, { headers: { allow: open.toSorted().join(', ') } });
   }
 }
 
+function isListOf([last]: readonly string[], method: string): boolean {
+  return last === 'list' && METHODS[method] === 'read';
+}
+
 function modelFor(records: Records, wanted: 'own' | 'server' | undefined): Model {
   const isOwn = wanted === 'own' || records !== serverRecords || !canAsk() || (wanted === undefined && hasStore());
   return isOwn ? records.model : new ServedModel();
+}
+
+/** An answer, or that to what it failed with. */
+function settled(answer: Answer, controller: Controller): Answer {
+  return answer instanceof Promise ? answer.catch((error: unknown) => controller.refused(error)) : answer;
 }
 
 /** Whether what begins there is a reference that needs no closer look. */

@@ -12,6 +12,8 @@ export interface Host {
   pairs(call: number, index: number): string[];
   /** The values of a header, whose name is in lower case. */
   fieldValues(call: number, name: string): string[];
+  /** The value of one, those of a repeated header joined by `, ` or, of `cookie`, `; `. */
+  field(call: number, name: string): string | null;
   /** Whether method and path, in one piece, have something behind so many bytes, which is ASCII without `%`. */
   isPlain(call: number, at: number): boolean;
   bodyText(call: number): string;

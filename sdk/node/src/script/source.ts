@@ -13,6 +13,7 @@ export const methodLength = host.methodLength;
 export const part = host.part;
 export const pairs = host.pairs;
 export const fieldValues = host.fieldValues;
+export const field = host.field;
 export const bodyText = host.bodyText;
 export const hasBody = host.hasBody;
 
