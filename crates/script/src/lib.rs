@@ -16,6 +16,7 @@ mod fetch;
 mod host;
 mod instance;
 mod io;
+mod member;
 mod modules;
 mod options;
 mod rejections;
@@ -24,6 +25,7 @@ mod stream;
 mod sys;
 mod text;
 mod wants;
+mod watchdog;
 mod work;
 
 pub use answer::{Answer, Body, Failure};

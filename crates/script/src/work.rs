@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{sync::mpsc, task::AbortHandle};
 
-use crate::{executor::CallKey, wants::WaitId};
+use crate::{member::CallKey, wants::WaitId};
 
 /// The tasks of a thread's calls.
 #[derive(Debug, Default)]
