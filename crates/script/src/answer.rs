@@ -44,6 +44,9 @@ pub enum Failure {
         /// What it is.
         limit_ms: u64,
     },
+    /// The request's deadline passed, waiting and running together.
+    #[error("the request was not answered by its deadline (deadline)")]
+    DeadlinePassed,
     /// It took more memory than it may.
     #[error("the script needs more memory than {memory_max} bytes (memory_max)")]
     Memory {

@@ -31,6 +31,42 @@ pub(crate) struct Over {
     pub(crate) payload: Vec<u8>,
 }
 
+/// When a call has lasted as long as it may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    pub(crate) at: Instant,
+    /// Whether that is the request's deadline, which comes before `time_max`.
+    pub(crate) by_deadline: bool,
+}
+
+impl Until {
+    /// Of a call that begins now.
+    pub(crate) fn of(deadline: Option<Instant>, time_max: Duration) -> Self {
+        let at = Instant::now() + time_max;
+        match deadline {
+            Some(deadline) if deadline < at => Self {
+                at: deadline,
+                by_deadline: true,
+            },
+            _ => Self {
+                at,
+                by_deadline: false,
+            },
+        }
+    }
+
+    /// That it has.
+    pub(crate) fn failure(self, time_max: Duration) -> Failure {
+        if self.by_deadline {
+            return Failure::DeadlinePassed;
+        }
+        Failure::Time {
+            limit: "time_max",
+            limit_ms: time_max.as_millis() as u64,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Call {
     id: CallId,
@@ -38,7 +74,7 @@ struct Call {
     payload: Vec<u8>,
     deadline: Option<Instant>,
     /// When it has lasted as long as it may, waiting included.
-    until: Instant,
+    until: Until,
     /// Time of the processor that it has used.
     used: Duration,
     /// Timers and fetches that it waits for.
@@ -86,10 +122,7 @@ impl Calls {
             id,
             payload,
             deadline,
-            until: {
-                let until = Instant::now() + time_max;
-                deadline.map_or(until, |deadline| deadline.min(until))
-            },
+            until: Until::of(deadline, time_max),
             used: Duration::ZERO,
             waits: 0,
             fetches: 0,
@@ -171,10 +204,10 @@ impl Calls {
     }
 
     /// When a call has lasted as long as it may. Time alone does not end an answer that has begun, whose steps may each wait as long.
-    pub(crate) fn until(&self, id: CallId, time_max: Duration) -> Instant {
+    pub(crate) fn until(&self, id: CallId, time_max: Duration) -> Until {
         match self.get(id) {
             Some(call) if !matches!(call.stage, Stage::Sending(_)) => call.until,
-            _ => Instant::now() + time_max,
+            _ => Until::of(None, time_max),
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) enum Reason {
     Cpu,
     /// It lasted too long.
     Time,
+    /// Its request's deadline passed.
+    Deadline,
     /// It needed too much memory.
     Memory,
     /// Its answer was too long.
@@ -43,9 +45,10 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// All of them.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Cpu,
         Self::Time,
+        Self::Deadline,
         Self::Memory,
         Self::Output,
         Self::Thread,
@@ -57,6 +60,7 @@ impl Reason {
         match self {
             Self::Cpu => "cpu_max",
             Self::Time => "time_max",
+            Self::Deadline => "deadline",
             Self::Memory => "memory_max",
             Self::Output => "output_max",
             Self::Thread => "thread",
@@ -70,6 +74,7 @@ impl Reason {
                 limit: "time_max", ..
             } => Self::Time,
             Failure::Time { .. } => Self::Cpu,
+            Failure::DeadlinePassed => Self::Deadline,
             Failure::Memory { .. } => Self::Memory,
             Failure::Output { .. } => Self::Output,
             Failure::GivenUp => Self::Thread,

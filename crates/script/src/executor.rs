@@ -85,6 +85,7 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub struct Awaited {
     reply: oneshot::Receiver<Outcome>,
+    deadline: Option<Instant>,
     in_flight: Option<InFlight>,
     /// There until its outcome is counted.
     counts: Option<Arc<Counts>>,
@@ -93,7 +94,12 @@ pub struct Awaited {
 impl Drop for Awaited {
     fn drop(&mut self) {
         if let Some(counts) = self.counts.take() {
-            counts.cancelled();
+            // Whoever has waited until then learns it by its own clock, perhaps before the thread does.
+            if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                counts.failure(&Failure::DeadlinePassed);
+            } else {
+                counts.cancelled();
+            }
         }
     }
 }
@@ -173,6 +179,7 @@ impl Executors {
         queued.inspect_err(|failure| counts.failure(failure))?;
         Ok(Awaited {
             reply: receiver,
+            deadline,
             in_flight: Some(in_flight),
             counts: Some(counts.clone()),
         })

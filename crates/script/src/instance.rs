@@ -15,7 +15,7 @@ use rquickjs::{
 use crate::{
     Failure,
     budget::{Budget, Clock, Pulse},
-    calls::{CallId, Calls, Over},
+    calls::{CallId, Calls, Over, Until},
     counts::CountedEngine,
     entry::Entry,
     host::{self, Host, ReadRecord, StoreHost, last_commit},
@@ -230,12 +230,11 @@ impl Instance {
             let growth = self.meter.used().saturating_add(IO_GROWTH_BYTES_MAX);
             self.meter.limit(growth.min(self.host.options.limits.memory_max));
         }
-        let until_call = (!self.on_io).then(|| {
-            let call_max = self.host.options.limits.time_max;
-            self.host.calls.borrow().until(id, call_max)
-        });
+        let until_call = (!self.on_io).then(|| self.until(id));
         self.host.store.enter(id);
-        let turn = self.budget.begin(time_max, GRACE, until_call);
+        let turn = self
+            .budget
+            .begin(time_max, GRACE, until_call.map(|until| until.at));
         let outcome = self.context.with(|ctx| {
             let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
             while !self.budget.was_overrun() && ctx.execute_pending_job() {}
@@ -256,15 +255,17 @@ impl Instance {
         let stopped = if self.budget.was_overrun() {
             let (limit, time) = if self.on_io {
                 ("io_cpu_max", limits.io_cpu_max)
-            } else if self.budget.was_late() {
-                ("time_max", limits.time_max)
             } else {
                 ("cpu_max", limits.cpu_max)
             };
-            Some(Failure::Time {
-                limit,
-                limit_ms: time.as_millis() as u64,
-            })
+            let late = until_call.filter(|_| self.budget.was_late());
+            Some(late.map_or(
+                Failure::Time {
+                    limit,
+                    limit_ms: time.as_millis() as u64,
+                },
+                |until| until.failure(limits.time_max),
+            ))
         } else if self.meter.take_refused() {
             Some(Failure::Memory {
                 memory_max: limits.memory_max,
@@ -285,6 +286,12 @@ impl Instance {
         self.host.release_locks();
         self.counted.uses(self.meter.used());
         Step { took, stopped }
+    }
+
+    /// When a call has lasted as long as it may.
+    pub(crate) fn until(&self, id: CallId) -> Until {
+        let time_max = self.host.options.limits.time_max;
+        self.host.calls.borrow().until(id, time_max)
     }
 
     /// The next call that has ended.

@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     Body, Failure,
     budget::Pulse,
-    calls::{CallId, Outcome},
+    calls::{CallId, Outcome, Until},
     executor::{Job, Shared},
     fetch::Fetcher,
     instance::{Gone, Instance, Place, Step},
@@ -65,7 +65,8 @@ pub(crate) struct Member {
 #[derive(Debug, Default)]
 pub(crate) struct MemberCalls {
     pub(crate) open: HashMap<CallKey, Waiter>,
-    pub(crate) running: Option<CallKey>,
+    /// The call whose step runs, and when it has lasted as long as it may.
+    pub(crate) running: Option<(CallKey, Until)>,
 }
 
 /// Runs scripts until all end or this thread is given up; fails when it cannot run any.
@@ -173,6 +174,10 @@ impl Executor {
         if reply.is_closed() {
             return;
         }
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            let _ = reply.send(Err(Failure::DeadlinePassed));
+            return;
+        }
         let engine = match self.engine() {
             Ok(engine) => engine,
             Err(failure) => {
@@ -215,7 +220,7 @@ impl Executor {
     }
 
     fn step(&self, key: CallKey, engine: &Engine, step: impl FnOnce(&Instance) -> Step) -> Step {
-        self.member.calls.lock().running = Some(key);
+        self.member.calls.lock().running = Some((key, engine.instance.until(key.1)));
         self.shared.step_begins(&self.member);
         let step = step(&engine.instance);
         self.member.calls.lock().running = None;
@@ -359,8 +364,7 @@ impl Executor {
     /// Sees to it that a call that waits comes to an end.
     fn limit(self: &Rc<Self>, key: CallKey, engine: &Engine, deadline: Option<Instant>) {
         let time_max = self.shared.options.limits.time_max;
-        let until = Instant::now() + time_max;
-        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        let until = engine.instance.until(key.1);
         let (own, engine) = (self.clone(), engine.clone());
         let guard = tokio::task::spawn_local(async move {
             let gone = tokio::select! {
@@ -368,15 +372,9 @@ impl Executor {
                     Some(deadline) if Instant::now() >= deadline => Gone::Deadline,
                     _ => Gone::Client,
                 },
-                () = tokio::time::sleep_until(until.into()) => Gone::Deadline,
+                () = tokio::time::sleep_until(until.at.into()) => Gone::Deadline,
             };
-            engine.instance.fail(
-                key.1,
-                Failure::Time {
-                    limit: "time_max",
-                    limit_ms: time_max.as_millis() as u64,
-                },
-            );
+            engine.instance.fail(key.1, until.failure(time_max));
             own.settle(&engine, false);
             own.abort(key, &engine, gone);
         });

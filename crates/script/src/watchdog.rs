@@ -68,26 +68,27 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
         }
     }
     let limits = &shared.options.limits;
-    let (limit, time) = if member.pulse.is_waiting() {
-        ("time_max", limits.time_max)
-    } else {
-        ("cpu_max", limits.cpu_max)
-    };
     let mut calls = member.calls.lock();
     let running = calls.running.take();
+    let late = running.filter(|_| member.pulse.is_waiting());
+    let failure = late.map_or(
+        Failure::Time {
+            limit: "cpu_max",
+            limit_ms: limits.cpu_max.as_millis() as u64,
+        },
+        |(_, until)| until.failure(limits.time_max),
+    );
     tracing::error!(
         target: "forebay::script",
         script = shared.options.name,
         calls = calls.open.len(),
-        "a call cannot be stopped, and its thread is given up ({limit} {time:?})"
+        "a call cannot be stopped, and its thread is given up: {failure}"
     );
     for (key, waiter) in calls.open.drain() {
         let Waiter::Reply(reply) = waiter else { continue };
-        let failure = if Some(key) == running {
-            Failure::Time {
-                limit,
-                limit_ms: time.as_millis() as u64,
-            }
+        let is_running = running.is_some_and(|(running, _)| running == key);
+        let failure = if is_running {
+            failure.clone()
         } else {
             Failure::GivenUp
         };

@@ -392,7 +392,7 @@ impl Refusal {
             Self::Script(failure) => {
                 use forebay_script::Failure;
                 match failure {
-                    Failure::Time { .. } => Class::Deadline,
+                    Failure::Time { .. } | Failure::DeadlinePassed => Class::Deadline,
                     Failure::Busy { .. } | Failure::Stopping => Class::Overload,
                     Failure::Memory { .. }
                     | Failure::Output { .. }

@@ -1,6 +1,6 @@
 //! Scripts that wait for others who write, or for locks.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_script::{Allow, Failure, Limits};
 use forebay_store::Key;
@@ -143,6 +143,9 @@ fn to_wait_for_a_lock_ends_with_the_time_of_the_call() {
         ),
         "{failure}"
     );
+    let deadline = Some(Instant::now() + Duration::from_millis(100));
+    let call = fixture.script.call(get("/wait").payload(), deadline).unwrap();
+    assert_eq!(block_on(call).unwrap_err(), Failure::DeadlinePassed);
     assert!(other.unlock(&key).unwrap());
     assert_eq!(
         text(&fixture.executor(&get("/try")).unwrap()),

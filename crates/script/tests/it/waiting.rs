@@ -6,7 +6,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use forebay_script::{Allow, Body, Failure, Limits, Next, Stream};
@@ -167,6 +167,28 @@ fn a_call_that_lasts_too_long_is_told_so() {
         &fixture,
         r#"["TimeoutError: the deadline has passed","woken: TimeoutError"]"#,
     );
+}
+
+#[test]
+fn a_deadline_that_passes_first_is_what_a_call_is_told() {
+    let fixture = fixture();
+    let deadline = Some(Instant::now() + Duration::from_millis(30));
+    let call = fixture.script.call(get("/signal").payload(), deadline).unwrap();
+    assert_eq!(block_on(call).unwrap_err(), Failure::DeadlinePassed);
+    let call = fixture.script.call(get("/signal").payload(), deadline).unwrap();
+    assert_eq!(block_on(call).unwrap_err(), Failure::DeadlinePassed);
+    drop(fixture.script.call(get("/signal").payload(), deadline).unwrap());
+    // The later two were not begun.
+    noted(
+        &fixture,
+        r#"["TimeoutError: the deadline has passed","woken: TimeoutError"]"#,
+    );
+    let counted = fixture.script.options().counts.read();
+    assert_eq!(
+        counted.stopped.iter().find(|(reason, _)| *reason == "deadline"),
+        Some(&("deadline", 3))
+    );
+    assert_eq!(counted.cancelled, 0);
 }
 
 async fn next(stream: &mut Stream) -> Next {
