@@ -13,6 +13,10 @@ use std::{
 use forebay_store::facade::Patience;
 use rustix::time::{ClockId, clock_gettime};
 
+/// How much longer than twice the time of the processor that it may use a step lasts until nobody waits for it: the machine may be busy with
+/// others. No step is overdue sooner than this after anything has changed about it.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
+
 /// What others see of a thread that runs scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
@@ -30,9 +34,9 @@ impl Pulse {
         due != 0 && now_ms > due
     }
 
-    /// Whether no script runs.
-    pub(crate) fn is_resting(&self) -> bool {
-        self.due_ms.load(Ordering::Acquire) == 0
+    /// When the step that runs is due, on the process's clock.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        Some(self.due_ms.load(Ordering::Acquire)).filter(|&due| due != 0)
     }
 
     /// Whether the step that runs waits for others who use the store.
@@ -68,8 +72,6 @@ pub(crate) struct Budget {
     until: Cell<Option<Instant>>,
     /// The thread's time at which it is.
     until_processor: Cell<Duration>,
-    /// How much later than it should be a step is overdue.
-    grace: Cell<Duration>,
     /// When the running script's call has lasted as long as it may.
     until_call: Cell<Option<Instant>>,
     overrun: Cell<bool>,
@@ -91,19 +93,17 @@ impl Budget {
             pulse,
             until: Cell::new(None),
             until_processor: Cell::new(Duration::ZERO),
-            grace: Cell::default(),
             until_call: Cell::default(),
             overrun: Cell::new(false),
             late: Cell::new(false),
         }
     }
 
-    /// A script begins to run, for so long at most; when twice that and `grace` have passed, it is overdue. Until `until_call` it may wait
+    /// A script begins to run, for so long at most; when twice that and [`GRACE`] have passed, it is overdue. Until `until_call` it may wait
     /// for others who use the store, which is not part of that time.
-    pub(crate) fn begin(&self, time_max: Duration, grace: Duration, until_call: Option<Instant>) -> Turn {
+    pub(crate) fn begin(&self, time_max: Duration, until_call: Option<Instant>) -> Turn {
         self.overrun.set(false);
         self.late.set(false);
-        self.grace.set(grace);
         self.until_call.set(until_call);
         let began = Instant::now();
         self.until.set(Some(began + time_max));
@@ -115,7 +115,7 @@ impl Budget {
         }
         let since = processor_time();
         self.until_processor.set(since + time_max);
-        self.due_in(2 * time_max + grace);
+        self.due_in(2 * time_max + GRACE);
         Turn { began, since }
     }
 
@@ -180,14 +180,14 @@ impl Patience for Budget {
         if let Some(until) = self.until_call.get() {
             self.pulse.waits.store(true, Ordering::Release);
             // Who waits sees by itself that the time is over; it is overdue only when it does not.
-            self.due_in(until.saturating_duration_since(Instant::now()) + self.grace.get());
+            self.due_in(until.saturating_duration_since(Instant::now()) + GRACE);
         }
     }
 
     fn ends(&self) {
         if self.until_call.get().is_some() {
             let left = self.until_processor.get().saturating_sub(processor_time());
-            self.due_in(2 * left + self.grace.get());
+            self.due_in(2 * left + GRACE);
             self.pulse.waits.store(false, Ordering::Release);
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn time_in_which_the_thread_rests_is_not_charged_where_the_processor_counts() {
         let budget = budget(Clock::Processor);
-        let turn = budget.begin(Duration::from_millis(5), Duration::ZERO, None);
+        let turn = budget.begin(Duration::from_millis(5), None);
         let started = Instant::now();
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         // Nobody sends: it rests.
@@ -241,8 +241,8 @@ mod tests {
     fn a_thread_that_was_given_up_stops_whatever_it_runs() {
         let pulse = Arc::new(Pulse::default());
         let budget = Budget::new(Clock::Processor, pulse.clone());
-        budget.begin(Duration::from_secs(1000), Duration::ZERO, None);
-        assert!(!budget.is_over() && !pulse.is_overdue(now_ms()) && pulse.is_overdue(now_ms() + 2_000_001));
+        budget.begin(Duration::from_secs(1000), None);
+        assert!(!budget.is_over() && !pulse.is_overdue(now_ms()) && pulse.is_overdue(now_ms() + 2_000_501));
         pulse.give_up();
         assert!(budget.is_over());
     }
@@ -251,7 +251,7 @@ mod tests {
     fn outside_of_scripts_nothing_is_overdue() {
         let pulse = Arc::new(Pulse::default());
         let budget = Budget::new(Clock::Processor, pulse.clone());
-        let turn = budget.begin(Duration::ZERO, Duration::ZERO, None);
+        let turn = budget.begin(Duration::ZERO, None);
         budget.end(turn);
         assert!(!budget.is_over() && !pulse.is_overdue(u64::MAX));
     }

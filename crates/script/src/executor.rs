@@ -274,6 +274,8 @@ impl Shared {
             {
                 let mut state = self.state.lock();
                 if let Some(job) = state.queue.pop_front() {
+                    // It may have been called for another job, which somebody else has taken.
+                    state.idle.retain(|other| other.serial != member.serial);
                     return Some(job);
                 }
                 if state.ends {
@@ -289,10 +291,6 @@ impl Shared {
     /// another's.
     pub(crate) fn step_begins(self: &Arc<Self>, member: &Member) {
         let mut state = self.state.lock();
-        // The watchdog looks as long as a script runs.
-        if let Some(watchdog) = &state.watchdog {
-            watchdog.unpark();
-        }
         let before = state.idle.len();
         state.idle.retain(|other| other.serial != member.serial);
         if state.idle.len() == before

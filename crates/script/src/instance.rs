@@ -30,9 +30,6 @@ use crate::{
 
 /// Room on the stack for scripts, in bytes: threads have more.
 const STACK_BYTES: usize = 512 * 1024;
-/// How much longer than twice the time of the processor that it may use a step lasts until nobody waits for it: the machine may be busy with
-/// others.
-const GRACE: Duration = Duration::from_millis(500);
 /// Time of the processor for loading the script on an I/O thread.
 const IO_LOAD_MAX: Duration = Duration::from_millis(25);
 /// Memory that a call may add on an I/O thread, in bytes: what takes more may also take long in one step.
@@ -126,7 +123,7 @@ impl Instance {
             host::mark_promises(&runtime, &host);
         }
         let until = Instant::now() + options.limits.time_max;
-        let turn = budget.begin(load_max, GRACE, Some(until));
+        let turn = budget.begin(load_max, Some(until));
         let entry = context.with(|ctx| {
             let loaded = load_script(&ctx, &host);
             loaded.catch(&ctx).map_err(|error| describe(&error))
@@ -232,9 +229,7 @@ impl Instance {
         }
         let until_call = (!self.on_io).then(|| self.until(id));
         self.host.store.enter(id);
-        let turn = self
-            .budget
-            .begin(time_max, GRACE, until_call.map(|until| until.at));
+        let turn = self.budget.begin(time_max, until_call.map(|until| until.at));
         let outcome = self.context.with(|ctx| {
             let outcome = step(&ctx).catch(&ctx).map_err(|error| describe(&error));
             while !self.budget.was_overrun() && ctx.execute_pending_job() {}

@@ -221,7 +221,10 @@ impl Executor {
 
     fn step(&self, key: CallKey, engine: &Engine, step: impl FnOnce(&Instance) -> Step) -> Step {
         self.member.calls.lock().running = Some((key, engine.instance.until(key.1)));
-        self.shared.step_begins(&self.member);
+        // Who has taken a job rests no more.
+        if self.is_waiting.get() {
+            self.shared.step_begins(&self.member);
+        }
         let step = step(&engine.instance);
         self.member.calls.lock().running = None;
         if self.member.pulse.is_given_up() {

@@ -8,17 +8,16 @@ use std::{
 
 use crate::{
     Failure,
-    budget::now_ms,
+    budget::{GRACE, now_ms},
     executor::{Shared, stuck},
     member::{Member, Waiter},
 };
 
-/// How often it is looked whether a thread hangs, while any runs a script.
-const LOOK: Duration = Duration::from_millis(20);
-/// The same while none does.
-const REST: Duration = Duration::from_secs(1);
+/// How often it is looked whether a thread hangs, at least: a step that begins just after that is seen before it can be overdue, so nobody
+/// needs to tell that it begins.
+const REST: Duration = GRACE;
 
-/// Looks for threads that hang. It rests while none runs a script.
+/// Looks for threads that hang.
 pub(crate) fn watch(shared: &Weak<Shared>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
@@ -35,15 +34,19 @@ pub(crate) fn watch(shared: &Weak<Shared>) {
                 give_up(&shared, member);
             }
         }
-        let is_quiet = members.iter().all(|member| member.pulse.is_resting());
+        let living = members.iter().filter(|member| !member.pulse.is_given_up());
+        let due = living.filter_map(|member| member.pulse.due_ms()).min();
+        let rest = until_next_look(now, due);
         drop((members, shared));
-        if is_quiet {
-            // Whoever begins a step when this rests wakes it, unless it was about to rest just then.
-            thread::park_timeout(REST);
-        } else {
-            thread::park_timeout(LOOK);
-        }
+        thread::park_timeout(rest);
     }
+}
+
+/// It looks as soon as a step that runs is overdue.
+fn until_next_look(now_ms: u64, due_ms: Option<u64>) -> Duration {
+    due_ms.map_or(REST, |due| {
+        REST.min(Duration::from_millis(due.saturating_sub(now_ms) + 1))
+    })
 }
 
 /// Does without a thread whose script does not stop.
@@ -94,5 +97,29 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
         };
         // Who does not wait any more does not mind.
         let _ = reply.send(Err(failure));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Budget, Clock, Pulse};
+
+    #[test]
+    fn no_step_is_overdue_for_longer_than_it_takes_to_look() {
+        let pulse = Arc::new(Pulse::default());
+        let budget = Budget::new(Clock::Processor, pulse.clone());
+        // It has looked, and the step begins as soon as it rests.
+        let looked = now_ms();
+        let mut next = looked + until_next_look(looked, pulse.due_ms()).as_millis() as u64;
+        budget.begin(Duration::ZERO, None);
+        let due = pulse.due_ms().expect("a step runs");
+        assert!(next <= due, "looked at {looked}, next at {next}, due at {due}");
+        while next <= due {
+            assert!(!pulse.is_overdue(next));
+            next += until_next_look(next, Some(due)).as_millis() as u64;
+        }
+        assert_eq!(next, due + 1);
+        assert!(pulse.is_overdue(next));
     }
 }
