@@ -65,6 +65,14 @@ pub enum Failure {
         /// The limit.
         in_flight_max: usize,
     },
+    /// No room for a request of this length.
+    #[error("the script's calls have no room for {bytes} bytes (queue_bytes_max {queue_bytes_max})")]
+    BytesFull {
+        /// Bytes of the request.
+        bytes: usize,
+        /// The limit.
+        queue_bytes_max: usize,
+    },
     /// The thread that ran it was given up because of another call.
     #[error("another call of the script could not be stopped, and this one ended with it")]
     GivenUp,

@@ -79,7 +79,7 @@ impl Reason {
             Failure::Output { .. } => Self::Output,
             Failure::GivenUp => Self::Thread,
             Failure::Broken { .. } | Failure::Stopping => Self::Broken,
-            Failure::Busy { .. } => return None,
+            Failure::Busy { .. } | Failure::BytesFull { .. } => return None,
         })
     }
 }
@@ -97,7 +97,7 @@ pub struct Counted {
     pub cancelled: u64,
     /// Calls that an I/O thread began and left to an executor.
     pub handed_over: u64,
-    /// Calls refused because of `in_flight_max`.
+    /// Calls refused because of `in_flight_max` or `queue_bytes_max`.
     pub refused: u64,
     /// Calls that were stopped, by the reason.
     pub stopped: [(&'static str, u64); Reason::ALL.len()],

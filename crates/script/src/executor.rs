@@ -3,11 +3,8 @@
 //! step ends, for it belongs to the thread.
 
 use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::BTreeMap,
+    sync::Arc,
     task::Poll,
     thread::{self, Thread},
     time::Instant,
@@ -17,9 +14,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
-    Body, Failure,
+    Failure,
     calls::Outcome,
     counts::Counts,
+    in_flight::{InFlight, Load},
     member::{self, Member},
     modules::Modules,
     options::Options,
@@ -38,6 +36,16 @@ pub(crate) struct Job {
     pub(crate) deadline: Option<Instant>,
     pub(crate) reply: oneshot::Sender<Outcome>,
     pub(crate) queued: Queued,
+    pub(crate) in_flight: InFlight,
+}
+
+impl Job {
+    /// Answers a job that is not done; who gets the answer finds its place free.
+    pub(crate) fn refuse(self, failure: Failure) {
+        drop((self.in_flight, self.queued));
+        // Who does not wait any more does not mind.
+        let _ = self.reply.send(Err(failure));
+    }
 }
 
 /// A job is counted as one that waits, as long as this is there.
@@ -66,12 +74,14 @@ pub(crate) struct Shared {
     pub(crate) options: Arc<Options>,
     pub(crate) modules: Arc<Modules>,
     pub(crate) state: Mutex<State>,
-    in_flight: AtomicUsize,
+    load: Arc<Load>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    pub(crate) queue: VecDeque<Job>,
+    /// The jobs that wait, by the order of their arrival.
+    pub(crate) queue: BTreeMap<u64, Job>,
+    arrivals: u64,
     pub(crate) members: Vec<Arc<Member>>,
     /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
     idle: Vec<Arc<Member>>,
@@ -82,13 +92,20 @@ pub(crate) struct State {
 }
 
 /// An answer that is awaited. Who drops it gives the call up.
-#[derive(Debug)]
 pub struct Awaited {
     reply: oneshot::Receiver<Outcome>,
     deadline: Option<Instant>,
-    in_flight: Option<InFlight>,
+    shared: Arc<Shared>,
+    /// Its place in the queue.
+    arrival: u64,
     /// There until its outcome is counted.
     counts: Option<Arc<Counts>>,
+}
+
+impl std::fmt::Debug for Awaited {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Awaited").finish_non_exhaustive()
+    }
 }
 
 impl Drop for Awaited {
@@ -100,17 +117,9 @@ impl Drop for Awaited {
             } else {
                 counts.cancelled();
             }
+            let job = self.shared.state.lock().queue.remove(&self.arrival);
+            drop(job);
         }
-    }
-}
-
-/// One of the calls that are under way, as long as this is there.
-#[derive(Debug)]
-pub(crate) struct InFlight(Arc<Shared>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -120,14 +129,9 @@ impl Future for Awaited {
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Outcome> {
         let reply = std::pin::Pin::new(&mut self.reply).poll(cx);
         reply.map(|reply| {
-            let mut outcome = reply.unwrap_or(Err(Failure::GivenUp));
+            let outcome = reply.unwrap_or(Err(Failure::GivenUp));
             if let Some(counts) = self.counts.take() {
                 counts.outcome_on_executor(&outcome);
-            }
-            if let Ok(answer) = &mut outcome
-                && let Body::Stream(stream) = &mut answer.body
-            {
-                stream.in_flight = self.in_flight.take();
             }
             outcome
         })
@@ -141,7 +145,7 @@ impl Executors {
             options,
             modules,
             state: Mutex::default(),
-            in_flight: AtomicUsize::new(0),
+            load: Arc::default(),
         });
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let own = Self(shared);
@@ -161,38 +165,37 @@ impl Executors {
     /// Has a request answered: the payload of a REQUEST frame, with all of the body.
     pub(crate) fn submit(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
         let shared = &self.0;
-        let in_flight_max = shared.options.limits.in_flight_max;
-        let (reply, receiver) = oneshot::channel();
-        let before = shared.in_flight.fetch_add(1, Ordering::AcqRel);
-        let in_flight = InFlight(shared.clone());
         let counts = &shared.options.counts;
-        let queued = if before >= in_flight_max {
-            Err(Failure::Busy { in_flight_max })
-        } else {
+        let (reply, receiver) = oneshot::channel();
+        let in_flight = InFlight::begin(&shared.load, payload.len(), &shared.options.limits);
+        let arrival = in_flight.and_then(|in_flight| {
             self.queue(Job {
                 payload,
                 deadline,
                 reply,
                 queued: Queued::new(counts.clone()),
+                in_flight,
             })
-        };
-        queued.inspect_err(|failure| counts.failure(failure))?;
+        });
         Ok(Awaited {
             reply: receiver,
             deadline,
-            in_flight: Some(in_flight),
+            shared: shared.clone(),
+            arrival: arrival.inspect_err(|failure| counts.failure(failure))?,
             counts: Some(counts.clone()),
         })
     }
 
-    fn queue(&self, job: Job) -> Result<(), Failure> {
+    fn queue(&self, job: Job) -> Result<u64, Failure> {
         let mut state = self.0.state.lock();
         self.0.call_thread(&mut state)?;
         if state.members.is_empty() {
             return Err(stuck());
         }
-        state.queue.push_back(job);
-        Ok(())
+        state.arrivals += 1;
+        let arrival = state.arrivals;
+        state.queue.insert(arrival, job);
+        Ok(arrival)
     }
 }
 
@@ -273,7 +276,7 @@ impl Shared {
         loop {
             {
                 let mut state = self.state.lock();
-                if let Some(job) = state.queue.pop_front() {
+                if let Some((_, job)) = state.queue.pop_first() {
                     // It may have been called for another job, which somebody else has taken.
                     state.idle.retain(|other| other.serial != member.serial);
                     return Some(job);
@@ -346,9 +349,8 @@ impl State {
 
     /// Answers the jobs that nobody will do.
     pub(crate) fn refuse_all(&mut self, failure: &Failure) {
-        for job in self.queue.drain(..) {
-            // Who does not wait any more does not mind.
-            let _ = job.reply.send(Err(failure.clone()));
+        for job in std::mem::take(&mut self.queue).into_values() {
+            job.refuse(failure.clone());
         }
     }
 

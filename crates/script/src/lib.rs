@@ -14,6 +14,7 @@ mod entry;
 mod executor;
 mod fetch;
 mod host;
+mod in_flight;
 mod instance;
 mod io;
 mod member;

@@ -4,6 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     future::poll_fn,
+    mem,
     rc::Rc,
     sync::Arc,
     task::Poll,
@@ -22,6 +23,7 @@ use crate::{
     calls::{CallId, Outcome, Until},
     executor::{Job, Shared},
     fetch::Fetcher,
+    in_flight::InFlight,
     instance::{Gone, Instance, Place, Step},
     wants::{Came, WaitId, Want, What},
     work::Work,
@@ -32,6 +34,13 @@ const LIGHT_PART: u32 = 10;
 
 /// A call as it is known outside of its thread: which engine of the thread, and its number there.
 pub(crate) type CallKey = (u32, CallId);
+
+/// A call that has not ended.
+#[derive(Debug)]
+pub(crate) struct OpenCall {
+    pub(crate) waiter: Waiter,
+    pub(crate) in_flight: InFlight,
+}
 
 /// Who waits for a call.
 #[derive(Debug)]
@@ -64,7 +73,7 @@ pub(crate) struct Member {
 
 #[derive(Debug, Default)]
 pub(crate) struct MemberCalls {
-    pub(crate) open: HashMap<CallKey, Waiter>,
+    pub(crate) open: HashMap<CallKey, OpenCall>,
     /// The call whose step runs, and when it has lasted as long as it may.
     pub(crate) running: Option<(CallKey, Until)>,
 }
@@ -163,44 +172,51 @@ impl Executor {
         job
     }
 
-    fn start(self: &Rc<Self>, job: Job) {
-        let Job {
-            payload,
-            deadline,
-            reply,
-            queued,
-        } = job;
-        drop(queued);
-        if reply.is_closed() {
+    fn start(self: &Rc<Self>, mut job: Job) {
+        if job.reply.is_closed() {
             return;
         }
+        let deadline = job.deadline;
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            let _ = reply.send(Err(Failure::DeadlinePassed));
-            return;
+            return job.refuse(Failure::DeadlinePassed);
         }
         let engine = match self.engine() {
             Ok(engine) => engine,
             Err(failure) => {
                 tracing::error!(target: "forebay::script", script = self.shared.options.name, "{failure}");
-                let _ = reply.send(Err(failure));
-                return;
+                return job.refuse(failure);
             }
         };
-        let id = match engine.instance.open(payload, deadline) {
+        let id = match engine.instance.open(mem::take(&mut job.payload), deadline) {
             Ok(id) => id,
-            Err(failure) => {
-                let _ = reply.send(Err(failure));
-                return;
-            }
+            Err(failure) => return job.refuse(failure),
         };
+        let Job {
+            reply,
+            in_flight,
+            queued,
+            ..
+        } = job;
+        drop(queued);
         let key = (engine.serial, id);
-        self.member.calls.lock().open.insert(key, Waiter::Reply(reply));
+        let call = OpenCall {
+            waiter: Waiter::Reply(reply),
+            in_flight,
+        };
+        self.member.calls.lock().open.insert(key, call);
         let cpu_max = self.shared.options.limits.cpu_max;
         let step = self.step(key, &engine, |instance| instance.run(id, cpu_max));
         let is_light = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
             && !engine.instance.take_elsewhere();
         self.settle(&engine, is_light);
-        if let Some(Waiter::Reply(_)) = self.member.calls.lock().open.get(&key) {
+        let is_awaited = matches!(
+            self.member.calls.lock().open.get(&key),
+            Some(OpenCall {
+                waiter: Waiter::Reply(_),
+                ..
+            })
+        );
+        if is_awaited {
             self.limit(key, &engine, deadline);
         }
         if self.shared.options.limits.isolated {
@@ -246,7 +262,8 @@ impl Executor {
     fn settle(self: &Rc<Self>, engine: &Engine, is_light: bool) {
         while let Some(mut over) = engine.instance.next_over() {
             let key = (engine.serial, over.id);
-            let waiter = self.member.calls.lock().open.remove(&key);
+            let call = self.member.calls.lock().open.remove(&key);
+            let (waiter, mut in_flight) = call.map(|call| (call.waiter, call.in_flight)).unzip();
             if let Ok(answer) = &mut over.outcome {
                 answer.is_light = is_light;
                 if let Body::Stream(stream) = &mut answer.body
@@ -254,7 +271,11 @@ impl Executor {
                 {
                     let (there, thread) = oneshot::channel();
                     stream.thread = Some(thread);
-                    self.member.calls.lock().open.insert(key, Waiter::Stream(there));
+                    if let Some(in_flight) = in_flight.take() {
+                        let waiter = Waiter::Stream(there);
+                        let call = OpenCall { waiter, in_flight };
+                        self.member.calls.lock().open.insert(key, call);
+                    }
                     self.look_after_stream(key, engine);
                 } else {
                     self.work.end(key);
@@ -262,6 +283,8 @@ impl Executor {
             } else {
                 self.work.end(key);
             }
+            // Who gets the answer finds the place free.
+            drop(in_flight);
             if let Some(Waiter::Reply(reply)) = waiter {
                 // Who does not wait any more does not mind.
                 let _ = reply.send(over.outcome);
@@ -397,7 +420,7 @@ impl Executor {
     /// Waits until nobody waits for a call.
     async fn gone(&self, key: CallKey) {
         poll_fn(|cx| match self.member.calls.lock().open.get_mut(&key) {
-            Some(waiter) => waiter.poll_closed(cx),
+            Some(call) => call.waiter.poll_closed(cx),
             None => Poll::Ready(()),
         })
         .await;

@@ -43,6 +43,8 @@ pub struct Limits {
     pub output_max: usize,
     /// Most calls at a time, those included that wait for an executor.
     pub in_flight_max: usize,
+    /// Most bytes of the requests of these calls.
+    pub queue_bytes_max: usize,
     /// Most executor threads.
     pub executors: usize,
     /// Whether each call has an engine of its own, and executors do all of them.

@@ -13,10 +13,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{
-    answer::{Answer, Body},
-    executor::InFlight,
-};
+use crate::answer::{Answer, Body};
 
 /// Pieces that are there at once are gathered up to this size, in bytes, before an answer begins: as a pool's workers do it.
 const GATHER_BYTES: usize = 32_768;
@@ -137,7 +134,6 @@ pub struct Stream {
     is_complete: Arc<AtomicBool>,
     /// Ends when its thread is given up.
     pub(crate) thread: Option<oneshot::Receiver<()>>,
-    pub(crate) in_flight: Option<InFlight>,
 }
 
 /// An answer that begins with these pieces.
@@ -149,7 +145,6 @@ pub(crate) fn stream(first: VecDeque<Piece>) -> (Outlet, Stream) {
         pieces,
         is_complete: is_complete.clone(),
         thread: None,
-        in_flight: None,
     };
     (Outlet { sender, is_complete }, stream)
 }

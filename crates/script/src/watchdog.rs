@@ -10,7 +10,7 @@ use crate::{
     Failure,
     budget::{GRACE, now_ms},
     executor::{Shared, stuck},
-    member::{Member, Waiter},
+    member::{Member, OpenCall, Waiter},
 };
 
 /// How often it is looked whether a thread hangs, at least: a step that begins just after that is seen before it can be overdue, so nobody
@@ -87,7 +87,9 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
         calls = calls.open.len(),
         "a call cannot be stopped, and its thread is given up: {failure}"
     );
-    for (key, waiter) in calls.open.drain() {
+    for (key, call) in calls.open.drain() {
+        let OpenCall { waiter, in_flight } = call;
+        drop(in_flight);
         let Waiter::Reply(reply) = waiter else { continue };
         let is_running = running.is_some_and(|(running, _)| running == key);
         let failure = if is_running {

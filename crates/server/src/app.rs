@@ -260,6 +260,7 @@ pub(crate) fn script_options(
             memory_max: bytes(script.memory_max),
             output_max: bytes(script.output_max),
             in_flight_max: script.in_flight_max,
+            queue_bytes_max: bytes(script.queue_bytes_max),
             executors: script.executors,
             fetch_time_max: script.fetch_time_max,
             fetch_bytes_max: bytes(script.fetch_bytes_max),

@@ -393,7 +393,7 @@ impl Refusal {
                 use forebay_script::Failure;
                 match failure {
                     Failure::Time { .. } | Failure::DeadlinePassed => Class::Deadline,
-                    Failure::Busy { .. } | Failure::Stopping => Class::Overload,
+                    Failure::Busy { .. } | Failure::BytesFull { .. } | Failure::Stopping => Class::Overload,
                     Failure::Memory { .. }
                     | Failure::Output { .. }
                     | Failure::GivenUp

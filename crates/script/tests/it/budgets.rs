@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forebay_script::{Allow, Failure, Limits};
 
-use crate::scripts::{Fixture, LIMITS, get, text, until};
+use crate::scripts::{Fixture, LIMITS, Request, get, text, until};
 
 const HANDLER: &str = r"
 import { router } from 'forebay';
@@ -192,6 +192,44 @@ fn beyond_the_most_calls_the_next_is_refused() {
     drop(waiting);
     until(|| fixture.executor(&get("/hello")).is_ok());
 }
+
+#[test]
+fn beyond_the_most_bytes_of_requests_the_next_is_refused() {
+    let limits = Limits {
+        executors: 1,
+        queue_bytes_max: 64 << 10,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(HANDLER, limits, Allow::default());
+    let long = |bytes| Request {
+        method: "GET",
+        path: "/never",
+        body: &LONG[..bytes],
+        ..Request::default()
+    };
+    // Whoever is alone is taken.
+    let alone = fixture.script.call(long(100_000).payload(), None).unwrap();
+    let refused = fixture.script.call(long(0).payload(), None).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            Failure::BytesFull {
+                queue_bytes_max: 65_536,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    drop(alone);
+    until(|| fixture.executor(&get("/hello")).is_ok());
+    let waiting = fixture.script.call(long(50_000).payload(), None).unwrap();
+    fixture.script.call(long(20_000).payload(), None).unwrap_err();
+    assert_eq!(fixture.executor(&get("/hello")).unwrap().status, 200);
+    assert_eq!(fixture.script.options().counts.read().refused, 2);
+    drop(waiting);
+}
+
+static LONG: [u8; 100_000] = [b'x'; 100_000];
 
 fn payload(path: &str) -> Vec<u8> {
     get(path).payload()

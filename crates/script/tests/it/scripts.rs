@@ -32,6 +32,7 @@ pub(crate) const LIMITS: Limits = Limits {
     memory_max: 64 << 20,
     output_max: 8 << 20,
     in_flight_max: 16,
+    queue_bytes_max: 64 << 20,
     executors: 2,
     isolated: false,
     fetch_time_max: Duration::from_secs(10),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use forebay_script::{Allow, Failure, Limits};
+use forebay_store::{Durability, Key};
 
 use crate::scripts::{Fixture, LIMITS, Request, block_on, get, text, until};
 
@@ -46,6 +47,29 @@ fn a_thread_that_goes_on_with_a_call_keeps_no_other_waiting() {
     until(|| fixture.stored("Flag", "resumed").is_some());
     assert_eq!(text(&fixture.executor(&flag("name=go")).unwrap()), "set");
     assert_eq!(text(&block_on(resumed).unwrap()), "seen");
+}
+
+#[test]
+fn who_does_not_wait_any_more_makes_room_though_no_thread_is_free() {
+    let limits = Limits {
+        executors: 1,
+        ..LIMITS
+    };
+    let fixture = fixture(limits);
+    let hello = || fixture.script.call(get("/hello").payload(), None);
+    let busy = fixture.script.call(get("/resumed").payload(), None).unwrap();
+    until(|| fixture.stored("Flag", "resumed").is_some());
+    for _ in 0..3 {
+        let waiting: Vec<_> = (1..LIMITS.in_flight_max).map(|_| hello().unwrap()).collect();
+        assert!(matches!(hello(), Err(Failure::Busy { .. })));
+        drop(waiting);
+    }
+    assert_eq!(fixture.script.options().counts.read().queued, 0);
+    let key = Key::global("Flag").unwrap().child("go").unwrap();
+    let mut transaction = fixture.store().begin().unwrap();
+    transaction.set(&key, b"true").unwrap();
+    transaction.commit(Durability::Relaxed).unwrap();
+    assert_eq!(text(&block_on(busy).unwrap()), "seen");
 }
 
 #[test]

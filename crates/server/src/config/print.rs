@@ -258,6 +258,7 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "memory_max = {}", size(script.memory_max))?;
     writeln!(out, "output_max = {}", size(script.output_max))?;
     writeln!(out, "in_flight_max = {}", script.in_flight_max)?;
+    writeln!(out, "queue_bytes_max = {}", size(script.queue_bytes_max))?;
     writeln!(out, "executors = {}", script.executors)?;
     writeln!(out, "isolated = {}", script.isolated)?;
     writeln!(out, "fetch_time_max = {}", duration(script.fetch_time_max))?;

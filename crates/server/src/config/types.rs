@@ -410,6 +410,8 @@ pub struct Script {
     pub output_max: u64,
     /// Calls on executors at a time, waiting ones included; beyond it the client gets 503 with `Retry-After`.
     pub in_flight_max: usize,
+    /// Most bytes of the requests of these calls.
+    pub queue_bytes_max: u64,
     /// Executor threads, 1 to 256.
     pub executors: usize,
     /// Whether nothing that one call leaves behind is there for the next.

@@ -67,7 +67,7 @@ families! {
     SCRIPT_FAULTED = Counter "forebay_script_calls_faulted_total" ["script"] "Calls whose handler threw.";
     SCRIPT_CANCELLED = Counter "forebay_script_calls_cancelled_total" ["script"] "Calls that nobody waited for any more: the client left, or the route's deadline passed.";
     SCRIPT_STOPPED = Counter "forebay_script_calls_stopped_total" ["script", "reason"] "Calls without an answer of their own: stopped at the limit that is the reason; thread: another call on their thread could not be stopped; broken: the script cannot run.";
-    SCRIPT_REFUSED = Counter "forebay_script_calls_refused_total" ["script"] "Calls refused at once because of in_flight_max.";
+    SCRIPT_REFUSED = Counter "forebay_script_calls_refused_total" ["script"] "Calls refused at once because of in_flight_max or queue_bytes_max.";
     SCRIPT_HANDED_OVER = Counter "forebay_script_calls_handed_over_total" ["script"] "Calls that an I/O thread began and an executor did from the beginning.";
     SCRIPT_QUEUE = Gauge "forebay_script_queue_calls" ["script"] "Calls that wait for an executor.";
     SCRIPT_THREADS = Gauge "forebay_script_threads" ["script"] "Executors, without those given up.";

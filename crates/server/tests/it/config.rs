@@ -159,6 +159,7 @@ time_max = "3s"
 memory_max = "8MiB"
 output_max = "1MiB"
 in_flight_max = 9
+queue_bytes_max = "2MiB"
 executors = 3
 isolated = true
 allow = { store = ["Article", "*"] }

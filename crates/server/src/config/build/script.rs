@@ -25,6 +25,7 @@ impl Builder<'_> {
             memory_max: fields.integer("memory_max"),
             output_max: fields.integer("output_max"),
             in_flight_max: fields.integer("in_flight_max") as usize,
+            queue_bytes_max: fields.integer("queue_bytes_max"),
             executors: match fields.integer("executors") as usize {
                 0 => self.surroundings.cores,
                 executors => executors,

@@ -1,6 +1,6 @@
 //! `[script.NAME]`
 
-use super::{Default, GIB, KIB, Key, Kind, MIB, MINUTE, SECOND, TIMEOUT};
+use super::{Default, GIB, KIB, Key, Kind, MIB, MINUTE, SECOND, TIB, TIMEOUT};
 
 pub(super) static SCRIPT: &[Key] = &[
     Key {
@@ -73,6 +73,16 @@ pub(super) static SCRIPT: &[Key] = &[
         },
         default: Default::Is("1024"),
         meaning: "Calls on executors at a time, those included that wait for one.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "queue_bytes_max",
+        kind: Kind::Size {
+            min: 64 * KIB,
+            max: TIB,
+        },
+        default: Default::Is("64MiB"),
+        meaning: "Bytes of the requests of these calls. One that is alone is taken whatever its length, which `body_bytes_max` bounds.",
         exceeded: "503 with `Retry-After`",
     },
     Key {
