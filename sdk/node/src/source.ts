@@ -1,17 +1,33 @@
 /**
- * Where the parts of a request are read from: the payload of a REQUEST frame (protocol/PROTOCOL.md, section 4). The engine inside
- * the server, which has no frames, brings a module of the same functions.
+ * Where the parts of a request are read from: the payload of a REQUEST frame (protocol/PROTOCOL.md, section 4), or a message of JSON that has been
+ * read already. The engine inside the server, which has neither, brings a module of the same functions.
  */
 import { Buffer } from 'node:buffer';
 import type { BodySource } from './request.js';
 import { REQUEST_TABLE_BYTES, readPairs, readU32, type Bytes } from './wire.js';
 
-/** A payload from `at` to `end`; `more` is null when the body is complete in it. */
+/** A payload from `at` to `end`; `more` is null when the body is complete in it. Where there is a message, all parts are in that. */
 export interface Source {
   readonly bytes: Bytes;
   readonly at: number;
   readonly end: number;
   readonly more: BodySource | null;
+  readonly message?: Message | undefined;
+}
+
+/** A request as a message has it (protocol/PROTOCOL.md, section 7): names of headers in lower case, their values of Latin-1 characters. */
+export interface Message {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly route: string;
+  readonly peer: string;
+  /** Until the deadline; 0: none. */
+  readonly remaining_ms: number;
+  readonly params: Readonly<Record<string, string>>;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body?: string;
+  readonly body_base64?: string;
 }
 
 /** Numbers of parts. */
@@ -24,13 +40,30 @@ export const PEER = 6;
 const BODY = 7;
 const PERCENT = 37;
 
+const BEYOND_ASCII = /[^\0-\x7f]/;
+const NO_BYTES = Buffer.alloc(0) as Bytes;
+
+/** A source that is a message. */
+export function messageSource(message: Message): Source {
+  return { bytes: NO_BYTES, at: 0, end: 0, more: null, message };
+}
+
+/** Milliseconds until the deadline; 0: none. */
+export function remainingMs({ bytes, at, message }: Source): number {
+  return message === undefined ? readU32(bytes, at) : message.remaining_ms;
+}
+
 /** Characters of the method. */
-export function methodLength({ bytes, at }: Source): number {
-  return readU32(bytes, at + 4);
+export function methodLength({ bytes, at, message }: Source): number {
+  return message === undefined ? readU32(bytes, at + 4) : Buffer.byteLength(message.method);
 }
 
 /** Method and path in one piece and read as Latin-1, such as `GET/users`. */
-export function methodAndPath({ bytes, at }: Source): string {
+export function methodAndPath({ bytes, at, message }: Source): string {
+  if (message !== undefined) {
+    const head = message.method + message.path;
+    return BEYOND_ASCII.test(head) ? Buffer.from(head).toString('latin1') : head;
+  }
   const start = at + REQUEST_TABLE_BYTES;
   return bytes.latin1Slice(start, start + readU32(bytes, at + 4) + readU32(bytes, at + 8));
 }
@@ -46,21 +79,28 @@ export function isPlain(_: Source, head: string, at: number): boolean {
 
 /** A part that is text. */
 export function part(source: Source, index: number): string {
-  const { bytes, at } = source;
+  const { bytes, at, message } = source;
+  if (message !== undefined) return messagePart(message, index);
   const start = partAt(source, index);
   return bytes.utf8Slice(start, start + readU32(bytes, at + 4 + index * 4));
 }
 
 /** `[name, value, ...]` of the parameters, which are UTF-8, or the headers, whose bytes come out as Latin-1 text. */
 export function pairs(source: Source, index: typeof PARAMS | typeof HEADERS): string[] {
+  const { message } = source;
+  if (message !== undefined) return (index === HEADERS ? message.headers : Object.entries(message.params)).flat();
   return readPairs(source.bytes, partAt(source, index), partAt(source, index + 1), index === HEADERS ? 'latin1' : 'utf8');
 }
 
 /** The values of a header, whose name is in lower case. */
 export function fieldValues(source: Source, name: string): string[] {
-  const { bytes } = source;
-  const end = partAt(source, PEER);
+  const { bytes, message } = source;
   const values: string[] = [];
+  if (message !== undefined) {
+    for (const [known, value] of message.headers) if (known === name) values.push(value);
+    return values;
+  }
+  const end = partAt(source, PEER);
   for (let at = partAt(source, HEADERS); at < end; ) {
     const length = readU32(bytes, at);
     const value = at + 8 + length;
@@ -79,16 +119,24 @@ export function field(source: Source, name: string): string | null {
 
 /** What has come of the body, as text. */
 export function bodyText(source: Source): string {
+  const { message } = source;
+  if (message?.body !== undefined) return message.body.toWellFormed();
+  if (message !== undefined) return utf8(bodyBytes(source));
   return source.bytes.utf8Slice(partAt(source, BODY), source.end);
 }
 
 /** What has come of the body. */
 export function bodyBytes(source: Source): Uint8Array {
+  const { message } = source;
+  if (message?.body_base64 !== undefined) return Buffer.from(message.body_base64, 'base64');
+  if (message !== undefined) return Buffer.from(message.body ?? '');
   return source.bytes.subarray(partAt(source, BODY), source.end);
 }
 
 /** Whether anything has come of the body. */
 export function hasBody(source: Source): boolean {
+  const { message } = source;
+  if (message !== undefined) return (message.body_base64 ?? message.body ?? '') !== '';
   return partAt(source, BODY) < source.end;
 }
 
@@ -105,6 +153,10 @@ export function concat(parts: readonly Uint8Array[]): Uint8Array {
 /** The text of bytes that are UTF-8. */
 export function utf8(bytes: Uint8Array): string {
   return (bytes as Bytes).utf8Slice(0, bytes.length);
+}
+
+function messagePart({ path, query, route, peer }: Message, index: number): string {
+  return index === PATH ? path : index === QUERY ? query : index === ROUTE ? route : peer;
 }
 
 function partAt({ bytes, at }: Source, index: number): number {

@@ -182,28 +182,17 @@ export interface RequestParts {
 
 /** The payload of a REQUEST frame, as the server writes it. */
 export function requestPayload(request: RequestParts): Bytes {
-  return requestBytes(request, 0);
-}
-
-/** A REQUEST frame, in one piece of memory. */
-export function requestFrame(flags: number, generation: number, number: number, slot: number, request: RequestParts): Bytes {
-  const bytes = requestBytes(request, HEADER_BYTES);
-  writeHeader(bytes, 0, bytes.length - HEADER_BYTES, REQUEST, flags, generation, number, slot);
-  return bytes;
-}
-
-/** The payload, with room before it. */
-function requestBytes({ remainingMs, method, path, query, route, params, headers, peer, body }: RequestParts, before: number): Bytes {
+  const { remainingMs, method, path, query, route, params, headers, peer, body } = request;
   // UTF-8 bytes, one Latin-1 character each, pass through a pair block unchanged.
   const named = params.length === 0 ? params : params.map((text) => Buffer.from(text).toString('latin1'));
   const texts = [method, path, query, route];
   const lengths = texts.map((text) => Buffer.byteLength(text));
   lengths.push(pairsBytes(named), pairsBytes(headers), Buffer.byteLength(peer));
-  let length = before + REQUEST_TABLE_BYTES + body.length;
+  let length = REQUEST_TABLE_BYTES + body.length;
   for (const part of lengths) length += part;
   const bytes = Buffer.allocUnsafe(length) as Bytes;
-  writeU32(bytes, before, remainingMs);
-  let at = before + 4;
+  writeU32(bytes, 0, remainingMs);
+  let at = 4;
   for (const part of lengths) {
     writeU32(bytes, at, part);
     at += 4;

@@ -5,6 +5,7 @@ import { openSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import * as source from '../dist/source.js';
 import { jsonl } from '../dist/stdio/jsonl.js';
 
 const read = (name) => JSON.parse(readFileSync(new URL(`../../../protocol/vectors/messages/${name}.json`, import.meta.url), 'utf8'));
@@ -183,11 +184,34 @@ describe('the vectors of lines', () => {
 
   it('are read', () => {
     for (const { request, line } of requests) {
-      const { is, id, parts } = jsonl.read(line, JSON.stringify(line));
-      const { remaining_ms, params, headers, body_hex, ...text } = request;
-      const expected = { ...text, remainingMs: remaining_ms, params: params.flat(), headers: headers.flat(), body: Buffer.from(body_hex, 'hex') };
-      assert.deepEqual({ is, id, parts }, { is: 'request', id: 7, parts: expected });
+      const { is, id, request: message } = jsonl.read(line, JSON.stringify(line));
+      assert.deepEqual({ is, id }, { is: 'request', id: 7 });
+      const from = source.messageSource(message);
+      const part = (index) => source.part(from, index);
+      const read = {
+        remaining_ms: source.remainingMs(from),
+        method: source.methodAndPath(from).slice(0, source.methodLength(from)),
+        path: part(source.PATH),
+        query: part(source.QUERY),
+        route: part(source.ROUTE),
+        params: source.pairs(from, source.PARAMS),
+        headers: source.pairs(from, source.HEADERS),
+        peer: part(source.PEER),
+        body_hex: Buffer.from(source.bodyBytes(from)).toString('hex'),
+      };
+      assert.deepEqual(read, { ...request, params: request.params.flat(), headers: request.headers.flat() });
+      for (const [name] of request.headers) {
+        const values = request.headers.filter(([other]) => other === name).map(([, value]) => value);
+        assert.deepEqual(source.fieldValues(from, name), values);
+      }
+      assert.equal(source.hasBody(from), request.body_hex !== '');
+      assert.equal(source.bodyText(from), Buffer.from(request.body_hex, 'hex').toString('utf8'));
     }
+  });
+
+  it('have the path of a router, whose keys are Latin-1, where it is not ASCII', () => {
+    const from = source.messageSource({ method: 'GET', path: '/\u00e9\u20ac' });
+    assert.equal(source.methodAndPath(from), Buffer.from('GET/\u00e9\u20ac').toString('latin1'));
   });
 
   it('are written', () => {

@@ -1,10 +1,11 @@
 /** What tells one dialect of messages from another. */
-import type { Bytes, RequestParts } from '../wire.js';
+import type { Message } from '../source.js';
+import type { Bytes } from '../wire.js';
 import type { LogLine, Outcome } from './gateway.js';
 
 /** A message of the server. */
 export type Incoming =
-  | { readonly is: 'request'; readonly id: string | number; readonly parts: RequestParts }
+  | { readonly is: 'request'; readonly id: string | number; readonly request: Message }
   /** A request that cannot be given to a handler. */
   | { readonly is: 'refused'; readonly id: string | number; readonly why: string }
   | { readonly is: 'result'; readonly call: unknown; readonly result: unknown }

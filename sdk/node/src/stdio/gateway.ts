@@ -1,6 +1,6 @@
 /**
- * Between a dialect of messages and the worker's loop, which knows frames: messages become REQUEST frames, what the loop writes becomes answers.
- * A message has no pieces, so pieces of an answer are gathered and those of a request's body handed out.
+ * Between a dialect of messages and the worker's loop, which knows frames: what the loop writes becomes answers. A message has no pieces, so
+ * pieces of an answer are gathered.
  */
 import {
   ABORT,
@@ -15,18 +15,12 @@ import {
   frame,
   readPairs,
   readU32,
-  requestFrame,
   writeU32,
   type Bytes,
-  type RequestParts,
 } from '../wire.js';
 import type { Engine } from '../worker/engine.js';
 import type { Link } from '../worker/link.js';
 
-/** Body bytes of a request that its frame has; the rest follows as it is read. */
-const INLINE_BYTES = 65_536;
-/** Longest BODY frame of a request. */
-const PIECE_BYTES = 1_048_576;
 /** What an answer may send before it is gathered: without limit, as it is gathered at once. */
 export const WINDOW_BYTES = 0x7fff_ffff;
 const SERVER_ENDS = 3;
@@ -65,8 +59,6 @@ export class Gateway implements Link {
   readonly #bytesMax: number;
   /** Answers whose end has not been written. */
   readonly #open = new Map<number, { outcome: Outcome; pieces: Uint8Array[]; size: number }>();
-  /** What is left of requests' bodies. */
-  readonly #bodies = new Map<number, Uint8Array>();
 
   constructor(engine: Engine, generation: number, bytesMax: number, outward: Outward) {
     this.#engine = engine;
@@ -75,22 +67,13 @@ export class Gateway implements Link {
     this.#outward = outward;
   }
 
-  /** Gives a request to the worker's loop; `number` is used for no other request that is open. */
-  request(number: number, parts: RequestParts): void {
-    const { body } = parts;
-    const whole = body.length <= INLINE_BYTES;
-    if (!whole) this.#bodies.set(number, body.subarray(INLINE_BYTES));
-    const first = whole ? parts : { ...parts, body: body.subarray(0, INLINE_BYTES) };
-    this.#feed(requestFrame(whole ? END : 0, this.#generation, number, number, first));
-  }
-
   #feed(bytes: Bytes): void {
     this.#engine.frames(bytes, 0, bytes.length);
   }
 
   answer(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void {
     const content = typeof body === 'string' ? body : (Buffer.from(body.buffer, body.byteOffset, body.length) as Bytes);
-    this.#over(number, () => this.#outward.answer(number, { status, kind, headers, body: content }));
+    this.#outward.answer(number, { status, kind, headers, body: content });
   }
 
   write(bytes: Uint8Array): void {
@@ -105,11 +88,7 @@ export class Gateway implements Link {
         this.#piece(number, frame, ends);
         break;
       case RESET:
-        if (this.#open.delete(number)) this.#over(number, () => this.#outward.failed(number, 'the response broke off'));
-        break;
-      case WINDOW:
-        // Whoever reads the body waits for it only after this.
-        queueMicrotask(() => this.#hand(number, readU32(frame, HEADER_BYTES)));
+        if (this.#open.delete(number)) this.#outward.failed(number, 'the response broke off');
         break;
       case LOG:
         this.#outward.log(JSON.parse(frame.utf8Slice(HEADER_BYTES, frame.length)) as LogLine);
@@ -127,7 +106,7 @@ export class Gateway implements Link {
       headers: block === at ? [] : readPairs(frame, at, block, 'latin1'),
       body,
     };
-    if (ends) this.#over(number, () => this.#outward.answer(number, outcome));
+    if (ends) this.#outward.answer(number, outcome);
     else this.#open.set(number, { outcome, pieces: [body], size: body.length });
   }
 
@@ -140,37 +119,15 @@ export class Gateway implements Link {
     if (open.size > this.#bytesMax) {
       this.#open.delete(number);
       const why = `the response has more than ${this.#bytesMax} bytes (message_bytes_max)`;
-      this.#over(number, () => this.#outward.failed(number, why));
+      this.#outward.failed(number, why);
       queueMicrotask(() => this.#feed(frame1(ABORT, this.#generation, number, SERVER_ENDS)));
     } else if (ends) {
       this.#open.delete(number);
       const body = Buffer.concat(open.pieces) as Bytes;
-      this.#over(number, () => this.#outward.answer(number, { ...open.outcome, body }));
+      this.#outward.answer(number, { ...open.outcome, body });
     } else if (piece.length > 0) {
       queueMicrotask(() => this.#feed(frame4(WINDOW, this.#generation, number, piece.length)));
     }
-  }
-
-  #over(number: number, say: () => void): void {
-    this.#bodies.delete(number);
-    say();
-  }
-
-  /** Hands so many bytes of a request's body to its handler. */
-  #hand(number: number, granted: number): void {
-    const rest = this.#bodies.get(number);
-    if (rest === undefined) return;
-    let left = Math.min(granted, rest.length);
-    let at = 0;
-    while (left > 0) {
-      const piece = rest.subarray(at, at + Math.min(left, PIECE_BYTES));
-      at += piece.length;
-      left -= piece.length;
-      const last = at === rest.length;
-      this.#feed(frame(BODY, last ? END : 0, this.#generation, number, number, piece));
-    }
-    if (at === rest.length) this.#bodies.delete(number);
-    else this.#bodies.set(number, rest.subarray(at));
   }
 }
 

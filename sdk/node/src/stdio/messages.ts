@@ -19,7 +19,6 @@ export class Messages {
   readonly #dialect: Dialect;
   readonly #pipes: Pipes;
   readonly #engine: Engine;
-  readonly #gateway: Gateway;
   /** Requests under way, by our number. */
   readonly #ids = new Map<number, Id>();
   #numbers = 0;
@@ -39,7 +38,7 @@ export class Messages {
     const generation = Number(environment('FOREBAY_GENERATION'));
     this.#engine = new Engine(generation, null, () => {}, (status) => this.#end(status));
     const bytesMax = Number(environment('FOREBAY_MESSAGE_BYTES_MAX'));
-    this.#gateway = this.#engine.link = new Gateway(this.#engine, generation, bytesMax, {
+    this.#engine.link = new Gateway(this.#engine, generation, bytesMax, {
       answer: (number, outcome) => this.#say(number, (id) => dialect.answer(id, outcome)),
       failed: (number, why) => this.#say(number, (id) => dialect.failed(id, why)),
       log: (line) => this.#write(dialect.log(line)),
@@ -96,18 +95,15 @@ export class Messages {
 
   /** Puts the messages that are whole into the inbox. */
   #receive(bytes: Bytes): void {
-    let at = 0;
-    for (let end = bytes.indexOf(LINE_END); end >= 0; end = bytes.indexOf(LINE_END, at)) {
-      const line = bytes.subarray(at, end) as Bytes;
-      if (this.#partial.length === 0) {
-        this.#inbox.push(line.utf8Slice(0, line.length));
-      } else {
-        this.#inbox.push(Buffer.concat([...this.#partial, line]).toString('utf8'));
-        this.#partial = [];
-      }
-      at = end + 1;
+    const end = bytes.lastIndexOf(LINE_END);
+    if (end >= 0) {
+      // Decoded all at once: a line end is no part of another character.
+      const last = bytes.subarray(0, end) as Bytes;
+      const whole = this.#partial.length === 0 ? last : (Buffer.concat([...this.#partial, last]) as Bytes);
+      this.#partial = [];
+      for (const line of whole.utf8Slice(0, whole.length).split('\n')) this.#inbox.push(line);
     }
-    if (at < bytes.length) this.#partial.push(bytes.subarray(at) as Bytes);
+    if (end + 1 < bytes.length) this.#partial.push(bytes.subarray(end + 1) as Bytes);
   }
 
   /** Takes what is in the inbox, unless a handler that asks the server is in the middle of that. */
@@ -129,7 +125,7 @@ export class Messages {
       case 'request': {
         this.#numbers = this.#numbers === 0xffff_ffff ? 1 : this.#numbers + 1;
         this.#ids.set(this.#numbers, message.id);
-        this.#gateway.request(this.#numbers, message.parts);
+        this.#engine.message(this.#numbers, message.request);
         break;
       }
       case 'refused':

@@ -1,10 +1,12 @@
 /** The messages of WABuR: protocol/PROTOCOL.md, section 8. */
-import { CONTENT_TYPES, KIND_JSON, type RequestParts } from '../wire.js';
+import type { Message } from '../source.js';
+import { CONTENT_TYPES, KIND_JSON } from '../wire.js';
 import { between, headerPairs, jsonOf, oneLine, textOf, type Dialect, type Incoming } from './dialect.js';
 
 const METHODS: Readonly<Record<string, string>> = { NEW: 'PUT', GET: 'GET', MOD: 'POST', DEL: 'DELETE' };
 /** The method of a message that asks for no operation: it goes to a controller's fallback. */
 const FALLBACK = 'HANDLE';
+const JSON_TYPE: [string, string] = ['content-type', 'application/json'];
 const NO_BODY = 'No body in request.';
 
 export const wabur: Dialect = {
@@ -15,7 +17,7 @@ export const wabur: Dialect = {
     if (api === 1) {
       const id = String(rid);
       if (typeof body !== 'object' || body === null) return { is: 'refused', id, why: NO_BODY };
-      return { is: 'request', id, parts: parts(id, body as Record<string, unknown>, message, text) };
+      return { is: 'request', id, request: request(id, body as Record<string, unknown>, message, text) };
     }
     if (api === 4) return { is: 'result', call: rid, result: body };
     if (api === 5) return { is: 'reply', text: `${JSON.stringify({ rid, api: 6, body: { code: 0 } })}\n` };
@@ -46,17 +48,20 @@ export const wabur: Dialect = {
   log: (line) => `${JSON.stringify({ api: 5, body: line })}\n`,
 };
 
-function parts(id: string, body: Record<string, unknown>, message: Record<string, unknown>, text: string): RequestParts {
+function request(id: string, body: Record<string, unknown>, message: Record<string, unknown>, text: string): Message {
   const op = body['op'];
-  const headers = ['host', 'localhost', 'x-request-id', id.slice(id.indexOf('.') + 1)];
+  const headers: [string, string][] = [
+    ['host', 'localhost'],
+    ['x-request-id', id.slice(id.indexOf('.') + 1)],
+  ];
   if (typeof op !== 'string') {
-    return request(FALLBACK, '/', '', [...headers, 'content-type', 'application/json'], JSON.stringify(body));
+    return made(FALLBACK, '/', '', [...headers, JSON_TYPE], JSON.stringify(body));
   }
   const path = Array.isArray(body['path']) ? body['path'] : [];
   const { query, content } = body;
   const pairs = Object.entries(typeof query === 'object' && query !== null ? query : {});
-  if (content !== undefined) headers.push('content-type', 'application/json');
-  return request(
+  if (content !== undefined) headers.push(JSON_TYPE);
+  return made(
     Object.hasOwn(METHODS, op) ? METHODS[op]! : op,
     `/${path.map((part) => encodeURIComponent(String(part))).join('/')}`,
     new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, String(value)])).toString(),
@@ -76,6 +81,6 @@ function contentText(body: Record<string, unknown>, message: Record<string, unkn
   return JSON.stringify(body['content']);
 }
 
-function request(method: string, path: string, query: string, headers: readonly string[], body: string): RequestParts {
-  return { remainingMs: 0, method, path, query, route: '/*', params: [], headers, peer: '', body: Buffer.from(body) };
+function made(method: string, path: string, query: string, headers: Message['headers'], body: string): Message {
+  return { remaining_ms: 0, method, path, query, route: '/*', params: {}, headers, peer: '', body };
 }

@@ -10,6 +10,7 @@ import type { Log, WorkerContext } from '../context.js';
 import type { Handler, Hook } from '../handler.js';
 import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
+import { messageSource, type Message, type Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
 import {
   ABORT,
@@ -63,10 +64,9 @@ export interface Init {
 
 /** A REQUEST that waits, unclaimed. */
 interface Waiting {
-  readonly bytes: Bytes;
-  readonly at: number;
-  readonly end: number;
-  readonly flags: number;
+  readonly source: Source;
+  /** Whether the body is complete in it. */
+  readonly whole: boolean;
   readonly number: number;
   readonly slot: number;
   readonly received: number;
@@ -188,13 +188,23 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
         const number = readU32(bytes, at + 8);
         const slot = readU32(bytes, at + 12);
         if (type !== REQUEST) this.#control(type, flags, number, slot, bytes, start, next);
-        else if (this.#free && this.#inbox.length === 0) this.#run(bytes, start, next, flags, number, slot, received);
-        else if (!this.#draining || this.#page === null) this.#inbox.push({ bytes, at: start, end: next, flags, number, slot, received });
+        else this.#request({ bytes, at: start, end: next, more: null }, (flags & END) !== 0, number, slot, received);
       }
       at = next;
     }
     this.#page?.ring();
     return at;
+  }
+
+  /** Takes a request that came as a message; `number` is used for no other that is open. */
+  message(number: number, message: Message): void {
+    const received = (this.#now = performance.now());
+    this.#request(messageSource(message), true, number, number, received);
+  }
+
+  #request(source: Source, whole: boolean, number: number, slot: number, received: number): void {
+    if (this.#free && this.#inbox.length === 0) this.#run(source, whole, number, slot, received);
+    else if (!this.#draining || this.#page === null) this.#inbox.push({ source, whole, number, slot, received });
   }
 
   #control(type: number, flags: number, number: number, slot: number, bytes: Bytes, at: number, end: number): void {
@@ -238,19 +248,19 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Starts what waited, as far as there is room now. */
   #pump(): void {
     while (this.#inbox.length > 0 && this.#free) {
-      const { bytes, at, end, flags, number, slot, received } = this.#inbox.shift()!;
-      this.#run(bytes, at, end, flags, number, slot, received);
+      const { source, whole, number, slot, received } = this.#inbox.shift()!;
+      this.#run(source, whole, number, slot, received);
     }
     this.#ringSoon();
   }
 
-  #run(bytes: Bytes, at: number, end: number, flags: number, number: number, slot: number, received: number): void {
+  #run(source: Source, whole: boolean, number: number, slot: number, received: number): void {
     const page = this.#page;
     if (page !== null) {
       if (!page.claim(number, slot)) return;
       page.ringIfLate(this.#now);
     }
-    const job = new Job(this, bytes, at, end, flags, number, slot, received, this.#now, this.#window);
+    const job = new Job(this, source, whole, number, slot, received, this.#now, this.#window);
     if (this.#commits.areHeld && !this.#commits.joins(job, this.#now)) this.#commits.settle();
     this.#running++;
     // What is open already is another job's, which this one has nothing to do with unless it outlasts its frame.

@@ -2,7 +2,7 @@
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../context.js';
 import { goneError } from '../gone.js';
 import { WireRequest, type BodySource } from '../request.js';
-import { END, readU32, type Bytes } from '../wire.js';
+import { remainingMs, type Source } from '../source.js';
 
 /** Bytes of request body a reading handler grants ahead; half of it used up brings the next grant. */
 const READ_WINDOW_BYTES = 262_144;
@@ -38,10 +38,8 @@ export class Job implements Context, BodySource {
 
   constructor(
     owner: JobOwner,
-    bytes: Bytes,
-    at: number,
-    end: number,
-    flags: number,
+    source: Source,
+    whole: boolean,
     number: number,
     slot: number,
     received: number,
@@ -53,9 +51,9 @@ export class Job implements Context, BodySource {
     this.slot = slot;
     this.started = started;
     this.window = window;
-    const left = readU32(bytes, at);
+    const left = remainingMs(source);
     this.#deadline = left === 0 ? 0 : received + left;
-    this.request = new WireRequest({ bytes, at, end, more: (flags & END) === 0 ? this : null });
+    this.request = new WireRequest(whole ? source : { ...source, more: this });
   }
 
   get state(): WorkerState {
