@@ -32,10 +32,12 @@ class Answer:
 class Peer:
     """A worker that runs a module's text, and its link."""
 
-    def __init__(self, source, *options, concurrency=1, window=262_144, ready=True, without=None):
+    def __init__(self, source, *options, concurrency=1, window=262_144, ready=True, without=None, start=None):
         self._folder = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self._folder.name)
         (self.folder / "app.py").write_text(source)
+        if start is not None:
+            (self.folder / "start.py").write_text(start)
         self.link, theirs = socket.socketpair()
         self.link.settimeout(PATIENCE)
         env = {
@@ -56,7 +58,7 @@ class Peer:
             "pool": "api",
             "worker": 3,
             "handler": str(self.folder / "app.py"),
-            "start": None,
+            "start": None if start is None else str(self.folder / "start.py"),
             "concurrency": concurrency,
             "window_bytes": window,
             "later": "members that are not known are ignored",

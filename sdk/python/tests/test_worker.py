@@ -309,6 +309,30 @@ class WorkerTest(unittest.TestCase):
                     answer = peer.get(path)
                     self.assertEqual((answer.status, answer.flags), (500, wire.END | wire.FAULT), path)
 
+    def test_hooks_of_a_start_module_that_await_are_awaited_whatever_they_take(self):
+        module = (
+            "import asyncio\n{}\nasync def begin({}):\n    await asyncio.sleep(0)\n    print('begun')\n"
+            "async def end({}):\n    await asyncio.sleep(0)\n    print('ended')\n{}"
+        )
+        named = "on_start, on_stop = begin, end\n"
+        objects = "class Hook:\n    def __init__(self, run): self.run = run\n    async def __call__(self{}): await self.run({})\n"
+        called = "on_start, on_stop = Hook(begin), Hook(end)\n"
+        starts = [module.format("", taken, taken, named) for taken in ("", "ctx")]
+        starts += [module.format(objects.format(f", {taken}" if taken else "", taken), taken, taken, called) for taken in ("", "ctx")]
+        wsgi = "def app(environ, start_response):\n    start_response('200 OK', [])\n    return [b'wsgi']\n"
+        for source in ("from forebay import App\napp = App()\n", wsgi):
+            for start in starts:
+                with self.subTest(start), Peer(source, start=start) as peer:
+                    peer.send(wire.DRAIN)
+                    status, out, err = peer.end()
+                    self.assertEqual((status, out.split()), (0, ["begun", "ended"]), err)
+
+    def test_a_hook_that_gives_something_to_await_without_saying_so_fails(self):
+        source = "from forebay import App\napp = App()\n@app.on_start\ndef begin():\n    return later()\nasync def later(): pass\n"
+        with Peer(source, ready=False) as peer:
+            failed = json.loads(peer.expect(wire.FAILED))
+            self.assertIn("`async def`", failed["message"])
+
     def test_a_failed_start_is_told_with_its_stack(self):
         for source, message in (
             ("raise ValueError('early')", "ValueError: early"),

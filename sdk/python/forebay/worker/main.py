@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, NoReturn, Optional
 
-from .._app import prepared_hook
+from .._app import is_coroutine_function, prepared_hook
 from .._context import State, WorkerContext, WorkerInfo
 from .._version import VERSION
 from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, READY, frame
@@ -54,6 +54,8 @@ class Program(NamedTuple):
     loaded: Loaded
     start: List[Hook]
     stop: List[Hook]
+    #: Whether a hook of the start-up module is to be awaited.
+    awaits: bool
 
 
 def main(arguments: List[str]) -> int:
@@ -142,33 +144,30 @@ def _load(init: Init, arguments: List[str]) -> Program:
     try:
         start: List[Hook] = []
         stop: List[Hook] = []
+        awaits = False
         if init.start is not None:
             first = import_file(init.start)
-            start += _hooks(first, "on_start")
-            stop += _hooks(first, "on_stop")
+            for name, hooks in (("on_start", start), ("on_stop", stop)):
+                hook = getattr(first, name, None)
+                if callable(hook):
+                    hooks.append(prepared_hook(hook))
+                    awaits |= is_coroutine_function(hook)
         loaded = load(init.handler, parse_arguments(arguments))
         if loaded.interface == FOREBAY:
             start += loaded.application._start
             stop = loaded.application._stop + stop
-        return Program(loaded, start, stop)
+        return Program(loaded, start, stop, awaits)
     except SystemExit as error:
         raise StartFailed from LoadError(f"the handler ended the process while it was imported (exit status {error.code})")
     except Exception as error:
         raise StartFailed from error
 
 
-def _hooks(module: Any, name: str) -> List[Hook]:
-    hook = getattr(module, name, None)
-    return [prepared_hook(hook)] if callable(hook) else []
-
-
 def _is_async(program: Program, init: Init) -> bool:
     """Whether jobs run on an event loop; otherwise they run one after another on this thread, which costs less."""
     if program.loaded.interface == ASGI or init.concurrency > 1:
         return True
-    hooks = program.start + program.stop
-    awaits = program.loaded.interface == FOREBAY and program.loaded.application._is_async
-    return awaits or any(inspect.iscoroutinefunction(hook) for hook in hooks)
+    return program.awaits or (program.loaded.interface == FOREBAY and program.loaded.application._is_async)
 
 
 def _context(init: Init, log: Any) -> WorkerContext:
@@ -186,7 +185,7 @@ def _serve_blocking(link: socket.socket, generation: int, init: Init, program: P
     context = _context(init, engine.log_of(None))
     try:
         for hook in program.start:
-            hook(context)
+            _call_hook(hook, context)
     except Exception as error:
         raise StartFailed from error
     application = program.loaded.application
@@ -197,7 +196,7 @@ def _serve_blocking(link: socket.socket, generation: int, init: Init, program: P
     status = 0
     for hook in program.stop:
         try:
-            hook(context)
+            _call_hook(hook, context)
         except Exception as error:
             status = _stop_failed(error)
     link.close()
@@ -246,6 +245,14 @@ async def _serve_async(
             status = _stop_failed(error)
     await engine.close()
     return status
+
+
+def _call_hook(hook: Hook, context: WorkerContext) -> None:
+    result = hook(context)
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError("a hook gave something to await; one that awaits is an `async def`")
 
 
 async def _run_hook(hook: Hook, context: WorkerContext) -> None:
