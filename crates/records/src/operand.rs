@@ -53,7 +53,7 @@ impl Operand {
             Self::Exact(text) => text == value,
             Self::Number(number) => number::is_number(value) && number::compare(number, value).is_eq(),
             Self::Uuid(small, large) => small == value || large == value,
-            Self::Time(time, text) => text == value || time_of(value) == Some(*time),
+            Self::Time(time, text) => text == value || written_time(value) == Some(*time),
         }
     }
 
@@ -61,7 +61,7 @@ impl Operand {
     pub(crate) fn order_of(&self, value: &[u8]) -> Option<Ordering> {
         match self {
             Self::Number(number) => number::is_number(value).then(|| number::compare(value, number)),
-            Self::Time(time, _) => Some(time_of(value)?.cmp(time)),
+            Self::Time(time, _) => Some(written_time(value)?.cmp(time)),
             Self::Exact(_) | Self::Uuid(..) => None,
         }
     }
@@ -113,8 +113,12 @@ impl fmt::Display for Operand {
     }
 }
 
-/// The moment that a value of a record is, in whatever zone.
-pub(crate) fn time_of(value: &[u8]) -> Option<Time> {
+/// The moment that a value of a record is, in whatever zone, if texts are taken for times.
+pub(crate) fn time_of(value: &[u8], detect: Detect) -> Option<Time> {
+    detect.time.then(|| written_time(value)).flatten()
+}
+
+fn written_time(value: &[u8]) -> Option<Time> {
     Time::read(value.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
 }
 

@@ -301,7 +301,7 @@ impl Maker<'_, '_> {
             );
             return Err(self.reader.meaningless_at(node.at, what));
         }
-        Pattern::new(pattern).map_err(|error| {
+        Pattern::new(pattern, self.settings.detect).map_err(|error| {
             self.reader
                 .meaningless_at(node.at, format!("not a pattern: {error}"))
         })

@@ -9,6 +9,7 @@ use crate::{
     number::is_number,
     operand::{Operand, time_of},
     path::Path,
+    settings::Detect,
     work::Work,
 };
 
@@ -30,7 +31,7 @@ pub(crate) enum Expression {
     Not(Box<Expression>),
     /// There is something at the path.
     Has(Path),
-    /// A text at the path that is no time matches somewhere.
+    /// A text at the path that is not taken for a time matches somewhere.
     Matches(Path, Pattern),
     /// A value at the path is as the comparison says.
     Is(Path, Comparison),
@@ -40,19 +41,25 @@ pub(crate) enum Expression {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
+    /// What is more than a text.
+    detect: Detect,
     /// What each byte of a text counts as: the engine may have to look at all states of the pattern.
     weight: usize,
 }
 
 impl Pattern {
     /// Compiles a pattern, which may take so much memory.
-    pub(crate) fn new(text: &str) -> Result<Self, regex_lite::Error> {
+    pub(crate) fn new(text: &str, detect: Detect) -> Result<Self, regex_lite::Error> {
         let mut bytes = PATTERN_BYTES_MIN;
         loop {
             match RegexBuilder::new(text).size_limit(bytes).build() {
                 Ok(regex) => {
                     let weight = bytes / STATE_BYTES;
-                    return Ok(Self { regex, weight });
+                    return Ok(Self {
+                        regex,
+                        detect,
+                        weight,
+                    });
                 }
                 Err(error) if bytes == PATTERN_BYTES_MAX => return Err(error),
                 Err(_) => bytes *= 2,
@@ -60,7 +67,10 @@ impl Pattern {
         }
     }
 
-    fn matches(&self, text: &str, work: &Work) -> bool {
+    fn matches(&self, value: &[u8], work: &Work) -> bool {
+        let Some(text) = text_of(value).filter(|_| time_of(value, self.detect).is_none()) else {
+            return false;
+        };
         let text = &text[..text.floor_char_boundary(MATCHED_BYTES_MAX)];
         work.take((text.len() + 2) * self.weight) && self.regex.is_match(text)
     }
@@ -113,9 +123,7 @@ impl Expression {
             Self::Or(any) => any.iter().any(|one| one.holds(node, root, work)),
             Self::Not(expression) => !expression.holds(node, root, work),
             Self::Has(path) => path.any(start(path), work, |_| true),
-            Self::Matches(path, pattern) => path.any(start(path), work, |value| {
-                time_of(value).is_none() && text_of(value).is_some_and(|text| pattern.matches(&text, work))
-            }),
+            Self::Matches(path, pattern) => path.any(start(path), work, |value| pattern.matches(value, work)),
             Self::Is(path, comparison) => path.any(start(path), work, |value| comparison.holds(value, work)),
         }
     }

@@ -4,8 +4,14 @@ use std::{cmp::Ordering, collections::HashSet};
 
 use super::{Sort, Statement};
 use crate::{
-    RecordsError, kind::text_of, number, operand::time_of, path::Path, reference::Reference,
-    settings::Settings, time::Time,
+    RecordsError,
+    kind::text_of,
+    number,
+    operand::time_of,
+    path::Path,
+    reference::Reference,
+    settings::{Detect, Settings},
+    time::Time,
 };
 
 /// Where a row stands among others: first by what SORT says, then as the records came.
@@ -22,14 +28,14 @@ enum SortKey {
 }
 
 impl SortKey {
-    fn of(value: Option<&[u8]>) -> Self {
+    fn of(value: Option<&[u8]>, detect: Detect) -> Self {
         match value {
             None => Self::None,
             Some(b"null") => Self::Null,
             Some(b"false") => Self::False,
             Some(b"true") => Self::True,
             Some(value) if number::is_number(value) => Self::Number(value.to_vec()),
-            Some(value) => match (time_of(value), text_of(value)) {
+            Some(value) => match (time_of(value, detect), text_of(value)) {
                 (Some(time), _) => Self::Time(time),
                 (None, Some(text)) => Self::Text(text),
                 (None, None) => Self::None,
@@ -97,6 +103,8 @@ pub(super) struct Rows {
     /// Whether the statement has asked for no more than that, or can ask for what follows.
     asked: bool,
     answer_bytes_max: usize,
+    /// What texts are for SORT.
+    detect: Detect,
     /// Rows that have come.
     count: u64,
     /// Bytes of rows that were written.
@@ -137,6 +145,7 @@ impl Rows {
             wanted: limit.min(settings.rows_max),
             asked: limit <= settings.rows_max || statement.cursor.is_some(),
             answer_bytes_max: settings.answer_bytes_max,
+            detect: settings.detect,
             count: 0,
             written: 0,
             first: true,
@@ -169,7 +178,7 @@ impl Rows {
             let mut row = Vec::new();
             write(&mut row);
             let row = Kept {
-                key: SortKey::of(values(path).as_deref()),
+                key: SortKey::of(values(path).as_deref(), self.detect),
                 place: from,
                 unique,
                 row,

@@ -117,8 +117,8 @@ fn put(value: &[u8], settings: &Settings, out: &mut Vec<u8>) {
     }
     match json::container(value) {
         None => {
-            let written =
-                time_of(value).and_then(|time| time.write(settings.time_format, settings.zone_minutes));
+            let written = time_of(value, settings.detect)
+                .and_then(|time| time.write(settings.time_format, settings.zone_minutes));
             out.extend_from_slice(written.as_deref().map_or(value, str::as_bytes));
         }
         Some(is_array) => {

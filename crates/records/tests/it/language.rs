@@ -151,6 +151,36 @@ fn values_compare_by_type() {
 }
 
 #[test]
+fn texts_that_are_not_taken_for_times_are_matched_and_sorted_as_texts() {
+    // By the moment the first is the later one, as a text the second.
+    let times = ["2017-01-05T00:00:00-05:00", "2017-01-05T01:00:00Z"];
+    for (time, matched, sorted) in [
+        (
+            true,
+            "[]",
+            r#"["2017-01-05T01:00:00Z","2017-01-05T00:00:00-05:00","2016"]"#,
+        ),
+        (
+            false,
+            "[1,2]",
+            r#"["2016","2017-01-05T00:00:00-05:00","2017-01-05T01:00:00Z"]"#,
+        ),
+    ] {
+        let detect = forebay_records::Detect { time, uuid: true };
+        let house = House::with(Settings {
+            detect,
+            ..Settings::default()
+        });
+        for at in times {
+            house.create(&format!(r#"{{"at":"{at}"}}"#));
+        }
+        assert_eq!(results(&house, "WHERE REGEX(at '^2017') SELECT $ref"), matched);
+        house.create(r#"{"at":"2016"}"#);
+        assert_eq!(results(&house, "SELECT at SORT at"), sorted);
+    }
+}
+
+#[test]
 fn a_template_may_have_any_shape() {
     let house = House::new();
     house.create(r#"{"kind":"Article","title":"A","at":{"x":[1,2,{"y":3}]}}"#);
