@@ -25,7 +25,7 @@ mod write;
 
 pub use error::{Position, RecordsError, StatementError};
 pub use kind::{check_kind, kind_of, kinds};
-pub use list::{List, indented};
+pub use list::{INDENT_MAX, List, indented};
 pub use lookup::{find, find_of_kind, kind_at};
 pub use permission::{Action, Denial, Everything, Permission};
 pub use reference::Reference;

@@ -5,8 +5,8 @@
 use std::{borrow::Cow, sync::Arc};
 
 use forebay_records::{
-    Action, List, Permission as _, RecordsError, Reference, Settings, check_kind, check_record, find,
-    indented, kind_of,
+    Action, INDENT_MAX, List, Permission as _, RecordsError, Reference, Settings, check_kind, check_record,
+    find, indented, kind_of,
 };
 use forebay_store::{Read, StoreError};
 
@@ -35,8 +35,6 @@ const LIST_METHODS: &str = "GET, HEAD, OPTIONS, POST";
 const SIZE: u64 = 100;
 /// Most records of a page.
 const SIZE_MAX: u64 = 1000;
-/// Most spaces that JSON is indented by.
-const INDENT_MAX: usize = 8;
 
 /// The records behind one route.
 #[derive(Clone, Debug)]
@@ -84,7 +82,8 @@ impl RecordsTarget {
         let document = snapshot.document_within(&key, self.value_bytes_max)?;
         let document = document.ok_or_else(missing)?;
         if indent > 0 {
-            return Ok(json(200, indented(&document, indent)));
+            let text = indented(&document, indent, self.settings.answer_bytes_max)?;
+            return Ok(json(200, text));
         }
         document_reply(head, document, "")
     }
@@ -116,7 +115,10 @@ impl RecordsTarget {
             lifetime::now_ms(),
             &mut out,
         )?;
-        let mut reply = json(200, indented(&out, query.indent));
+        if query.indent > 0 {
+            out = indented(&out, query.indent, self.settings.answer_bytes_max)?;
+        }
+        let mut reply = json(200, out);
         if let Some(next) = next {
             let mut kind = String::new();
             put_encoded(&list.kind, &mut kind);

@@ -62,8 +62,8 @@ pub(super) static RECORDS: &[Key] = &[
         name: "answer_bytes_max",
         kind: Kind::Size { min: KIB, max: GIB },
         default: Default::Is("16MiB"),
-        meaning: "Rows of an answer, and what is kept of them until they are sorted.",
-        exceeded: "an answer that ends there and says so (`truncated`); 413 for one that is sorted, or unique",
+        meaning: "Rows of an answer, and what is kept of them until they are sorted; JSON that `?indent=` lays out.",
+        exceeded: "an answer that ends there and says so (`truncated`); 413 for one that is sorted, or unique, and for JSON that `?indent=` makes longer",
     },
     Key {
         name: "change_time_max",

@@ -2,7 +2,7 @@
 
 use forebay_testkit::Client;
 
-use super::{ask, create, start, tql};
+use super::{ask, create, setup, start, tql};
 use crate::store::{open, text};
 
 #[test]
@@ -185,6 +185,23 @@ fn lists_go_page_by_page_and_can_be_indented() {
 }
 
 #[test]
+fn json_that_indenting_makes_too_long_is_refused_with_the_limit() {
+    let server = setup("", "answer_bytes_max = \"1KiB\"").start();
+    let mut client = server.connect();
+    let deep = format!("{}{}{}", "[".repeat(40), "1,".repeat(20) + "1", "]".repeat(40));
+    let address = create(&mut client, &format!(r#"{{"kind":"Entry","deep":{deep}}}"#));
+    for target in [&address[..], "/json/?kind=Entry&full"] {
+        assert_eq!(client.get(target).status, 200);
+        let separator = if target.contains('?') { '&' } else { '?' };
+        let refused = client.get(&format!("{target}{separator}indent=8"));
+        let detail = "the answer has more than 1024 bytes (records.answer_bytes_max)";
+        assert_eq!(refused.status, 413, "{refused:?}");
+        assert!(refused.text().contains(detail), "{refused:?}");
+    }
+    assert_eq!(client.get("/json/?kind=Entry&indent=8").status, 200);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_what_is_accepted() {
     let server = start();
     let mut client = server.connect();
@@ -254,7 +271,7 @@ fn what_makes_no_sense_is_refused_with_what_is_accepted() {
 
 #[test]
 fn a_record_longer_than_the_store_takes_is_refused() {
-    let server = super::setup("value_bytes_max = \"4KiB\"", "").start();
+    let server = setup("value_bytes_max = \"4KiB\"", "").start();
     let mut client = server.connect();
     let long = format!(r#"{{"kind":"Article","text":"{}"}}"#, "x".repeat(5000));
     let answer = ask(&mut client, "POST", "/json/", &[], long.as_bytes());
