@@ -59,19 +59,21 @@ pub fn check_record(
     })
 }
 
-/// Makes a record of a document, given as JSON, under the next reference that nothing of its kind has.
+/// Makes a record of a document, given as JSON, under the next reference that nothing of its kind has. `now_ms` are milliseconds since 1970
+/// UTC: a kind that has ended as a whole by then begins anew.
 pub fn create(
     transaction: &mut Transaction,
     document: &[u8],
     settings: &Settings,
     permission: &impl Permission,
+    now_ms: u64,
 ) -> Result<Written, RecordsError> {
     let document = json::canonical(document).map_err(StoreError::from)?;
     let kind = kind_of(&document, settings)?;
     check(permission, &kind, Action::Write)?;
     check_length(&document, transaction)?;
     let reference = next_reference(transaction, &kind)?;
-    put(transaction, reference, &kind, &document)?;
+    put(transaction, reference, &kind, &document, now_ms)?;
     transaction.set(&Key::global(DIRECTORY)?, reference.to_string().as_bytes())?;
     transaction.set(&reference.entry()?, &json::string(&kind))?;
     Ok(Written { reference, kind })
@@ -89,7 +91,7 @@ pub fn replace(
 ) -> Result<Written, RecordsError> {
     let before = existing(transaction, reference, permission, now_ms)?;
     let document = json::canonical(document).map_err(StoreError::from)?;
-    let ended = Ended::by(now_ms, transaction)?;
+    let times = (now_ms, None);
     replace_in(
         transaction,
         reference,
@@ -97,7 +99,7 @@ pub fn replace(
         &document,
         settings,
         permission,
-        ended,
+        times,
     )
 }
 
@@ -134,7 +136,7 @@ pub fn patch(
         transaction.patch(&key, &patch)?;
         return Ok(Written { reference, kind });
     }
-    let ended = Ended::by(now_ms, transaction)?;
+    let times = (now_ms, transaction.expires(&key)?);
     replace_in(
         transaction,
         reference,
@@ -142,7 +144,7 @@ pub fn patch(
         &merged,
         settings,
         permission,
-        ended,
+        times,
     )
 }
 
@@ -177,7 +179,8 @@ fn is_known(transaction: &Transaction, reference: Reference, kind: &str) -> Resu
     Ok(lookup::known(transaction, reference)?.is_some_and(|known| known == kind))
 }
 
-/// Replaces a record that is known to exist, by canonical JSON. What has ended is no obstacle to it.
+/// Replaces a record that is known to exist, by canonical JSON. The times are the present, in milliseconds since 1970 UTC, and when the
+/// record ends from then on, if it does: what has ended is no obstacle to it.
 pub(crate) fn replace_in(
     transaction: &mut Transaction,
     reference: Reference,
@@ -185,22 +188,29 @@ pub(crate) fn replace_in(
     document: &[u8],
     settings: &Settings,
     permission: &impl Permission,
-    ended: Ended,
+    (now_ms, ends): (u64, Option<u64>),
 ) -> Result<Written, RecordsError> {
     let kind = kind_of(document, settings)?;
     check_length(document, transaction)?;
+    let becomes = reference.key(&kind)?;
     if kind == before {
-        put(transaction, reference, &kind, document)?;
+        put(transaction, reference, &kind, document, now_ms)?;
+        if ends.is_some() {
+            transaction.expire(&becomes, ends)?;
+        }
         return Ok(Written { reference, kind });
     }
     check(permission, &kind, Action::Write)?;
-    let becomes = reference.key(&kind)?;
+    let ended = Ended::by(now_ms, transaction)?;
     if transaction.defined(&becomes)?.exists() && !ended.has(&becomes, transaction)? {
         return Err(RecordsError::ReferenceTaken { reference, kind });
     }
     let is_its_own = is_known(transaction, reference, before)?;
     // The document is what can be refused, so it comes first.
-    put(transaction, reference, &kind, document)?;
+    put(transaction, reference, &kind, document, now_ms)?;
+    if ends.is_some() {
+        transaction.expire(&becomes, ends)?;
+    }
     if is_its_own {
         transaction.set(&reference.entry()?, &json::string(&kind))?;
     }
@@ -232,8 +242,11 @@ fn put(
     reference: Reference,
     kind: &str,
     document: &[u8],
+    now_ms: u64,
 ) -> Result<(), RecordsError> {
-    transaction.put(&reference.key(kind)?, document)?;
+    let key = reference.key(kind)?;
+    transaction.remove_ended(&key, now_ms)?;
+    transaction.put(&key, document)?;
     let known = Key::global(KINDS)?.child(kind)?;
     if !transaction.defined(&known)?.value {
         transaction.set(&known, b"true")?;

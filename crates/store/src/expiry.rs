@@ -166,6 +166,24 @@ impl Drop for Sweeper {
     }
 }
 
+impl crate::transaction::Transaction {
+    /// Removes what has ended by then at a node or above it and is still there: no read finds it, so a write must not find it either, nor
+    /// go with it when it is removed. Times are milliseconds since 1970 UTC.
+    pub fn remove_ended(&mut self, key: &Key, by_ms: u64) -> Result<(), StoreError> {
+        let is_over = |ends: Option<u64>| ends.is_some_and(|ends| ends <= by_ms);
+        while is_over(self.ends(key)?) {
+            let mut node = Some(key.clone());
+            while let Some(key) = node {
+                if is_over(self.expires(&key)?) {
+                    self.kill(&key)?;
+                }
+                node = key.parent();
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Removes every node that is due by then; says how many those were. One that cannot be removed, because an index forbids what
 /// would be left or because it is damaged, is tried again after [`POSTPONED_MS`].
 pub(crate) fn sweep(store: &Store, by_ms: u64) -> Result<u64, StoreError> {

@@ -206,7 +206,7 @@ impl Records {
     pub fn create(&self, session: &mut Session, document: &[u8]) -> Result<Reference, FacadeError> {
         self.check_writes()?;
         session.change(|transaction, _| {
-            let written = create(transaction, document, &self.settings, &self.reach)?;
+            let written = create(transaction, document, &self.settings, &self.reach, now_ms())?;
             Ok(written.reference)
         })
     }

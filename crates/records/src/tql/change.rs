@@ -118,7 +118,7 @@ impl<P: Permission> Changer<'_, P> {
         let kind = kind_of(document, self.settings)?;
         check(self.permission, &kind, Action::Write)?;
         *self.begun = true;
-        Ok(create(self.transaction, document, self.settings, self.permission)?.reference)
+        self.create(document)
     }
 
     fn update(&mut self, document: &[u8]) -> Result<Vec<Reference>, RecordsError> {
@@ -145,8 +145,7 @@ impl<P: Permission> Changer<'_, P> {
                 self.check_time()?;
                 remove(self.transaction, *reference, &plan.kinds[*kind].kind)?;
             }
-            let new = create(self.transaction, document, self.settings, self.permission)?;
-            return Ok(vec![new.reference]);
+            return Ok(vec![self.create(document)?]);
         }
         for Match { kind, reference } in &matches {
             let kind = &plan.kinds[*kind].kind;
@@ -276,12 +275,13 @@ impl<P: Permission> Changer<'_, P> {
         let Some(at) = &self.statement.at else {
             return match document {
                 None => remove(self.transaction, reference, kind),
-                Some(document) => self.replace(reference, kind, document),
+                Some(document) => self.replace(reference, kind, document, None),
             };
         };
+        let key = reference.key(kind)?;
         let record = self
             .transaction
-            .document_within(&reference.key(kind)?, self.transaction.value_bytes_max())?;
+            .document_within(&key, self.transaction.value_bytes_max())?;
         let record = record.unwrap_or_default().into_owned();
         let mut parts = Vec::new();
         let work = Work::on(record.len());
@@ -294,11 +294,27 @@ impl<P: Permission> Changer<'_, P> {
         check_work(&work, reference)?;
         match edited(&record, &parts, document, self.transaction.value_bytes_max())? {
             None => remove(self.transaction, reference, kind),
-            Some(becomes) => self.replace(reference, kind, &becomes),
+            Some(becomes) => {
+                // A record of which only a part is changed lasts as long as before, as with a patch.
+                let ends = self.transaction.expires(&key)?;
+                self.replace(reference, kind, &becomes, ends)
+            }
         }
     }
 
-    fn replace(&mut self, reference: Reference, kind: &str, document: &[u8]) -> Result<(), RecordsError> {
+    fn create(&mut self, document: &[u8]) -> Result<Reference, RecordsError> {
+        let now_ms = self.timing.now_ms;
+        let written = create(self.transaction, document, self.settings, self.permission, now_ms)?;
+        Ok(written.reference)
+    }
+
+    fn replace(
+        &mut self,
+        reference: Reference,
+        kind: &str,
+        document: &[u8],
+        ends: Option<u64>,
+    ) -> Result<(), RecordsError> {
         replace_in(
             self.transaction,
             reference,
@@ -306,7 +322,7 @@ impl<P: Permission> Changer<'_, P> {
             document,
             self.settings,
             self.permission,
-            self.ended,
+            (self.timing.now_ms, ends),
         )?;
         Ok(())
     }

@@ -174,3 +174,37 @@ fn a_patch_that_names_the_kind_there_is_leaves_a_record_its_time() {
     assert!(there(NOW_MS + 99));
     assert!(!there(NOW_MS + 100));
 }
+
+#[test]
+fn a_kind_that_has_ended_as_a_whole_begins_anew() {
+    let house = house();
+    house.now_ms.set(NOW_MS + 100);
+    assert_eq!(house.create(r#"{"kind":"Short","n":7}"#), 7);
+    let moved = r#"WHERE 1 UPDATE {"kind":"Short","n":8}"#;
+    assert_eq!(house.tql(moved), r#"{"code":0,"updated":[1]}"#);
+    house.now_ms.set(NOW_MS + 1000);
+    let all = "WHERE EQ(kind 'Short') SELECT n";
+    assert_eq!(house.tql(all), r#"{"code":0,"results":[8,7]}"#);
+}
+
+#[test]
+fn a_record_of_which_a_part_is_changed_lasts_as_long_as_before() {
+    for change in [
+        "WHERE 2 AT list.0 UPDATE 9",
+        "WHERE 2 AT list.* DELETE",
+        "WHERE 2 AT kind UPDATE \"Other\"",
+    ] {
+        let house = house();
+        assert!(house.tql(change).contains("[2]"), "{change}");
+        let there = |now_ms| {
+            let snapshot = house.store.snapshot().unwrap();
+            find(&snapshot, Reference(2), now_ms).unwrap().is_some()
+        };
+        assert!(there(NOW_MS + 99), "{change}");
+        assert!(!there(NOW_MS + 100), "{change}");
+    }
+    let house = house();
+    house.tql(r#"WHERE 2 UPDATE {"kind":"Article"}"#);
+    let snapshot = house.store.snapshot().unwrap();
+    assert!(find(&snapshot, Reference(2), NOW_MS + 100).unwrap().is_some());
+}

@@ -2,9 +2,9 @@
 
 use forebay_records::RecordsError;
 
-use crate::house::House;
+use crate::house::{House, NOW_MS};
 
-const SEEDS: [&str; 12] = [
+const SEEDS: [&str; 14] = [
     r#"{"rid":"q1","where":["EQ","name","'Pete"],"filter":["NOT",["GT","age",21]],"select":{"id":"$ref","data":"$"}}"#,
     r#"{"where":["BETWEEN","a.\"b c\".0",1e9,2017,false],"sort":"-a","unique":"b","page":[10,0]}"#,
     r#"{"where":"000000000000000b","at":"lines.*","update":{"a":[1,{"b":"\u00e9\ud83d\ude00"}]},"limit":3}"#,
@@ -15,6 +15,8 @@ const SEEDS: [&str; 12] = [
     "where 000000000000000b update {\"a\": [1, 2.5e-3, null]} at a.\"b c\".*",
     "EXPLAIN WHERE AND(IN(u 6ba7b810-9dad-11d1-80b4-00c04fd430c8 'x') LT(n -7)) UNIQUE u PAGE 10 2",
     "insert { \"name\": \"Pete\", \"age\": 63 }",
+    "WHERE HAS(x) AT lines.* UPDATE {\"x\":[2,3]} LIMIT 9",
+    "WHERE EQ(name 'Pete') UPDATE {\"kind\":\"Other\",\"name\":\"Pete\"} LIMIT 0",
     "WHERE HAS(**) AT ** DELETE LIMIT 0",
     "SELECT [$root.a $rid 'x' {\"a\":b.*}] CURSOR '41006279005b'",
 ];
@@ -70,6 +72,7 @@ fn no_statement_does_more_than_fail() {
             r#"{{"name":"Pete","age":{n},"a":{{"b c":[1,2]}},"tags":[1,2],"lines":[{{"x":1}}]}}"#
         ));
     }
+    house.expire("Record", Some(2), NOW_MS);
     let mut numbers = Numbers(0x5eed);
     let (mut answers, mut errors) = (0, 0);
     for _ in 0..20_000 {

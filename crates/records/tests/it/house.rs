@@ -55,8 +55,15 @@ impl House {
     }
 
     pub(crate) fn create(&self, document: &str) -> u64 {
-        let create =
-            |transaction: &mut _| create(transaction, document.as_bytes(), &self.settings, &Everything);
+        let create = |transaction: &mut _| {
+            create(
+                transaction,
+                document.as_bytes(),
+                &self.settings,
+                &Everything,
+                self.now_ms.get(),
+            )
+        };
         self.store.transact(create).unwrap().reference.0
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod changes;
 mod cursors;
 mod ended;
 mod garbage;

@@ -121,8 +121,15 @@ fn a_patch_can_move_a_record_to_another_kind() {
 fn what_cannot_be_a_record_or_a_kind_is_refused() {
     let house = House::new();
     let refused = |document: &str| {
-        let create =
-            |transaction: &mut _| create(transaction, document.as_bytes(), &house.settings, &Everything);
+        let create = |transaction: &mut _| {
+            create(
+                transaction,
+                document.as_bytes(),
+                &house.settings,
+                &Everything,
+                NOW_MS,
+            )
+        };
         house.store.transact(create).unwrap_err()
     };
     assert!(matches!(refused("[1]"), RecordsError::NotAnObject { .. }));

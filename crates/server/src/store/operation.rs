@@ -123,7 +123,7 @@ impl Operation {
     }
 
     fn change(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
-        remove_ended(transaction, &self.key)?;
+        transaction.remove_ended(&self.key, now_ms())?;
         let done = self.change_document(transaction)?;
         let Some(lifetime) = self.lifetime else {
             return Ok(done);
@@ -175,21 +175,6 @@ impl Operation {
             }
         }
     }
-}
-
-/// Removes what has ended by itself at a node or above it and is still there: no read finds it, so no write may either.
-fn remove_ended(transaction: &mut Transaction, key: &Key) -> Result<(), StoreError> {
-    let now_ms = now_ms();
-    while transaction.ends(key)?.is_some_and(|ends| ends <= now_ms) {
-        let mut node = Some(key.clone());
-        while let Some(key) = node {
-            if transaction.expires(&key)?.is_some_and(|ends| ends <= now_ms) {
-                transaction.kill(&key)?;
-            }
-            node = key.parent();
-        }
-    }
-    Ok(())
 }
 
 /// The whole number after the last child that is a number: 1 below a node without such children, 0 for `[]`.

@@ -60,16 +60,16 @@ impl From<RecordsError> for Undone {
 impl RecordOperation {
     pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         let (settings, grants) = (&self.settings, &self.grants);
+        let now_ms = lifetime::now_ms();
         let reference = match &self.change {
             RecordChange::Create(document) => {
-                let written = create(transaction, document, settings, grants)?;
+                let written = create(transaction, document, settings, grants, now_ms)?;
                 return Ok(Done::Recorded(written.reference));
             }
             RecordChange::Replace(reference, _)
             | RecordChange::Patch(reference, _)
             | RecordChange::Delete(reference) => *reference,
         };
-        let now_ms = lifetime::now_ms();
         if self.kind.is_some() {
             let found = find(transaction, reference, now_ms)?;
             let kind = self.kind.clone();
