@@ -86,6 +86,8 @@ pub(crate) struct State {
     /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
     idle: Vec<Arc<Member>>,
     pub(crate) given_up: usize,
+    /// Whether the last attempt to make a thread has failed.
+    lacks_thread: bool,
     serial: usize,
     watchdog: Option<Thread>,
     pub(crate) ends: bool,
@@ -228,7 +230,22 @@ impl Shared {
             return Ok(());
         }
         let is_full = state.members.len() >= self.options.limits.executors || state.given_up >= GIVEN_UP_MAX;
-        if is_full { Ok(()) } else { self.spawn(state, None) }
+        if is_full {
+            return Ok(());
+        }
+        match self.spawn(state, None) {
+            // Those that there are do it.
+            Err(failure) if !state.members.is_empty() => {
+                if !std::mem::replace(&mut state.lacks_thread, true) {
+                    tracing::warn!(target: "forebay::script", script = self.options.name, "goes on with fewer threads than it may have: {failure}");
+                }
+                Ok(())
+            }
+            spawned => {
+                state.lacks_thread = false;
+                spawned
+            }
+        }
     }
 
     fn spawn(
@@ -236,6 +253,16 @@ impl Shared {
         state: &mut State,
         loaded: Option<std::sync::mpsc::SyncSender<Result<(), Failure>>>,
     ) -> Result<(), Failure> {
+        if state.watchdog.is_none() {
+            let shared = Arc::downgrade(self);
+            let watchdog = thread::Builder::new()
+                .name("script-watchdog".into())
+                .spawn(move || watch(&shared))
+                .map_err(|error| Failure::Broken {
+                    reason: format!("no thread can be made: {error}"),
+                })?;
+            state.watchdog = Some(watchdog.thread().clone());
+        }
         state.serial += 1;
         let member = Arc::new(Member {
             serial: state.serial,
@@ -258,16 +285,6 @@ impl Shared {
         })?;
         state.members.push(member);
         self.options.counts.threads.add(1);
-        if state.watchdog.is_none() {
-            let shared = Arc::downgrade(self);
-            let watchdog = thread::Builder::new()
-                .name("script-watchdog".into())
-                .spawn(move || watch(&shared))
-                .map_err(|error| Failure::Broken {
-                    reason: format!("no thread can be made: {error}"),
-                })?;
-            state.watchdog = Some(watchdog.thread().clone());
-        }
         Ok(())
     }
 
