@@ -13,8 +13,8 @@ use crate::{
 /// Names a call to the script: its place and how often that was used before, so that what comes late meets nobody else.
 pub(crate) type CallId = u32;
 
-/// Most calls that are open in one engine.
-pub(crate) const OPEN_MAX: usize = 1 << PLACE_BITS;
+/// Most calls that are open in one engine; the next waits for a thread whose engine has room.
+const OPEN_MAX: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 12;
 /// Most timers and fetches that a call waits for at a time.
 const WAITS_MAX: u32 = 1024;
@@ -129,6 +129,11 @@ impl Calls {
             stage: Stage::Open,
         });
         Some(id)
+    }
+
+    /// Whether another can be opened.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.open.len() < OPEN_MAX
     }
 
     fn get(&self, id: CallId) -> Option<&Call> {

@@ -288,20 +288,29 @@ impl Shared {
         Ok(())
     }
 
-    /// The next job for a thread; `None` when all end.
-    pub(crate) async fn next(&self, member: &Arc<Member>) -> Option<Job> {
+    /// The next job for a thread, when that has room for one; `None` when all end.
+    pub(crate) async fn next(
+        self: &Arc<Self>,
+        member: &Arc<Member>,
+        has_room: impl Fn() -> bool,
+    ) -> Option<Job> {
         loop {
             {
                 let mut state = self.state.lock();
-                if let Some((_, job)) = state.queue.pop_first() {
-                    // It may have been called for another job, which somebody else has taken.
-                    state.idle.retain(|other| other.serial != member.serial);
-                    return Some(job);
-                }
-                if state.ends {
+                if state.ends && state.queue.is_empty() {
                     return None;
                 }
-                state.rests(member);
+                if has_room() {
+                    if let Some((_, job)) = state.queue.pop_first() {
+                        // It may have been called for another job, which somebody else has taken.
+                        state.rests_no_more(member);
+                        return Some(job);
+                    }
+                    state.rests(member);
+                } else {
+                    // Perhaps another has; else the job waits.
+                    self.leave_to_others(&mut state, member);
+                }
             }
             member.wake.notified().await;
         }
@@ -311,11 +320,16 @@ impl Shared {
     /// another's.
     pub(crate) fn step_begins(self: &Arc<Self>, member: &Member) {
         let mut state = self.state.lock();
-        let before = state.idle.len();
-        state.idle.retain(|other| other.serial != member.serial);
-        if state.idle.len() == before
-            && !state.queue.is_empty()
-            && let Err(failure) = self.call_thread(&mut state)
+        if !state.rests_no_more(member) {
+            self.leave_to_others(&mut state, member);
+        }
+    }
+
+    /// A thread takes no job; if one waits, another is called.
+    fn leave_to_others(self: &Arc<Self>, state: &mut State, member: &Member) {
+        state.rests_no_more(member);
+        if !state.queue.is_empty()
+            && let Err(failure) = self.call_thread(state)
         {
             tracing::error!(target: "forebay::script", script = self.options.name, "{failure}");
         }
@@ -360,7 +374,7 @@ impl State {
     pub(crate) fn leaves(&mut self, member: &Member) -> bool {
         let before = self.members.len();
         self.members.retain(|other| other.serial != member.serial);
-        self.idle.retain(|other| other.serial != member.serial);
+        self.rests_no_more(member);
         self.members.len() < before
     }
 
@@ -369,6 +383,13 @@ impl State {
         for job in std::mem::take(&mut self.queue).into_values() {
             job.refuse(failure.clone());
         }
+    }
+
+    /// A thread does something, or has no room; says whether it has rested.
+    fn rests_no_more(&mut self, member: &Member) -> bool {
+        let before = self.idle.len();
+        self.idle.retain(|other| other.serial != member.serial);
+        self.idle.len() < before
     }
 
     /// A thread does nothing, unless it has been given up.

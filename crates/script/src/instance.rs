@@ -169,15 +169,15 @@ impl Instance {
     }
 
     /// Opens a call whose request is the payload of a REQUEST frame, with all of the body.
-    pub(crate) fn open(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<CallId, Failure> {
-        let opened = self
-            .host
-            .calls
-            .borrow_mut()
-            .open(payload, deadline, self.host.options.limits.time_max);
-        opened.ok_or(Failure::Busy {
-            in_flight_max: crate::calls::OPEN_MAX,
-        })
+    pub(crate) fn open(&self, payload: Vec<u8>, deadline: Option<Instant>) -> CallId {
+        let time_max = self.host.options.limits.time_max;
+        let opened = self.host.calls.borrow_mut().open(payload, deadline, time_max);
+        opened.expect("a call begins where there is room")
+    }
+
+    /// Whether another call can be opened.
+    pub(crate) fn has_room(&self) -> bool {
+        self.host.calls.borrow().has_room()
     }
 
     /// The record that a GET request for this path asks for, where the script has declared what it answers to that.

@@ -172,9 +172,7 @@ impl IoScript {
         let Some(engine) = self.engine() else {
             return Tried::Elsewhere(payload);
         };
-        let Ok(id) = engine.open(payload, deadline) else {
-            unreachable!("no call is open in an engine that answers each at once");
-        };
+        let id = engine.open(payload, deadline);
         let step = engine.run(id, self.options.limits.io_cpu_max);
         let wants_more = engine.take_elsewhere();
         let over = engine.next_over();

@@ -89,6 +89,7 @@ pub(crate) fn run(
         member: member.clone(),
         current: RefCell::default(),
         serial: Cell::new(0),
+        engines: Rc::default(),
         work: Rc::default(),
         fetcher: Rc::new(Fetcher::new(shared.options.clone())),
         given_up: Notify::new(),
@@ -135,6 +136,8 @@ struct Executor {
     current: RefCell<Option<Engine>>,
     /// Engines that were made here.
     serial: Cell<u32>,
+    /// Engines that are here.
+    engines: Rc<Cell<usize>>,
     work: Rc<Work>,
     fetcher: Rc<Fetcher>,
     /// Told when a call that had waited is over at last, and nobody waits for this thread any more.
@@ -148,6 +151,29 @@ struct Executor {
 struct Engine {
     serial: u32,
     instance: Rc<Instance>,
+    // After the instance.
+    _here: Rc<Here>,
+}
+
+/// One of the engines of a thread, as long as this is there.
+struct Here {
+    engines: Rc<Cell<usize>>,
+    member: Arc<Member>,
+}
+
+impl Here {
+    fn new(engines: Rc<Cell<usize>>, member: Arc<Member>) -> Rc<Self> {
+        engines.set(engines.get() + 1);
+        Rc::new(Self { engines, member })
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.engines.set(self.engines.get() - 1);
+        // A job may wait for the room of another.
+        self.member.wake.notify_one();
+    }
 }
 
 impl Executor {
@@ -160,6 +186,7 @@ impl Executor {
         let engine = Engine {
             serial: self.serial.get(),
             instance: Rc::new(instance),
+            _here: Here::new(self.engines.clone(), self.member.clone()),
         };
         *self.current.borrow_mut() = Some(engine.clone());
         Ok(engine)
@@ -167,9 +194,21 @@ impl Executor {
 
     async fn next(&self) -> Option<Job> {
         self.is_waiting.set(true);
-        let job = self.shared.next(&self.member).await;
+        let job = self.shared.next(&self.member, || self.has_room()).await;
         self.is_waiting.set(false);
         job
+    }
+
+    /// Whether another call can begin: in the engine that new calls go to, or in another.
+    fn has_room(&self) -> bool {
+        match &*self.current.borrow() {
+            Some(engine) => engine.instance.has_room(),
+            None => self.may_load(),
+        }
+    }
+
+    fn may_load(&self) -> bool {
+        self.engines.get() < self.shared.options.limits.engines_max
     }
 
     fn start(self: &Rc<Self>, mut job: Job) {
@@ -187,10 +226,7 @@ impl Executor {
                 return job.refuse(failure);
             }
         };
-        let id = match engine.instance.open(mem::take(&mut job.payload), deadline) {
-            Ok(id) => id,
-            Err(failure) => return job.refuse(failure),
-        };
+        let id = engine.instance.open(mem::take(&mut job.payload), deadline);
         let Job {
             reply,
             in_flight,
@@ -221,8 +257,11 @@ impl Executor {
         }
         if self.shared.options.limits.isolated {
             self.current.take();
+            drop(engine);
             // The next call need not wait for it. A failure is met again by that.
-            drop(self.fresh());
+            if self.may_load() {
+                drop(self.fresh());
+            }
         } else {
             self.replace_if_needed(&engine.instance, &step);
         }

@@ -47,6 +47,8 @@ pub struct Limits {
     pub queue_bytes_max: usize,
     /// Most executor threads.
     pub executors: usize,
+    /// Most engines of an executor thread.
+    pub engines_max: usize,
     /// Whether each call has an engine of its own, and executors do all of them.
     pub isolated: bool,
     /// From the start of a fetch to the end of what answers it.

@@ -262,6 +262,7 @@ pub(crate) fn script_options(
             in_flight_max: script.in_flight_max,
             queue_bytes_max: bytes(script.queue_bytes_max),
             executors: script.executors,
+            engines_max: script.engines_max,
             fetch_time_max: script.fetch_time_max,
             fetch_bytes_max: bytes(script.fetch_bytes_max),
             fetches_max: script.fetches_max,

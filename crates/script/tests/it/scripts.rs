@@ -34,6 +34,7 @@ pub(crate) const LIMITS: Limits = Limits {
     in_flight_max: 16,
     queue_bytes_max: 64 << 20,
     executors: 2,
+    engines_max: 16,
     isolated: false,
     fetch_time_max: Duration::from_secs(10),
     fetch_bytes_max: 1 << 20,

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_script::{Allow, Body, Failure, Limits, Next, Stream};
+use forebay_script::{Allow, Awaited, Body, Failure, Limits, Next, Stream};
 
 use crate::scripts::{Fixture, LIMITS, Request, block_on, get, text, until};
 
@@ -167,6 +167,48 @@ fn a_call_that_lasts_too_long_is_told_so() {
         &fixture,
         r#"["TimeoutError: the deadline has passed","woken: TimeoutError"]"#,
     );
+}
+
+/// Nobody answers it, though there is time enough to.
+fn stays_unanswered(call: &mut Awaited) {
+    let waited = block_on(async { tokio::time::timeout(Duration::from_millis(200), call).await });
+    assert!(waited.is_err(), "it waits");
+}
+
+#[test]
+fn a_thread_has_only_so_many_engines_and_the_next_call_waits() {
+    let limits = Limits {
+        isolated: true,
+        executors: 1,
+        engines_max: 2,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(HANDLER, limits, Allow::default());
+    let call = |path| fixture.script.call(get(path).payload(), None).unwrap();
+    let open = [call("/signal"), call("/signal")];
+    let mut next = call("/timer");
+    stays_unanswered(&mut next);
+    assert_eq!(fixture.script.options().counts.read().engines, 2);
+    drop(open);
+    assert_eq!(text(&block_on(next).unwrap()), "timer");
+}
+
+#[test]
+fn the_next_call_waits_when_an_engine_has_as_many_open_as_it_can() {
+    let limits = Limits {
+        in_flight_max: 5000,
+        executors: 1,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(HANDLER, limits, Allow::default());
+    let call = |path| fixture.script.call(get(path).payload(), None).unwrap();
+    let mut open: Vec<_> = (0..4096).map(|_| call("/signal")).collect();
+    until(|| fixture.script.options().counts.read().queued == 0);
+    let mut next = call("/timer");
+    stays_unanswered(&mut next);
+    open.pop();
+    assert_eq!(text(&block_on(next).unwrap()), "timer");
+    drop(fixture);
 }
 
 #[test]

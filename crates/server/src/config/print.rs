@@ -260,6 +260,7 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "in_flight_max = {}", script.in_flight_max)?;
     writeln!(out, "queue_bytes_max = {}", size(script.queue_bytes_max))?;
     writeln!(out, "executors = {}", script.executors)?;
+    writeln!(out, "engines_max = {}", script.engines_max)?;
     writeln!(out, "isolated = {}", script.isolated)?;
     writeln!(out, "fetch_time_max = {}", duration(script.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(script.fetch_bytes_max))?;

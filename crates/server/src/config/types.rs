@@ -414,6 +414,8 @@ pub struct Script {
     pub queue_bytes_max: u64,
     /// Executor threads, 1 to 256.
     pub executors: usize,
+    /// Engines of one executor thread; a call that needs another waits.
+    pub engines_max: usize,
     /// Whether nothing that one call leaves behind is there for the next.
     pub isolated: bool,
     /// From the start of a fetch to the end of what answers it; then the fetch fails.

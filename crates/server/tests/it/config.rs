@@ -161,6 +161,7 @@ output_max = "1MiB"
 in_flight_max = 9
 queue_bytes_max = "2MiB"
 executors = 3
+engines_max = 5
 isolated = true
 allow = { store = ["Article", "*"] }
 

@@ -30,6 +30,7 @@ impl Builder<'_> {
                 0 => self.surroundings.cores,
                 executors => executors,
             },
+            engines_max: fields.integer("engines_max") as usize,
             isolated: fields.flag("isolated"),
             fetch_time_max: fields.duration("fetch_time_max"),
             fetch_bytes_max: fields.integer("fetch_bytes_max"),

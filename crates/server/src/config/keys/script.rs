@@ -55,7 +55,7 @@ pub(super) static SCRIPT: &[Key] = &[
             max: 4 * GIB,
         },
         default: Default::Is("64MiB"),
-        meaning: "Memory of one engine: there is one for each thread that runs the script.",
+        meaning: "Memory of one engine, of which there is one for each I/O thread, and for each executor thread one, or several up to `engines_max`.",
         exceeded: "500",
     },
     Key {
@@ -91,6 +91,13 @@ pub(super) static SCRIPT: &[Key] = &[
         default: Default::Is("0"),
         meaning: "Most executor threads, started when needed; 0: one per core.",
         exceeded: "",
+    },
+    Key {
+        name: "engines_max",
+        kind: Kind::Integer { min: 1, max: 4096 },
+        default: Default::Is("16"),
+        meaning: "Engines of one executor thread, of which each may use `memory_max`: with `isolated` one for each call that is open, else one more for each that was stopped or has used up its memory, as long as others wait in that.",
+        exceeded: "the next call waits",
     },
     Key {
         name: "isolated",
