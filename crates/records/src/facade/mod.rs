@@ -5,7 +5,7 @@ pub mod operations;
 use std::{
     collections::BTreeSet,
     sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use forebay_store::{
@@ -16,7 +16,7 @@ use forebay_store::{
 use crate::{
     Action, Denial, List, Permission, RecordsError, Reference, Settings, check_kind, create, delete, find,
     find_of_kind, kind_at, patch, replace,
-    tql::{Budget, Execution, Statement, Timing, change},
+    tql::{Budget, Execution, Progress, Statement, Timing, change},
     write::Written,
 };
 
@@ -106,6 +106,8 @@ struct Reach {
     kinds: Option<BTreeSet<String>>,
     /// Whether nothing may be written.
     only_reads: bool,
+    /// How long a statement may look at records.
+    look_max: Option<Duration>,
 }
 
 impl Permission for Reach {
@@ -115,6 +117,11 @@ impl Permission for Reach {
             _ => Ok(()),
         }
     }
+}
+
+/// That something is not for this program, which can only read, and perhaps not for long.
+fn for_others() -> FacadeError {
+    SessionError::Store(StoreError::ReadOnly).into()
 }
 
 impl Records {
@@ -144,9 +151,16 @@ impl Records {
         self
     }
 
+    /// The same for a statement that looks at records for longer than this: as a write, it is for whoever may take the time.
+    #[must_use]
+    pub fn looks_for(mut self, look_max: Duration) -> Self {
+        self.reach.look_max = Some(look_max);
+        self
+    }
+
     fn check_writes(&self) -> Result<(), FacadeError> {
         if self.reach.only_reads {
-            return Err(SessionError::Store(StoreError::ReadOnly).into());
+            return Err(for_others());
         }
         Ok(())
     }
@@ -172,8 +186,14 @@ impl Records {
             session.look(|reader, out| -> Result<(), FacadeError> {
                 let mut execution =
                     Execution::new(&statement, &self.settings, reader, &self.reach, now_ms())?;
-                execution.step(reader, Budget::WHOLE, out)?;
-                Ok(())
+                let budget = Budget {
+                    until: self.reach.look_max.map(|max| Instant::now() + max),
+                    ..Budget::WHOLE
+                };
+                match execution.step(reader, budget, out)? {
+                    Progress::Done => Ok(()),
+                    Progress::More => Err(for_others()),
+                }
             })?;
         } else {
             self.check_writes()?;

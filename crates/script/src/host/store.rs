@@ -257,7 +257,7 @@ impl Host {
             records = records.only_kinds(options.allow.store.iter().cloned());
         }
         if self.store.only_reads {
-            records = records.only_reads();
+            records = records.only_reads().looks_for(options.limits.io_cpu_max);
         }
         records
     }

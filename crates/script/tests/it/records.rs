@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use forebay_records::{Everything, Settings, create};
 use forebay_script::{Allow, Limits};
+use forebay_store::Durability;
 
 use crate::scripts::{Fixture, LIMITS, Request, get, outcome, text};
 
@@ -16,6 +18,7 @@ app.all('/Article', articles);
 app.all('/Article/:ref', articles);
 app.all('/Secret/:ref', articles);
 app.get('/titles', () => tql({ where: ['EQ', 'kind', `'Article`], select: 'title', sort: 'title' }).results);
+app.get('/last', () => tql({ where: ['AND', ['EQ', 'kind', `'Article`], ['EQ', 'title', 19_999]], select: 'title' }).results);
 app.get('/secret', () => {
   try {
     return store.get('Secret', 1);
@@ -54,6 +57,28 @@ fn send<'a>(method: &'a str, path: &'a str, body: &'a str) -> Request<'a> {
         body: body.as_bytes(),
         ..Request::default()
     }
+}
+
+#[test]
+fn a_statement_that_looks_at_many_records_is_left_to_an_executor() {
+    let limits = Limits {
+        io_cpu_max: Duration::from_millis(5),
+        ..LIMITS
+    };
+    let allow = Allow {
+        store: vec!["Article".into()],
+        ..Allow::default()
+    };
+    let fixture = Fixture::with(HANDLER, limits, allow);
+    let mut transaction = fixture.store().begin().unwrap();
+    for title in 0..20_000 {
+        let document = format!(r#"{{"kind":"Article","title":{title}}}"#);
+        let settings = Settings::default();
+        create(&mut transaction, document.as_bytes(), &settings, &Everything).unwrap();
+    }
+    transaction.commit(Durability::Relaxed).unwrap();
+    assert!(fixture.io().call(&get("/last")).is_none());
+    assert_eq!(text(&fixture.executor(&get("/last")).unwrap()), "[19999]");
 }
 
 #[test]
