@@ -1,4 +1,4 @@
-"""The server's side of a link, for tests of the worker program."""
+"""The server's side of a link, for what tests and measures the worker program."""
 
 import json
 import os
@@ -30,12 +30,16 @@ class Answer:
 
 
 class Peer:
-    """A worker that runs a module's text, and its link."""
+    """A worker that runs a module's text, or the module `handler`, and its link. `flags` are those of the interpreter."""
 
-    def __init__(self, source, *options, concurrency=1, window=262_144, ready=True, without=None, start=None):
+    def __init__(
+        self, source, *options, concurrency=1, window=262_144, ready=True, without=None, start=None, handler=None, flags=()
+    ):
         self._folder = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self._folder.name)
-        (self.folder / "app.py").write_text(source)
+        if handler is None:
+            handler = self.folder / "app.py"
+            handler.write_text(source)
         if start is not None:
             (self.folder / "start.py").write_text(start)
         self.link, theirs = socket.socketpair()
@@ -46,7 +50,7 @@ class Peer:
             "FOREBAY_LINK_FD": str(theirs.fileno()),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [sys.executable, str(FOLDER), *options]
+        command = [sys.executable, *flags, str(FOLDER / "__main__.py"), *options]
         files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()], cwd=self.folder, **files)
         theirs.close()
@@ -57,7 +61,7 @@ class Peer:
             "protocol": 1,
             "pool": "api",
             "worker": 3,
-            "handler": str(self.folder / "app.py"),
+            "handler": str(handler),
             "start": None if start is None else str(self.folder / "start.py"),
             "concurrency": concurrency,
             "window_bytes": window,
