@@ -74,7 +74,7 @@ fn a_statement_that_looks_at_many_records_is_left_to_an_executor() {
     for title in 0..20_000 {
         let document = format!(r#"{{"kind":"Article","title":{title}}}"#);
         let settings = Settings::default();
-        create(&mut transaction, document.as_bytes(), &settings, &Everything).unwrap();
+        create(&mut transaction, document.as_bytes(), &settings, &Everything, 0).unwrap();
     }
     transaction.commit(Durability::Relaxed).unwrap();
     assert!(fixture.io().call(&get("/last")).is_none());
