@@ -29,7 +29,7 @@ pub use list::{INDENT_MAX, List, indented};
 pub use lookup::{find, find_of_kind, kind_at};
 pub use permission::{Action, Denial, Everything, Permission};
 pub use reference::Reference;
-pub use settings::{Detect, Settings, TimeFormat, parse_zone, zone_text};
+pub use settings::{Detect, Settings, TimeFormat, TimeNumber, parse_zone, zone_text};
 pub use write::{Written, check_record, create, delete, patch, replace};
 
 /// The global that says of a reference which kind its record has; its own value is the last reference that was given.

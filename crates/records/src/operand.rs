@@ -1,21 +1,26 @@
 //! Values that statements compare with, and how: numbers by value, times by moment and only with times, UUIDs whatever their case,
 //! everything else as it is.
 
-use std::{cmp::Ordering, fmt, ops::Bound};
+use std::{cmp::Ordering, fmt};
 
 use forebay_store::json;
 
-use crate::{kind::text_of, number, settings::Detect, time::Time};
+use crate::{
+    kind::text_of,
+    number,
+    settings::{Detect, TimeNumber},
+    time::Time,
+};
 
 /// A value in a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// `null`, `true`, `false`, or a text, as canonical JSON.
     Exact(Vec<u8>),
-    /// A JSON number.
-    Number(Vec<u8>),
-    /// A time, as canonical JSON too.
-    Time(Time, Vec<u8>),
+    /// A JSON number, and the moment that it is for texts that are times, if it is one.
+    Number(Vec<u8>, Option<Time>),
+    /// A time, as canonical JSON too, and which numbers it is compared with.
+    Time(Time, Vec<u8>, Option<TimeNumber>),
     /// In small letters and in capitals, as canonical JSON.
     Uuid(Vec<u8>, Vec<u8>),
 }
@@ -26,7 +31,7 @@ impl Operand {
         if detect.time
             && let Some(time) = Time::read(text.as_bytes())
         {
-            return Self::Time(time, json::string(text));
+            return Self::Time(time, json::string(text), detect.time_number);
         }
         if detect.uuid && is_uuid(text.as_bytes()) {
             return Self::Uuid(
@@ -37,6 +42,15 @@ impl Operand {
         Self::text(text)
     }
 
+    /// What a JSON number is.
+    pub(crate) fn number(text: &[u8], detect: Detect) -> Self {
+        let which = detect.time_number.filter(|_| detect.time);
+        Self::Number(
+            text.to_vec(),
+            which.and_then(|which| Time::of_number(text, which)),
+        )
+    }
+
     /// What a text is that is nothing more.
     pub(crate) fn text(text: &str) -> Self {
         Self::Exact(json::string(text))
@@ -44,24 +58,27 @@ impl Operand {
 
     /// Whether values are less and greater than this one.
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self, Self::Number(_) | Self::Time(..))
+        matches!(self, Self::Number(..) | Self::Time(..))
     }
 
     /// Whether a value of a record equals it.
     pub(crate) fn equals(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(text) => text == value,
-            Self::Number(number) => number::is_number(value) && number::compare(number, value).is_eq(),
             Self::Uuid(small, large) => small == value || large == value,
-            Self::Time(time, text) => text == value || written_time(value) == Some(*time),
+            Self::Number(..) | Self::Time(..) => self.order_of(value).is_some_and(Ordering::is_eq),
         }
     }
 
     /// How a value of a record compares with it; `None`: they have nothing to do with each other.
     pub(crate) fn order_of(&self, value: &[u8]) -> Option<Ordering> {
         match self {
-            Self::Number(number) => number::is_number(value).then(|| number::compare(value, number)),
-            Self::Time(time, _) => Some(written_time(value)?.cmp(time)),
+            Self::Number(number, _) if number::is_number(value) => Some(number::compare(value, number)),
+            Self::Number(_, time) => Some(written_time(value)?.cmp(time.as_ref()?)),
+            Self::Time(time, _, which) if number::is_number(value) => {
+                Some(Time::of_number(value, (*which)?)?.cmp(time))
+            }
+            Self::Time(time, ..) => Some(written_time(value)?.cmp(time)),
             Self::Exact(_) | Self::Uuid(..) => None,
         }
     }
@@ -69,30 +86,33 @@ impl Operand {
     /// Scalars of which a value that equals it is one, where they can be counted.
     pub(crate) fn spellings(&self) -> Option<Vec<Vec<u8>>> {
         match self {
-            Self::Exact(text) | Self::Number(text) => Some(vec![text.clone()]),
+            Self::Exact(text) | Self::Number(text, None) => Some(vec![text.clone()]),
             Self::Uuid(small, large) => Some(vec![small.clone(), large.clone()]),
-            Self::Time(..) => None,
+            Self::Number(_, Some(_)) | Self::Time(..) => None,
         }
     }
 
-    /// Scalars between which, in the order of an index, a value lies that is at least (at most) this one: of a time that are days, for
-    /// the zone can make it one more or less.
-    pub(crate) fn index_bound(&self, lower: bool) -> Bound<Vec<u8>> {
+    /// A number such that a number, whose value is at least (at most) this one, is; `None` when no number compares with it.
+    pub(crate) fn number_bound(&self, lower: bool) -> Option<Vec<u8>> {
         match self {
-            Self::Number(number) => Bound::Included(number.clone()),
-            Self::Time(time, _) => {
-                let date = time.date(if lower { -1 } else { 2 });
-                let least = || {
-                    if lower {
-                        String::new()
-                    } else {
-                        "\u{10ffff}".to_owned()
-                    }
-                };
-                Bound::Included(json::string(&date.unwrap_or_else(least)))
+            Self::Number(number, _) => Some(number.clone()),
+            Self::Time(time, _, Some(_)) => {
+                let (before, behind) = time.around();
+                Some(if lower { before } else { behind }.to_string().into_bytes())
             }
-            Self::Exact(_) | Self::Uuid(..) => Bound::Unbounded,
+            Self::Time(..) | Self::Exact(_) | Self::Uuid(..) => None,
         }
+    }
+
+    /// A text such that a text, which is a time that is at least (at most) this one, is in the order of an index: a day, for the zone can
+    /// make it one more or less. `None` when no text compares with it.
+    pub(crate) fn time_bound(&self, lower: bool) -> Option<Vec<u8>> {
+        let (Self::Time(time, ..) | Self::Number(_, Some(time))) = self else {
+            return None;
+        };
+        let date = time.date(if lower { -1 } else { 2 });
+        let least = || if lower { "" } else { "\u{10ffff}" }.to_owned();
+        Some(json::string(&date.unwrap_or_else(least)))
     }
 
     /// The content of a text that is nothing more.
@@ -107,14 +127,17 @@ impl Operand {
 impl fmt::Display for Operand {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::Exact(text) | Self::Number(text) | Self::Time(_, text) | Self::Uuid(text, _) => text,
+            Self::Exact(text) | Self::Number(text, _) | Self::Time(_, text, _) | Self::Uuid(text, _) => text,
         };
         out.write_str(&String::from_utf8_lossy(text))
     }
 }
 
-/// The moment that a value of a record is, in whatever zone, if texts are taken for times.
+/// The moment that a value of a record is, in whatever zone, if such texts, or such numbers, are taken for times.
 pub(crate) fn time_of(value: &[u8], detect: Detect) -> Option<Time> {
+    if number::is_number(value) {
+        return Time::of_number(value, detect.time_number?);
+    }
     detect.time.then(|| written_time(value)).flatten()
 }
 

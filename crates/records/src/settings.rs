@@ -27,13 +27,33 @@ pub struct Settings {
     pub change_time_max: Duration,
 }
 
-/// Which texts are more than texts when they are compared.
+/// Which texts are more than texts when they are compared, and which numbers more than numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detect {
     /// Times, as RFC 3339 and XML Schema write them.
     pub time: bool,
     /// UUIDs, whose letters may be large or small.
     pub uuid: bool,
+    /// Numbers that are times as well, if any are.
+    pub time_number: Option<TimeNumber>,
+}
+
+impl Detect {
+    /// Whether anything is a time.
+    pub(crate) fn any_time(self) -> bool {
+        self.time || self.time_number.is_some()
+    }
+}
+
+/// Numbers, written without an exponent, that are seconds since 1970 UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeNumber {
+    /// The least of them.
+    pub min: u64,
+    /// The greatest of them.
+    pub max: u64,
+    /// How many decimals they have, exactly; for 0, as many as they have, up to nine.
+    pub decimals: u8,
 }
 
 /// How a time is written.
@@ -45,7 +65,7 @@ pub enum TimeFormat {
     Unix(u8),
     /// `2017-01-05T15:04:33Z` with so many decimals; without a number, with as many as it takes.
     Xsd(Option<u8>),
-    /// `2017-01-05`
+    /// `2017-01-05` at midnight, and at any other time as [`TimeFormat::Xsd`] with as many decimals as it takes.
     Date,
 }
 
@@ -121,6 +141,7 @@ impl Default for Settings {
             detect: Detect {
                 time: true,
                 uuid: true,
+                time_number: None,
             },
             time_format: TimeFormat::Stored,
             zone_minutes: 0,
@@ -135,8 +156,12 @@ impl Default for Settings {
 impl Settings {
     /// As one line of text, for a process that is to have the same settings.
     pub fn to_text(&self) -> String {
+        let numbers = match self.detect.time_number {
+            None => "-".to_owned(),
+            Some(TimeNumber { min, max, decimals }) => format!("{min}:{max}:{decimals}"),
+        };
         format!(
-            "2 {} {} {} {} {} {} {} {} {} {}",
+            "3 {} {} {numbers} {} {} {} {} {} {} {} {}",
             u8::from(self.detect.time),
             u8::from(self.detect.uuid),
             self.time_format.name(),
@@ -152,8 +177,8 @@ impl Settings {
 
     /// Reads what [`Settings::to_text`] has written; `None` for anything else.
     pub fn from_text(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(11, ' ');
-        if parts.next()? != "2" {
+        let mut parts = text.splitn(12, ' ');
+        if parts.next()? != "3" {
             return None;
         }
         let mut next = || parts.next();
@@ -162,10 +187,23 @@ impl Settings {
             "1" => Some(true),
             _ => None,
         };
+        let numbers = |text: &str| {
+            let mut parts = text.split(':');
+            let numbers = TimeNumber {
+                min: parts.next()?.parse().ok()?,
+                max: parts.next()?.parse().ok()?,
+                decimals: parts.next()?.parse().ok()?,
+            };
+            Some(numbers)
+        };
         Some(Self {
             detect: Detect {
                 time: flag(next()?)?,
                 uuid: flag(next()?)?,
+                time_number: match next()? {
+                    "-" => None,
+                    text => Some(numbers(text)?),
+                },
             },
             time_format: TimeFormat::from_name(next()?)?,
             zone_minutes: next()?.parse().ok()?,
@@ -195,6 +233,15 @@ mod tests {
             time_format: TimeFormat::Xsd(Some(3)),
             zone_minutes: -90,
             change_time_max: Duration::from_millis(250),
+            detect: Detect {
+                time: true,
+                uuid: false,
+                time_number: Some(TimeNumber {
+                    min: 1,
+                    max: u64::MAX,
+                    decimals: 9,
+                }),
+            },
             ..Settings::default()
         };
         assert_eq!(Settings::from_text(&settings.to_text()), Some(settings));

@@ -3,7 +3,7 @@
 //! A time is `2017-01-05T15:04:33`, perhaps a point and up to nine decimals, then `Z` or a distance from UTC such as `+02:00`
 //! (RFC 3339; the dateTime of XML Schema with a zone). Days before 1582 are counted by the calendar of today.
 
-use crate::settings::{TimeFormat, zone_text};
+use crate::settings::{TimeFormat, TimeNumber, zone_text};
 
 const DAY_SECONDS: i64 = 86_400;
 const NANOS: u32 = 1_000_000_000;
@@ -45,6 +45,24 @@ impl Time {
         Some(Self { seconds, nanos })
     }
 
+    /// Reads a JSON number that is a time, too.
+    pub(crate) fn of_number(text: &[u8], which: TimeNumber) -> Option<Self> {
+        let (whole, rest) = text.split_at(text.iter().take_while(|byte| byte.is_ascii_digit()).count());
+        let (nanos, rest) = fraction(rest)?;
+        // The point is no decimal.
+        let decimals = (text.len() - whole.len()).saturating_sub(1);
+        let is_usual = which.decimals == 0 || decimals == usize::from(which.decimals);
+        let seconds: u64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
+        let is_within = seconds >= which.min && (seconds, nanos) <= (which.max, 0);
+        let seconds = i64::try_from(seconds).ok()?;
+        (rest.is_empty() && is_usual && is_within).then_some(Self { seconds, nanos })
+    }
+
+    /// The second in which the moment is, since 1970, and the one behind it.
+    pub(crate) fn around(self) -> (i64, i64) {
+        (self.seconds, self.seconds + 1)
+    }
+
     /// The date that the moment has in UTC, as many days later, if it has a year of four digits.
     pub(crate) fn date(self, later: i64) -> Option<String> {
         let seconds = self.seconds + later * DAY_SECONDS;
@@ -73,9 +91,10 @@ impl Time {
                 Some(format!("{sign}{whole}{part}"))
             }
             TimeFormat::Unix(count) => Some(format!("{seconds}{}", decimals(count))),
-            TimeFormat::Date => SECONDS
+            TimeFormat::Date if local.rem_euclid(DAY_SECONDS) == 0 && nanos == 0 => SECONDS
                 .contains(&local)
                 .then(|| format!("\"{}\"", date_text(local))),
+            TimeFormat::Date => self.write(TimeFormat::Xsd(None), zone_minutes),
             TimeFormat::Xsd(count) => {
                 let count = count.unwrap_or_else(|| {
                     let trailing = format!("{nanos:09}").trim_end_matches('0').len();
@@ -202,12 +221,15 @@ mod tests {
             ("XSD3", 120, "\"2017-01-05T17:04:33.123+02:00\""),
             ("XSD0", -960, "\"2017-01-04T23:04:33-16:00\""),
             ("XSD", 0, "\"2017-01-05T15:04:33.123456789Z\""),
-            ("DATE", 0, "\"2017-01-05\""),
-            ("DATE", 600, "\"2017-01-06\""),
+            ("DATE", 0, "\"2017-01-05T15:04:33.123456789Z\""),
         ] {
             let format = TimeFormat::from_name(name).unwrap();
             assert_eq!(time.write(format, zone).unwrap(), expected, "{name} {zone}");
         }
+        let midnight = Time::read(b"2017-01-05T22:00:00Z").unwrap();
+        let date = |zone| midnight.write(TimeFormat::Date, zone).unwrap();
+        assert_eq!(date(120), "\"2017-01-06\"");
+        assert_eq!(date(0), "\"2017-01-05T22:00:00Z\"");
         let early = Time::read(b"1969-12-31T23:59:59.75Z").unwrap();
         assert_eq!(early.write(TimeFormat::Unix(3), 0).unwrap(), "-0.250");
         assert_eq!(

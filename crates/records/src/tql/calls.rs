@@ -242,7 +242,7 @@ impl Maker<'_, '_> {
             Value::Plain => {
                 let text = self.reader.source(node).as_bytes();
                 if number::is_number(text) {
-                    Operand::Number(text.to_vec())
+                    Operand::number(text, detect)
                 } else {
                     Operand::Exact(text.to_vec())
                 }

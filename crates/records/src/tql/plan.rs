@@ -275,33 +275,38 @@ impl<'s> Conditions<'s> {
             depth += 1;
         }
         let is_many = |depth: usize| index.fields[depth].iter().any(|step| step == EACH);
-        let (from, to) = fields
-            .get(depth)
-            .map_or((Bound::Unbounded, Bound::Unbounded), |conditions| {
-                let ranges = conditions
-                    .iter()
-                    .filter_map(|(at, condition)| Some((*at, range(condition)?)));
-                // Of several elements one can meet each condition, so that only one of the conditions can bound the walk.
-                let ranges: Vec<_> = ranges.take(if is_many(depth) { 1 } else { usize::MAX }).collect();
+        let mut between = vec![(Bound::Unbounded, Bound::Unbounded)];
+        if let Some(conditions) = fields.get(depth) {
+            let ranges = conditions
+                .iter()
+                .filter_map(|(at, condition)| Some((*at, range(condition)?)));
+            // Of several elements one can meet each condition, so that only one of the conditions can bound the walk.
+            let ranges: Vec<_> = ranges.take(if is_many(depth) { 1 } else { usize::MAX }).collect();
+            let bounds = bounds(
+                ranges.iter().find_map(|(_, (from, _))| *from),
+                ranges.iter().find_map(|(_, (_, to))| *to),
+            );
+            if equal.len().saturating_mul(bounds.len()) <= lookups_max {
                 used.extend(ranges.iter().map(|(at, _)| *at));
-                bounds(
-                    ranges.iter().find_map(|(_, (from, _))| *from),
-                    ranges.iter().find_map(|(_, (_, to))| *to),
-                )
-            });
-        let ranged = from != Bound::Unbounded || to != Bound::Unbounded;
+                between = bounds;
+            }
+        }
+        let ranged = between != [(Bound::Unbounded, Bound::Unbounded)];
         if depth == 0 && !ranged {
             return None;
         }
-        let lookups = equal.into_iter().map(|equal| Lookup {
+        let lookup = |equal: &Vec<Vec<u8>>, (from, to): &Bounds| Lookup {
             index: index.name.clone(),
             query: Query {
-                equal,
+                equal: equal.clone(),
                 from: from.clone(),
                 to: to.clone(),
                 reverse: false,
             },
-        });
+        };
+        let lookups = equal
+            .iter()
+            .flat_map(|equal| between.iter().map(move |bounds| lookup(equal, bounds)));
         Some(Choice {
             rank: (index.unique && depth == index.fields.len(), depth, ranged),
             lookups: lookups.collect(),
@@ -339,7 +344,7 @@ fn range(condition: &Expression) -> Option<(Option<&Operand>, Option<&Operand>)>
     };
     match comparison {
         Comparison::One(operands) => match &operands[..] {
-            [time @ Operand::Time(..)] => Some((Some(time), Some(time))),
+            [one @ (Operand::Time(..) | Operand::Number(_, Some(_)))] => Some((Some(one), Some(one))),
             _ => None,
         },
         Comparison::Between(from, to) => {
@@ -352,24 +357,22 @@ fn range(condition: &Expression) -> Option<(Option<&Operand>, Option<&Operand>)>
     }
 }
 
-/// Scalars between which all values lie that are at least `from` and at most `to`, in the order of indexes: null, false, true, numbers,
-/// texts.
-fn bounds(from: Option<&Operand>, to: Option<&Operand>) -> Bounds {
+/// Ranges of scalars in one of which each value lies that is at least `from` and at most `to`, in the order of indexes: null, false, true,
+/// numbers, texts. A time can be a number as well as a text.
+fn bounds(from: Option<&Operand>, to: Option<&Operand>) -> Vec<Bounds> {
     if from.or(to).is_none() {
-        return (Bound::Unbounded, Bound::Unbounded);
+        return vec![(Bound::Unbounded, Bound::Unbounded)];
     }
-    let is_time = matches!(from.or(to), Some(Operand::Time(..)));
-    let text = |text: &[u8]| text.to_vec();
-    let lower = match from {
-        Some(from) => from.index_bound(true),
-        None if is_time => Bound::Included(text(b"\"0\"")),
-        None => Bound::Excluded(text(b"true")),
+    // What there is no bound for ends where that type of scalar does.
+    let range = |bound: fn(&Operand, bool) -> Option<Vec<u8>>, start: Bound<&[u8]>, end: Bound<&[u8]>| {
+        let one = |operand: Option<&Operand>, lower, otherwise: Bound<&[u8]>| match operand {
+            None => Some(otherwise.map(<[u8]>::to_vec)),
+            Some(operand) => bound(operand, lower).map(Bound::Included),
+        };
+        Some((one(from, true, start)?, one(to, false, end)?))
     };
-    let upper = match to {
-        Some(to) => to.index_bound(false),
-        // What follows 9.
-        None if is_time => Bound::Excluded(text(b"\":\"")),
-        None => Bound::Excluded(text(b"\"\"")),
-    };
-    (lower, upper)
+    let (first_text, behind_9) = (Bound::Excluded(&b"\"\""[..]), Bound::Excluded(&b"\":\""[..]));
+    let numbers = range(Operand::number_bound, Bound::Excluded(b"true"), first_text);
+    let times = range(Operand::time_bound, Bound::Included(b"\"0\""), behind_9);
+    numbers.into_iter().chain(times).collect()
 }

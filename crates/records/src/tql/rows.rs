@@ -34,9 +34,9 @@ impl SortKey {
             Some(b"null") => Self::Null,
             Some(b"false") => Self::False,
             Some(b"true") => Self::True,
-            Some(value) if number::is_number(value) => Self::Number(value.to_vec()),
             Some(value) => match (time_of(value, detect), text_of(value)) {
                 (Some(time), _) => Self::Time(time),
+                (None, None) if number::is_number(value) => Self::Number(value.to_vec()),
                 (None, Some(text)) => Self::Text(text),
                 (None, None) => Self::None,
             },

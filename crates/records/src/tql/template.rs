@@ -111,7 +111,7 @@ impl Template {
 
 /// Writes a value of a record, with its times in the format of the settings.
 fn put(value: &[u8], settings: &Settings, out: &mut Vec<u8>) {
-    if settings.time_format == TimeFormat::Stored || !settings.detect.time {
+    if settings.time_format == TimeFormat::Stored || !settings.detect.any_time() {
         out.extend_from_slice(value);
         return;
     }

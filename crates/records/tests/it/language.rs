@@ -1,6 +1,6 @@
 //! What each clause and function does, in both encodings.
 
-use forebay_records::{RecordsError, Settings, TimeFormat};
+use forebay_records::{Detect, RecordsError, Settings, TimeFormat, TimeNumber};
 
 use crate::house::{House, articles, results};
 
@@ -135,9 +135,10 @@ fn values_compare_by_type() {
         );
     }
     let plain = House::with(Settings {
-        detect: forebay_records::Detect {
+        detect: Detect {
             time: false,
             uuid: false,
+            time_number: None,
         },
         ..Settings::default()
     });
@@ -166,7 +167,11 @@ fn texts_that_are_not_taken_for_times_are_matched_and_sorted_as_texts() {
             r#"["2016","2017-01-05T00:00:00-05:00","2017-01-05T01:00:00Z"]"#,
         ),
     ] {
-        let detect = forebay_records::Detect { time, uuid: true };
+        let detect = Detect {
+            time,
+            uuid: true,
+            time_number: None,
+        };
         let house = House::with(Settings {
             detect,
             ..Settings::default()
@@ -178,6 +183,93 @@ fn texts_that_are_not_taken_for_times_are_matched_and_sorted_as_texts() {
         house.create(r#"{"at":"2016"}"#);
         assert_eq!(results(&house, "SELECT at SORT at"), sorted);
     }
+}
+
+#[test]
+fn numbers_are_times_where_the_settings_say_so() {
+    let values = [
+        "1483628673.5",
+        "1483628674",
+        r#""2017-01-05T15:04:33.5Z""#,
+        r#""2017-01-05T16:04:34+01:00""#,
+        "1.483628674e9",
+        "1400000000",
+        "1399999999.999",
+        "1600000000",
+        "1600000000.1",
+        "7",
+        "-1483628674",
+        "1483628674.0000000000",
+    ];
+    let time_number = |decimals| {
+        Some(TimeNumber {
+            min: 1_400_000_000,
+            max: 1_600_000_000,
+            decimals,
+        })
+    };
+    let both = "WHERE EQ(v 2017-01-05T15:04:34Z)";
+    for (detected, statement, expected) in [
+        (time_number(0), both, "[1,3]"),
+        (None, both, "[3]"),
+        (time_number(1), both, "[3]"),
+        (time_number(1), "WHERE LT(v 2017-01-05T15:04:34Z)", "[0,2]"),
+        (time_number(0), "WHERE EQ(v 1483628674)", "[1,3,4,11]"),
+        (None, "WHERE EQ(v 1483628674)", "[1,4,11]"),
+        (time_number(0), "WHERE IN(v 1483628673.5 7)", "[0,2,9]"),
+        (time_number(0), "WHERE LTE(v 2017-01-05T15:04:33.5Z)", "[0,2,5]"),
+        (time_number(0), "WHERE GT(v 2017-01-05T15:04:33.5Z)", "[1,3,7]"),
+        (time_number(0), "WHERE GTE(v 1600000000)", "[7,8]"),
+        (
+            time_number(0),
+            "WHERE BETWEEN(v 2014-01-01T00:00:00Z 2021-01-01T00:00:00Z)",
+            "[0,1,2,3,5,7]",
+        ),
+        (time_number(0), "WHERE BETWEEN(v 7 1483628673.5)", "[0,5,6,9]"),
+    ] {
+        for indexed in [false, true] {
+            let detect = Detect {
+                time_number: detected,
+                ..Settings::default().detect
+            };
+            let house = House::with(Settings {
+                detect,
+                ..Settings::default()
+            });
+            if indexed {
+                house.index("by_v", "Record", &["v"], false);
+            }
+            for (n, value) in values.iter().enumerate() {
+                house.create(&format!(r#"{{"n":{n},"v":{value}}}"#));
+            }
+            let rows = results(&house, &format!("{statement} SELECT n SORT n"));
+            assert_eq!(rows, expected, "{statement} {detected:?}");
+            let by_index = house.tql(&format!("EXPLAIN {statement}")).contains("by_v");
+            assert_eq!(
+                by_index,
+                indexed && !(detected.is_some() && statement.contains("IN(v"))
+            );
+            let paged = house.tql(&format!("{statement} SELECT n LIMIT 100 CURSOR ''"));
+            assert_eq!(
+                paged.matches(',').count(),
+                1 + expected.matches(',').count(),
+                "{paged}"
+            );
+        }
+    }
+    let house = House::with(Settings {
+        detect: Detect {
+            time_number: time_number(0),
+            ..Settings::default().detect
+        },
+        time_format: TimeFormat::Xsd(None),
+        ..Settings::default()
+    });
+    for value in ["1483628674", "7", r#""2017-01-05T15:04:33.5Z""#, "\"a\""] {
+        house.create(&format!(r#"{{"v":{value}}}"#));
+    }
+    let sorted = r#"[7,"2017-01-05T15:04:33.5Z","2017-01-05T15:04:34Z","a"]"#;
+    assert_eq!(results(&house, "SELECT v SORT v"), sorted);
 }
 
 #[test]

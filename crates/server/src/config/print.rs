@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use forebay_records::{Settings, zone_text};
+use forebay_records::{Settings, TimeNumber, zone_text};
 use forebay_store::index::field_text;
 
 use super::substitute::escape;
@@ -156,9 +156,15 @@ fn write_records(out: &mut String, records: &Settings) -> fmt::Result {
     writeln!(out, "\n[records]\ntype_key = {}", text(&type_key))?;
     writeln!(out, "default_kind = {}", text(&records.default_kind))?;
     let detect = records.detect;
+    let numbers = match detect.time_number {
+        None => "time_number = false".to_owned(),
+        Some(TimeNumber { min, max, decimals }) => format!(
+            "time_number = true, time_number_min = {min}, time_number_max = {max}, time_number_decimals = {decimals}"
+        ),
+    };
     writeln!(
         out,
-        "detect = {{ time = {}, uuid = {} }}",
+        "detect = {{ time = {}, uuid = {}, {numbers} }}",
         detect.time, detect.uuid
     )?;
     writeln!(out, "time_format = {}", text(records.time_format.name()))?;

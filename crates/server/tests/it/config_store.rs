@@ -81,6 +81,23 @@ fn indexes_are_read_and_printed() {
 }
 
 #[test]
+fn what_numbers_are_times_is_read_and_printed() {
+    let project = Project::new();
+    let text = "[store]\n[records]\ntime_format = 'DATE'\ntime_zone = '-03:30'\n\
+        detect = { uuid = false, time_number = true, time_number_max = 1600000000, time_number_decimals = 9 }";
+    let config = project.good(text);
+    let detect = config.records.detect;
+    let numbers = detect
+        .time_number
+        .map(|which| (which.min, which.max, which.decimals));
+    assert_eq!(numbers, Some((1_000_000_000, 1_600_000_000, 9)));
+    assert!(detect.time && !detect.uuid);
+    assert_eq!(config.records.zone_minutes, -210);
+    assert_eq!(project.good(&config.to_toml()), config);
+    assert_eq!(project.good("[store]").records.detect.time_number, None);
+}
+
+#[test]
 fn each_mistake_is_named() {
     let mut project = Project::new();
     project.env.push(("EMPTY", String::new()));
@@ -91,6 +108,14 @@ fn each_mistake_is_named() {
         (
             "[store]\ndurability = 'some'",
             "2: store.durability: found 'some', expected one of \"sync\", \"group\", \"relaxed\"".to_owned(),
+        ),
+        (
+            "[store]\n[records]\ntime_zone = 'Europe/Oslo'",
+            "3: records.time_zone: found \"Europe/Oslo\", expected \"Z\" or a distance from UTC such as \"+02:00\"; zones by their names are not known".to_owned(),
+        ),
+        (
+            "[store]\n[records]\ndetect = { time_number_min = 10, time_number_max = 9 }",
+            "3: records.detect.time_number_max: found 9, expected at least time_number_min (10)".to_owned(),
         ),
         (
             "[store]\nreaders = 1",

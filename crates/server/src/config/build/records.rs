@@ -1,6 +1,6 @@
 //! `[records]`
 
-use forebay_records::{Detect, Settings, TimeFormat, check_kind, parse_zone};
+use forebay_records::{Detect, Settings, TimeFormat, TimeNumber, check_kind, parse_zone};
 use forebay_store::index::EACH;
 
 use super::Builder;
@@ -31,16 +31,31 @@ impl Builder<'_> {
         let zone = fields.text("time_zone");
         let zone_minutes = parse_zone(zone);
         if zone_minutes.is_none() {
-            let message = format!("found {zone:?}, expected \"Z\" or a distance from UTC such as \"+02:00\"");
+            let message = format!(
+                "found {zone:?}, expected \"Z\" or a distance from UTC such as \"+02:00\"; zones by their names are not known"
+            );
             self.note(fields.problem("time_zone", message));
         }
         let detect = fields.table("detect");
+        let numbers = TimeNumber {
+            min: detect.integer("time_number_min"),
+            max: detect.integer("time_number_max"),
+            decimals: u8::try_from(detect.integer("time_number_decimals")).unwrap_or(0),
+        };
+        if numbers.min > numbers.max {
+            let message = format!(
+                "found {}, expected at least time_number_min ({})",
+                numbers.max, numbers.min
+            );
+            self.note(detect.problem("time_number_max", message));
+        }
         Settings {
             type_key,
             default_kind: default_kind.to_owned(),
             detect: Detect {
                 time: detect.flag("time"),
                 uuid: detect.flag("uuid"),
+                time_number: detect.flag("time_number").then_some(numbers),
             },
             time_format: TimeFormat::from_name(fields.text("time_format")).unwrap_or(TimeFormat::Stored),
             zone_minutes: zone_minutes.unwrap_or(0),

@@ -21,14 +21,14 @@ pub(super) static RECORDS: &[Key] = &[
         name: "detect",
         kind: Kind::Table(DETECT),
         default: Default::Is(""),
-        meaning: "Which texts are more than texts when they are compared.",
+        meaning: "Which texts are more than texts when they are compared, and which numbers more than numbers.",
         exceeded: "",
     },
     Key {
         name: "time_format",
         kind: Kind::Choice(&forebay_records::TimeFormat::NAMES),
         default: Default::Is("stored"),
-        meaning: "How results of TQL write times: as they are stored, as seconds since 1970 with 9 decimals or so many, as XML Schema writes them with so many decimals or as many as it takes, or only the date.",
+        meaning: "How results of TQL write times: as they are stored, as seconds since 1970 with 9 decimals or so many, as XML Schema writes them with so many decimals or as many as it takes, or at midnight only the date.",
         exceeded: "",
     },
     Key {
@@ -87,6 +87,40 @@ static DETECT: &[Key] = &[
         kind: Kind::Flag,
         default: Default::Is("true"),
         meaning: "UUIDs are the same in small letters and in capitals.",
+        exceeded: "",
+    },
+    Key {
+        name: "time_number",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Numbers are times, too, as seconds since 1970: those that lie between the next two and are written without an exponent.",
+        exceeded: "",
+    },
+    Key {
+        name: "time_number_min",
+        kind: Kind::Integer {
+            min: 0,
+            max: 253_402_300_799,
+        },
+        default: Default::Is("1000000000"),
+        meaning: "The least number that is a time.",
+        exceeded: "",
+    },
+    Key {
+        name: "time_number_max",
+        kind: Kind::Integer {
+            min: 0,
+            max: 253_402_300_799,
+        },
+        default: Default::Is("4102444800"),
+        meaning: "The greatest number that is a time.",
+        exceeded: "",
+    },
+    Key {
+        name: "time_number_decimals",
+        kind: Kind::Integer { min: 0, max: 9 },
+        default: Default::Is("0"),
+        meaning: "How many decimals a number that is a time has, exactly; with 0, none to nine.",
         exceeded: "",
     },
 ];
