@@ -1,8 +1,8 @@
 //! The functions of the SDK that this program calls, and what they are given.
 
 use rquickjs::{
-    Ctx, FromJs, Function, IntoJs as _, Null, Object, Persistent, Result, String as JsString, TypedArray,
-    Value,
+    Ctx, FromJs, Function, IntoJs as _, Null, Object, Persistent, Promise, Result, String as JsString,
+    TypedArray, Value,
 };
 
 use crate::{
@@ -19,6 +19,7 @@ pub(crate) struct Entry {
     resume: Persistent<Function<'static>>,
     abort: Persistent<Function<'static>>,
     forget: Persistent<Function<'static>>,
+    stop: Persistent<Function<'static>>,
 }
 
 impl Entry {
@@ -33,6 +34,7 @@ impl Entry {
             resume: function("resume")?,
             abort: function("abort")?,
             forget: function("forget")?,
+            stop: function("stop")?,
         })
     }
 
@@ -56,6 +58,11 @@ impl Entry {
     /// Ends what a call still does.
     pub(crate) fn abort(&self, ctx: &Ctx<'_>, call: CallId, reason: u32) -> Result<()> {
         self.abort.clone().restore(ctx)?.call((call, reason))
+    }
+
+    /// Runs the stop hooks.
+    pub(crate) fn stop<'js>(&self, ctx: &Ctx<'js>) -> Result<Promise<'js>> {
+        self.stop.clone().restore(ctx)?.call(())
     }
 
     /// Lets go of what is kept for a call that ends without any of the above.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     Failure,
@@ -21,7 +21,7 @@ use crate::{
     member::{self, Member},
     modules::Modules,
     options::Options,
-    watchdog::watch,
+    watchdog,
 };
 
 /// Threads that may hang at the same time; beyond, no other takes a place.
@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) modules: Arc<Modules>,
     pub(crate) state: Mutex<State>,
     load: Arc<Load>,
+    /// How many threads there are, without those given up.
+    pub(crate) threads: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -148,6 +150,7 @@ impl Executors {
             modules,
             state: Mutex::default(),
             load: Arc::default(),
+            threads: watch::Sender::default(),
         });
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let own = Self(shared);
@@ -201,8 +204,9 @@ impl Executors {
     }
 }
 
-impl Drop for Executors {
-    fn drop(&mut self) {
+impl Executors {
+    /// Ends the threads when they have done what waits; calls that are open by then are given up.
+    pub(crate) fn stop(&self) {
         let mut state = self.0.state.lock();
         state.ends = true;
         if let Some(watchdog) = state.watchdog.take() {
@@ -211,6 +215,21 @@ impl Drop for Executors {
         for member in &state.members {
             member.wake.notify_one();
         }
+    }
+}
+
+impl Executors {
+    /// Waits until no thread is left, but those that were given up.
+    pub(crate) async fn stopped(&self) {
+        let mut threads = self.0.threads.subscribe();
+        // The sender lives as long as this.
+        let _ = threads.wait_for(|threads| *threads == 0).await;
+    }
+}
+
+impl Drop for Executors {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -257,7 +276,7 @@ impl Shared {
             let shared = Arc::downgrade(self);
             let watchdog = thread::Builder::new()
                 .name("script-watchdog".into())
-                .spawn(move || watch(&shared))
+                .spawn(move || watchdog::watch(&shared))
                 .map_err(|error| Failure::Broken {
                     reason: format!("no thread can be made: {error}"),
                 })?;
@@ -285,6 +304,7 @@ impl Shared {
         })?;
         state.members.push(member);
         self.options.counts.threads.add(1);
+        self.threads.send_replace(state.members.len());
         Ok(())
     }
 
@@ -362,6 +382,7 @@ impl Drop for ThreadPlace {
         }
         if state.leaves(&self.member) {
             self.shared.options.counts.threads.subtract(1);
+            self.shared.threads.send_replace(state.members.len());
         }
         if state.members.is_empty() {
             state.refuse_all(&self.failure.take().unwrap_or(Failure::GivenUp));

@@ -1,7 +1,7 @@
 //! One engine with a loaded script, on one thread.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -56,6 +56,8 @@ pub(crate) struct Instance {
     // Last: all of the above is of this.
     runtime: Runtime,
     on_io: bool,
+    /// Whether no step was stopped in the middle.
+    is_sound: Cell<bool>,
 }
 
 impl std::fmt::Debug for Instance {
@@ -165,6 +167,7 @@ impl Instance {
             meter,
             runtime,
             on_io,
+            is_sound: Cell::new(true),
         })
     }
 
@@ -269,6 +272,7 @@ impl Instance {
             outcome.err().map(|reason| Failure::Broken { reason })
         };
         if let Some(failure) = &stopped {
+            self.is_sound.set(false);
             // What it was in the middle of, nobody ends any more.
             self.host.store.roll_back();
             let request = self.host.calls.borrow().request_id(id);
@@ -287,6 +291,38 @@ impl Instance {
     pub(crate) fn until(&self, id: CallId) -> Until {
         let time_max = self.host.options.limits.time_max;
         self.host.calls.borrow().until(id, time_max)
+    }
+
+    /// Runs the stop hooks, unless a step was stopped in the middle of nobody knows what. There are no further steps.
+    pub(crate) fn end(&self) {
+        if !self.is_sound.get() {
+            return;
+        }
+        let limits = &self.host.options.limits;
+        self.host.store.enter(0);
+        let until = Instant::now() + limits.time_max;
+        let turn = self.budget.begin(limits.cpu_max, Some(until));
+        let outcome = self.context.with(|ctx| {
+            let stopped = self.entry.stop(&ctx).and_then(|stopped| {
+                while !self.budget.is_over()
+                    && stopped.state() == PromiseState::Pending
+                    && ctx.execute_pending_job()
+                {}
+                stopped.result::<()>().transpose()
+            });
+            stopped.catch(&ctx).map_err(|error| describe(&error))
+        });
+        self.budget.end(turn);
+        self.host.store.roll_back();
+        let what = match outcome {
+            _ if self.budget.was_late() => format!("it is not over after {:?} (time_max)", limits.time_max),
+            _ if self.budget.was_overrun() => format!("it is not over after {:?} (cpu_max)", limits.cpu_max),
+            Ok(Some(())) => return,
+            Ok(None) => "it waits for something that does not come about any more".into(),
+            Err(reason) => reason,
+        };
+        let script = &*self.host.options.name;
+        tracing::error!(target: "forebay::script", script, "onStop failed: {what}");
     }
 
     /// The next call that has ended.

@@ -151,25 +151,32 @@ struct Executor {
 struct Engine {
     serial: u32,
     instance: Rc<Instance>,
-    // After the instance.
     _here: Rc<Here>,
 }
 
-/// One of the engines of a thread, as long as this is there.
+/// One of the engines of a thread, as long as this is there; it ends with this.
 struct Here {
+    instance: Rc<Instance>,
     engines: Rc<Cell<usize>>,
     member: Arc<Member>,
 }
 
 impl Here {
-    fn new(engines: Rc<Cell<usize>>, member: Arc<Member>) -> Rc<Self> {
+    fn new(instance: Rc<Instance>, engines: Rc<Cell<usize>>, member: Arc<Member>) -> Rc<Self> {
         engines.set(engines.get() + 1);
-        Rc::new(Self { engines, member })
+        Rc::new(Self {
+            instance,
+            engines,
+            member,
+        })
     }
 }
 
 impl Drop for Here {
     fn drop(&mut self) {
+        if !self.member.pulse.is_given_up() {
+            self.instance.end();
+        }
         self.engines.set(self.engines.get() - 1);
         // A job may wait for the room of another.
         self.member.wake.notify_one();
@@ -183,10 +190,11 @@ impl Executor {
         self.current.take();
         let instance = Instance::load(&self.shared.options, &self.shared.modules, &place)?;
         self.serial.set(self.serial.get() + 1);
+        let instance = Rc::new(instance);
         let engine = Engine {
             serial: self.serial.get(),
-            instance: Rc::new(instance),
-            _here: Here::new(self.engines.clone(), self.member.clone()),
+            instance: instance.clone(),
+            _here: Here::new(instance, self.engines.clone(), self.member.clone()),
         };
         *self.current.borrow_mut() = Some(engine.clone());
         Ok(engine)

@@ -43,6 +43,17 @@ impl Script {
         IoScript::new(self.options.clone(), self.modules.clone())
     }
 
+    /// Ends its executors: each does what waits for it, runs the stop hooks of its engines and is over. Calls that are open by then are given up, and
+    /// no further ones may come.
+    pub fn stop(&self) {
+        self.executors.stop();
+    }
+
+    /// Waits until that is so; threads that cannot be stopped are not waited for.
+    pub async fn stopped(&self) {
+        self.executors.stopped().await;
+    }
+
     /// Has a request answered by an executor: the payload of a REQUEST frame, with all of the body.
     pub fn call(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
         self.executors.submit(payload, deadline)

@@ -58,6 +58,7 @@ fn give_up(shared: &Arc<Shared>, member: &Member) {
         }
         state.given_up += 1;
         shared.options.counts.threads.subtract(1);
+        shared.threads.send_replace(state.members.len());
         shared.options.counts.thread_given_up();
         member.pulse.give_up();
         // Another takes its place, if anybody waits for one.

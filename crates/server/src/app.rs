@@ -49,6 +49,7 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) scripts: Vec<Arc<Script>>,
     /// Counts requests that no route takes.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
@@ -139,6 +140,7 @@ impl App {
         Ok(Self {
             router,
             pools,
+            scripts: scripts.values().map(|target| target.script().clone()).collect(),
             unrouted: ground.routes.unrouted(),
             access_log: config.log.access.then(|| ground.log.access_log()),
             config,

@@ -297,6 +297,14 @@ impl Shared {
                 pool.stopped().await;
             }
         }
+        let app = self.front.app();
+        app.scripts.iter().for_each(|script| script.stop());
+        for script in &app.scripts {
+            if tokio::time::timeout_at(deadline, script.stopped()).await.is_err() {
+                let script = &*script.options().name;
+                tracing::warn!(target: "forebay::server", script, "what it does when it stops is left after drain_max and is cut off");
+            }
+        }
         if let Some(store) = &self.ground.store {
             store.checkpoint();
         }

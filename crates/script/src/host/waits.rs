@@ -167,7 +167,7 @@ impl Host {
         if call == 0 {
             return Err(Exception::throw_type(
                 ctx,
-                "timers and fetches belong to a request: there is none while the script is loaded",
+                "timers and fetches belong to a request: there is none while the script is loaded or ends",
             ));
         }
         match self.calls.borrow_mut().wait(call) {

@@ -73,6 +73,72 @@ fn who_does_not_wait_any_more_makes_room_though_no_thread_is_free() {
 }
 
 #[test]
+fn an_engine_runs_its_stop_hooks_when_it_ends() {
+    const STOPS: &str = r"
+        import { router, store } from 'forebay';
+        const app = router();
+        app.get('/hello', () => 'hello');
+        app.get('/forever', () => { for (;;) {} });
+        app.onStop(async () => { await null; store.node('Flag', 'stopped').increment(); });
+        export default app;
+    ";
+    let stopped = |fixture: &Fixture| {
+        fixture.script.stop();
+        block_on(async { tokio::time::timeout(Duration::from_secs(20), fixture.script.stopped()).await })
+            .expect("it ends");
+        fixture.stored("Flag", "stopped")
+    };
+    let with = |limits| {
+        let allow = Allow {
+            store: vec!["Flag".into()],
+            ..Allow::default()
+        };
+        Fixture::with(STOPS, limits, allow)
+    };
+    let limits = Limits {
+        executors: 1,
+        ..LIMITS
+    };
+    let fixture = with(limits);
+    assert_eq!(text(&fixture.executor(&get("/hello")).unwrap()), "hello");
+    assert_eq!(stopped(&fixture).as_deref(), Some("1"));
+
+    let limits = Limits {
+        isolated: true,
+        cpu_max: Duration::from_millis(100),
+        ..limits
+    };
+    let fixture = with(limits);
+    assert_eq!(text(&fixture.executor(&get("/hello")).unwrap()), "hello");
+    until(|| fixture.stored("Flag", "stopped").as_deref() == Some("1"));
+    // Nobody knows in the middle of what it was stopped.
+    fixture.executor(&get("/forever")).unwrap_err();
+    // On a busy machine its thread is given up, and the one after it has no engine to end.
+    let is_given_up = fixture.script.options().counts.read().given_up > 0;
+    let ended = if is_given_up { "1" } else { "2" };
+    assert_eq!(stopped(&fixture).as_deref(), Some(ended));
+}
+
+#[test]
+fn stop_hooks_that_do_not_end_are_stopped() {
+    for hook in [
+        "for (;;) {}",
+        "return new Promise(() => {})",
+        "throw new Error('no')",
+    ] {
+        let limits = Limits {
+            cpu_max: Duration::from_millis(50),
+            ..LIMITS
+        };
+        let handler = format!("export default () => 'hello'; export function onStop() {{ {hook} }}");
+        let fixture = Fixture::with(&handler, limits, Allow::default());
+        fixture.script.stop();
+        let stopped = async { tokio::time::timeout(Duration::from_secs(20), fixture.script.stopped()).await };
+        block_on(stopped).expect(hook);
+    }
+}
+
+#[test]
 fn calls_for_which_no_thread_can_load_the_script_are_answered() {
     let limits = Limits {
         executors: 1,

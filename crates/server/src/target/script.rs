@@ -68,6 +68,10 @@ impl ScriptTarget {
         }
     }
 
+    pub(crate) fn script(&self) -> &Arc<Script> {
+        &self.script
+    }
+
     /// Reads the request, and answers it on this thread if that is soon done.
     pub(crate) async fn try_here<'a, S: Stream>(
         &'a self,
