@@ -22,6 +22,7 @@ mod queue;
 mod records;
 mod reload;
 mod script_answers;
+mod script_tls;
 mod scripts;
 mod shutdown;
 mod stdio;
