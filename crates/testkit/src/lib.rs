@@ -4,6 +4,7 @@
 
 mod binary;
 mod client;
+mod document;
 mod folder;
 mod load;
 mod process;
@@ -14,6 +15,7 @@ mod wait;
 
 pub use self::{
     client::Client,
+    document::blocks,
     folder::Folder,
     load::{Load, Report},
     process::Process,

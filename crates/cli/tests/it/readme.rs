@@ -1,16 +1,12 @@
 //! The first minute of README.md, as it is written there.
 
-use forebay_testkit::{Folder, Response};
+use forebay_testkit::{Folder, Response, blocks};
 
 use crate::run::{Serving, run, workspace};
 
 /// The blocks of a document that show a terminal: each command, and what it printed.
 fn sessions(document: &str) -> Vec<(String, String)> {
-    let blocks = document
-        .split("```console\n")
-        .skip(1)
-        .map(|block| block.split("```").next().unwrap());
-    let commands = blocks.flat_map(|block| {
+    let commands = blocks(document, "console").into_iter().flat_map(|block| {
         block
             .split("$ ")
             .skip(1)
@@ -71,7 +67,7 @@ fn the_first_minute_goes_as_the_readme_tells_it() {
     assert_eq!(asked, 3);
     let handler = folder.read("app/handlers/api.mjs").unwrap();
     assert!(
-        readme.contains(&format!("```js\n{handler}```")),
+        blocks(&readme, "js").contains(&&*handler),
         "README.md shows another handler"
     );
     let status = sessions
@@ -93,13 +89,8 @@ fn the_first_minute_goes_as_the_readme_tells_it() {
 fn the_store_answers_handlers_and_curl_as_the_readme_says() {
     let readme = std::fs::read_to_string(workspace().join("README.md")).unwrap();
     let block = |kind: &str, begin: &str| {
-        let blocks = readme
-            .split(&format!("```{kind}\n"))
-            .skip(1)
-            .map(str::to_owned)
-            .collect::<Vec<_>>();
-        let block = blocks.iter().find(|block| block.starts_with(begin)).unwrap();
-        block.split("```").next().unwrap().to_owned()
+        let blocks = blocks(&readme, kind);
+        blocks.into_iter().find(|block| block.starts_with(begin)).unwrap()
     };
     let folder = Folder::new();
     // At the end of what `forebay new` writes, as the page has it.

@@ -32,14 +32,6 @@ fn the_reference_of_keys_is_fresh() {
     assert_fresh("configuration.md", &reference());
 }
 
-/// The TOML blocks of a document.
-fn toml_blocks(document: &str) -> Vec<&str> {
-    let blocks = document.split("```toml\n").skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap_or_default())
-        .collect()
-}
-
 #[test]
 fn every_configuration_in_the_documents_checks() {
     let folder = std::env::temp_dir().join(format!("fbd-{}", std::process::id()));
@@ -55,7 +47,7 @@ fn every_configuration_in_the_documents_checks() {
     };
     for name in ["configuration.md", "routing.md"] {
         let document = fs::read_to_string(docs().join(name)).unwrap();
-        let blocks = toml_blocks(&document);
+        let blocks = forebay_testkit::blocks(&document, "toml");
         assert!(!blocks.is_empty(), "{name} has no configuration");
         for block in blocks {
             let checked = Config::parse(block, &folder.join("forebay.toml"), &surroundings);

@@ -1,6 +1,6 @@
 //! One file of handlers as a script, on either kind of thread, and in pools of Node and of Bun: the same requests, the same answers.
 
-use forebay_testkit::{Response, Server, Setup, wait_until};
+use forebay_testkit::{Response, Server, Setup, blocks, wait_until};
 
 const SUITE: &str = include_str!("handlers/suite.ts");
 const FETCH: &str = include_str!("handlers/suite-fetch.ts");
@@ -271,13 +271,7 @@ fn a_handler_in_the_webs_form_answers_alike_everywhere() {
 #[test]
 fn the_script_of_the_guide_answers_as_the_guide_says() {
     let guide = include_str!("../../../../docs/guide/scripts.md");
-    let block = |language: &str| {
-        let block = guide.split(&format!("```{language}\n")).nth(1);
-        block
-            .and_then(|block| block.split("```").next())
-            .expect("the guide has it")
-            .to_owned()
-    };
+    let block = |language: &str| blocks(guide, language)[0].to_owned();
     // Ports are those that are free: one server is asked for what the other fetches.
     let elsewhere = Setup::new(&block("toml")).file("greet.ts", block("ts")).start();
     let there = |text: String| text.replace("127.0.0.1:8080", &elsewhere.address().to_string());

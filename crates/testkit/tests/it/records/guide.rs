@@ -1,6 +1,6 @@
 //! The pages on records and TQL: every exchange that they show, in its order.
 
-use forebay_testkit::Setup;
+use forebay_testkit::{Setup, blocks};
 
 use super::ask;
 use crate::store::guide::exchanges_go_as_written;
@@ -18,14 +18,10 @@ fn every_example_of_the_reference_goes_as_it_says() {
 #[test]
 fn the_controller_of_the_guide_does_what_it_says() {
     let guide = include_str!("../../../../../docs/guide/records.md");
-    let block = guide
-        .split("```js\n")
-        .nth(2)
-        .and_then(|rest| rest.split("```").next());
     let server = Setup::new(
         "[store]\n[script.c]\nhandler = \"c.mjs\"\nallow = { store = [\"Article\"] }\n[[route]]\npath = \"/*\"\nscript = \"c\"\n",
     )
-    .file("c.mjs", block.expect("the guide has it"))
+    .file("c.mjs", blocks(guide, "js")[1])
     .start();
     let mut client = server.connect();
     for (method, path, body, status, text) in [

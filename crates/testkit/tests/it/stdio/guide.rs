@@ -1,30 +1,19 @@
 //! `docs/guide/stdio.md`: its controllers as they stand there.
 
-use std::{fs, path::Path};
-
-use forebay_testkit::{Load, Setup};
+use forebay_testkit::{Load, Setup, blocks};
 use serde_json::json;
 
-/// The blocks of code of one language.
-fn blocks(language: &str) -> Vec<String> {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/stdio.md");
-    let guide = fs::read_to_string(guide).expect("the guide is there");
-    let opening = format!("```{language}\n");
-    let blocks = guide.split(&opening).skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap_or_default().to_owned())
-        .collect()
-}
+const GUIDE: &str = include_str!("../../../../../docs/guide/stdio.md");
 
 #[test]
 fn the_controllers_of_the_guide_work_as_they_stand() {
-    let config: String = blocks("toml")
+    let config: String = blocks(GUIDE, "toml")
         .into_iter()
         .filter(|toml| !toml.contains("ruby") && !toml.contains("controller.mjs"))
         .collect();
     let mut setup = Setup::new(&config);
     for (language, name) in [("bash", "hello.sh"), ("awk", "count.awk"), ("python", "notes.py")] {
-        let block = &blocks(language)[0];
+        let block = blocks(GUIDE, language)[0];
         assert!(block.contains(name), "the block says its name: {block}");
         assert!(block.lines().count() <= 12, "it is as short as it says");
         setup = setup.file(name, block);
@@ -46,9 +35,11 @@ fn the_controllers_of_the_guide_work_as_they_stand() {
 
 #[test]
 fn sixteen_requests_at_a_time_go_through_one_awk() {
-    let toml = blocks("toml");
+    let toml = blocks(GUIDE, "toml");
     let config = toml.iter().find(|toml| toml.contains("awk")).unwrap();
-    let server = Setup::new(config).file("count.awk", &blocks("awk")[0]).start();
+    let server = Setup::new(config)
+        .file("count.awk", blocks(GUIDE, "awk")[0])
+        .start();
     // Bodies are not told, so each answer is another one than was sent; that each came is what counts here.
     let report = Load::on(&server, "/count/x").connections(32).requests(2000).run();
     assert_eq!((report.with_status(200), report.unanswered), (2000, 0));

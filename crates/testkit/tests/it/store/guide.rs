@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use forebay_testkit::Setup;
+use forebay_testkit::{Setup, blocks};
 
 use super::ask;
 
@@ -39,20 +39,13 @@ pub(crate) fn exchanges_go_as_written(page: &str, least: usize) {
         .join("../../docs")
         .join(page);
     let guide = fs::read_to_string(guide).expect("the page can be read");
-    let block_of = |kind: &str| {
-        let opening = format!("```{kind}\n");
-        let blocks = guide.split(&opening).skip(1);
-        blocks
-            .map(|block| block.split("\n```").next().unwrap_or_default().to_owned())
-            .collect::<Vec<_>>()
-    };
-    let configuration = block_of("toml");
-    let server = Setup::new(&configuration[0]).start();
+    let server = Setup::new(blocks(&guide, "toml")[0]).start();
     let mut client = server.connect();
-    let exchanges = block_of("http");
+    let exchanges = blocks(&guide, "http");
     assert!(exchanges.len() > least, "the guide shows how it goes");
     for exchange in exchanges {
         let (request, expected) = exchange
+            .trim_end()
             .split_once("\n---\n")
             .expect("a line of three dashes parts request and answer");
         let (line, fields, body) = parts(request);
