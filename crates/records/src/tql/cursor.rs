@@ -28,7 +28,12 @@ impl Cursor {
         }
         let bytes: Option<Vec<u8>> = (0..text.len())
             .step_by(2)
-            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+            .map(|at| {
+                // `from_str_radix` takes a sign for a digit.
+                let pair = text.get(at..at + 2)?;
+                let is_hex = pair.bytes().all(|byte| byte.is_ascii_hexdigit());
+                is_hex.then(|| u8::from_str_radix(pair, 16).ok()).flatten()
+            })
             .collect();
         let bytes = bytes?;
         let mut parts = bytes.splitn(3, |byte| *byte == 0);

@@ -128,3 +128,16 @@ fn a_cursor_stands_with_nothing_that_needs_all_rows_at_once() {
     house.create("{}");
     assert_eq!(house.tql("LIMIT 0 CURSOR ''"), r#"{"code":0,"results":[]}"#);
 }
+
+#[test]
+fn a_cursor_is_hexadecimal_digits_and_nothing_else() {
+    let house = House::new();
+    house.create("{}");
+    for cursor in ["52000+f", "520000+f", "5200+00f", "5g", "é0"] {
+        let refused = house.tql(&format!("SELECT $ref CURSOR '{cursor}'"));
+        assert!(
+            refused.starts_with("CURSOR takes what an answer gave"),
+            "{cursor}: {refused}"
+        );
+    }
+}
