@@ -4,7 +4,7 @@ use forebay_records::{
     Action, Denial, Everything, List, Permission, RecordsError, Reference, Settings, create, delete, find,
     kind_at, kinds, patch, replace,
 };
-use forebay_store::{Key, Read, StoreError};
+use forebay_store::{Key, Read, StoreError, Transaction};
 
 use crate::house::{House, NOW_MS};
 
@@ -371,4 +371,36 @@ fn lists_are_in_the_order_of_references_page_by_page() {
         let refused = matches!(outcome, Err(RecordsError::PageMax { max: 100_000, .. }));
         assert_eq!(refused, is_refused, "{outcome:?}");
     }
+}
+
+#[test]
+fn a_record_to_which_the_store_gave_another_type_key_is_where_it_was_until_it_is_written_as_a_record() {
+    let house = House::new();
+    let reference = house.create(r#"{"kind":"Article","n":1}"#);
+    house.create(r#"{"kind":"Entry","n":2}"#);
+    let key = Key::global("Article").unwrap().child("1").unwrap();
+    let put = |transaction: &mut Transaction| transaction.put(&key, br#"{"kind":"Entry","n":1}"#);
+    house.store.transact(put).unwrap();
+    let answer = |results: &str| format!(r#"{{"code":0,"results":{results}}}"#);
+    // It lies among the articles and says that it is none, so that asking for either kind does not find it.
+    assert_eq!(house.tql("WHERE EQ(kind 'Article') SELECT n"), answer("[]"));
+    assert_eq!(house.tql("WHERE EQ(kind 'Entry') SELECT n"), answer("[2]"));
+    assert_eq!(house.tql("WHERE EQ(n 1) SELECT kind"), answer(r#"["Entry"]"#));
+    assert_eq!(house.tql("WHERE 1 SELECT [kind n]"), answer(r#"[["Entry",1]]"#));
+    let snapshot = house.store.snapshot().unwrap();
+    let kind = kind_at(&snapshot, Reference(reference), NOW_MS).unwrap();
+    assert_eq!(kind.as_deref(), Some("Article"));
+    assert_eq!(
+        house.tql("WHERE EQ(n 1) AT n UPDATE 3"),
+        answer("[]").replace("results", "updated")
+    );
+    assert_eq!(
+        house.tql("WHERE 1 AT n UPDATE 3"),
+        answer("[1]").replace("results", "updated")
+    );
+    assert_eq!(
+        house.tql("WHERE EQ(kind 'Entry') SELECT n"),
+        answer("[3,2]"),
+        "it has moved to where it belongs"
+    );
 }
