@@ -4,6 +4,7 @@ mod access;
 mod answered;
 mod committed;
 pub mod files;
+mod parameters;
 pub(crate) mod pool;
 pub(crate) mod records;
 pub(crate) mod respond;

@@ -2,7 +2,7 @@
 //!
 //! What only reads is answered on the I/O thread from a snapshot; everything else is handed to the writer.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use forebay_records::{
     Action, INDENT_MAX, List, Permission as _, RecordsError, Reference, Settings, check_kind, check_record,
@@ -13,6 +13,7 @@ use forebay_store::{Read, StoreError};
 use super::{
     End, Request,
     access::{Rules, Visitor},
+    parameters::parameters,
     store::{
         body, document_reply, json,
         write::{appended, condition, outcome},
@@ -23,7 +24,7 @@ use crate::{
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
-    router::{decode, put_encoded},
+    router::put_encoded,
     store::{Done, OPERATION_BYTES, OpenStore, RecordChange, RecordOperation, Tag, Work, lifetime},
 };
 
@@ -35,6 +36,8 @@ const LIST_METHODS: &str = "GET, HEAD, OPTIONS, POST";
 const SIZE: u64 = 100;
 /// Most records of a page.
 const SIZE_MAX: u64 = 1000;
+const SIZES: &str = "it is a whole number from 1 to 1000";
+const INDENTS: &str = "it is a whole number from 0 to 8";
 
 /// The records behind one route.
 #[derive(Clone, Debug)]
@@ -254,64 +257,36 @@ impl Query {
             full: false,
             indent: 0,
         };
-        let mut seen: Vec<Cow<'_, str>> = Vec::new();
-        for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
-            let at = memchr::memchr(b'=', pair).unwrap_or(pair.len());
-            let text = |bytes: &[u8]| {
-                let text = std::str::from_utf8(bytes).ok()?;
-                decode(text).map(Cow::into_owned)
-            };
-            let wrong = |name: &str, what| Refusal::Query {
-                name: name.to_owned(),
-                what,
-            };
-            let (Some(name), Some(value)) = (text(&pair[..at]), text(pair.get(at + 1..).unwrap_or_default()))
-            else {
-                return Err(wrong(
-                    &String::from_utf8_lossy(&pair[..at]),
-                    "it is not percent-encoded UTF-8",
-                ));
-            };
-            if !known.contains(&name.as_str()) {
+        for parameter in parameters(query, "") {
+            let parameter = parameter?;
+            if !known.contains(&&*parameter.name) {
                 let what = match known {
                     [] => "there are no parameters here",
                     ["indent"] => "there is no such parameter; there is indent",
                     _ => "there is no such parameter; there are kind, page, after, size, full and indent",
                 };
-                return Err(wrong(&name, what));
+                return Err(parameter.wrong(what));
             }
-            if seen.iter().any(|other| *other == name) {
-                return Err(wrong(&name, "it is given twice"));
-            }
-            let number = |max: u64| value.parse::<u64>().ok().filter(|number| *number <= max);
-            match name.as_str() {
-                "kind" => read.kind = Some(value.clone()),
+            match &*parameter.name {
+                "kind" => read.kind = Some(parameter.value.into_owned()),
                 "page" => {
-                    read.page =
-                        number(u64::MAX).ok_or_else(|| wrong("page", "it is a whole number from 0 on"))?;
+                    let page = parameter.number();
+                    read.page = page.ok_or_else(|| parameter.wrong("it is a whole number from 0 on"))?;
                 }
                 "after" => {
-                    let reference = Reference::from_text(&value);
-                    read.after = Some(reference.ok_or_else(|| wrong("after", "it is a reference"))?);
+                    let reference = Reference::from_text(&parameter.value);
+                    read.after = Some(reference.ok_or_else(|| parameter.wrong("it is a reference"))?);
                 }
                 "size" => {
-                    let size = number(SIZE_MAX).filter(|size| *size > 0);
-                    read.size = size.ok_or_else(|| wrong("size", "it is a whole number from 1 to 1000"))?;
+                    let size = parameter.number().filter(|size| (1..=SIZE_MAX).contains(size));
+                    read.size = size.ok_or_else(|| parameter.wrong(SIZES))?;
                 }
-                "full" => {
-                    read.full = match value.as_str() {
-                        "" | "true" => true,
-                        "false" => false,
-                        _ => return Err(wrong("full", "it is true or false")),
-                    };
-                }
+                "full" => read.full = parameter.flag()?,
                 _ => {
-                    let indent = number(INDENT_MAX as u64).and_then(|indent| usize::try_from(indent).ok());
-                    read.indent =
-                        indent.ok_or_else(|| wrong("indent", "it is a whole number from 0 to 8"))?;
+                    let indent = parameter.number().filter(|indent| *indent <= INDENT_MAX);
+                    read.indent = indent.ok_or_else(|| parameter.wrong(INDENTS))?;
                 }
             }
-            seen.push(Cow::Owned(name));
         }
         Ok(read)
     }
@@ -320,5 +295,40 @@ impl Query {
 impl From<StoreError> for End {
     fn from(error: StoreError) -> Self {
         Refusal::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_as_those_of_the_store_are() {
+        let known = ["kind", "page", "size", "full", "indent"];
+        let read = |query: &str| Query::read(query.as_bytes(), &known);
+        let query = read("kind=a+%2B&size=1000&full&indent=8&page=18446744073709551615").unwrap();
+        assert_eq!(query.kind.as_deref(), Some("a +"));
+        assert_eq!(
+            (query.size, query.indent, query.page),
+            (SIZE_MAX, INDENT_MAX, u64::MAX)
+        );
+        assert!(query.full && !read("full=false").unwrap().full);
+        let sizes = format!("it is a whole number from 1 to {SIZE_MAX}");
+        let indents = format!("it is a whole number from 0 to {INDENT_MAX}");
+        for (query, what) in [
+            ("size=%2B5", &sizes[..]),
+            ("size=+5", &sizes),
+            ("size=0", &sizes),
+            ("size=1001", &sizes),
+            ("size=", &sizes),
+            ("indent=9", &indents),
+            ("page=-1", "it is a whole number from 0 on"),
+            ("full=1", "it is `true`, `false` or without a value"),
+            ("kind=a&kind=a", "it is given twice"),
+            ("kind=%ff", "it is not percent-encoded UTF-8"),
+        ] {
+            let message = read(query).unwrap_err().to_string();
+            assert!(message.ends_with(what), "{query}: {message}");
+        }
     }
 }

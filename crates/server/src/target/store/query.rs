@@ -1,13 +1,10 @@
 //! What a request's query asks of a node's children.
 
-use std::{borrow::Cow, fmt::Write, ops::Bound};
+use std::{fmt::Write, ops::Bound};
 
 use forebay_store::{Range, Subscript, index::FIELDS_MAX};
 
-use crate::{
-    failure::Refusal,
-    router::{decode, put_encoded},
-};
+use crate::{failure::Refusal, router::put_encoded, target::parameters::parameters};
 
 /// Children in one answer, when the request does not say.
 const LIMIT: usize = 100;
@@ -51,66 +48,41 @@ impl Query {
         if query.is_empty() {
             return Ok(read);
         }
-        let mut seen: Vec<Cow<'_, str>> = Vec::new();
-        for pair in query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
-            let wrong = |name: &str, what| Refusal::Query {
-                name: name.to_owned(),
-                what,
-            };
-            let at = memchr::memchr(b'=', pair).unwrap_or(pair.len());
-            let (name, value) = (text(&pair[..at]), text(pair.get(at + 1..).unwrap_or_default()));
-            let (Some(name), Some(value)) = (name, value) else {
-                return Err(wrong(
-                    &String::from_utf8_lossy(&pair[..at]),
-                    "it is not percent-encoded UTF-8",
-                ));
-            };
-            if name == "where" {
-                read.filters.push(value.into_owned());
-                if read.filters.len() > FILTERS_MAX {
-                    return Err(wrong(&name, "an index answers at most nine conditions"));
-                }
-                read.names_children = true;
-                continue;
-            }
-            if seen.contains(&name) {
-                return Err(wrong(&name, "it is given twice"));
-            }
-            let flag = || match &*value {
-                "" | "true" => Ok(true),
-                "false" => Ok(false),
-                _ => Err(wrong(&name, "it is `true`, `false` or without a value")),
-            };
+        for parameter in parameters(query, "where") {
+            let parameter = parameter?;
+            let text = || parameter.value.clone().into_owned();
             let number = || {
-                let number = value
-                    .parse()
-                    .ok()
-                    .filter(|_| value.bytes().all(|byte| byte.is_ascii_digit()));
-                number.ok_or_else(|| wrong(&name, "it is a whole number"))
+                let number = parameter.number();
+                number.ok_or_else(|| parameter.wrong("it is a whole number"))
             };
-            match &*name {
-                "from" => read.from = Some(value.into_owned()),
-                "to" => read.to = Some(value.into_owned()),
-                "prefix" => read.prefix = Some(value.into_owned()),
+            match &*parameter.name {
+                "where" => {
+                    read.filters.push(text());
+                    if read.filters.len() > FILTERS_MAX {
+                        return Err(parameter.wrong("an index answers at most nine conditions"));
+                    }
+                }
+                "from" => read.from = Some(text()),
+                "to" => read.to = Some(text()),
+                "prefix" => read.prefix = Some(text()),
                 "limit" => {
                     read.limit = Some(number()?);
                     if read.limit == Some(0) {
-                        return Err(wrong(&name, "it is at least 1"));
+                        return Err(parameter.wrong("it is at least 1"));
                     }
                 }
-                "reverse" => read.reverse = flag()?,
-                "keys" => read.keys = flag()?,
+                "reverse" => read.reverse = parameter.flag()?,
+                "keys" => read.keys = parameter.flag()?,
                 "depth" => read.depth = Some(number()?),
-                "index" => read.index = Some(value.into_owned()),
+                "index" => read.index = Some(text()),
                 "after" => {
-                    let entry = from_hex(&value)
-                        .ok_or_else(|| wrong(&name, "it is what the link to the next page has"))?;
+                    let entry = from_hex(&parameter.value)
+                        .ok_or_else(|| parameter.wrong("it is what the link to the next page has"))?;
                     read.after = Some(entry);
                 }
-                _ => return Err(wrong(&name, KNOWN)),
+                _ => return Err(parameter.wrong(KNOWN)),
             }
-            read.names_children |= name != "depth";
-            seen.push(name);
+            read.names_children |= parameter.name != "depth";
         }
         let refused = |name: &str, what| Refusal::Query {
             name: name.to_owned(),
@@ -236,15 +208,6 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
         .iter()
         .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
     bytes.collect()
-}
-
-/// Decodes as forms are written: `+` is a space.
-fn text(raw: &[u8]) -> Option<Cow<'_, str>> {
-    let raw = std::str::from_utf8(raw).ok()?;
-    if !raw.contains('+') {
-        return decode(raw);
-    }
-    decode(&raw.replace('+', " ")).map(|text| Cow::Owned(text.into_owned()))
 }
 
 /// The least subscript that is a text and begins with this one. What looks like a number is no text, so for it the next longer one.
