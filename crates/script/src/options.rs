@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::counts::Counts;
+use crate::{counts::Counts, fetch_host::FetchHost};
 
 /// A script.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ pub struct Limits {
 pub struct Allow {
     /// Globals of the store; `*` is all.
     pub store: Vec<String>,
-    /// Hosts that may be fetched from: a name or address, with a port unless it is that of the scheme; `*.` stands for any name before it.
-    pub fetch: Vec<String>,
+    /// Hosts that may be fetched from.
+    pub fetch: Vec<FetchHost>,
 }
 
 impl Allow {

@@ -396,7 +396,7 @@ impl Elsewhere {
 fn fetching(limits: Limits) -> (Fixture, Elsewhere) {
     let elsewhere = Elsewhere::start();
     let allow = Allow {
-        fetch: vec![elsewhere.address.to_string()],
+        fetch: vec![elsewhere.address.to_string().parse().unwrap()],
         ..Allow::default()
     };
     (Fixture::with(HANDLER, limits, allow), elsewhere)

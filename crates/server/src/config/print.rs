@@ -335,10 +335,13 @@ fn path(path: &Path) -> String {
     text(&path.to_string_lossy())
 }
 
-fn texts(all: &[String]) -> String {
+fn texts<T: ToString>(all: &[T]) -> String {
     format!(
         "[{}]",
-        all.iter().map(|one| text(one)).collect::<Vec<_>>().join(", ")
+        all.iter()
+            .map(|one| text(&one.to_string()))
+            .collect::<Vec<_>>()
+            .join(", ")
     )
 }
 

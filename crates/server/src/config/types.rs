@@ -455,8 +455,8 @@ impl ScriptPlace {
 pub struct ScriptAllow {
     /// Globals of the store; `*` is all.
     pub store: Vec<String>,
-    /// Hosts that may be fetched from, in lower case.
-    pub fetch: Vec<String>,
+    /// Hosts that may be fetched from.
+    pub fetch: Vec<forebay_script::FetchHost>,
 }
 
 /// `[[route]]`

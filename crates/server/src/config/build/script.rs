@@ -1,5 +1,7 @@
 //! `[script.NAME]`
 
+use forebay_script::FetchHost;
+
 use super::Builder;
 use crate::config::fields::Fields;
 use crate::config::{Script, ScriptAllow, ScriptPlace};
@@ -45,72 +47,16 @@ impl Builder<'_> {
             let message = "there is no store: the file has no [store]".to_owned();
             self.note(fields.problem_at(first.line, "store", message));
         }
-        let hosts = fields.texts("fetch");
-        for host in hosts {
-            if !is_host(&host.text) {
-                let message = format!(
-                    "`{}` is no host: expected a name or address, with a port unless it is 80 or 443, such as `api.example.org`, \
-                     `127.0.0.1:9000` or `*.example.com`",
-                    host.text
-                );
-                self.note(fields.problem_at(host.line, "fetch", message));
+        let mut fetch = Vec::new();
+        for host in fields.texts("fetch") {
+            match host.text.parse::<FetchHost>() {
+                Ok(host) => fetch.push(host),
+                Err(error) => self.note(fields.problem_at(host.line, "fetch", error.to_string())),
             }
         }
         ScriptAllow {
             store: store.iter().map(|global| global.text.clone()).collect(),
-            fetch: hosts.iter().map(|host| host.text.to_ascii_lowercase()).collect(),
-        }
-    }
-}
-
-/// Whether it can be the host of an address: `*.` before a name, a port after it.
-fn is_host(entry: &str) -> bool {
-    let entry = entry.strip_prefix("*.").unwrap_or(entry);
-    let (name, port) = match entry.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
-        _ => (entry, None),
-    };
-    let name_is_right = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-        None => {
-            !name.is_empty()
-                && name
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-        }
-    };
-    name_is_right && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_host;
-
-    #[test]
-    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
-        for entry in [
-            "a.example",
-            "127.0.0.1:9000",
-            "*.example.com",
-            "[::1]",
-            "[::1]:80",
-            "localhost:1",
-        ] {
-            assert!(is_host(entry), "{entry}");
-        }
-        for entry in [
-            "",
-            "*",
-            "http://a.example",
-            "a.example/",
-            "a.example:",
-            "a:70000",
-            "::1",
-            "[::1",
-            "a b",
-            "a:0",
-        ] {
-            assert!(!is_host(entry), "{entry}");
+            fetch,
         }
     }
 }
