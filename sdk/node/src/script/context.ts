@@ -1,5 +1,6 @@
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../context.js';
 import { host } from './host.js';
+import { step } from './waits.js';
 
 const LEVELS = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
@@ -32,7 +33,10 @@ function controllerOf(call: number): AbortController {
   let controller = controllers.get(call);
   if (controller === undefined) {
     controller = new AbortController();
-    if (host.isOpen(call)) controllers.set(call, controller);
+    if (host.isOpen(call)) {
+      controllers.set(call, controller);
+      step.leaves = true;
+    }
   }
   return controller;
 }

@@ -4,7 +4,7 @@ import { goneError } from '../gone.js';
 import { loadHandler, type Hook, type RoutedHandler } from '../handler.js';
 import { isPromise } from '../outcome.js';
 import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
-import { WireRequest } from '../request.js';
+import { requestOf, type WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
 import { abortSignal, contextOf, controllers, forgetSignal, logOf, setOwner } from './context.js';
@@ -43,7 +43,7 @@ export async function stop(): Promise<void> {
 /** Has a request answered, whose method and path are given in one piece. */
 export function run(call: number, methodAndPath: string): void {
   step.call = call;
-  const request = new WireRequest(call as unknown as Source, methodAndPath);
+  const request = requestOf(call as unknown as Source, methodAndPath);
   let value: unknown;
   try {
     value = handle(request, contextOf(call), methodAndPath);
@@ -92,12 +92,13 @@ export function forget(call: number): void {
 function ended(call: number): void {
   forgetWaits(call);
   forgetSignal(call);
+  step.leaves = waits.size > 0 || controllers.size > 0;
 }
 
 /** Answers with an object literal or array, which is what most handlers return; false for anything else. */
 function answeredPlain(call: number, value: unknown): boolean {
   if (!host.plain(call, value, PLAIN)) return false;
-  if (waits.size > 0 || controllers.size > 0) ended(call);
+  if (step.leaves) ended(call);
   return true;
 }
 

@@ -16,8 +16,12 @@ export const waits = new Map<number, Wait>();
 const NUMBER_MAX = 0x3fff_ffff;
 let last = 0;
 
-/** The step that runs, of this call; 0 while the script is loaded. */
-export const step = { call: 0 };
+export const step = {
+  /** Whose step runs; 0 while the script is loaded. */
+  call: 0,
+  /** Whether any call may have something that ends with it: a wait, or a signal. Most never have. */
+  leaves: false,
+};
 
 /**
  * Waits for what `begin` asks the server for; gives the wait's number. Where the call has ended, nothing ever comes. With `minds`, `wake` is also
@@ -30,7 +34,10 @@ export function waitFor(
   number = nextNumber(),
   call = step.call,
 ): number {
-  if (begin(call, number)) waits.set(number, { call, wake, minds });
+  if (begin(call, number)) {
+    waits.set(number, { call, wake, minds });
+    step.leaves = true;
+  }
   return number;
 }
 
