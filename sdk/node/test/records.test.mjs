@@ -137,7 +137,7 @@ describe('tql', () => {
       records.create({ meta: { kind: 'Article' }, at: '2020-01-01T00:00:00.5Z' });
       records.create({});
       console.log(JSON.stringify([records.kindOf(1), records.kindOf(2), records.tql('WHERE 1 SELECT at').results]));`;
-    const printed = run(source, { FOREBAY_RECORDS: '2 1 1 XSD0 0 1000 10 4096 1000 Thing meta\u001fkind' });
+    const printed = run(source, { FOREBAY_RECORDS: '3 1 1 - XSD0 0 1000 10 4096 1000 Thing meta\u001fkind' });
     assert.deepEqual(JSON.parse(printed), ['Article', 'Thing', ['2020-01-01T00:00:00Z']]);
   });
 });
