@@ -92,6 +92,12 @@ pub enum RecordsError {
         /// The kind that it should have had.
         kind: Option<String>,
     },
+    /// A name that no record has.
+    #[error("there is no record named `{name}`")]
+    NoName {
+        /// The name.
+        name: String,
+    },
     /// An INSERT whose WHERE finds something.
     #[error("already exists: record {reference} matches")]
     AlreadyExists {
@@ -233,7 +239,7 @@ impl RecordsError {
     pub fn code(&self) -> i32 {
         match self {
             Self::AlreadyExists { .. } => 17,
-            Self::NoRecord { .. } => 166,
+            Self::NoRecord { .. } | Self::NoName { .. } => 166,
             _ => -1,
         }
     }

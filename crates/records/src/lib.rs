@@ -12,6 +12,7 @@ pub mod facade;
 mod kind;
 mod list;
 mod lookup;
+mod name;
 mod number;
 mod operand;
 mod path;
@@ -27,12 +28,15 @@ pub use error::{Position, RecordsError, StatementError};
 pub use kind::{check_kind, kind_of, kinds};
 pub use list::{INDENT_MAX, List, indented};
 pub use lookup::{find, find_of_kind, kind_at};
+pub use name::{NAME_BYTES_MAX, is_name, named};
 pub use permission::{Action, Denial, Everything, Permission};
 pub use reference::Reference;
 pub use settings::{Detect, Settings, TimeFormat, TimeNumber, parse_zone, zone_text};
-pub use write::{Written, check_record, create, delete, patch, replace};
+pub use write::{Written, check_record, create, create_named, delete, patch, replace};
 
 /// The global that says of a reference which kind its record has; its own value is the last reference that was given.
 pub const DIRECTORY: &str = "%Ref";
 /// The global whose children are the names of all kinds that ever had a record.
 pub const KINDS: &str = "%Kind";
+/// The global that says of a name which reference its record has.
+pub const NAMES: &str = "%Name";

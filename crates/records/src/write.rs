@@ -9,7 +9,7 @@ use crate::{
     ended::Ended,
     error::RecordsError,
     kind::kind_of,
-    lookup,
+    lookup, name,
     permission::{Action, Denial, Permission},
     reference::{REFERENCE_MAX, Reference},
     settings::Settings,
@@ -77,6 +77,20 @@ pub fn create(
     transaction.set(&Key::global(DIRECTORY)?, reference.to_string().as_bytes())?;
     transaction.set(&reference.entry()?, &json::string(&kind))?;
     Ok(Written { reference, kind })
+}
+
+/// Makes a record that has a name as well, which no record has.
+pub fn create_named(
+    transaction: &mut Transaction,
+    name: &str,
+    document: &[u8],
+    settings: &Settings,
+    permission: &impl Permission,
+    now_ms: u64,
+) -> Result<Written, RecordsError> {
+    let written = create(transaction, document, settings, permission, now_ms)?;
+    name::give(transaction, name, written.reference)?;
+    Ok(written)
 }
 
 /// Replaces a record, whose reference stays; with another kind it moves. `now_ms` are milliseconds since 1970 UTC: what has ended by then is
@@ -168,6 +182,7 @@ pub(crate) fn remove(
     let is_its_own = is_known(transaction, reference, kind)?;
     transaction.kill(&reference.key(kind)?)?;
     if is_its_own {
+        name::take(transaction, reference)?;
         transaction.kill(&reference.entry()?)?;
     }
     Ok(())

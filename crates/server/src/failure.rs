@@ -74,7 +74,10 @@ pub(crate) enum Refusal {
     InBatch { at: usize, cause: Box<Refusal> },
     #[error(transparent)]
     InStatement(Box<Refusal>),
-    #[error("a record's address ends with its reference, 16 hexadecimal digits")]
+    #[error(
+        "a record's address ends with its reference, 16 hexadecimal digits, or with its name: a letter first, no slash, at most {} bytes",
+        forebay_records::NAME_BYTES_MAX
+    )]
     NoReference,
     #[error("{}", .0.0)]
     Records(RecordsFailure),
@@ -269,7 +272,7 @@ impl RecordsFailure {
             | RecordsError::RowsMax { .. }
             | RecordsError::WorkMax { .. }
             | RecordsError::Cursor => Class::Unprocessable,
-            RecordsError::NoRecord { .. } => Class::NotFound,
+            RecordsError::NoRecord { .. } | RecordsError::NoName { .. } => Class::NotFound,
             RecordsError::AlreadyExists { .. }
             | RecordsError::LimitExceeded { .. }
             | RecordsError::ReferenceTaken { .. } => Class::Conflict,

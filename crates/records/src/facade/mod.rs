@@ -58,7 +58,7 @@ pub fn code_of(error: &RecordsError) -> &'static str {
         RecordsError::Statement(_) => "tql_meaning",
         RecordsError::NotAnObject { .. } => "not_an_object",
         RecordsError::KindNotText { .. } | RecordsError::KindName { .. } => "kind",
-        RecordsError::NoRecord { .. } => "no_record",
+        RecordsError::NoRecord { .. } | RecordsError::NoName { .. } => "no_record",
         RecordsError::AlreadyExists { .. } => "already_exists",
         RecordsError::LimitExceeded { .. } => "limit",
         RecordsError::Denied { .. } | RecordsError::RecordDenied { .. } => "denied",

@@ -1,8 +1,8 @@
 //! Records by their references.
 
 use forebay_records::{
-    Action, Denial, Everything, List, Permission, RecordsError, Reference, Settings, create, delete, find,
-    kind_at, kinds, patch, replace,
+    Action, Denial, Everything, List, NAMES, Permission, RecordsError, Reference, Settings, create,
+    create_named, delete, find, kind_at, kinds, named, patch, replace,
 };
 use forebay_store::{Key, Read, StoreError, Transaction};
 
@@ -403,4 +403,39 @@ fn a_record_to_which_the_store_gave_another_type_key_is_where_it_was_until_it_is
         answer("[3,2]"),
         "it has moved to where it belongs"
     );
+}
+
+#[test]
+fn a_name_goes_with_its_record_and_leaves_nothing_behind() {
+    let house = House::new();
+    let make = |transaction: &mut Transaction| {
+        let (settings, document) = (&house.settings, br#"{"kind":"Article"}"#);
+        create_named(transaction, "front", document, settings, &Everything, NOW_MS)
+            .map(|written| written.reference)
+    };
+    let found = || named(&house.store.snapshot().unwrap(), "front", NOW_MS).unwrap();
+    let names = || {
+        house
+            .store
+            .snapshot()
+            .unwrap()
+            .defined(&Key::global(NAMES).unwrap())
+            .unwrap()
+    };
+    assert_eq!((found(), names().exists()), (None, false));
+    let one = house.store.transact(make).unwrap();
+    assert_eq!(found(), Some(one));
+    let key = Key::global("Article").unwrap().child("1").unwrap();
+    house
+        .store
+        .transact(|transaction| transaction.kill(&key))
+        .unwrap();
+    assert_eq!(found(), None, "somebody else has removed the record");
+    let two = house.store.transact(make).unwrap();
+    assert_eq!(found(), Some(two));
+    house
+        .store
+        .transact(|transaction| delete(transaction, two, &Everything, NOW_MS))
+        .unwrap();
+    assert_eq!((found(), names().exists()), (None, false));
 }

@@ -59,9 +59,9 @@ impl<'c> RecordCall<'c> {
         let text = |json: &RawValue| json.get().as_bytes().to_vec();
         match (self.update, self.patch, self.delete) {
             (None, None, false) => Ok(None),
-            (Some(json), None, false) => Ok(Some(RecordChange::Replace(reference, text(json)))),
-            (None, Some(json), false) => Ok(Some(RecordChange::Patch(reference, text(json)))),
-            (None, None, true) => Ok(Some(RecordChange::Delete(reference))),
+            (Some(json), None, false) => Ok(Some(RecordChange::Replace(reference.into(), text(json)))),
+            (None, Some(json), false) => Ok(Some(RecordChange::Patch(reference.into(), text(json)))),
+            (None, None, true) => Ok(Some(RecordChange::Delete(reference.into()))),
             _ => Err(Refusal::BadCall {
                 what: "it has more than one of `update`, `patch` and `delete`".to_owned(),
             }),

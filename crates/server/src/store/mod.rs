@@ -26,7 +26,7 @@ pub(crate) use self::{
     grants::Grants,
     lifetime::Lifetime,
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
-    record_operation::{RecordChange, RecordOperation, StatementOperation},
+    record_operation::{RecordChange, RecordOperation, StatementOperation, Whose},
     selection::Selection,
     tag::{Condition, Tag},
     writer::{Pending, Writer, WriterCounts},

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use forebay_records::{
-    Action, RecordsError, Reference, Settings, check_record, create, delete, find, patch, replace,
+    Action, RecordsError, Reference, Settings, check_record, create, create_named, delete, find, named,
+    patch, replace,
     tql::{Statement, Timing, change},
 };
 use forebay_store::{Read, StoreError, Transaction};
@@ -33,9 +34,41 @@ pub(crate) struct RecordOperation {
 #[derive(Debug)]
 pub(crate) enum RecordChange {
     Create(Vec<u8>),
-    Replace(Reference, Vec<u8>),
-    Patch(Reference, Vec<u8>),
-    Delete(Reference),
+    /// Of a record that is there, or of a name: then it is made where it is not.
+    Replace(Whose, Vec<u8>),
+    Patch(Whose, Vec<u8>),
+    Delete(Whose),
+}
+
+/// How a client says which record it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Reference(Reference),
+    Name(String),
+}
+
+impl From<Reference> for Whose {
+    fn from(reference: Reference) -> Self {
+        Self::Reference(reference)
+    }
+}
+
+impl Whose {
+    /// The record's reference, as the store stands.
+    pub(crate) fn reference(&self, read: &impl Read, now_ms: u64) -> Result<Option<Reference>, StoreError> {
+        match self {
+            Self::Reference(reference) => Ok(Some(*reference)),
+            Self::Name(name) => named(read, name, now_ms),
+        }
+    }
+
+    /// What a client is told who has named a record that is not there for it: nothing of the reference behind a name.
+    pub(crate) fn told(&self, error: RecordsError) -> RecordsError {
+        match (self, error) {
+            (Self::Name(name), RecordsError::NoRecord { .. }) => RecordsError::NoName { name: name.clone() },
+            (_, error) => error,
+        }
+    }
 }
 
 /// A statement that changes something.
@@ -61,15 +94,42 @@ impl RecordOperation {
     pub(super) fn perform(&self, transaction: &mut Transaction) -> Result<Done, Undone> {
         let (settings, grants) = (&self.settings, &self.grants);
         let now_ms = lifetime::now_ms();
-        let reference = match &self.change {
+        let whose = match &self.change {
             RecordChange::Create(document) => {
                 let written = create(transaction, document, settings, grants, now_ms)?;
                 return Ok(Done::Recorded(written.reference));
             }
-            RecordChange::Replace(reference, _)
-            | RecordChange::Patch(reference, _)
-            | RecordChange::Delete(reference) => *reference,
+            RecordChange::Replace(whose, _) | RecordChange::Patch(whose, _) | RecordChange::Delete(whose) => {
+                whose
+            }
         };
+        let reference = match (whose.reference(transaction, now_ms)?, whose, &self.change) {
+            (Some(reference), ..) => reference,
+            (None, Whose::Name(name), RecordChange::Replace(_, document)) => {
+                if !self.condition.holds(Found::Nothing) {
+                    return Err(Undone::Refused(Refusal::Precondition));
+                }
+                let written = create_named(transaction, name, document, settings, grants, now_ms)?;
+                return Ok(Done::Recorded(written.reference));
+            }
+            (None, Whose::Name(name), _) => return Err(RecordsError::NoName { name: name.clone() }.into()),
+            (None, Whose::Reference(_), _) => unreachable!("a reference is known as it is"),
+        };
+        if let (Whose::Name(_), Some((kind, _))) = (whose, find(transaction, reference, now_ms)?) {
+            let may = check_record(grants, reference, &kind, Action::Write);
+            may.map_err(|error| whose.told(error))?;
+        }
+        self.perform_on(transaction, reference, now_ms)
+    }
+
+    /// Changes a record that is known by this reference.
+    fn perform_on(
+        &self,
+        transaction: &mut Transaction,
+        reference: Reference,
+        now_ms: u64,
+    ) -> Result<Done, Undone> {
+        let (settings, grants) = (&self.settings, &self.grants);
         if self.kind.is_some() {
             let found = find(transaction, reference, now_ms)?;
             let kind = self.kind.clone();

@@ -1,4 +1,4 @@
-//! Records of the store by their references, over HTTP: their stored bytes as they are, changes of them, and lists of a kind.
+//! Records of the store by their references and names, over HTTP: their stored bytes as they are, changes of them, and lists of a kind.
 //!
 //! What only reads is answered on the I/O thread from a snapshot; everything else is handed to the writer.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use forebay_records::{
     Action, INDENT_MAX, List, Permission as _, RecordsError, Reference, Settings, check_kind, check_record,
-    find, indented, kind_of,
+    find, indented, is_name, kind_of,
 };
 use forebay_store::{Read, StoreError};
 
@@ -24,8 +24,8 @@ use crate::{
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
-    router::put_encoded,
-    store::{Done, OPERATION_BYTES, OpenStore, RecordChange, RecordOperation, Tag, Work, lifetime},
+    router::{decode, put_encoded},
+    store::{Done, OPERATION_BYTES, OpenStore, RecordChange, RecordOperation, Tag, Whose, Work, lifetime},
 };
 
 /// What a record answers.
@@ -69,19 +69,25 @@ impl RecordsTarget {
     pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
         match request.rest.unwrap_or_default() {
             "" => self.list(request),
-            rest => self.record(request.head, reference(rest)?),
+            rest => self.record(request.head, &whose(rest)?),
         }
     }
 
-    fn record(&self, head: &Head, reference: Reference) -> Result<Reply<'static>, Refusal> {
+    fn record(&self, head: &Head, whose: &Whose) -> Result<Reply<'static>, Refusal> {
         let indent = Query::read(head.query(), &["indent"])?.indent;
         let snapshot = self.open.store().snapshot()?;
-        let missing = || RecordsError::NoRecord {
-            reference,
-            kind: None,
+        let now_ms = lifetime::now_ms();
+        // No record has 0.
+        let reference = whose.reference(&snapshot, now_ms)?.unwrap_or(Reference(0));
+        let missing = || {
+            whose.told(RecordsError::NoRecord {
+                reference,
+                kind: None,
+            })
         };
-        let (kind, key) = find(&snapshot, reference, lifetime::now_ms())?.ok_or_else(missing)?;
-        check_record(&self.visitor(head), reference, &kind, Action::Read)?;
+        let (kind, key) = find(&snapshot, reference, now_ms)?.ok_or_else(missing)?;
+        let may = check_record(&self.visitor(head), reference, &kind, Action::Read);
+        may.map_err(|error| whose.told(error))?;
         let document = snapshot.document_within(&key, self.value_bytes_max)?;
         let document = document.ok_or_else(missing)?;
         if indent > 0 {
@@ -175,11 +181,7 @@ impl RecordsTarget {
             return Err(Refusal::MethodNotAllowed { allow }.into());
         }
         Query::read(head.query(), &[])?;
-        let target = if rest.is_empty() {
-            None
-        } else {
-            Some(reference(rest)?)
-        };
+        let target = if rest.is_empty() { None } else { Some(whose(rest)?) };
         if method == "PATCH" {
             body::check_is_merge_patch(head)?;
         }
@@ -200,10 +202,10 @@ impl RecordsTarget {
                 self.check(head, &kind, Action::Write)?;
                 RecordChange::Create(document)
             }
-            Some(reference) => match method {
-                "PUT" => RecordChange::Replace(reference, document()?),
-                "PATCH" => RecordChange::Patch(reference, document()?),
-                _ => RecordChange::Delete(reference),
+            Some(whose) => match method {
+                "PUT" => RecordChange::Replace(whose, document()?),
+                "PATCH" => RecordChange::Patch(whose, document()?),
+                _ => RecordChange::Delete(whose),
             },
         };
         let operation = RecordOperation {
@@ -219,8 +221,13 @@ impl RecordsTarget {
         let done = outcome(pending, request.deadline, socket).await?.pop();
         let mut reply = match done {
             Some(Done::Recorded(reference)) => {
-                let answer = format!("{{\"code\":0,\"ref\":{reference}}}");
-                appended(request, &reference.hex(), answer.into_bytes())
+                let answer = format!("{{\"code\":0,\"ref\":{reference}}}").into_bytes();
+                if rest.is_empty() {
+                    appended(request, &reference.hex(), answer)
+                } else {
+                    // It is where the request says.
+                    json(201, answer)
+                }
             }
             _ => Reply::new(204),
         };
@@ -231,9 +238,14 @@ impl RecordsTarget {
     }
 }
 
-/// The reference that a path ends with.
-fn reference(rest: &str) -> Result<Reference, Refusal> {
-    Reference::from_hex(rest).ok_or(Refusal::NoReference)
+/// Which record a path ends with: a reference, or a name.
+fn whose(rest: &str) -> Result<Whose, Refusal> {
+    if let Some(reference) = Reference::from_hex(rest) {
+        return Ok(Whose::Reference(reference));
+    }
+    let name = decode(rest).filter(|name| is_name(name));
+    name.map(|name| Whose::Name(name.into_owned()))
+        .ok_or(Refusal::NoReference)
 }
 
 /// Parameters, each at most once.

@@ -280,3 +280,154 @@ fn a_record_longer_than_the_store_takes_is_refused() {
     assert_eq!(statement.status, 413, "{statement:?}");
     create(&mut client, r#"{"kind":"Article"}"#);
 }
+
+#[test]
+fn a_record_may_have_a_name_for_as_long_as_it_is_there() {
+    let server = start();
+    let mut client = server.connect();
+    let put = |client: &mut Client, path: &str, fields: &[(&str, &str)], body: &str| {
+        ask(client, "PUT", path, fields, body.as_bytes())
+    };
+    let made = put(
+        &mut client,
+        "/json/front-page",
+        &[("if-none-match", "*")],
+        r#"{"kind":"Article","title":"One"}"#,
+    );
+    assert_eq!((made.status, made.text()), (201, r#"{"code":0,"ref":1}"#));
+    assert_eq!(made.header("location"), None, "it is where the request says");
+    assert_eq!(
+        put(&mut client, "/json/front-page", &[("if-none-match", "*")], "{}").status,
+        412
+    );
+    for address in ["/json/front-page", "/json/front%2dpage", "/json/0000000000000001"] {
+        assert_eq!(
+            client.get(address).text(),
+            r#"{"kind":"Article","title":"One"}"#,
+            "{address}"
+        );
+    }
+    // The same record, whatever it becomes.
+    assert_eq!(
+        put(
+            &mut client,
+            "/json/front-page",
+            &[],
+            r#"{"kind":"Entry","title":"Two"}"#
+        )
+        .status,
+        204
+    );
+    let merge = [("content-type", "application/merge-patch+json")];
+    let patched = ask(
+        &mut client,
+        "PATCH",
+        "/json/front-page",
+        &merge,
+        br#"{"text":"New"}"#,
+    );
+    assert_eq!(patched.status, 204);
+    let two = r#"{"kind":"Entry","text":"New","title":"Two"}"#;
+    assert_eq!(client.get("/json/0000000000000001").text(), two);
+    let tag = client.get("/json/front-page").header("etag").unwrap().to_owned();
+    assert_eq!(
+        ask(
+            &mut client,
+            "DELETE",
+            "/json/front-page",
+            &[("if-match", "\"x\"")],
+            b""
+        )
+        .status,
+        412
+    );
+    // It loses its name with its life, however that ends.
+    assert_eq!(
+        ask(
+            &mut client,
+            "DELETE",
+            "/json/front-page",
+            &[("if-match", &tag)],
+            b""
+        )
+        .status,
+        204
+    );
+    for (number, removal) in [
+        (2, "by its reference"),
+        (3, "by a statement"),
+        (4, "by the store"),
+    ] {
+        for method in ["GET", "DELETE", "PATCH"] {
+            let missing = ask(&mut client, method, "/json/front-page", &merge, b"{}");
+            assert_eq!(
+                (missing.status, missing.detail()),
+                (404, "there is no record named `front-page`".to_owned()),
+                "{method}"
+            );
+        }
+        let made = put(&mut client, "/json/front-page", &[], r#"{"kind":"Article"}"#);
+        assert_eq!(
+            made.text(),
+            format!(r#"{{"code":0,"ref":{number}}}"#),
+            "{removal}"
+        );
+        let removed = match number {
+            2 => ask(&mut client, "DELETE", "/json/0000000000000002", &[], b"").status,
+            3 => tql(&mut client, r#"{"where":3,"delete":null}"#).status,
+            _ => ask(&mut client, "DELETE", "/store/Article/4", &[], b"").status,
+        };
+        assert!((200..300).contains(&removed), "{removal}: {removed}");
+    }
+    assert_eq!(client.get("/json/front-page").status, 404);
+    assert_eq!(put(&mut client, "/json/front-page", &[], "[]").status, 422);
+    for address in [
+        "/json/11",
+        "/json/a/b",
+        "/json/a%2fb",
+        "/json/%0aa",
+        "/json/_a",
+        &format!("/json/{}", "a".repeat(256)),
+    ] {
+        let refused = client.get(address);
+        assert_eq!(refused.status, 404, "{address}");
+        assert!(
+            refused
+                .detail()
+                .contains("16 hexadecimal digits, or with its name"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(
+        put(
+            &mut client,
+            &format!("/json/{}", "é".repeat(127)),
+            &[],
+            r#"{"kind":"Article"}"#
+        )
+        .status,
+        201
+    );
+}
+
+#[test]
+fn a_name_opens_no_kind_that_is_closed() {
+    let server = start();
+    let mut client = server.connect();
+    let token = [("authorization", "Bearer secret")];
+    let made = ask(&mut client, "PUT", "/json/mine", &token, br#"{"kind":"Secret"}"#);
+    assert_eq!(made.status, 201, "{made:?}");
+    for (method, target, body, status) in [
+        ("GET", "/json/mine", "", 401),
+        ("PUT", "/json/mine", r#"{"kind":"Article"}"#, 401),
+        ("DELETE", "/json/mine", "", 401),
+        ("PUT", "/json/new", r#"{"kind":"Secret"}"#, 401),
+        ("PUT", "/json/new", r#"{"kind":"Closed"}"#, 403),
+        ("PUT", "/json/new", r#"{"kind":"Shown"}"#, 403),
+        ("GET", "/json/new", "", 404),
+    ] {
+        let answer = ask(&mut client, method, target, &[], body.as_bytes());
+        assert_eq!(answer.status, status, "{method} {target} {body}: {answer:?}");
+    }
+    assert_eq!(ask(&mut client, "GET", "/json/mine", &token, b"").status, 200);
+}
