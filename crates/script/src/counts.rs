@@ -87,7 +87,7 @@ impl Reason {
 /// The counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Calls answered by their handler on an I/O thread.
+    /// Calls answered by their handler on an I/O thread, and records that it need not be called for.
     pub answered_io: u64,
     /// The same on an executor.
     pub answered_executor: u64,

@@ -63,7 +63,7 @@ families! {
     STORE_WRITES = Counter "forebay_store_writes_total" ["outcome"] "Writes over HTTP: done; failed, for what they asked or what the store could not do; expired, not begun before their deadline or their client's end; refused, for want of room in the queue.";
     STORE_COMMITS = Counter "forebay_store_commits_total" [] "Transactions committed for writes over HTTP.";
     STORE_FLUSHES = Counter "forebay_store_flushes_total" [] "Flushes that writes over HTTP have waited for.";
-    SCRIPT_ANSWERED = Counter "forebay_script_calls_answered_total" ["script", "place"] "Calls answered by their handler, on an I/O thread (io) or on a thread of the script's own (executor).";
+    SCRIPT_ANSWERED = Counter "forebay_script_calls_answered_total" ["script", "place"] "Calls answered by their handler, on an I/O thread (io) or on a thread of the script's own (executor). A record that rest() declares to read counts as the former.";
     SCRIPT_FAULTED = Counter "forebay_script_calls_faulted_total" ["script"] "Calls whose handler threw.";
     SCRIPT_CANCELLED = Counter "forebay_script_calls_cancelled_total" ["script"] "Calls that nobody waited for any more: the client left, or the route's deadline passed.";
     SCRIPT_STOPPED = Counter "forebay_script_calls_stopped_total" ["script", "reason"] "Calls without an answer of their own: stopped at the limit that is the reason; thread: another call on their thread could not be stopped; broken: the script cannot run.";
