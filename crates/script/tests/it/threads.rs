@@ -130,11 +130,19 @@ fn stop_hooks_that_do_not_end_are_stopped() {
             cpu_max: Duration::from_millis(50),
             ..LIMITS
         };
-        let handler = format!("export default () => 'hello'; export function onStop() {{ {hook} }}");
-        let fixture = Fixture::with(&handler, limits, Allow::default());
+        let handler = format!(
+            "import {{ store }} from 'forebay'; export default () => 'hello';
+             export function onStop() {{ store.set('Flag', 'begun', 1); {hook} }}"
+        );
+        let allow = Allow {
+            store: vec!["Flag".into()],
+            ..Allow::default()
+        };
+        let fixture = Fixture::with(&handler, limits, allow);
         fixture.script.stop();
         let stopped = async { tokio::time::timeout(Duration::from_secs(20), fixture.script.stopped()).await };
         block_on(stopped).expect(hook);
+        assert!(fixture.stored("Flag", "begun").is_some(), "{hook}");
     }
 }
 
