@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { parseGtm } from '../peers/gtm.mjs';
 import { parsePgbench, parsePgbenchLog } from '../peers/postgres.mjs';
@@ -76,4 +77,10 @@ test('GT.M: each operation has its seconds of wall clock and CPU', () => {
 test('GT.M: an error in the middle is one here too, whatever its exit code', () => {
   assert.throws(() => parseGtm(GTM.replace(/^walk.*/m, '%GTM-E-SETECODE, Non-empty value assigned to $ECODE')), /printed no result but/);
   assert.throws(() => parseGtm(GTM.split('walk')[0]), /printed nothing about walk, set document, get document/);
+});
+
+test('the benchmark of pools names the versions of its peers that are pinned here', async () => {
+  const { PINNED } = await import('../../sdk/node/dist/pool/benchmark/packages.js');
+  const { dependencies } = JSON.parse(readFileSync(new URL('../peers/package.json', import.meta.url), 'utf8'));
+  for (const [name, version] of Object.entries(PINNED)) assert.equal(dependencies[name], version, name);
 });

@@ -1,0 +1,44 @@
+import { fileURLToPath } from 'node:url';
+import type { Contender, Ticket } from '../contender.js';
+import { exported, importPeer } from '../packages.js';
+import type { Plan } from '../plan.js';
+
+interface Qoper8 {
+  message(message: object, callback: (reply: unknown, worker: unknown) => void): void;
+  stop(): Promise<void>;
+}
+
+/** A limit that no run reaches: in minutes. */
+const NEVER = 24 * 60;
+
+/** QOper8 has no settings that make it faster: one message a worker, no batches, over IPC (cp) or `postMessage` (wt). */
+export async function startQoper8(name: 'qoper8-cp' | 'qoper8-wt', plan: Plan): Promise<Contender> {
+  const { version, module } = await importPeer(name, plan);
+  const QOper8 = exported(module, 'QOper8') as new (options: object) => Qoper8;
+  const pool = new QOper8({
+    poolSize: plan.workers,
+    // It takes no more than this, whatever poolSize says.
+    maxPoolSize: Math.max(32, plan.workers),
+    workerInactivityLimit: NEVER,
+    logging: false,
+    // Without a `path`, which only qoper8-cp knows.
+    handlersByMessageType: new Map([['benchmark', { module: fileURLToPath(new URL('../handlers/qoper8.js', import.meta.url)) }]]),
+  });
+  return {
+    version,
+    settings: {},
+    submit(message, ticket) {
+      pool.message(message, (ticket.callback ??= callback(ticket)));
+    },
+    close: () => pool.stop(),
+  };
+}
+
+/** Its errors come as replies with a member `error`. */
+function callback(ticket: Ticket): (reply: unknown, worker: unknown) => void {
+  return (reply, worker) => {
+    const error = (reply as { error?: unknown } | null)?.error;
+    if (error === undefined) ticket.done(reply, worker);
+    else ticket.failed(error);
+  };
+}

@@ -1,0 +1,12 @@
+/** The handler of this run in a worker of a peer: the one of the plan's file, which the environment names here, or the usual one. */
+import { pathToFileURL } from 'node:url';
+import usual from './usual.js';
+import { HANDLER_VARIABLE } from './variables.js';
+
+type Handle = (message: never, context: { readonly worker: { readonly id: number | string } }) => unknown;
+
+const file = process.env[HANDLER_VARIABLE];
+const found: unknown = file === undefined ? usual : ((await import(pathToFileURL(file).href)) as { default?: unknown }).default;
+if (typeof found !== 'function') throw new TypeError(`${file} has no default export that is a function (message, ctx) => reply`);
+
+export const handle = found as Handle;

@@ -1,0 +1,26 @@
+/** A worker that speaks nothing but Node's channel between processes: takes `{index, message}`, sends `{index, reply}`. */
+import { handle } from './chosen.js';
+
+interface Asked {
+  readonly index: number;
+  readonly message: never;
+}
+
+const context = { worker: { id: Number(process.argv[2]) } };
+
+process.on('message', ({ index, message }: Asked) => {
+  try {
+    const reply = handle(message, context);
+    if (reply instanceof Promise) void reply.then((found: unknown) => answer({ index, reply: found }), (error: unknown) => answer({ index, error: String(error) }));
+    else answer({ index, reply });
+  } catch (error) {
+    answer({ index, error: String(error) });
+  }
+});
+process.on('disconnect', () => process.exit());
+
+function answer(found: object): void {
+  process.send!(found);
+}
+
+answer({ ready: true });

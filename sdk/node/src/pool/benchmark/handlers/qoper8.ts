@@ -1,0 +1,12 @@
+/** The handler as QOper8 calls it. */
+import { handle } from './chosen.js';
+
+interface Qoper8Worker {
+  readonly id: number;
+}
+
+export function handler(this: Qoper8Worker, message: never, finished: (reply: unknown) => void): void {
+  const reply = handle(message, { worker: { id: this.id } });
+  if (reply instanceof Promise) void reply.then(finished, (error: unknown) => finished({ error: String(error) }));
+  else finished(reply);
+}

@@ -1,0 +1,9 @@
+/** The handler as Piscina and Tinypool call it, in a thread or a process. */
+import { threadId } from 'node:worker_threads';
+import { handle } from './chosen.js';
+
+const context = { worker: { id: threadId === 0 ? process.pid : threadId } };
+
+export default function task(message: never): unknown {
+  return handle(message, context);
+}

@@ -1,0 +1,14 @@
+/** The handler that does nothing but count: the same for all contenders, and what QOper8's benchmark answers. */
+
+let count = 0;
+
+export interface UsualReply {
+  readonly messageNo: number;
+  readonly workerId: number | string;
+  readonly count: number;
+}
+
+export default function usual(message: { readonly messageNo: number }, context: { readonly worker: { readonly id: number | string } }): UsualReply {
+  count += 1;
+  return { messageNo: message.messageNo, workerId: context.worker.id, count };
+}

@@ -1,0 +1,16 @@
+/** The handler as workerpool calls it: the program of a worker, which registers its methods with the package that the pool has. */
+import { threadId } from 'node:worker_threads';
+import { handle } from './chosen.js';
+import { WORKERPOOL_VARIABLE } from './variables.js';
+
+const context = { worker: { id: threadId === 0 ? process.pid : threadId } };
+
+interface Workerpool {
+  worker(methods: Record<string, (message: never) => unknown>): void;
+}
+
+const entry = process.env[WORKERPOOL_VARIABLE];
+if (entry !== undefined) {
+  const { default: workerpool } = (await import(entry)) as { default: Workerpool };
+  workerpool.worker({ benchmark: (message) => handle(message, context) });
+}

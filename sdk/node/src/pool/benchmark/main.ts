@@ -1,0 +1,117 @@
+/**
+ * The driver: a program that measures one contender once. It reads a plan, one line of JSON on standard input, and writes lines of JSON
+ * on standard output, each with a member `forebay`: `ready`, `progress`, `line`, and at the end `result` or `error`. It ends when
+ * standard input does.
+ */
+import type { RunTimes } from './contender.js';
+import { descendants, everything_us, mainThread_us } from './cpu.js';
+import { summary } from './lines.js';
+import { drive, type Observer, type Outcome } from './loop.js';
+import { readPlan, type Plan } from './plan.js';
+import { start } from './start.js';
+
+/** A contender that has not closed by then is left to be killed. */
+const CLOSE_MS_MAX = 3000;
+
+const PERCENTILES = { p50_us: 0.5, p90_us: 0.9, p99_us: 0.99, p999_us: 0.999 } as const;
+
+function tell(kind: string, members: object): void {
+  process.stdout.write(`${JSON.stringify({ forebay: kind, ...members })}\n`);
+}
+
+async function run(plan: Plan): Promise<void> {
+  const begun = performance.now();
+  const contender = await within(start(plan), plan.deadline_ms, `${plan.contender} was not ready`);
+  tell('ready', { version: contender.version, settings: contender.settings, start_ms: performance.now() - begun });
+  const { adaptive } = plan;
+  // Warmed up by a load that is nothing but load: how fast its blocks come is no part of what becomes warm.
+  const warm: Plan = { ...plan, outstanding: plan.outstanding ?? plan.block * 2, adaptive: false };
+  if (plan.warmup > 0) await drive(contender, warm, plan.warmup, observer('warmup', plan.warmup));
+  contender.resetRunTimes?.();
+  const [main, everything] = [mainThread_us(), everything_us()];
+  const outcome = await drive(contender, plan, plan.messages, observer('measured', plan.messages));
+  const [mainAfter, everythingAfter] = [mainThread_us(), everything_us()];
+  if (adaptive) {
+    const handled = outcome.workers.map((each) => each.messages);
+    for (const text of summary(outcome.messages, outcome.elapsed_ms / 1000, handled)) tell('line', { text });
+  }
+  tell('result', {
+    ...figures(outcome),
+    run: contender.runTimes?.() ?? null,
+    main_us: perMessage(main, mainAfter, plan),
+    all_us: perMessage(everything, everythingAfter, plan),
+    rss_bytes: process.memoryUsage.rss(),
+  });
+  await within(contender.close(), CLOSE_MS_MAX, `${plan.contender} did not close`).catch((error: unknown) => {
+    process.stderr.write(`${String(error)}\n`);
+  });
+}
+
+function perMessage(before: number | null, after: number | null, plan: Plan): number | null {
+  return before === null || after === null ? null : (after - before) / plan.messages;
+}
+
+function figures(outcome: Outcome): object {
+  const { latency } = outcome;
+  const percentiles = Object.entries(PERCENTILES).map(([name, q]) => [name, latency.percentile_us(q)]);
+  const times: RunTimes = { ...Object.fromEntries(percentiles), max_us: latency.max_us };
+  return {
+    messages: outcome.messages,
+    elapsed_s: outcome.elapsed_ms / 1000,
+    rate: outcome.messages / (outcome.elapsed_ms / 1000),
+    latency: { mean_us: latency.mean_us, ...times },
+    workers: outcome.workers,
+    errors: outcome.errors,
+    error_texts: outcome.errorTexts,
+    delay_ms: outcome.delay_ms,
+    outstanding_max: outcome.outstanding_max,
+  };
+}
+
+function observer(part: 'warmup' | 'measured', messages: number): Observer {
+  return {
+    progress: (submitted, answered) => tell('progress', { part, messages, submitted, answered }),
+    line: (text) => tell('line', { text }),
+  };
+}
+
+/** What `work` comes to, or an error when it takes longer than that. */
+function within<T>(work: Promise<T>, limit_ms: number, what: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`${what} within ${limit_ms} ms`)), limit_ms);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+/** Ends the process and whatever a contender has left behind: qoper8-cp forgets children, and they would outlive this. */
+function end(code: number): void {
+  for (const pid of descendants()) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // It has ended by itself.
+    }
+  }
+  process.stdout.write('', () => process.exit(code));
+}
+
+function fail(error: unknown): void {
+  tell('error', { text: error instanceof Error ? error.message : String(error) });
+  end(1);
+}
+
+process.on('uncaughtException', fail);
+let text = '';
+let begun = false;
+process.stdin.setEncoding('utf8');
+process.stdin.on('data', (chunk: string) => {
+  text += chunk;
+  const line = text.indexOf('\n');
+  if (begun || line < 0) return;
+  begun = true;
+  Promise.resolve(text.slice(0, line))
+    .then(readPlan)
+    .then(run)
+    .then(() => end(0), fail);
+});
+process.stdin.on('end', () => end(1));

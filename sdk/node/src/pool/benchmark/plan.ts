@@ -1,0 +1,96 @@
+/** What one run of the driver is to do: the line of JSON that it reads first. */
+
+/** Who can be driven, in the order in which they are named to users. */
+export const CONTENDERS = ['qoper8-cp', 'qoper8-wt', 'piscina', 'tinypool', 'workerpool', 'ipc', 'nothing'] as const;
+export type ContenderName = (typeof CONTENDERS)[number];
+
+/** Processes or threads, for contenders that have both. */
+export type Kind = 'process' | 'thread';
+
+/** Units are in the names. */
+export interface Plan {
+  readonly contender: ContenderName;
+  readonly kind: Kind;
+  readonly workers: number;
+  /** Messages of the measured part. */
+  readonly messages: number;
+  /** Messages before it, which are not measured. */
+  readonly warmup: number;
+  /** Messages that are submitted together, where blocks are. */
+  readonly block: number;
+  /** At most so many messages without a reply, refilled as replies come; null sends blocks. */
+  readonly outstanding: number | null;
+  /** Between two blocks. */
+  readonly delay_ms: number;
+  /** Whether the delay follows the queue as QOper8's does. */
+  readonly adaptive: boolean;
+  /** Bytes of text that each message carries beside its number. */
+  readonly payload: number;
+  /** A module whose default export is called with a message instead of the usual one, or null. */
+  readonly handler: string | null;
+  /** The folder whose `node_modules` holds the peers, or null where there are none. */
+  readonly packages: string | null;
+  /** Messages that a worker has at a time; null is what the contender does best with. */
+  readonly concurrency: number | null;
+  /** The run ends with an error when no reply has come for so long. */
+  readonly deadline_ms: number;
+}
+
+/** A run keeps a start time for each message without a reply; blocks wait while there are so many. */
+export const OUTSTANDING_MAX = 1_000_000;
+
+/** Workers of one contender: more than the largest machine that a pool of one program is for. */
+export const WORKERS_MAX = 1024;
+
+/** Longest text of a message: no contender takes frames of more. */
+export const PAYLOAD_MAX = 16 * 1024 * 1024;
+
+/** Longest delay between two blocks, a minute. */
+export const DELAY_MS_MAX = 60_000;
+
+const MESSAGES_MAX = 1_000_000_000;
+const DEADLINE_MS_MAX = 3_600_000;
+
+/** Reads a plan. Throws an Error that names the member, what was found, and what is accepted. */
+export function readPlan(text: string): Plan {
+  const found: unknown = JSON.parse(text);
+  if (typeof found !== 'object' || found === null) throw new Error('a plan is an object of JSON');
+  const members = new Map(Object.entries(found));
+
+  function whole(name: string, least: number, most: number): number {
+    const value = members.get(name);
+    if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value;
+    throw new Error(`${name} is ${JSON.stringify(value)}: a whole number from ${least} to ${most} is accepted`);
+  }
+  function wholeOrNull(name: string, least: number, most: number): number | null {
+    return (members.get(name) ?? null) === null ? null : whole(name, least, most);
+  }
+  function oneOf<Word extends string>(name: string, words: readonly Word[]): Word {
+    const value = members.get(name);
+    const word = words.find((each) => each === value);
+    if (word === undefined) throw new Error(`${name} is ${JSON.stringify(value)}: accepted are ${words.join(', ')}`);
+    return word;
+  }
+  function path(name: string): string | null {
+    const value = members.get(name) ?? null;
+    if (value === null || (typeof value === 'string' && value !== '')) return value;
+    throw new Error(`${name} is ${JSON.stringify(value)}: a path is accepted`);
+  }
+
+  return {
+    contender: oneOf('contender', CONTENDERS),
+    kind: oneOf('kind', ['process', 'thread']),
+    workers: whole('workers', 1, WORKERS_MAX),
+    messages: whole('messages', 1, MESSAGES_MAX),
+    warmup: whole('warmup', 0, MESSAGES_MAX),
+    block: whole('block', 1, OUTSTANDING_MAX),
+    outstanding: wholeOrNull('outstanding', 1, OUTSTANDING_MAX),
+    delay_ms: whole('delay_ms', 0, DELAY_MS_MAX),
+    adaptive: members.get('adaptive') === true,
+    payload: whole('payload', 0, PAYLOAD_MAX),
+    handler: path('handler'),
+    packages: path('packages'),
+    concurrency: wholeOrNull('concurrency', 1, 65_535),
+    deadline_ms: whole('deadline_ms', 1, DEADLINE_MS_MAX),
+  };
+}

@@ -1,0 +1,23 @@
+/** Starts the contender that a plan names. Each is loaded only where it is driven: the modules of peers change what they run in. */
+import type { Contender } from './contender.js';
+import { HANDLER_VARIABLE } from './handlers/variables.js';
+import type { Plan } from './plan.js';
+
+export async function start(plan: Plan): Promise<Contender> {
+  if (plan.handler !== null) process.env[HANDLER_VARIABLE] = plan.handler;
+  switch (plan.contender) {
+    case 'qoper8-cp':
+    case 'qoper8-wt':
+      return (await import('./contenders/qoper8.js')).startQoper8(plan.contender, plan);
+    case 'piscina':
+      return (await import('./contenders/piscina.js')).startPiscina(plan);
+    case 'tinypool':
+      return (await import('./contenders/tinypool.js')).startTinypool(plan);
+    case 'workerpool':
+      return (await import('./contenders/workerpool.js')).startWorkerpool(plan);
+    case 'ipc':
+      return (await import('./contenders/ipc.js')).startIpc(plan);
+    case 'nothing':
+      return (await import('./contenders/nothing.js')).startNothing(plan);
+  }
+}

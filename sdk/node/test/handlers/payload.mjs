@@ -1,0 +1,1 @@
+export default ({ payload }) => ({ workerId: payload.length === 700 ? 'as long as asked for' : `${payload.length} long` });
