@@ -6,6 +6,8 @@ export interface WorkerInfo {
   readonly pool: string;
   /** The process id. */
   readonly pid: number;
+  /** What `data` of a `Pool` gives each of its workers; there is none in the server. */
+  readonly data?: unknown;
 }
 
 /** Writes to the server's log, with the pool, the worker and (in a request) the request's id. Never waits. */

@@ -60,6 +60,8 @@ export class Reply {
 /** What a handler threw; anything can be thrown, `undefined` too. */
 export interface Failure {
   readonly error: unknown;
+  /** Whether the answer says all of it to somebody who may know: then there is nothing to report. */
+  readonly isTold?: boolean;
 }
 
 const NO_HEADERS: readonly string[] = [];

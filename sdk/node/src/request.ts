@@ -239,6 +239,13 @@ export class WireRequest implements HttpRequest {
     return bodyText(this[SOURCE]);
   }
 
+  /** The same for `bytes()`. */
+  bytesNow(): Uint8Array | undefined {
+    if (more(this[SOURCE]) !== null) return undefined;
+    takeBody(this);
+    return bodyBytes(this[SOURCE]);
+  }
+
   async text(): Promise<string> {
     return this.textNow() ?? utf8(await this.bytes());
   }

@@ -3,17 +3,20 @@
  */
 import { installResolver } from './loader/install.js';
 import { unsupported } from './supported.js';
-import { serveFrames } from './worker/framed.js';
-import { environment, giveUp, loadFile } from './worker/life.js';
+import { placeOfProcess, serveFrames } from './worker/framed.js';
+import { endWith, environment, giveUp, loadHandlers } from './worker/life.js';
 import { openLink } from './worker/link.js';
 
 const complaint = unsupported(process.versions);
 if (complaint !== undefined) giveUp(complaint);
+const parent = process.env['FOREBAY_PARENT'];
+if (parent !== undefined) endWith(Number(parent));
 /** INIT may arrive before this is done; the handler is imported after it. */
 const resolver = installResolver();
 const fd = Number(environment('FOREBAY_LINK_FD'));
 await serveFrames(
+  placeOfProcess(),
   (events) => openLink(fd, events),
-  (init) => loadFile(init.handler),
+  loadHandlers,
   resolver,
 );

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 const PROVIDED: Readonly<Record<string, string>> = {
   forebay: '../index.js',
   'forebay/testing': '../testing.js',
+  'forebay/pool': '../pool/index.js',
   'forebay/store': '../store/index.js',
   'forebay/records': '../records/index.js',
   'forebay/stdio': '../stdio/index.js',

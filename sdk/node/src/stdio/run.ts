@@ -2,7 +2,7 @@
 import type { LoadedHandler } from '../handler.js';
 import { unsupported } from '../supported.js';
 import { PROTOCOL } from '../wire.js';
-import { serveFrames } from '../worker/framed.js';
+import { placeOfProcess, serveFrames } from '../worker/framed.js';
 import type { Init } from '../worker/engine.js';
 import { environment, giveUp } from '../worker/life.js';
 import { jsonl } from './jsonl.js';
@@ -19,5 +19,5 @@ export function run(prepared: Promise<void>, load: (init: Init | null) => Promis
   else if (protocol === 'wabur') new Messages(wabur, prepared, () => load(null));
   else if (protocol !== String(PROTOCOL)) giveUp(`FOREBAY_PROTOCOL is "${protocol}"; this SDK knows "${PROTOCOL}", "jsonl" and "wabur"`);
   else if (process.env['FOREBAY_LINK'] !== 'stdio') giveUp('the link is a socket; give the pool `link = "stdio"` or a `handler`');
-  else void serveFrames(openPipeLink, load, prepared);
+  else void serveFrames(placeOfProcess(), openPipeLink, load, prepared);
 }

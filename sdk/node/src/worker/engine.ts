@@ -37,6 +37,7 @@ import {
 } from '../wire.js';
 import { Job, type JobOwner } from './job.js';
 import type { Link, LinkEvents } from './link.js';
+import type { HandlerSource } from './messages.js';
 import type { Page } from './page.js';
 import { report } from './report.js';
 import { LOST, SharedCommits, lost, type Whole } from './shared-commits.js';
@@ -60,6 +61,10 @@ export interface Init {
   readonly start: string | null;
   readonly concurrency: number;
   readonly window_bytes: number;
+  /** Where handlers of messages are, for a worker of a pool of the library: there is no handler of requests then. */
+  readonly messages?: Readonly<Record<string, HandlerSource>>;
+  /** What the pool gives all workers, as text of {@link encode} in base64. */
+  readonly data?: string;
 }
 
 /** A REQUEST that waits, unclaimed. */
@@ -351,7 +356,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   #send(job: Job, reply: Reply, flags = reply.failure === null ? 0 : FAULT): void {
     const { body } = reply;
-    if (reply.failure !== null) {
+    if (reply.failure !== null && reply.failure.isTold !== true) {
       const { method, path, id } = job.request;
       report(`${method} ${path} failed (request ${id})`, reply.failure.error);
     }

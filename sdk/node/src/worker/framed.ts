@@ -1,29 +1,41 @@
 /** A worker that speaks frames: shakes hands, loads the handler, serves. */
-import type { WorkerContext } from '../context.js';
+import type { WorkerContext, WorkerInfo } from '../context.js';
 import type { LoadedHandler } from '../handler.js';
+import { decode } from '../message.js';
 import { VERSION } from '../version.js';
-import { FAILED, HELLO, PROTOCOL, READY, frame } from '../wire.js';
+import { FAILED, HELLO, PROTOCOL, READY, frame, type Bytes } from '../wire.js';
 import { Engine, type Init } from './engine.js';
 import { environment, heed, start } from './life.js';
 import type { Link, LinkEvents } from './link.js';
 import { Page } from './page.js';
 import { report } from './report.js';
 
+/** Where a worker is: which start of its pool's workers, and what it shares with whoever gives it jobs. */
+export interface Place {
+  readonly generation: number;
+  readonly page: Page | null;
+}
+
+/** The place that the environment names. */
+export function placeOfProcess(): Place {
+  const generation = Number(environment('FOREBAY_GENERATION'));
+  return { generation, page: Page.open(process.env['FOREBAY_PAGE_FD'], process.env['FOREBAY_BELL_FD'], generation) };
+}
+
 /** Serves over the link that `open` opens, with the handler that `load` loads once INIT has come and all is `prepared` for imports. */
 export async function serveFrames(
+  { generation, page }: Place,
   open: (events: LinkEvents) => Link | Promise<Link>,
   load: (init: Init) => Promise<LoadedHandler>,
   prepared: Promise<void> = Promise.resolve(),
 ): Promise<void> {
-  const generation = Number(environment('FOREBAY_GENERATION'));
-  const page = Page.open(process.env['FOREBAY_PAGE_FD'], process.env['FOREBAY_BELL_FD'], generation);
   const engine = new Engine(generation, page, (init) => void begin(init), (status) => process.exit(status));
   engine.link = await open(engine);
   engine.link.write(frame(HELLO, 0, generation, 0, 0, JSON.stringify(hello(page !== null))));
   heed(() => engine.drain());
 
   async function begin(init: Init): Promise<void> {
-    const worker = { id: init.worker, pool: init.pool, pid: process.pid };
+    const worker: WorkerInfo = { id: init.worker, pool: init.pool, pid: process.pid, ...dataOf(init) };
     const context: WorkerContext = { state: Object.create(null), worker, log: engine.logOf(null) };
     try {
       await prepared;
@@ -37,6 +49,12 @@ export async function serveFrames(
       engine.endWhenSent(1);
     }
   }
+}
+
+function dataOf({ data }: Init): { data?: unknown } {
+  if (data === undefined) return {};
+  const bytes = Buffer.from(data, 'base64') as Bytes;
+  return { data: decode(bytes, 0, bytes.length) };
 }
 
 function hello(page: boolean): object {

@@ -2,6 +2,8 @@
 import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from '../context.js';
 import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
+import { pageAddon } from '../page-addon.js';
+import type { Init } from './engine.js';
 import { report } from './report.js';
 
 /** A handler whose start hooks have run. */
@@ -21,6 +23,13 @@ export async function start(
   const handler = await load();
   for (const hook of [...(first?.start ?? []), ...handler.start]) await hook(context);
   return { handle: handler.handle, stop: [...handler.stop, ...(first?.stop ?? [])] };
+}
+
+/** Loads what INIT names: handlers of messages, or a module that answers requests. */
+export async function loadHandlers({ messages, handler }: Init): Promise<LoadedHandler> {
+  if (messages === undefined) return loadFile(handler);
+  const { loadMessages } = await import('./messages.js');
+  return loadMessages(messages);
 }
 
 /** Imports a handler's module. */
@@ -46,6 +55,16 @@ export function heed(drain: () => void): void {
       process.exit(1);
     });
   }
+}
+
+/** Has this process end with the one that has started it, even where its loop stands still. Where there is no addon, the end of the link tells. */
+export function endWith(parent: number): void {
+  try {
+    pageAddon().dieWithParent();
+  } catch {
+    return;
+  }
+  if (process.ppid !== parent) process.exit(0);
 }
 
 /** The value of a variable that the server sets. */

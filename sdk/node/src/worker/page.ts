@@ -3,7 +3,20 @@
  *
  * A frame put into the outbox outlives this process; a tail is stored only after the whole frame is written.
  */
-import { createRequire } from 'node:module';
+import { pageAddon } from '../page-addon.js';
+import {
+  BELL_WORD,
+  CLAIMED,
+  CLAIM_WORDS,
+  FORMAT,
+  FORMAT_WORD,
+  HEAD_WORD,
+  OFFERED,
+  OUTBOX_AT,
+  OUTBOX_BYTES,
+  SLOTS,
+  TAIL_WORD,
+} from '../page-layout.js';
 import {
   END,
   HEADER_BYTES,
@@ -15,42 +28,24 @@ import {
   type Bytes,
 } from '../wire.js';
 
-const FORMAT = 0x46420001;
-const FORMAT_WORD = 0;
-const BELL_WORD = 64 / 4;
-const HEAD_WORD = 128 / 4;
-const TAIL_WORD = 192 / 4;
-const CLAIM_WORDS = 4096 / 4;
-const SLOTS = 4096;
-const OUTBOX_AT = 20_480;
-const OUTBOX_BYTES = 262_144;
 /** Longest frame, header included, that goes through the outbox. */
 const OUTBOX_FRAME_MAX = 32_768;
 /** A frame may wait so long, in milliseconds, before the doorbell must be rung ahead of another handler. */
 const UNANNOUNCED_MAX_MS = 0.2;
 
-const OFFERED = 1;
-const CLAIMED = 2;
-
-interface Addon {
-  mapPage(fd: number): ArrayBuffer;
-  ring(fd: number): void;
-}
-
 export class Page {
   readonly #words: Int32Array;
   readonly #bytes: Bytes;
   readonly #generation: number;
-  readonly #addon: Addon;
-  readonly #bell: number;
+  readonly #ringBell: () => void;
   #tail: number;
   /** The server's head as last read: it may only have moved on since. */
   #head: number;
   /** When the oldest frame was put that no doorbell has announced; 0 when there is none. */
   #unannounced = 0;
 
-  private constructor(addon: Addon, page: number, bell: number, generation: number) {
-    const memory = addon.mapPage(page);
+  /** A page over memory that both sides have; `ringBell` wakes the other one. */
+  constructor(memory: ArrayBuffer | SharedArrayBuffer, ringBell: () => void, generation: number) {
     this.#words = new Int32Array(memory);
     this.#bytes = Buffer.from(memory) as Bytes;
     const format = this.#words[FORMAT_WORD]! >>> 0;
@@ -58,8 +53,7 @@ export class Page {
       throw new Error(`the shared page has format 0x${format.toString(16)}, this SDK knows 0x${FORMAT.toString(16)}`);
     }
     this.#generation = generation;
-    this.#addon = addon;
-    this.#bell = bell;
+    this.#ringBell = ringBell;
     this.#tail = Atomics.load(this.#words, TAIL_WORD) >>> 0;
     this.#head = Atomics.load(this.#words, HEAD_WORD) >>> 0;
   }
@@ -71,8 +65,11 @@ export class Page {
   static open(page: string | undefined, bell: string | undefined, generation: number): Page | null {
     if (page === undefined || bell === undefined) return null;
     try {
-      const addon = createRequire(import.meta.url)('../forebay.node') as Addon;
-      return new Page(addon, Number(page), Number(bell), generation);
+      const addon = pageAddon();
+      const fd = Number(bell);
+      // Only the server keeps answers until the disk has what they tell: elsewhere a worker's commits are its own affair.
+      const memory = process.env['FOREBAY_PARENT'] === undefined ? addon.mapPage(Number(page)) : addon.viewPage(Number(page));
+      return new Page(memory, () => addon.ring(fd), generation);
     } catch (error) {
       process.stderr.write(`forebay: works without the shared page: ${(error as Error).message}\n`);
       return null;
@@ -142,7 +139,7 @@ export class Page {
   ring(): void {
     if (this.#unannounced === 0) return;
     this.#unannounced = 0;
-    if (Atomics.exchange(this.#words, BELL_WORD, 0) === 1) this.#addon.ring(this.#bell);
+    if (Atomics.exchange(this.#words, BELL_WORD, 0) === 1) this.#ringBell();
   }
 
   /** Where a frame of `size` bytes may be written, or -1. Writes the PAD that a wrap needs. */

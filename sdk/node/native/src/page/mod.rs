@@ -2,4 +2,4 @@
 
 mod sys;
 
-pub(crate) use sys::{is_mapped, map, ring, tell_commit};
+pub(crate) use sys::{create, is_mapped, map, ring, tell_commit, view};

@@ -24,9 +24,39 @@ const COMMIT_OFFSET: usize = 256;
 /// The number of the last commit, in the page; null before there is a page. A process has one.
 static COMMIT: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
-/// `mapPage(fd: number): ArrayBuffer`. The mapping lasts as long as the process.
+/// `createPage(): number`: the descriptor of a new page, all zero, closed when another program is started unless that is given it.
+pub(crate) fn create<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
+    // SAFETY: the name is a C string; the answer is a descriptor of ours, or an error value.
+    let fd = unsafe { libc::memfd_create(c"forebay-page".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(system("createPage"));
+    }
+    // SAFETY: the descriptor was just made and nobody else has it; its length is a constant that fits.
+    if unsafe { libc::ftruncate(fd, PAGE_BYTES as libc::off_t) } != 0 {
+        let failure = system("createPage");
+        // SAFETY: as above; it is not used any more.
+        unsafe { libc::close(fd) };
+        return Err(failure);
+    }
+    Ok(Some(call.int(fd)?))
+}
+
+/// `mapPage(fd: number): ArrayBuffer`, for the worker whose page it is. The mapping lasts as long as the process.
 pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
-    let fd = descriptor(call)?;
+    let page = mapped(descriptor(call)?)?;
+    let commit = page.cast::<u8>().wrapping_add(COMMIT_OFFSET);
+    COMMIT.store(commit.cast(), Ordering::Release);
+    buffer(call, page)
+}
+
+/// `viewPage(fd: number): ArrayBuffer`, for whoever has a worker: commits of this process are not told there. The mapping lasts as
+/// long as the process.
+pub(crate) fn view<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
+    let page = mapped(descriptor(call)?)?;
+    buffer(call, page)
+}
+
+fn mapped(fd: i32) -> Result<*mut libc::c_void, Failure> {
     // SAFETY: all-zero bytes are a valid `stat`, which `fstat` overwrites.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: `status` is a live out-parameter; a bad descriptor is an error value.
@@ -53,8 +83,11 @@ pub(crate) fn map<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
     if page == libc::MAP_FAILED {
         return Err(system(&format!("mapPage: mapping descriptor {fd}")));
     }
-    let commit = page.cast::<u8>().wrapping_add(COMMIT_OFFSET);
-    COMMIT.store(commit.cast(), Ordering::Release);
+    Ok(page)
+}
+
+/// The whole of a page that `mapped` has mapped.
+fn buffer<'c>(call: &'c Call<'c>, page: *mut libc::c_void) -> Outcome<'c> {
     // SAFETY: the mapping is PAGE_BYTES long and never unmapped, so it outlives the ArrayBuffer.
     let buffer = unsafe { call.buffer(page, PAGE_BYTES) };
     match buffer {

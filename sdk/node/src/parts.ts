@@ -1,0 +1,44 @@
+/**
+ * Answers that come in parts: what a handler sends before it is done, then its reply or its error. Each is the number of its bytes, what it is, and an encoded value.
+ */
+import { readU32, writeU32, type Bytes } from './wire.js';
+import { decode, type Encoded } from './message.js';
+
+/** The content type of such an answer. */
+export const PARTS_TYPE = 'application/vnd.forebay.parts';
+
+export const PART = 0;
+export const REPLY = 1;
+export const FAILURE = 2;
+
+const HEADER = 5;
+
+/** The bytes of a part. */
+export function part(kind: number, value: Encoded): Uint8Array {
+  const length = typeof value === 'string' ? Buffer.byteLength(value) : value.length;
+  const bytes = Buffer.allocUnsafe(HEADER + length) as Bytes;
+  writeU32(bytes, 0, length);
+  bytes[4] = kind;
+  if (typeof value === 'string') bytes.utf8Write(value, HEADER, length);
+  else bytes.set(value, HEADER);
+  return bytes;
+}
+
+/** Finds parts in pieces that are cut anywhere. */
+export class PartReader {
+  #rest: Bytes | null = null;
+
+  /** Takes a piece, which is not written to later, and gives each part that is whole now. */
+  push(piece: Bytes, take: (kind: number, value: unknown) => void): void {
+    let bytes = piece;
+    if (this.#rest !== null) bytes = Buffer.concat([this.#rest, piece]) as Bytes;
+    let at = 0;
+    while (bytes.length - at >= HEADER) {
+      const end = at + HEADER + readU32(bytes, at);
+      if (end > bytes.length) break;
+      take(bytes[at + 4]!, decode(bytes, at + HEADER, end));
+      at = end;
+    }
+    this.#rest = at < bytes.length ? (bytes.subarray(at) as Bytes) : null;
+  }
+}

@@ -1,0 +1,591 @@
+/**
+ * Which worker runs which message: the bounded queue, credit, deadlines, what becomes of messages whose worker ends, and how many workers there are.
+ *
+ * Invariants: every accepted message is settled once, or given up by its caller; while a worker has room, nothing that it may run waits; the queue's bounds hold.
+ */
+import { availableParallelism } from 'node:os';
+import {
+  AbortedError,
+  ClosedError,
+  CrashedError,
+  DeadlineError,
+  HandlerError,
+  QueueFullError,
+  type DeadlinePhase,
+  type PoolError,
+} from './errors.js';
+import { Fleet, type FleetEvents } from './fleet.js';
+import { Histogram } from './histogram.js';
+import type { Outcome } from './incoming.js';
+import { ENDING, GONE, OVERDUE, READY_PHASE, type Member, type MemberEvents } from './member.js';
+import type { RetryCause, Settings, Size } from './options.js';
+import { Queue } from './queue.js';
+import { HELD, QUEUED, SENT, SETTLED, type Task } from './task.js';
+import type { MessageType } from './types.js';
+import { Waits } from './waits.js';
+
+/** How often limits are looked at while there is anything under way, in milliseconds. */
+const TICK_MS = 16;
+/** A worker with less work than this, in milliseconds, gets more of it before another is woken; what takes less keeps no more workers busy than there are cores. */
+const PACK_MS = 0.1;
+/** What runs for so long, in milliseconds, has nothing wait behind it. */
+const STALLED_MS = 10;
+/** A worker without work takes some from one that has more than this, in milliseconds. */
+const SPARE_MS = 0.5;
+/** Longest wait before a message is run again, in milliseconds. */
+const BACKOFF_MAX_MS = 60_000;
+/** Keys of affinity that are remembered. */
+const AFFINITIES_MAX = 10_000;
+/** The queue is called crowded from this part of its bounds on, and roomy again below a quarter of them. */
+const CROWDED = 0.5;
+const ROOMY = 0.25;
+
+/** How messages ended, since the pool was made. */
+export interface Counts {
+  accepted: number;
+  answered: number;
+  /** Handlers that threw. */
+  failed: number;
+  crashed: number;
+  overdue: number;
+  aborted: number;
+  /** Given up because the pool was closed, or could not start. */
+  dropped: number;
+  /** Not accepted. */
+  refused: number;
+  /** Runs beyond the first of a message. */
+  retried: number;
+}
+
+/** What the dispatcher tells its pool. */
+export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'gone'> {
+  crowded(): void;
+  roomy(): void;
+  /** Nothing is under way any more. */
+  idle(): void;
+  /** A message has been run as often as it may, in vain. */
+  dead(task: Task, error: PoolError): void;
+  settled(task: Task): void;
+}
+
+export class Dispatcher implements MemberEvents {
+  readonly fleet: Fleet;
+  readonly counts: Counts = { accepted: 0, answered: 0, failed: 0, crashed: 0, overdue: 0, aborted: 0, dropped: 0, refused: 0, retried: 0 };
+  readonly wait = new Histogram();
+  readonly run = new Histogram();
+  /** Messages that are accepted and not settled. */
+  open = 0;
+  /** Those that are with no worker, and what they take. */
+  waiting = 0;
+  waitingBytes = 0;
+  isCrowded = false;
+  isClosed = false;
+  readonly #settings: Settings;
+  readonly #events: DispatcherEvents;
+  readonly #cores = availableParallelism();
+  readonly #queue = new Queue();
+  readonly #waits = new Waits();
+  readonly types = new Map<string, MessageType>();
+  /** Those that wait to be run again. */
+  readonly #backing = new Set<Task>();
+  readonly #affinities = new Map<string, Member>();
+  #current: Member | null = null;
+  #dirty: Member[] = [];
+  #isFlushDue = false;
+  /** Keeps the program alive while something is under way; it stops itself when nothing is. */
+  #tick: NodeJS.Timeout | null = null;
+  readonly #flush = (): void => this.#flushAll();
+
+  constructor(settings: Settings, size: Size, events: DispatcherEvents) {
+    this.#settings = settings;
+    this.#events = events;
+    this.fleet = new Fleet(settings, size, this, {
+      started: (member) => events.started(member),
+      readied: (member) => events.readied(member),
+      stopped: (member, cause) => events.stopped(member, cause),
+      log: (member, line) => events.log(member, line),
+      line: (member, text) => events.line(member, text),
+      ready: (member) => this.#fill(member, performance.now()),
+      gone: (member, wasBegun) => this.#gone(member, wasBegun),
+      failed: (error) => {
+        this.dropQueued(error);
+        events.failed(error);
+      },
+    });
+  }
+
+  // Messages in.
+
+  /** Accepts a message, or says why not. */
+  submit(task: Task): PoolError | null {
+    const { type, submitted: now } = task;
+    if (this.isClosed) return this.#refuse(new ClosedError());
+    let member: Member | null = null;
+    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) member = this.#pick(type.expectedMs);
+    if (member === null) {
+      const refusal = this.#refusal(task, now);
+      if (refusal !== null) return this.#refuse(refusal);
+    }
+    this.counts.accepted++;
+    if (this.open++ === 0) this.#keepAlive();
+    const { signal } = task.wishes;
+    if (signal !== undefined) this.#heed(task, signal);
+    if (member !== null) {
+      this.#send(member, task, now);
+      return null;
+    }
+    this.#enqueue(task);
+    if (task.wishes.affinity !== undefined) this.#place(now);
+    this.fleet.grow(this.waiting, now);
+    return null;
+  }
+
+  #refuse(error: PoolError): PoolError {
+    this.counts.refused++;
+    return error;
+  }
+
+  #refusal(task: Task, now: number): PoolError | null {
+    const { name, queueMax, queueBytesMax } = this.#settings;
+    const failure = this.fleet.failure(now);
+    if (failure !== null) return failure;
+    if (this.waiting >= queueMax + this.fleet.coming * this.#settings.concurrency) {
+      return new QueueFullError('queue_full', `queue of ${JSON.stringify(name)} is full (queueMax ${queueMax})`);
+    }
+    if (this.waiting > 0 && this.waitingBytes + task.body.length > queueBytesMax) {
+      const text = `queue of ${JSON.stringify(name)} has no room for ${task.body.length} bytes more (queueBytesMax ${queueBytesMax})`;
+      return new QueueFullError('queue_bytes_full', text);
+    }
+    return null;
+  }
+
+  #heed(task: Task, signal: AbortSignal): void {
+    task.onAbort = () => this.#abort(task, signal.reason);
+    signal.addEventListener('abort', task.onAbort, { once: true });
+  }
+
+  #enqueue(task: Task): void {
+    this.waiting++;
+    this.waitingBytes += task.body.length;
+    task.state = QUEUED;
+    this.#waits.add(task);
+    this.#queue.push(task);
+    const { queueMax, queueBytesMax } = this.#settings;
+    if (!this.isCrowded && (this.waiting > queueMax * CROWDED || this.waitingBytes > queueBytesMax * CROWDED)) {
+      this.isCrowded = true;
+      this.#events.crowded();
+    }
+  }
+
+  /** A task waits no more. */
+  #leaves(task: Task): void {
+    this.waiting--;
+    this.waitingBytes -= task.body.length;
+    this.#waits.remove(task);
+    if (!this.isCrowded) return;
+    const { queueMax, queueBytesMax } = this.#settings;
+    if (this.waiting <= queueMax * ROOMY && this.waitingBytes <= queueBytesMax * ROOMY) {
+      this.isCrowded = false;
+      this.#events.roomy();
+    }
+  }
+
+  /** Has a message wait again, before those that came later. */
+  #putBack(task: Task): void {
+    this.waiting++;
+    this.waitingBytes += task.body.length;
+    task.state = QUEUED;
+    this.#waits.add(task);
+    this.#queue.putBack(task);
+  }
+
+  // Who gets it.
+
+  /**
+   * The worker that gets the next message. Idle ones first, the one that was used last of them, so that the others may retire; but once as many are busy as there are cores,
+   * a quick one with credit left takes it into its inbox: to wake one more would only make batches smaller.
+   */
+  #pick(expectedMs: number): Member | null {
+    const current = this.#current;
+    if (current !== null && current.loadMs > 0 && current.loadMs < PACK_MS && isQuick(expectedMs) && current.hasRoom(expectedMs)) return current;
+    let idle: Member | null = null;
+    let busy: Member | null = null;
+    let busyCount = 0;
+    for (const member of this.fleet.members) {
+      if (member.phase !== READY_PHASE) continue;
+      if (member.inFlight === 0) {
+        if (!member.isOutgoing && (idle === null || member.lastAnswer > idle.lastAnswer)) idle = member;
+        continue;
+      }
+      if (!member.isStalled) busyCount++;
+      if ((busy === null || member.loadMs < busy.loadMs) && member.hasRoom(expectedMs)) busy = member;
+    }
+    if (busyCount < this.#cores) return (this.#current = idle ?? busy);
+    return (this.#current = busy ?? (isQuick(expectedMs) ? null : idle));
+  }
+
+  /** Whether other workers get through quick messages at least as well without this one. */
+  #isSurplus(member: Member, expectedMs: number): boolean {
+    if (!isQuick(expectedMs) || member.inFlight > 0) return false;
+    let busy = 0;
+    for (const other of this.fleet.members) if (other !== member && other.inFlight > 0 && other.phase === READY_PHASE && !other.isStalled) busy++;
+    return busy >= this.#cores;
+  }
+
+  #send(member: Member, task: Task, now: number): void {
+    task.type.running++;
+    const { total, run } = task.wishes.deadlines;
+    const limit = Math.min(run, task.submitted + total - now);
+    member.send(task, now, limit === Infinity ? 0 : Math.max(1, Math.min(Math.ceil(limit), 0xffff_ffff)));
+  }
+
+  /** Gives a worker what waits, as far as it has room. */
+  #fill(member: Member, now: number): void {
+    while (member.mine.length > 0 && member.hasRoom(member.mine[0]!.type.expectedMs)) {
+      const task = member.mine.shift()!;
+      if (task.state !== HELD) continue;
+      this.#leaves(task);
+      this.#send(member, task, now);
+    }
+    for (;;) {
+      const first = this.#queue.peek();
+      if (first === undefined || !member.hasRoom(first.type.expectedMs) || this.#isSurplus(member, first.type.expectedMs)) break;
+      this.#next(member, this.#queue.shift()!, now);
+    }
+    if (member.inFlight === 0 && this.#queue.length === 0 && member.phase === READY_PHASE) this.#steal(member, now);
+  }
+
+  /** Gives a message that was next to the worker, unless it has to wait for something else. */
+  #next(member: Member, task: Task, now: number): void {
+    const { type, wishes: { affinity } } = task;
+    if (type.running >= type.limit) {
+      task.state = HELD;
+      type.held.push(task);
+      return;
+    }
+    if (affinity !== undefined) {
+      const bound = this.#affinities.get(affinity);
+      if (bound !== undefined && bound !== member && bound.phase === READY_PHASE) {
+        if (bound.hasRoom(type.expectedMs)) {
+          this.#leaves(task);
+          this.#send(bound, task, now);
+        } else {
+          task.state = HELD;
+          bound.mine.push(task);
+        }
+        return;
+      }
+      this.#bind(affinity, member);
+    }
+    this.#leaves(task);
+    this.#send(member, task, now);
+  }
+
+  #bind(affinity: string, member: Member): void {
+    this.#affinities.delete(affinity);
+    this.#affinities.set(affinity, member);
+    if (this.#affinities.size <= AFFINITIES_MAX) return;
+    const [oldest] = this.#affinities.keys();
+    this.#affinities.delete(oldest!);
+  }
+
+  /** Has every worker with room take what waits. */
+  #place(now: number): void {
+    for (let member; this.#queue.length > 0 && (member = this.#pick(this.#queue.peek()?.type.expectedMs ?? 0)) !== null; ) {
+      const before = this.#queue.length;
+      this.#next(member, this.#queue.shift()!, now);
+      if (this.#queue.length >= before) return;
+    }
+  }
+
+  /** A worker without work takes over what lies in the inbox of another. */
+  #steal(idle: Member, now: number): void {
+    for (const member of this.fleet.members) {
+      if (member === idle || member.inFlight <= this.#settings.concurrency) continue;
+      if (!member.isStalled && member.loadMs < SPARE_MS) continue;
+      this.#takeBack(member);
+      for (let task; idle.hasRoom(this.#queue.peek()?.type.expectedMs ?? 0) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
+      if (this.#queue.length > 0 && !member.isStalled) this.#fill(member, now);
+      return;
+    }
+  }
+
+  #takeBack(member: Member): void {
+    const back = member.takeBack();
+    for (let index = back.length - 1; index >= 0; index--) {
+      const task = back[index]!;
+      task.type.running--;
+      this.#putBack(task);
+    }
+  }
+
+  // Answers.
+
+  answered(member: Member, task: Task, outcome: Outcome, micros: number): void {
+    const { type } = task;
+    this.#over(type);
+    type.learn(micros / 1000);
+    if ('thrown' in outcome) {
+      type.failed++;
+      if (!this.#again(task, 'error')) this.#fail(task, 'failed', new HandlerError(outcome.thrown, outcome.status));
+      return;
+    }
+    if ('broken' in outcome) {
+      this.#fail(task, 'failed', new HandlerError({ name: 'Error', message: outcome.broken, stack: null, members: {} }, 500));
+      return;
+    }
+    const waited = Math.max(0, (member.lastAnswer - task.submitted) * 1000 - micros);
+    type.answered++;
+    type.run.add(micros);
+    type.wait.add(waited);
+    this.run.add(micros);
+    this.wait.add(waited);
+    this.counts.answered++;
+    this.#settle(task);
+    task.resolve(outcome.value);
+  }
+
+  /** A message of the type runs no more. */
+  #over(type: MessageType): void {
+    type.running--;
+    for (let held; type.held.length > 0 && type.running < type.limit; ) {
+      held = type.held.shift()!;
+      if (held.state !== HELD) continue;
+      held.state = QUEUED;
+      this.#queue.putBack(held);
+      return;
+    }
+  }
+
+  drained(member: Member): void {
+    const now = performance.now();
+    member.isStalled = false;
+    this.#fill(member, now);
+    this.fleet.afterAnswers(member, now);
+    this.#flushAll();
+  }
+
+  #fail(task: Task, how: 'failed' | 'crashed' | 'overdue' | 'aborted' | 'dropped', error: PoolError): void {
+    this.counts[how]++;
+    this.#settle(task);
+    if (task.wishes.attempts > 1 && (how === 'failed' || how === 'crashed' || how === 'overdue')) this.#events.dead(task, error);
+    task.reject(error);
+  }
+
+  #settle(task: Task): void {
+    task.state = SETTLED;
+    if (task.onAbort !== null) task.wishes.signal!.removeEventListener('abort', task.onAbort);
+    this.#events.settled(task);
+    if (--this.open === 0) this.#rest();
+  }
+
+  /** Whether a message is run again: then it is no more settled than before. */
+  #again(task: Task, cause: RetryCause): boolean {
+    const { retry } = this.#settings;
+    if (task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || this.isClosed) return false;
+    task.attempt++;
+    this.counts.retried++;
+    const now = performance.now();
+    task.waitsSince = now;
+    const longest = Math.min(BACKOFF_MAX_MS, retry.backoff * 2 ** (task.attempt - 2));
+    if (longest === 0) {
+      this.#putBack(task);
+      this.#place(now);
+      this.fleet.grow(this.waiting, now);
+      return true;
+    }
+    this.waiting++;
+    this.waitingBytes += task.body.length;
+    task.state = HELD;
+    this.#waits.add(task);
+    this.#backing.add(task);
+    setTimeout(() => {
+      this.#backing.delete(task);
+      if (task.state !== HELD) return;
+      task.state = QUEUED;
+      this.#queue.putBack(task);
+      this.#place(performance.now());
+      this.fleet.grow(this.waiting, performance.now());
+    }, longest / 2 + (Math.random() * longest) / 2).unref();
+    return true;
+  }
+
+  // What goes wrong.
+
+  #abort(task: Task, reason: unknown): void {
+    this.#giveUp(task, GONE);
+    this.#fail(task, 'aborted', new AbortedError(reason));
+  }
+
+  /** Takes a message from wherever it is. */
+  #giveUp(task: Task, reason: number): void {
+    if (task.state === SENT) {
+      const member = task.member!;
+      // One that has not begun leaves no trace.
+      if (member.host.page?.revoke(task.slot, task.number) === true) member.release(task);
+      else member.abandon(task, reason, performance.now());
+      this.#over(task.type);
+    } else if (task.state !== SETTLED) {
+      this.#leaves(task);
+      const wasQueued = task.state === QUEUED;
+      task.state = SETTLED;
+      if (wasQueued) this.#queue.forget(task);
+    }
+  }
+
+  /** A limit has passed. */
+  #overdue(task: Task, phase: DeadlinePhase): void {
+    this.#giveUp(task, OVERDUE);
+    if (phase === 'run' && this.#again(task, 'deadline')) return;
+    this.#fail(task, 'overdue', new DeadlineError(phase, task.wishes.deadlines[phase]));
+  }
+
+  /** A worker has ended: what it had begun is lost or run again, everything else goes to others. */
+  #gone(member: Member, wasBegun: (task: Task) => boolean): void {
+    const end = member.end;
+    const lost: Task[] = [];
+    const back: Task[] = [];
+    for (const task of member.tasks()) (wasBegun(task) ? lost : back).push(task);
+    back.sort((a, b) => b.number - a.number);
+    for (const task of back) {
+      member.release(task);
+      task.type.running--;
+      this.#putBack(task);
+    }
+    for (const task of lost) {
+      member.release(task);
+      this.#over(task.type);
+      if (!this.#again(task, 'crash')) this.#fail(task, 'crashed', new CrashedError(end));
+    }
+    for (const task of member.mine.splice(0).reverse()) {
+      if (task.state !== HELD) continue;
+      task.state = QUEUED;
+      this.#queue.putBack(task);
+    }
+    if (this.#current === member) this.#current = null;
+    for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
+    this.#place(performance.now());
+    this.#flushAll();
+  }
+
+  /** No worker can be had: nobody waits for one. */
+  dropQueued(error: PoolError): void {
+    for (const task of this.#waitingTasks()) {
+      this.#giveUp(task, GONE);
+      this.#fail(task, 'dropped', error);
+    }
+  }
+
+  /** Gives up everything, also what runs. */
+  dropAll(error: PoolError): void {
+    this.dropQueued(error);
+    for (const member of this.fleet.members) {
+      for (const task of [...member.tasks()]) {
+        this.#giveUp(task, GONE);
+        this.#fail(task, 'dropped', error);
+      }
+    }
+  }
+
+  *#waitingTasks(): Generator<Task> {
+    for (let task; (task = this.#queue.peek()) !== undefined; ) yield task;
+    const aside = [...this.#backing];
+    for (const { held } of this.types.values()) aside.push(...held.splice(0));
+    for (const { mine } of this.fleet.members) aside.push(...mine.splice(0));
+    for (const task of aside) if (task.state === HELD) yield task;
+  }
+
+  // Members' other news.
+
+  ready(member: Member): void {
+    this.fleet.becomesReady(member);
+    this.#flushAll();
+  }
+
+  ended(member: Member): void {
+    this.fleet.ends(member);
+  }
+
+  log(member: Member, line: unknown): void {
+    this.#events.log(member, line);
+  }
+
+  line(member: Member, text: string): void {
+    this.#events.line(member, text);
+  }
+
+  // Time.
+
+  #keepAlive(): void {
+    if (this.#tick === null) this.#tick = setInterval(() => this.#look(performance.now()), TICK_MS);
+    else this.#tick.ref();
+  }
+
+  #rest(): void {
+    this.#tick?.unref();
+    this.#events.idle();
+  }
+
+  /** Looks at everything that time changes. */
+  #look(now: number): void {
+    if (this.open === 0) {
+      clearInterval(this.#tick!);
+      this.#tick = null;
+    }
+    for (const task of this.#waits.expired(now)) {
+      const { queue, total } = task.wishes.deadlines;
+      this.#overdue(task, task.submitted + total <= now && total <= queue ? 'total' : 'queue');
+    }
+    for (const member of this.fleet.members) this.#lookAt(member, now);
+    if (this.waiting > 0) {
+      this.#place(now);
+      const first = this.#queue.peek();
+      if (first !== undefined && now - first.waitsSince > STALLED_MS) this.fleet.grow(this.waiting, now, true);
+    }
+    this.fleet.enforce(now);
+    this.#flushAll();
+  }
+
+  #lookAt(member: Member, now: number): void {
+    if (member.inFlight === 0) return;
+    let oldest = Infinity;
+    for (const task of [...member.tasks()]) {
+      if (task.began === 0) {
+        if (!member.hasBegun(task)) continue;
+        task.began = this.#settings.concurrency === 1 ? Math.max(task.sent, member.lastAnswer) : task.sent;
+      }
+      oldest = Math.min(oldest, task.began);
+      const { run, total } = task.wishes.deadlines;
+      if (now - task.submitted >= total) this.#overdue(task, 'total');
+      else if (now - task.began >= run) this.#overdue(task, 'run');
+    }
+    if (now - oldest < STALLED_MS || member.phase >= ENDING) return;
+    member.isStalled = true;
+    if (member.inFlight > this.#settings.concurrency) {
+      this.#takeBack(member);
+      this.#place(now);
+    }
+  }
+
+  // Writes.
+
+  dirty(member: Member): void {
+    this.#dirty.push(member);
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    // Whatever else this turn of the loop brings goes out in the same write.
+    setImmediate(this.#flush);
+  }
+
+  #flushAll(): void {
+    this.#isFlushDue = false;
+    if (this.#dirty.length === 0) return;
+    const dirty = this.#dirty;
+    this.#dirty = [];
+    for (const member of dirty) member.flush();
+  }
+}
+
+function isQuick(expectedMs: number): boolean {
+  return expectedMs > 0 && expectedMs < PACK_MS;
+}

@@ -1,0 +1,518 @@
+/**
+ * One worker of a pool: its jobs by slot, what is written to it, what it answers. What follows from that for others is the dispatcher's affair.
+ */
+import {
+  ABORT,
+  BODY,
+  DRAIN,
+  END,
+  FAILED,
+  FAULT,
+  FRAME_PAYLOAD_MAX,
+  HEADER_BYTES,
+  HELLO,
+  INIT,
+  LOG,
+  PROTOCOL,
+  READY,
+  RESET,
+  RESPONSE,
+  RESPONSE_TABLE_BYTES,
+  WINDOW,
+  frame,
+  readU32,
+  writeU32,
+  type Bytes,
+} from '../wire.js';
+import type { WorkerEnd } from './errors.js';
+import type { Host, HostEvents } from './host.js';
+import { Incoming, headersOf, outcomeOf, type Outcome } from './incoming.js';
+import type { Settings } from './options.js';
+import { startProcess } from './process.js';
+import { SENT, type Task } from './task.js';
+import { startThread } from './thread.js';
+
+/** A worker's life has one direction. */
+export const STARTING = 0;
+export const READY_PHASE = 1;
+/** Finishes what it runs, then ends. */
+export const DRAINING = 2;
+/** Was told to end, or killed. */
+export const ENDING = 3;
+export const ENDED = 4;
+export type Phase = typeof STARTING | typeof READY_PHASE | typeof DRAINING | typeof ENDING | typeof ENDED;
+
+/** Work that may lie in a worker's inbox, in milliseconds. */
+const CREDIT_WORK_MS = 1;
+/** What is written is gathered in memory of this size. */
+const SLAB_BYTES = 131_072;
+/** Longer bodies are written by themselves. */
+const GATHERED_BODY_MAX = 16_384;
+/** Longer bodies are sent as the worker asks for them. */
+const INLINE_BODY_MAX = 524_288;
+const BODY_FRAME_MAX = 262_144;
+const WINDOW_BYTES = 1_048_576;
+const STDERR_LINES_MAX = 20;
+/** Why a job is aborted. */
+export const GONE = 1;
+export const OVERDUE = 2;
+
+/** What a member tells the dispatcher. */
+export interface MemberEvents {
+  ready(member: Member): void;
+  /** A job is over. It was this one's last word; `faulted` says that its handler threw. */
+  answered(member: Member, task: Task, outcome: Outcome, micros: number): void;
+  /** Everything that had come was told. */
+  drained(member: Member): void;
+  dirty(member: Member): void;
+  log(member: Member, line: unknown): void;
+  line(member: Member, text: string): void;
+  ended(member: Member): void;
+}
+
+/** A job whose caller was answered already. */
+interface Abandoned {
+  readonly number: number;
+  readonly since: number;
+}
+
+export class Member implements HostEvents {
+  readonly id: number;
+  readonly generation: number;
+  /** Which set of handlers it has: `reload` counts them. */
+  readonly edition: number;
+  readonly host: Host;
+  readonly started: number;
+  phase: Phase = STARTING;
+  readyAt = 0;
+  /** When its phase changed. */
+  since: number;
+  /** When it last answered, or became ready. */
+  lastAnswer = 0;
+  inFlight = 0;
+  /** What it has is expected to take so long, in milliseconds. */
+  loadMs = 0;
+  /** Whether what it runs takes long: it gets nothing to wait behind that. */
+  isStalled = false;
+  /** Whether another is to take its place. */
+  isOutgoing = false;
+  /** Messages that wait for no other worker, oldest first. */
+  readonly mine: Task[] = [];
+  messages = 0;
+  errors = 0;
+  busyMs = 0;
+  /** Answers for jobs that were over already, and frames that were no answers. */
+  late = 0;
+  readonly stderr: string[] = [];
+  /** What it has said about its start. */
+  startFailure: { readonly message: string; readonly stack?: string } | null = null;
+  exitCode: number | null = null;
+  signal: string | null = null;
+  readonly abandoned = new Map<number, Abandoned>();
+  readonly #settings: Settings;
+  readonly #events: MemberEvents;
+  readonly #tasks: (Task | undefined)[] = [];
+  readonly #free: number[] = [];
+  #number = 0;
+  #slab: Bytes = Buffer.allocUnsafeSlow(SLAB_BYTES) as Bytes;
+  #from = 0;
+  #to = 0;
+  #isDirty = false;
+  #partial: Bytes | null = null;
+
+  constructor(id: number, generation: number, edition: number, settings: Settings, events: MemberEvents, now: number) {
+    this.id = id;
+    this.generation = generation;
+    this.edition = edition;
+    this.started = this.since = now;
+    this.#settings = settings;
+    this.#events = events;
+    this.host = settings.kind === 'thread' ? startThread(settings, generation, this) : startProcess(settings, generation, this);
+  }
+
+  /** Whether it may be given a job that takes about `expectedMs` (0: nobody knows). */
+  hasRoom(expectedMs: number): boolean {
+    if (this.phase !== READY_PHASE) return false;
+    const { concurrency, credit } = this.#settings;
+    if (this.inFlight < concurrency) return true;
+    if (this.host.page === null || this.isStalled || expectedMs === 0) return false;
+    return this.inFlight < concurrency + credit && this.loadMs + expectedMs <= CREDIT_WORK_MS;
+  }
+
+  move(phase: Phase, now: number): void {
+    if (phase <= this.phase) return;
+    this.phase = phase;
+    this.since = now;
+  }
+
+  // Jobs out.
+
+  /** Gives it a job; `left` is the time until its deadline in milliseconds, 0 without one. */
+  send(task: Task, now: number, left: number): void {
+    const slot = this.#free.pop() ?? this.#tasks.length;
+    const number = (this.#number = (this.#number % 0xffff_fffe) + 1);
+    this.#tasks[slot] = task;
+    this.inFlight++;
+    task.state = SENT;
+    task.member = this;
+    task.slot = slot;
+    task.number = number;
+    task.sent = now;
+    task.began = 0;
+    task.expectedMs = task.type.expectedMs;
+    this.loadMs += task.expectedMs;
+    this.host.page?.offer(slot, number);
+    this.#request(task, left);
+  }
+
+  #request(task: Task, left: number): void {
+    const { body, type: { prefix } } = task;
+    // UTF-8 takes at most three bytes for each UTF-16 unit.
+    const most = typeof body === 'string' ? body.length * 3 : body.length;
+    if (most > GATHERED_BODY_MAX) {
+      this.#long(task, left);
+      return;
+    }
+    this.#reserve(prefix.length + most);
+    const slab = this.#slab;
+    const at = this.#to;
+    slab.set(prefix, at);
+    let end = at + prefix.length;
+    if (typeof body === 'string') end += slab.utf8Write(body, end, most);
+    else {
+      slab.set(body, end);
+      end += body.length;
+    }
+    this.#to = end;
+    writeRequestHead(slab, at, end - at - HEADER_BYTES, this.generation, task, left);
+    this.#touch();
+  }
+
+  #long(task: Task, left: number): void {
+    const { type: { prefix } } = task;
+    const body = typeof task.body === 'string' ? Buffer.from(task.body) : task.body;
+    const isInline = body.length <= INLINE_BODY_MAX;
+    const head = Buffer.from(prefix) as Bytes;
+    writeRequestHead(head, 0, prefix.length - HEADER_BYTES + (isInline ? body.length : 0), this.generation, task, left);
+    if (!isInline) head[5] = 0;
+    task.bodySent = 0;
+    this.flush();
+    this.host.write(head);
+    if (isInline) this.host.write(body);
+  }
+
+  /** The worker takes so many more bytes of a long body. */
+  #grant(task: Task, granted: number): void {
+    const body = typeof task.body === 'string' ? Buffer.from(task.body) : task.body;
+    const until = Math.min(body.length, task.bodySent + granted);
+    this.flush();
+    while (task.bodySent < until) {
+      const to = Math.min(until, task.bodySent + BODY_FRAME_MAX);
+      const flags = to === body.length ? END : 0;
+      this.host.write(frame(BODY, flags, this.generation, task.number, task.slot, body.subarray(task.bodySent, to)));
+      task.bodySent = to;
+    }
+  }
+
+  /** Takes back the jobs that it has not begun, oldest first. Without shared memory all count as begun. */
+  takeBack(): Task[] {
+    const { page } = this.host;
+    if (page === null) return [];
+    const found: Task[] = [];
+    for (const task of this.#tasks) if (task !== undefined && page.revoke(task.slot, task.number)) found.push(task);
+    found.sort((a, b) => a.sent - b.sent || a.number - b.number);
+    for (const task of found) this.release(task);
+    return found;
+  }
+
+  /** The jobs that it has, in no order. */
+  *tasks(): Generator<Task> {
+    for (const task of this.#tasks) if (task !== undefined) yield task;
+  }
+
+  /** Whether it has begun a job, as far as can be told. */
+  hasBegun(task: Task): boolean {
+    const { page } = this.host;
+    return page === null || page.isClaimed(task.slot, task.number);
+  }
+
+  /** A job is not here any more. */
+  release(task: Task): void {
+    this.#tasks[task.slot] = undefined;
+    this.#free.push(task.slot);
+    task.member = null;
+    this.#less(task);
+  }
+
+  /** A job's caller is answered, but the worker may still run it: its place stays taken until it has answered. */
+  abandon(task: Task, reason: number, now: number): void {
+    this.#tasks[task.slot] = undefined;
+    this.abandoned.set(task.slot, { number: task.number, since: now });
+    task.member = null;
+    task.incoming = null;
+    this.#control(frame(ABORT, 0, this.generation, task.number, task.slot, Uint8Array.of(reason)));
+  }
+
+  #less(task: Task): void {
+    this.inFlight--;
+    this.loadMs = this.inFlight === 0 ? 0 : this.loadMs - task.expectedMs;
+  }
+
+  // Its life.
+
+  /** Has it finish what it runs and end. */
+  drain(now: number): void {
+    if (this.phase >= DRAINING) return;
+    this.move(DRAINING, now);
+    this.#control(frame(DRAIN, 0, this.generation, 0, 0));
+  }
+
+  terminate(now: number): void {
+    if (this.phase >= ENDING) return;
+    this.move(ENDING, now);
+    this.host.terminate();
+  }
+
+  get end(): WorkerEnd {
+    const { id: worker, exitCode, signal, stderr } = this;
+    return { worker, pid: this.host.pid, exitCode, signal, stderr: [...stderr] };
+  }
+
+  #init(): void {
+    const { name, handler, sources, data, start, concurrency } = this.#settings;
+    const init = {
+      protocol: PROTOCOL,
+      pool: name,
+      worker: this.id,
+      generation: this.generation,
+      handler,
+      start,
+      concurrency,
+      window_bytes: WINDOW_BYTES,
+      inline_body_bytes: INLINE_BODY_MAX,
+      ...(sources === null ? {} : { messages: sources }),
+      ...(data === null ? {} : { data }),
+    };
+    this.#control(frame(INIT, 0, this.generation, 0, 0, JSON.stringify(init)));
+  }
+
+  // Bytes out.
+
+  #reserve(bytes: number): void {
+    if (this.#slab.length - this.#to >= bytes) return;
+    this.flush();
+    this.#slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, bytes)) as Bytes;
+    this.#from = this.#to = 0;
+  }
+
+  #touch(): void {
+    if (this.#isDirty) return;
+    this.#isDirty = true;
+    this.#events.dirty(this);
+  }
+
+  #control(bytes: Bytes): void {
+    this.flush();
+    this.host.write(bytes);
+  }
+
+  /** Writes what was gathered. */
+  flush(): void {
+    this.#isDirty = false;
+    if (this.#to === this.#from) return;
+    this.host.write(this.#slab.subarray(this.#from, this.#to));
+    this.#from = this.#to;
+  }
+
+  // Frames in.
+
+  rung(): void {
+    this.lastAnswer = performance.now();
+    this.takeOutbox();
+    this.#events.drained(this);
+  }
+
+  /** Takes what is in the outbox. */
+  takeOutbox(): void {
+    if (this.host.page?.drain(this.#take) === false) this.#broken('its outbox holds what is no frame');
+  }
+
+  received(bytes: Bytes): void {
+    this.lastAnswer = performance.now();
+    // What was answered in the outbox was answered before.
+    this.takeOutbox();
+    let all = bytes;
+    if (this.#partial !== null) all = Buffer.concat([this.#partial, bytes]) as Bytes;
+    let at = 0;
+    while (all.length - at >= HEADER_BYTES) {
+      const length = readU32(all, at);
+      if (length > FRAME_PAYLOAD_MAX) {
+        this.#broken(`it sent a frame of ${length} bytes (at most ${FRAME_PAYLOAD_MAX})`);
+        return;
+      }
+      const start = at + HEADER_BYTES;
+      if (start + length > all.length) break;
+      this.#take(all[at + 4]!, all[at + 5]!, all[at + 6]! | (all[at + 7]! << 8), readU32(all, at + 8), readU32(all, at + 12), all, start, start + length);
+      at = start + length;
+    }
+    this.#partial = at < all.length ? (all.subarray(at) as Bytes) : null;
+    this.#events.drained(this);
+  }
+
+  #broken(why: string): void {
+    this.line(`forebay: the worker is ended: ${why}`);
+    this.host.kill();
+  }
+
+  readonly #take = (type: number, flags: number, generation: number, number: number, slot: number, bytes: Bytes, at: number, end: number): void => {
+    if (generation !== this.generation) {
+      this.late++;
+      return;
+    }
+    if (number === 0) {
+      this.#link(type, bytes, at, end);
+      return;
+    }
+    if (type === LOG) {
+      this.#log(bytes, at, end);
+      return;
+    }
+    const task = this.#tasks[slot];
+    if (task === undefined || task.number !== number) {
+      this.#stray(type, flags, number, slot);
+      return;
+    }
+    if (type === RESPONSE) this.#response(task, flags, bytes, at, end);
+    else if (type === BODY) this.#piece(task, flags, bytes, at, end);
+    else if (type === WINDOW && end - at === 4) this.#grant(task, readU32(bytes, at));
+    else if (type === RESET) this.#answered(task, { broken: 'the worker gave up the answer in the middle' }, 0);
+    else this.late++;
+  };
+
+  /** The answer to a job that is over: an abandoned one's place is free then. */
+  #stray(type: number, flags: number, number: number, slot: number): void {
+    this.late++;
+    const isLast = type === RESET || ((type === RESPONSE || type === BODY) && (flags & END) !== 0);
+    if (!isLast || this.abandoned.get(slot)?.number !== number) return;
+    this.abandoned.delete(slot);
+    this.#free.push(slot);
+    this.inFlight--;
+    if (this.inFlight === 0) this.loadMs = 0;
+  }
+
+  #link(type: number, bytes: Bytes, at: number, end: number): void {
+    if (type === HELLO) {
+      this.#init();
+    } else if (type === READY) {
+      if (this.phase === STARTING) this.#events.ready(this);
+    } else if (type === FAILED) {
+      this.startFailure = readJson(bytes, at, end) as { message: string; stack?: string };
+    } else if (type === LOG) {
+      this.#log(bytes, at, end);
+    }
+  }
+
+  #log(bytes: Bytes, at: number, end: number): void {
+    this.#events.log(this, readJson(bytes, at, end));
+  }
+
+  #response(task: Task, flags: number, bytes: Bytes, at: number, end: number): void {
+    if (end - at < RESPONSE_TABLE_BYTES) {
+      this.#broken('it sent a RESPONSE that is too short');
+      return;
+    }
+    const status = bytes[at]! | (bytes[at + 1]! << 8);
+    const kind = bytes[at + 2]!;
+    const micros = readU32(bytes, at + 4);
+    const headersEnd = at + RESPONSE_TABLE_BYTES + readU32(bytes, at + 8);
+    if (headersEnd > end) {
+      this.#broken('it sent a RESPONSE whose headers are cut off');
+      return;
+    }
+    const headers = headersEnd === at + RESPONSE_TABLE_BYTES ? NO_HEADERS : headersOf(bytes, at + RESPONSE_TABLE_BYTES, headersEnd);
+    if ((flags & END) !== 0 && !isParts(headers)) {
+      const isText = bytes[headersEnd] !== 0xff && kind !== 3;
+      // What is kept must not lie in memory that is written again.
+      const body = isText ? bytes : (Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
+      const outcome = isText ? outcomeOf(status, kind, headers, bytes, headersEnd, end) : outcomeOf(status, kind, headers, body, 0, body.length);
+      if ((flags & FAULT) !== 0) this.errors++;
+      this.#answered(task, outcome, micros);
+      return;
+    }
+    const incoming = new Incoming(status, kind, headers, (part) => task.wishes.onPart?.(part));
+    task.incoming = incoming;
+    incoming.push(Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
+    if ((flags & END) !== 0) this.#answered(task, incoming.end(), micros);
+  }
+
+  #piece(task: Task, flags: number, bytes: Bytes, at: number, end: number): void {
+    const { incoming } = task;
+    if (incoming === null) {
+      this.late++;
+      return;
+    }
+    incoming.push(bytes.subarray(at, end) as Bytes);
+    if ((flags & END) !== 0) {
+      this.#answered(task, incoming.end(), (performance.now() - (task.began || task.sent)) * 1000);
+      return;
+    }
+    const { wishes: { mayGoOn } } = task;
+    const goesOn = mayGoOn?.() ?? null;
+    if (goesOn === null) this.#allow(task, end - at);
+    else void goesOn.then(() => this.#allow(task, end - at));
+  }
+
+  /** Lets the worker send so many more bytes of an answer. */
+  #allow(task: Task, bytes: number): void {
+    if (this.#tasks[task.slot] !== task) return;
+    const payload = Buffer.allocUnsafe(4);
+    writeU32(payload, 0, bytes);
+    this.#control(frame(WINDOW, 0, this.generation, task.number, task.slot, payload));
+  }
+
+  #answered(task: Task, outcome: Outcome, micros: number): void {
+    this.#tasks[task.slot] = undefined;
+    this.#free.push(task.slot);
+    this.#less(task);
+    this.messages++;
+    this.busyMs += micros / 1000;
+    task.incoming = null;
+    this.#events.answered(this, task, outcome, micros);
+  }
+
+  line(text: string): void {
+    this.stderr.push(text);
+    if (this.stderr.length > STDERR_LINES_MAX) this.stderr.shift();
+    this.#events.line(this, text);
+  }
+
+  ended(exitCode: number | null, signal: string | null): void {
+    this.exitCode = exitCode;
+    this.signal = signal;
+    this.takeOutbox();
+    this.#events.ended(this);
+  }
+}
+
+const NO_HEADERS: readonly string[] = [];
+
+function isParts(headers: readonly string[]): boolean {
+  return headers.length > 0 && headers[1]!.startsWith('application/vnd.forebay.parts');
+}
+
+function writeRequestHead(bytes: Bytes, at: number, length: number, generation: number, { number, slot }: Task, left: number): void {
+  writeU32(bytes, at, length);
+  bytes[at + 6] = generation;
+  bytes[at + 7] = generation >>> 8;
+  writeU32(bytes, at + 8, number);
+  writeU32(bytes, at + 12, slot);
+  if (left !== 0) writeU32(bytes, at + HEADER_BYTES, left);
+}
+
+function readJson(bytes: Bytes, at: number, end: number): unknown {
+  try {
+    return JSON.parse(bytes.utf8Slice(at, end)) as unknown;
+  } catch {
+    return { message: bytes.utf8Slice(at, end) };
+  }
+}

@@ -1,0 +1,424 @@
+/** The pool as programs use it. */
+import { EventEmitter } from 'node:events';
+import { pathToFileURL } from 'node:url';
+import { encode, decode, type Encoded } from '../message.js';
+import type { Bytes } from '../wire.js';
+import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type PoolError, type WorkerEnd } from './errors.js';
+import { Dispatcher, type Counts } from './dispatcher.js';
+import type { EndCause } from './fleet.js';
+import type { HistogramSummary } from './histogram.js';
+import type { Member } from './member.js';
+import { duration, fileOf, settle, type Deadlines, type PoolOptions, type Settings } from './options.js';
+import { PartStream } from './stream.js';
+import { Task, type Wishes } from './task.js';
+import { MessageType } from './types.js';
+
+/** Functions by type of message, so that `run` knows messages and replies: `new Pool<typeof handlers>`. */
+export type Messages = Record<string, (message: any, ...rest: any[]) => unknown>;
+
+/** What `run` and `stream` take beside the message. */
+export interface RunOptions<T extends string = string> {
+  /** The message's type: one of `handlers`, or a part of the path for a `handler` of requests. May be left out where there is one type only. */
+  type?: T;
+  /** A function in another file for this message: the file, and its export (`default`, else `handler`). */
+  file?: string | URL;
+  export?: string;
+  /** Aborted, it takes the message back, or stops it. */
+  signal?: AbortSignal;
+  /** Milliseconds that all of it may take, or limits one by one; those of the pool where this says nothing. */
+  deadline?: number | Deadlines;
+  /** Higher ones go first; 0 unless you say otherwise. */
+  priority?: number;
+  /** Messages with the same one go to the same worker, as long as that lives. */
+  affinity?: string;
+  /** How often it may be run; `retry.attempts` of the pool unless you say otherwise. */
+  attempts?: number;
+  /** Buffers that are this program's no more once the message is accepted. */
+  transfer?: readonly ArrayBuffer[];
+  /** Called with what the handler sends ahead of its reply. */
+  onPart?: (part: unknown) => unknown;
+}
+
+/** A message that was run as often as it may, in vain. */
+export interface DeadLetter {
+  readonly type: string;
+  readonly message: unknown;
+  readonly attempts: number;
+  readonly error: PoolError;
+}
+
+/** What a pool emits. */
+export interface PoolEvents {
+  workerStart: [worker: { worker: number; pid: number | null; threadId: number | null }];
+  workerReady: [worker: { worker: number; pid: number | null; threadId: number | null }];
+  workerStop: [end: WorkerEnd & { cause: EndCause }];
+  /** The queue is more than half full. */
+  needsDrain: [];
+  /** The queue was more than half full, and is less than a quarter full. */
+  drain: [];
+  /** Nothing is under way any more. */
+  idle: [];
+  /** No worker can be started. */
+  startFailed: [error: PoolError];
+  deadLetter: [letter: DeadLetter];
+  /** A line of a worker's standard error; written to this program's when nobody listens. */
+  stderr: [worker: number, line: string];
+  /** What a handler logs with `ctx.log`; written to standard error when nobody listens. */
+  log: [worker: number, entry: LogEntry];
+}
+
+export interface LogEntry {
+  readonly level: string;
+  readonly message: string;
+  readonly fields?: Readonly<Record<string, unknown>>;
+}
+
+/** One worker, as of now. */
+export interface WorkerStats {
+  readonly worker: number;
+  readonly pid: number | null;
+  readonly threadId: number | null;
+  readonly phase: 'starting' | 'ready' | 'draining' | 'ending' | 'ended';
+  readonly messages: number;
+  readonly errors: number;
+  /** Messages that it has. */
+  readonly inFlight: number;
+  readonly uptimeMs: number;
+  /** The part of its life since it was ready in which it ran handlers. */
+  readonly utilization: number;
+  readonly rss: number | null;
+}
+
+export interface TypeStats {
+  readonly answered: number;
+  readonly failed: number;
+  readonly running: number;
+  readonly run: HistogramSummary;
+  readonly wait: HistogramSummary;
+}
+
+export interface PoolStats {
+  readonly workers: readonly WorkerStats[];
+  /** Messages that wait, and their bytes (of text: its characters). */
+  readonly queue: number;
+  readonly queueBytes: number;
+  /** Messages that are accepted and not settled. */
+  readonly open: number;
+  readonly counts: Readonly<Counts>;
+  /** From acceptance to the beginning of the handler, and handlers themselves; in milliseconds. */
+  readonly wait: HistogramSummary;
+  readonly run: HistogramSummary;
+  readonly types: Readonly<Record<string, TypeStats>>;
+  readonly uptimeMs: number;
+}
+
+const PHASES = ['starting', 'ready', 'draining', 'ending', 'ended'] as const;
+/** Types of messages that a pool tells apart; where requests are answered, callers make them up. */
+const TYPES_MAX = 10_000;
+const CLOSE_MAX_MS = 30_000;
+
+/**
+ * Runs handlers in worker processes or threads.
+ *
+ * ```ts
+ * import { Pool } from 'forebay/pool';
+ *
+ * await using pool = new Pool({ handlers: { resize: './resize.mjs' } });
+ * const small = await pool.run({ file: 'a.png', width: 100 }, { type: 'resize', deadline: 5_000 });
+ * ```
+ */
+export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents> {
+  readonly #settings: Settings;
+  readonly #dispatcher: Dispatcher;
+  readonly #usual: Wishes;
+  readonly #onlyType: string | undefined;
+  readonly #made = performance.now();
+  #closing: Promise<void> | null = null;
+  #whenIdle: (() => void)[] = [];
+
+  /** @throws TypeError and RangeError for options that cannot be, before any worker is started. */
+  constructor(options: PoolOptions) {
+    super();
+    const { settings, size } = settle(options);
+    this.#settings = settings;
+    this.#usual = {
+      priority: 0,
+      affinity: undefined,
+      deadlines: settings.deadlines,
+      attempts: settings.retry.attempts,
+      onPart: undefined,
+      mayGoOn: undefined,
+      signal: undefined,
+    };
+    const types = settings.sources === null ? [] : Object.keys(settings.sources);
+    this.#onlyType = settings.sources === null ? '' : types.length === 1 ? types[0] : undefined;
+    this.#dispatcher = new Dispatcher(settings, size, {
+      started: (member) => this.emit('workerStart', idOf(member)),
+      readied: (member) => this.emit('workerReady', idOf(member)),
+      stopped: (member, cause) => this.emit('workerStop', { ...member.end, cause }),
+      failed: (error) => this.emit('startFailed', error),
+      crowded: () => this.emit('needsDrain'),
+      roomy: () => this.emit('drain'),
+      idle: () => this.#idle(),
+      dead: (task, error) => this.emit('deadLetter', { type: task.type.name, message: messageOf(task.body), attempts: task.attempt, error }),
+      settled: () => {},
+      line: (member, text) => this.#line(member, text),
+      log: (member, line) => this.#log(member, line as LogEntry),
+    });
+    this.#dispatcher.fleet.fillUp(performance.now());
+  }
+
+  // Messages.
+
+  /**
+   * Has a worker answer a message. Rejects with a {@link PoolError}; nothing of the kind happens later to a message that was not accepted.
+   */
+  run<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: RunOptions<T>): Promise<Awaited<ReturnType<M[T]>>> {
+    return new Promise((resolve, reject) => {
+      let type: MessageType;
+      let body: Encoded;
+      let wishes = this.#usual;
+      try {
+        type = this.#typeOf(options);
+        if (options !== undefined) wishes = this.#wishes(options);
+        body = encodeMessage(message);
+        if (options?.transfer !== undefined) detach(options.transfer);
+      } catch (error) {
+        this.#dispatcher.counts.refused++;
+        reject(error);
+        return;
+      }
+      if (wishes.signal?.aborted === true) {
+        this.#dispatcher.counts.refused++;
+        reject(new AbortedError(wishes.signal.reason));
+        return;
+      }
+      const task = new Task(type, body, wishes, performance.now(), resolve as (value: unknown) => void, reject);
+      const refusal = this.#dispatcher.submit(task);
+      if (refusal !== null) reject(refusal);
+    });
+  }
+
+  /**
+   * Has a worker answer a message in parts. The parts are what is iterated over, `result` is the reply.
+   *
+   * ```ts
+   * const stream = pool.stream({ table: 'users' }, { type: 'export' });
+   * for await (const row of stream) console.log(row);
+   * console.log(await stream.result);
+   * ```
+   */
+  stream<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: Omit<RunOptions<T>, 'onPart'>): PartStream<Awaited<ReturnType<M[T]>>> {
+    const controller = new AbortController();
+    const signal = options?.signal === undefined ? controller.signal : AbortSignal.any([controller.signal, options.signal]);
+    const stream = new PartStream<Awaited<ReturnType<M[T]>>>(() => controller.abort());
+    const withParts = { ...options, signal, onPart: stream.push, mayGoOn: stream.mayGoOn } as RunOptions<T>;
+    stream.follow(this.run(message, withParts));
+    return stream;
+  }
+
+  #typeOf(options: RunOptions | undefined): MessageType {
+    if (options?.file !== undefined) {
+      const { href } = pathToFileURL(fileOf(options.file, this.#settings.root));
+      return this.#known(`${href}#${options.export ?? ''}`);
+    }
+    const name = options?.type ?? this.#onlyType;
+    const { sources } = this.#settings;
+    if (name === undefined) throw new TypeError(`a message needs a type: one of ${Object.keys(sources!).join(', ')}`);
+    if (sources !== null && !Object.hasOwn(sources, name)) throw new UnknownTypeError(name, Object.keys(sources));
+    return this.#known(name);
+  }
+
+  #known(name: string): MessageType {
+    const { types } = this.#dispatcher;
+    let type = types.get(name);
+    if (type === undefined) {
+      type = new MessageType(name, this.#settings.limits.get(name) ?? Infinity);
+      if (types.size < TYPES_MAX) types.set(name, type);
+    }
+    return type;
+  }
+
+  #wishes(options: RunOptions): Wishes {
+    const { signal, deadline, priority = 0, affinity, attempts, onPart } = options;
+    const { mayGoOn } = options as { mayGoOn?: () => Promise<void> | null };
+    if (signal === undefined && deadline === undefined && priority === 0 && affinity === undefined && attempts === undefined && onPart === undefined) {
+      return this.#usual;
+    }
+    if (!Number.isSafeInteger(priority)) throw new RangeError(`priority is a whole number, not ${priority}`);
+    if (attempts !== undefined && !(Number.isInteger(attempts) && attempts >= 1)) throw new RangeError(`attempts is a whole number of at least 1, not ${attempts}`);
+    return { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#usual.attempts, onPart, mayGoOn, signal };
+  }
+
+  #deadlines(deadline: number | Deadlines | undefined): Wishes['deadlines'] {
+    const { deadlines } = this.#usual;
+    if (deadline === undefined) return deadlines;
+    if (typeof deadline === 'number') return { ...deadlines, total: duration('deadline', deadline) };
+    return {
+      queue: duration('deadline.queue', deadline.queue ?? deadlines.queue),
+      run: duration('deadline.run', deadline.run ?? deadlines.run),
+      total: duration('deadline.total', deadline.total ?? deadlines.total),
+    };
+  }
+
+  // What there is.
+
+  /** Messages that wait for a worker. */
+  get queueSize(): number {
+    return this.#dispatcher.waiting;
+  }
+
+  /** Whether the queue is more than half full: whoever sends should wait for `drain`. */
+  get needsDrain(): boolean {
+    return this.#dispatcher.isCrowded;
+  }
+
+  /** Resolves when as many workers are ready as there are to be at least, or rejects with why none is. */
+  get ready(): Promise<void> {
+    return this.#hold(this.#dispatcher.fleet.isReady());
+  }
+
+  /** Counts and durations. Those of `wait`, `run` and of types are since the start or the last {@link resetStats}. */
+  stats(): PoolStats {
+    const now = performance.now();
+    const { fleet, counts, waiting, waitingBytes, open, wait, run, types } = this.#dispatcher;
+    return {
+      workers: fleet.members.map((member) => statsOf(member, now)),
+      queue: waiting,
+      queueBytes: waitingBytes,
+      open,
+      counts: { ...counts },
+      wait: wait.summary(),
+      run: run.summary(),
+      types: Object.fromEntries([...types.values()].map((type) => [type.name, statsOfType(type)])),
+      uptimeMs: now - this.#made,
+    };
+  }
+
+  /** Begins another window of durations. */
+  resetStats(): void {
+    const { wait, run, types } = this.#dispatcher;
+    for (const histogram of [wait, run, ...[...types.values()].flatMap((type) => [type.wait, type.run])]) histogram.reset();
+  }
+
+  // Workers.
+
+  /** Has another number of workers: those that are too many finish what they run. */
+  resize(size: { min?: number; max?: number }): void {
+    if (this.#dispatcher.isClosed) throw new ClosedError();
+    this.#dispatcher.fleet.resize({ ...this.#dispatcher.fleet.size, ...size }, performance.now());
+  }
+
+  /** Starts workers with the handlers' files as they are now, and ends the old ones once these are ready: no message is lost. Rejects when they do not start; the old ones stay then. */
+  async reload(): Promise<void> {
+    if (this.#dispatcher.isClosed) throw new ClosedError();
+    await this.#hold(this.#dispatcher.fleet.reload());
+  }
+
+  /**
+   * Takes no more messages, and ends the workers when what was accepted is settled. Without `drain` what waits is rejected at once; after `deadline` milliseconds (30,000), what
+   * still runs is, too.
+   */
+  close({ drain = true, deadline = CLOSE_MAX_MS }: { drain?: boolean; deadline?: number } = {}): Promise<void> {
+    duration('deadline', deadline);
+    return (this.#closing ??= this.#hold(this.#close(drain, deadline)));
+  }
+
+  /** Rejects everything and ends the workers now. */
+  async destroy(): Promise<void> {
+    this.#dispatcher.isClosed = true;
+    this.#dispatcher.fleet.close();
+    this.#dispatcher.dropAll(new ClosedError('the pool was destroyed'));
+    await this.#hold(this.#dispatcher.fleet.end(0));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(drain: boolean, deadline: number): Promise<void> {
+    const began = performance.now();
+    this.#dispatcher.isClosed = true;
+    if (!drain) this.#dispatcher.dropQueued(new ClosedError('the pool was closed while the message waited'));
+    if (this.#dispatcher.open > 0) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#whenIdle.push(resolve);
+        if (deadline !== Infinity) timer = setTimeout(resolve, deadline);
+      });
+      clearTimeout(timer);
+      this.#dispatcher.dropAll(new ClosedError(`the pool was closed, and the message took longer than its deadline (${deadline} ms)`));
+    }
+    this.#dispatcher.fleet.close();
+    await this.#dispatcher.fleet.end(Math.max(0, deadline - (performance.now() - began)));
+  }
+
+  #idle(): void {
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+    this.emit('idle');
+  }
+
+  /** Keeps the program alive until a promise of the pool is settled. */
+  async #hold<V>(promise: Promise<V>): Promise<V> {
+    const timer = setInterval(() => {}, 1_000_000);
+    try {
+      return await promise;
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  #line(member: Member, text: string): void {
+    if (!this.emit('stderr', member.id, text)) process.stderr.write(`${text}\n`);
+  }
+
+  #log(member: Member, entry: LogEntry): void {
+    if (this.emit('log', member.id, entry)) return;
+    const fields = entry.fields === undefined ? '' : ` ${JSON.stringify(entry.fields)}`;
+    process.stderr.write(`${entry.level} ${this.#settings.name} ${member.id}: ${entry.message}${fields}\n`);
+  }
+}
+
+function idOf(member: Member): { worker: number; pid: number | null; threadId: number | null } {
+  return { worker: member.id, pid: member.host.pid, threadId: member.host.threadId };
+}
+
+function encodeMessage(message: unknown): Encoded {
+  try {
+    return encode(message);
+  } catch (error) {
+    throw new NotSendableError((error as Error).message, error);
+  }
+}
+
+function messageOf(body: Encoded): unknown {
+  const bytes = (typeof body === 'string' ? Buffer.from(body) : Buffer.from(body)) as Bytes;
+  return decode(bytes, 0, bytes.length);
+}
+
+/** Leaves buffers without memory, as a transfer does. */
+function detach(buffers: readonly ArrayBuffer[]): void {
+  if (buffers.length > 0) structuredClone(null, { transfer: [...buffers] });
+}
+
+function statsOf(member: Member, now: number): WorkerStats {
+  const { id: worker, host, phase, messages, errors, inFlight, started, readyAt, busyMs } = member;
+  const alive = now - readyAt;
+  return {
+    worker,
+    pid: host.pid,
+    threadId: host.threadId,
+    phase: PHASES[phase],
+    messages,
+    errors,
+    inFlight,
+    uptimeMs: now - started,
+    utilization: readyAt === 0 || alive <= 0 ? 0 : Math.min(1, busyMs / alive),
+    rss: host.rss(),
+  };
+}
+
+function statsOfType({ answered, failed, running, run, wait }: MessageType): TypeStats {
+  return { answered, failed, running, run: run.summary(), wait: wait.summary() };
+}
+

@@ -1,0 +1,110 @@
+/** A worker that is a process: frames on a socket, the page in a file of memory, its bell on another socket. */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import type { Duplex } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import type { Socket } from 'node:net';
+import type { Bytes } from '../wire.js';
+import { PROTOCOL } from '../wire.js';
+import { Lines, type Host, type HostEvents } from './host.js';
+import { SharedPage, givePageFile, takePageFile } from './page.js';
+import type { Settings } from './options.js';
+
+const WORKER = fileURLToPath(new URL('../worker.js', import.meta.url));
+/** Bytes of a page in `/proc/PID/statm`. */
+const SYSTEM_PAGE_BYTES = 4_096;
+
+/** Descriptors in the worker. */
+const LINK_FD = 3;
+const BELL_FD = 4;
+const PAGE_FD = 5;
+
+/** Starts a worker. */
+export function startProcess(settings: Settings, generation: number, events: HostEvents): Host {
+  const file = settings.command === null ? takePageFile() : null;
+  const page = file === null ? null : new SharedPage(file.memory);
+  const env: Record<string, string | undefined> = {
+    ...settings.env,
+    FOREBAY_PROTOCOL: String(PROTOCOL),
+    FOREBAY_LINK_FD: String(LINK_FD),
+    FOREBAY_GENERATION: String(generation),
+    FOREBAY_PARENT: String(process.pid),
+  };
+  if (file !== null) Object.assign(env, { FOREBAY_PAGE_FD: String(PAGE_FD), FOREBAY_BELL_FD: String(BELL_FD) });
+  const [command, ...args] = settings.command ?? [settings.runtime, ...settings.execArgv, WORKER, ...settings.argv];
+  const child = spawn(command!, args, {
+    cwd: settings.cwd,
+    env,
+    // A group of its own: it is ended with all that it has started, and a terminal's Ctrl-C is the pool's affair.
+    detached: true,
+    stdio: ['ignore', 'inherit', 'pipe', 'pipe', 'pipe', ...(file === null ? [] : [file.fd])],
+  });
+  const link = child.stdio[LINK_FD] as Duplex as Socket;
+  const bell = child.stdio[BELL_FD] as Duplex as Socket;
+  const lines = new Lines((text) => events.line(text));
+  /** The exit and the end of both streams, in whatever order they come. */
+  let open = 3;
+  let exit: [exitCode: number | null, signal: string | null] = [null, null];
+  let isOver = false;
+
+  function over(): void {
+    if (--open > 0 || isOver) return;
+    isOver = true;
+    bell.destroy();
+    lines.end();
+    if (file !== null) givePageFile(file);
+    events.ended(...exit);
+  }
+
+  link.on('data', (bytes: Bytes) => events.received(bytes));
+  link.on('close', over);
+  // What breaks it ends the worker as well.
+  link.on('error', () => {});
+  bell.on('data', () => events.rung());
+  bell.on('error', () => {});
+  child.stderr!.setEncoding('utf8');
+  child.stderr!.on('data', (text: string) => lines.push(text));
+  child.stderr!.on('close', over);
+  child.once('exit', (exitCode, signal) => {
+    exit = [exitCode, signal];
+    // What it has started may have its descriptors still.
+    signalGroup('SIGKILL');
+    link.destroy();
+    over();
+  });
+  child.once('error', (error) => {
+    if (child.pid !== undefined) return;
+    lines.push(`${error.message}\n`);
+    open = 1;
+    over();
+  });
+  child.unref();
+  for (const stream of [link, bell, child.stderr as unknown as Socket]) stream.unref();
+
+  function signalGroup(signal: NodeJS.Signals): void {
+    if (child.pid === undefined) return;
+    try {
+      process.kill(-child.pid, signal);
+    } catch {
+      // The group has ended.
+    }
+  }
+
+  return {
+    pid: child.pid ?? null,
+    threadId: null,
+    page,
+    write(bytes) {
+      if (!link.destroyed) link.write(bytes);
+    },
+    terminate: () => signalGroup('SIGTERM'),
+    kill: () => signalGroup('SIGKILL'),
+    rss() {
+      try {
+        return Number(readFileSync(`/proc/${child.pid}/statm`, 'latin1').split(' ')[1]) * SYSTEM_PAGE_BYTES;
+      } catch {
+        return null;
+      }
+    },
+  };
+}

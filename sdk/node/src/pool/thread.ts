@@ -1,0 +1,69 @@
+/** A worker that is a thread: frames and its bell on a message port, the page in shared memory. */
+import { MessageChannel, Worker } from 'node:worker_threads';
+import type { Bytes } from '../wire.js';
+import { Lines, type Host, type HostEvents } from './host.js';
+import type { Settings } from './options.js';
+import { SharedPage, pageMemory } from './page.js';
+
+/** What a thread is started with. */
+export interface ThreadData {
+  readonly generation: number;
+  readonly page: SharedArrayBuffer;
+  readonly port: MessagePort;
+}
+
+type MessagePort = InstanceType<typeof MessageChannel>['port1'];
+
+/** Starts a worker. */
+export function startThread(settings: Settings, generation: number, events: HostEvents): Host {
+  const memory = pageMemory();
+  const page = new SharedPage(memory);
+  const { port1: link, port2: port } = new MessageChannel();
+  const workerData: ThreadData = { generation, page: memory, port };
+  const worker = new Worker(new URL('../worker/thread.js', import.meta.url), {
+    workerData,
+    transferList: [port],
+    stderr: true,
+    env: settings.env as NodeJS.ProcessEnv,
+    argv: [...settings.argv],
+    execArgv: [...settings.execArgv],
+    ...(settings.resourceLimits === null ? {} : { resourceLimits: settings.resourceLimits }),
+  });
+  const lines = new Lines((text) => events.line(text));
+  worker.stderr?.setEncoding('utf8');
+  worker.stderr?.on('data', (text: string) => lines.push(text));
+  link.on('message', (bytes: Uint8Array | null) => {
+    if (bytes === null) events.rung();
+    else events.received(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Bytes);
+  });
+  let isOver = false;
+  function over(exitCode: number | null): void {
+    if (isOver) return;
+    isOver = true;
+    lines.end();
+    link.close();
+    events.ended(exitCode, null);
+  }
+  worker.once('error', (error: Error) => lines.push(`${error.stack ?? String(error)}\n`));
+  // The last of what it wrote to standard error may come after its end.
+  worker.once('exit', (exitCode) => void setImmediate(over, exitCode));
+  worker.unref();
+  link.unref();
+  return {
+    pid: null,
+    threadId: worker.threadId,
+    page,
+    write(bytes) {
+      const copy = ownBytes(bytes);
+      link.postMessage(copy, [copy.buffer]);
+    },
+    terminate: () => {},
+    kill: () => void worker.terminate(),
+    rss: () => null,
+  };
+}
+
+/** A copy that can be given away: posted as it is, a view would take all of its memory along. */
+export function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  return Uint8Array.prototype.slice.call(bytes) as Uint8Array<ArrayBuffer>;
+}

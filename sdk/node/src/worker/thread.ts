@@ -1,0 +1,32 @@
+/** The program of a worker that is a thread of its pool's process. */
+import { workerData } from 'node:worker_threads';
+import { ownBytes, type ThreadData } from '../pool/thread.js';
+import type { Bytes } from '../wire.js';
+import { serveFrames } from './framed.js';
+import { loadHandlers } from './life.js';
+import type { Link, LinkEvents } from './link.js';
+import { Page } from './page.js';
+
+const { generation, page: memory, port } = workerData as ThreadData;
+const page = new Page(memory, () => port.postMessage(null), generation);
+
+function openPort(events: LinkEvents): Link {
+  let partial: Bytes | null = null;
+  port.on('message', (received: Uint8Array) => {
+    let bytes = Buffer.from(received.buffer, received.byteOffset, received.byteLength) as Bytes;
+    if (partial !== null) bytes = Buffer.concat([partial, bytes]) as Bytes;
+    const rest = events.frames(bytes, 0, bytes.length);
+    partial = rest < bytes.length ? (bytes.subarray(rest) as Bytes) : null;
+  });
+  port.on('close', () => events.closed());
+  return {
+    // A message is copied as it is posted.
+    backlog: 0,
+    write(bytes) {
+      const copy = ownBytes(bytes);
+      port.postMessage(copy, [copy.buffer]);
+    },
+  };
+}
+
+await serveFrames({ generation, page }, openPort, loadHandlers);
