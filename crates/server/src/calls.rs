@@ -7,21 +7,20 @@ mod record;
 use std::{future::poll_fn, io, sync::Arc, thread, time::Instant};
 
 use forebay_pool::Call;
-use forebay_records::{
-    RecordsError, Settings,
-    tql::{Progress, Statement},
-};
+use forebay_records::{RecordsError, Settings, tql::Statement};
 use serde::Deserialize;
 use tokio::{
     sync::{Semaphore, mpsc},
-    task::{LocalSet, spawn_local, yield_now},
+    task::{LocalSet, spawn_local},
 };
 
 use self::record::RecordCall;
 use crate::{
     config::StoreMode,
     failure::Refusal,
-    store::{Done, Grants, OPERATION_BYTES, OpenStore, Selection, StatementOperation, Work},
+    store::{
+        Collected, Done, Grants, OPERATION_BYTES, OpenStore, Selection, StatementOperation, Work, collect,
+    },
 };
 
 /// Calls of all workers that wait for the thread.
@@ -161,18 +160,21 @@ impl Tql {
             self.answer_bytes_max,
         )?;
         let mut found = Vec::new();
-        loop {
-            if selection.step(&mut found)? == Progress::Done {
-                return Ok(found);
-            }
-            if found.len() > self.answer_bytes_max {
+        // A call that nobody waits for any more has no other sign of that than its deadline.
+        let collected = collect(
+            &mut selection,
+            &mut found,
+            self.answer_bytes_max,
+            deadline,
+            |_| false,
+        );
+        match collected.await? {
+            Collected::Whole => Ok(found),
+            Collected::Full => {
                 let message_bytes_max = self.answer_bytes_max;
-                return Err(Refusal::ResultTooLarge { message_bytes_max });
+                Err(Refusal::ResultTooLarge { message_bytes_max })
             }
-            if Instant::now() >= deadline {
-                return Err(RecordsError::DeadlinePassed.into());
-            }
-            yield_now().await;
+            Collected::Late | Collected::Gone => Err(RecordsError::DeadlinePassed.into()),
         }
     }
 
@@ -225,7 +227,7 @@ fn read(body: &str, settings: &Settings) -> Result<Statement, forebay_records::S
 mod tests {
     use std::{cell::RefCell, rc::Rc};
 
-    use tokio::sync::oneshot;
+    use tokio::{sync::oneshot, task::yield_now};
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fs::File, io::Write};
 use bytes::Bytes;
 
 use crate::{
-    failure::Refusal,
+    store::Pieces,
     target::{ChangeFeed, PoolStream, ScriptStream},
 };
 
@@ -38,12 +38,6 @@ pub(crate) enum Body<'a> {
     Lines(Box<dyn Pieces>),
     /// Changes of the store, for as long as the client stays.
     Changes(Box<ChangeFeed>),
-}
-
-/// A body that is read from the store as it is sent.
-pub(crate) trait Pieces: std::fmt::Debug {
-    /// Writes the next piece, perhaps an empty one; false: there are no further ones.
-    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal>;
 }
 
 impl Reply<'_> {

@@ -12,7 +12,8 @@ use super::{
 use crate::{
     app::Route,
     failure::Refusal,
-    reply::{self, Body, Delimiting, Pieces, Reply},
+    reply::{self, Body, Delimiting, Reply},
+    store::Pieces,
     target::{ChangeFeed, End, Fed, Streamed},
 };
 
@@ -334,8 +335,8 @@ impl<S: Stream> Exchange<S> {
             if self.write_piece(&piece, delimiting, !more).await.is_err() {
                 return Next::Abort;
             }
-            if piece.is_empty() {
-                // Much was looked at and nothing found: others have their turn.
+            // Whatever the client takes at once, others have their turn before the next piece.
+            if more {
                 tokio::task::yield_now().await;
             }
         }

@@ -8,6 +8,7 @@ mod lock;
 mod news;
 mod operation;
 pub(crate) mod path;
+mod pieces;
 mod record_operation;
 mod selection;
 mod tag;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     grants::Grants,
     lifetime::Lifetime,
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
+    pieces::{Collected, PIECE_TIME, Pieces, collect},
     record_operation::{RecordChange, RecordOperation, StatementOperation, Whose},
     selection::Selection,
     tag::{Condition, Tag},

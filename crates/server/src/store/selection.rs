@@ -1,9 +1,6 @@
 //! Statements that only read, executed in parts small enough for others to have their turn between them.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use forebay_records::{
     Permission, Settings,
@@ -11,13 +8,11 @@ use forebay_records::{
 };
 use forebay_store::Snapshot;
 
-use super::{OpenStore, StreamPlace, lifetime::now_ms};
+use super::{OpenStore, PIECE_TIME, Pieces, StreamPlace, lifetime::now_ms};
 use crate::failure::Refusal;
 
 /// What is done of a statement before others have their turn.
 const PART_RECORDS: u64 = 4096;
-/// Longest time of a part; a record that has been begun is looked at to its end.
-const PART_TIME: Duration = Duration::from_millis(1);
 
 /// A statement that is executed over one state of the store.
 #[derive(Debug)]
@@ -49,22 +44,25 @@ impl Selection {
         })
     }
 
-    /// Does the next part, and writes what is found. What is not done with the first keeps its snapshot, for which there are few places.
-    pub(crate) fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Refusal> {
-        let part = Budget {
-            records: PART_RECORDS,
-            bytes: self.part_bytes,
-            until: Some(Instant::now() + PART_TIME),
-        };
-        let progress = self.execution.step(&self.snapshot, part, out)?;
-        if progress == Progress::More && self.place.is_none() {
-            self.place = Some(self.open.stream()?);
-        }
-        Ok(progress)
-    }
-
     /// Ends the results here, and says why; false: that cannot be said where they are.
     pub(crate) fn cut(&mut self, why: &'static str, out: &mut Vec<u8>) -> bool {
         self.execution.cut(why, out)
+    }
+}
+
+impl Pieces for Selection {
+    /// Does the next part. What is not done with the first keeps its snapshot, for which there are few places.
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let part = Budget {
+            records: PART_RECORDS,
+            bytes: self.part_bytes,
+            until: Some(Instant::now() + PIECE_TIME),
+        };
+        let progress = self.execution.step(&self.snapshot, part, out)?;
+        let more = progress == Progress::More;
+        if more && self.place.is_none() {
+            self.place = Some(self.open.stream()?);
+        }
+        Ok(more)
     }
 }

@@ -1,12 +1,9 @@
 //! Statements of TQL over HTTP. What only reads is done on the I/O thread from one snapshot, in parts small enough for others to have their
 //! turn between them, and sent as it is found; what changes something is handed to the writer.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Instant};
+use std::{sync::Arc, task::Context, time::Instant};
 
-use forebay_records::{
-    RecordsError,
-    tql::{Progress, Statement},
-};
+use forebay_records::{RecordsError, tql::Statement};
 
 use super::{
     End, RecordsTarget, Request,
@@ -15,8 +12,8 @@ use super::{
 use crate::{
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
-    reply::{Body, Pieces, Reply},
-    store::{Done, OPERATION_BYTES, Selection, StatementOperation, Work},
+    reply::{Body, Reply},
+    store::{Collected, Done, OPERATION_BYTES, Pieces, Selection, StatementOperation, Work, collect},
 };
 
 /// Bytes that are put together before they are sent.
@@ -93,30 +90,20 @@ impl TqlTarget {
         let mut selection =
             Selection::new(&records.open, statement, &records.settings, &visitor, PART_BYTES)?;
         let mut found = Vec::new();
-        loop {
-            if selection.step(&mut found)? == Progress::Done {
-                return Ok(json(200, found));
-            }
-            if found.len() >= PART_BYTES {
-                break;
-            }
-            if Instant::now() >= request.deadline {
-                if !selection.cut("deadline", &mut found) {
-                    return Err(Refusal::from(RecordsError::DeadlinePassed).into());
-                }
-                return Ok(json(200, found));
-            }
-            tokio::task::yield_now().await;
-            let is_gone = poll_fn(|cx| Poll::Ready(socket.poll_gone(cx).is_ready())).await;
-            if is_gone {
-                return Err(End::Gone);
-            }
+        let deadline = request.deadline;
+        let is_gone = |cx: &mut Context<'_>| socket.poll_gone(cx).is_ready();
+        match collect(&mut selection, &mut found, PART_BYTES, deadline, is_gone).await? {
+            Collected::Whole => return Ok(json(200, found)),
+            Collected::Late if selection.cut("deadline", &mut found) => return Ok(json(200, found)),
+            Collected::Late => return Err(Refusal::from(RecordsError::DeadlinePassed).into()),
+            Collected::Gone => return Err(End::Gone),
+            Collected::Full => {}
         }
         let mut reply = json(200, Vec::new());
         reply.body = Body::Lines(Box::new(Results {
             selection,
             found,
-            deadline: request.deadline,
+            deadline,
         }));
         Ok(reply)
     }
@@ -169,6 +156,6 @@ impl Pieces for Results {
         if Instant::now() >= self.deadline && self.selection.cut("deadline", out) {
             return Ok(false);
         }
-        Ok(self.selection.step(out)? == Progress::More)
+        self.selection.next(out)
     }
 }

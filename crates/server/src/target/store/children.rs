@@ -18,8 +18,8 @@ use super::{
 use crate::{
     failure::Refusal,
     front::Head,
-    reply::{Body, Pieces, Reply},
-    store::StreamPlace,
+    reply::{Body, Reply},
+    store::{Pieces, StreamPlace},
 };
 
 /// Bytes of a page after which it ends, whatever its limit is.
