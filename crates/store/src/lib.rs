@@ -47,5 +47,6 @@ pub use store::{Stats, Store};
 pub use transaction::{Read, Snapshot, Transaction};
 pub use tree::{
     Defined,
+    document::{Document, DocumentWalk},
     read::{ChildWalk, GlobalWalk, Range, Reader, ValueWalk},
 };

@@ -14,6 +14,7 @@ use crate::{
     sys,
     tree::{
         Defined, Reader, Tables,
+        document::Document,
         read::{ChildWalk, GlobalWalk, Range, ValueWalk},
         write::Writer,
     },
@@ -63,6 +64,17 @@ pub trait Read {
     /// `bytes_max`.
     fn document_within(&self, key: &Key, bytes_max: usize) -> Result<Option<Cow<'_, [u8]>>, StoreError> {
         self.reader().document_within(key, bytes_max)
+    }
+
+    /// As [`Read::document_within`], put together by whoever asks: a long document part by part. Containers that lie more than `depth`
+    /// deep are shown empty.
+    fn document_walk(
+        &self,
+        key: &Key,
+        depth: usize,
+        bytes_max: usize,
+    ) -> Result<Option<Document<'_>>, StoreError> {
+        self.reader().document_walk(key, depth, bytes_max)
     }
 
     /// Every node of the subtree that has a value, depth first, with its value.

@@ -8,8 +8,8 @@ mod walk;
 
 use std::borrow::Cow;
 
-pub(crate) use walk::skip;
 pub use walk::{Child, Children, children, container, find};
+pub(crate) use walk::{skip, write_to_depth};
 
 use crate::key::collate;
 

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{index_of, is_plain, unescape, write_string};
+use super::{DEPTH_MAX, index_of, is_plain, unescape, write_string};
 
 /// `Some(true)` for an array, `Some(false)` for an object.
 pub fn container(text: &[u8]) -> Option<bool> {
@@ -96,6 +96,26 @@ impl<'a> Iterator for Children<'a> {
             text: &self.text[value..after],
         })
     }
+}
+
+/// Writes a canonical text of which containers that lie more than `depth` deep are shown empty.
+pub(crate) fn write_to_depth(text: &[u8], depth: usize, out: &mut Vec<u8>) {
+    let array = match container(text) {
+        Some(array) if depth < DEPTH_MAX => array,
+        _ => return out.extend_from_slice(text),
+    };
+    out.push(if array { b'[' } else { b'{' });
+    for (at, child) in children(text).take_while(|_| depth > 0).enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        if !array {
+            write_string(&child.name, out);
+            out.push(b':');
+        }
+        write_to_depth(child.text, depth - 1, out);
+    }
+    out.push(if array { b']' } else { b'}' });
 }
 
 /// Where the value that begins at `at` has ended.

@@ -9,6 +9,7 @@
 //! descendants, so the greatest key at or before a path says all: it is the node's own record, or the pack that
 //! holds it, or neither. Packs over [`Tables::pack_bytes_max`] are kept as their children. Nobody outside can tell the two apart.
 
+pub(crate) mod document;
 pub(crate) mod read;
 mod record;
 pub(crate) mod write;

@@ -1,6 +1,6 @@
 //! Questions to the tree, in one state of it.
 
-use std::{borrow::Cow, ops::Bound};
+use std::ops::Bound;
 
 use crate::{
     error::StoreError,
@@ -210,44 +210,6 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Writes the subtree as canonical JSON; `false` when there is none. A value beside children is left out.
-    pub(crate) fn document(&self, key: &Key, out: &mut Vec<u8>) -> Result<bool, StoreError> {
-        let cursor = self.cursor()?;
-        let text = match place(&cursor, key)? {
-            Place::Stored(record) if record.pack().is_some() => record.pack(),
-            Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Stored(_) | Place::Bare(_) => return assemble(&cursor, key, usize::MAX, out),
-        };
-        if let Some(text) = text {
-            out.extend_from_slice(text);
-        }
-        Ok(text.is_some())
-    }
-
-    /// The subtree as canonical JSON; borrowed where it is stored as one text.
-    pub(crate) fn document_text(&self, key: &Key) -> Result<Option<Cow<'t, [u8]>>, StoreError> {
-        self.document_within(key, usize::MAX)
-    }
-
-    /// The same. What is stored in parts is put together, names and all, up to about `bytes_max`, and refused when it is longer.
-    pub(crate) fn document_within(
-        &self,
-        key: &Key,
-        bytes_max: usize,
-    ) -> Result<Option<Cow<'t, [u8]>>, StoreError> {
-        let cursor = self.cursor()?;
-        let text = match place(&cursor, key)? {
-            Place::Stored(record) if record.pack().is_some() => record.pack(),
-            Place::Inside { pack, at } => inside(pack, key, at),
-            Place::Stored(_) | Place::Bare(_) => {
-                let mut out = Vec::new();
-                let there = assemble(&cursor, key, bytes_max, &mut out)?;
-                return Ok(there.then_some(Cow::Owned(out)));
-            }
-        };
-        Ok(text.map(Cow::Borrowed))
-    }
-
     /// Walks over every node of the subtree that has a value, depth first in collation order.
     pub(crate) fn values(&self, key: &Key) -> Result<ValueWalk<'t>, StoreError> {
         let cursor = self.cursor()?;
@@ -335,76 +297,6 @@ pub(super) fn above(key: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(key);
     bytes.push(ABOVE_CHILDREN);
     bytes
-}
-
-/// Puts stored descendants together, until they are longer than `bytes_max`: only what is written tells how long names become.
-/// Each stack entry is an open container: the length of its key, and whether it is an array.
-fn assemble(cursor: &Cursor<'_>, key: &Key, bytes_max: usize, out: &mut Vec<u8>) -> Result<bool, StoreError> {
-    let root = key.as_bytes();
-    let mut found = cursor
-        .seek(Seek::AtLeast, root)?
-        .filter(|(found, _)| within(found, root));
-    if found.is_none() {
-        return Ok(false);
-    }
-    let start = out.len();
-    let mut open: Vec<(usize, bool)> = Vec::new();
-    let mut path = root.to_vec();
-    while let Some((key, stored)) = found {
-        let record = Record::read(key, stored)?;
-        let following = cursor.next()?.filter(|(next, _)| within(next, root));
-        let has_children = following.is_some_and(|(next, _)| within(next, key));
-        // Close what this record is not in.
-        while let Some((length, array)) = open.last() {
-            if within(key, &path[..*length]) && key.len() > *length {
-                break;
-            }
-            out.push(if *array { b']' } else { b'}' });
-            open.pop();
-        }
-        // Open what lies between, then the node itself.
-        let mut at = open.last().map_or(root.len(), |(length, _)| *length);
-        if key.len() > at && open.is_empty() {
-            out.push(b'{');
-            open.push((at, false));
-        }
-        while at < key.len() {
-            let subscript = &key[at..at + subscript_length(&key[at..])];
-            let array = open.last().is_some_and(|(_, array)| *array);
-            if !matches!(out.last(), Some(b'{' | b'[')) {
-                out.push(b',');
-            }
-            if !array {
-                json::write_string(&decode(subscript), out);
-                out.push(b':');
-            }
-            at += subscript.len();
-            if at < key.len() {
-                out.push(b'{');
-                open.push((at, false));
-            }
-        }
-        if has_children {
-            out.push(if record.is_array() { b'[' } else { b'{' });
-            open.push((key.len(), record.is_array()));
-        } else {
-            out.extend_from_slice(record.text().unwrap_or(b"null"));
-        }
-        let bytes = out.len() - start + open.len();
-        if bytes > bytes_max {
-            return Err(StoreError::ValueTooLong {
-                bytes,
-                max: bytes_max,
-            });
-        }
-        path.clear();
-        path.extend_from_slice(key);
-        found = following;
-    }
-    for (_, array) in open.into_iter().rev() {
-        out.push(if array { b']' } else { b'}' });
-    }
-    Ok(true)
 }
 
 /// Walks over the subscripts of a node's children.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use forebay_store::{
-    Defined, Durability, Key, Options, Range, Read, Store, StoreError, Subscript, Transaction,
+    Defined, Document, Durability, Key, Options, Range, Read, Store, StoreError, Subscript, Transaction,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -83,14 +83,22 @@ impl Node {
     }
 
     fn document(&self) -> String {
+        self.document_to(usize::MAX)
+    }
+
+    /// Containers deeper than that are empty.
+    fn document_to(&self, depth: usize) -> String {
         if self.children.is_empty() {
             return self.value.clone().unwrap();
         }
+        let Some(below) = depth.checked_sub(1) else {
+            return if self.array { "[]" } else { "{}" }.to_owned();
+        };
         let children = self.children.iter().map(|(name, child)| {
             if self.array {
-                child.document()
+                child.document_to(below)
             } else {
-                format!("{}:{}", Value::String(name.text()), child.document())
+                format!("{}:{}", Value::String(name.text()), child.document_to(below))
             }
         });
         let children = children.collect::<Vec<_>>().join(",");
@@ -243,6 +251,23 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// A document put together one node at a time, the text of each apart from the others.
+fn node_by_node(store: &impl Read, key: &Key, depth: usize) -> Option<String> {
+    Some(match store.document_walk(key, depth, usize::MAX).unwrap()? {
+        Document::Text(whole) => text(&whole),
+        Document::Nodes(mut walk) => {
+            let mut parts = Vec::new();
+            let mut more = true;
+            while more {
+                let mut part = Vec::new();
+                more = walk.step(store, 1, &mut part).unwrap();
+                parts.push(text(&part));
+            }
+            parts.concat()
+        }
+    })
+}
+
 /// Every question about every node of the model, and about some that do not exist.
 fn compare(store: &impl Read, model: &Node, path: &mut Vec<String>) {
     let key = key(path);
@@ -275,6 +300,11 @@ fn compare(store: &impl Read, model: &Node, path: &mut Vec<String>) {
         document,
         "document of {key}"
     );
+    for depth in 0..6 {
+        let shown = model.exists().then(|| model.document_to(depth));
+        let found = node_by_node(store, &key, depth);
+        assert_eq!(found, shown, "document of {key} to depth {depth}");
+    }
     let mut values = Vec::new();
     model.values(&key, &mut values);
     let found = store

@@ -1,6 +1,6 @@
 //! Merge patches as RFC 7396 has them, and documents with a bound.
 
-use forebay_store::{Durability, Key, Options, Read, Store, StoreError};
+use forebay_store::{Document, Durability, Key, Options, Read, Store, StoreError};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
@@ -205,6 +205,16 @@ fn names_count_for_the_bound_of_a_document() {
         whole
     );
     assert!(transaction.document_within(&key, whole.len() - 1).is_err());
+    let in_parts = |bytes_max| {
+        let document = transaction.document_walk(&key, usize::MAX, bytes_max).unwrap();
+        let Some(Document::Nodes(mut walk)) = document else {
+            panic!("{document:?}")
+        };
+        while walk.step(&transaction, 7, &mut Vec::new())? {}
+        Ok::<_, StoreError>(())
+    };
+    assert!(in_parts(whole.len()).is_ok());
+    assert!(in_parts(whole.len() - 1).is_err(), "all parts count");
 }
 
 #[test]
