@@ -10,6 +10,7 @@ mod ended;
 mod error;
 pub mod facade;
 mod kind;
+mod layout;
 mod list;
 mod lookup;
 mod name;
@@ -26,7 +27,8 @@ mod write;
 
 pub use error::{Position, RecordsError, StatementError};
 pub use kind::{check_kind, kind_of, kinds};
-pub use list::{INDENT_MAX, List, indented};
+pub use layout::{INDENT_MAX, indented};
+pub use list::{List, Page};
 pub use lookup::{find, find_of_kind, kind_at};
 pub use name::{NAME_BYTES_MAX, is_name, named};
 pub use permission::{Action, Denial, Everything, Permission};

@@ -1,17 +1,17 @@
-//! The records of a kind, page by page in the order of their references, and JSON laid out to be read.
+//! The records of a kind, page by page in the order of their references.
 
-use std::ops::Bound;
+use std::{ops::Bound, time::Instant};
 
-use forebay_store::{Key, Range, Read, StoreError, Subscript};
+use forebay_store::{Document, DocumentWalk, Key, Range, Read, StoreError, Subscript};
 
 use crate::{RecordsError, ended::Ended, reference::Reference};
 
 /// Bytes after which a page ends, whatever its size is.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Most records that a page passes over: they are walked in one go.
+/// Most records that a page passes over: all of them are walked, for an answer that has none of them.
 const PASSED_OVER_MAX: u64 = 100_000;
-/// Most spaces that a level is indented by.
-pub const INDENT_MAX: usize = 8;
+/// Nodes of a record that are put together before the time is looked at.
+const NODES_AT_A_TIME: usize = 64;
 
 /// Which records of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +55,19 @@ impl List {
     /// Writes the page as a JSON array: references, or `{"id":11,"data":{...}}` of each. A page ends early when it has become long. Gives
     /// the last reference when there are records behind it.
     pub fn write(
-        &self,
+        self,
         read: &impl Read,
         bytes_max: usize,
         now_ms: u64,
         out: &mut Vec<u8>,
     ) -> Result<Option<Reference>, RecordsError> {
-        let kind = Key::global(&self.kind)?;
-        let ended = Ended::by(now_ms, read)?;
+        let mut page = self.begin(read, bytes_max, now_ms)?;
+        while page.step(read, None, out)? {}
+        Ok(page.next())
+    }
+
+    /// The page, to be written step by step.
+    pub fn begin(self, read: &impl Read, bytes_max: usize, now_ms: u64) -> Result<Page, RecordsError> {
         let skipped = self.page.saturating_mul(self.size);
         if skipped > PASSED_OVER_MAX {
             return Err(RecordsError::PageMax {
@@ -71,127 +76,127 @@ impl List {
                 max: PASSED_OVER_MAX,
             });
         }
+        Ok(Page {
+            kind: Key::global(&self.kind)?,
+            ended: Ended::by(now_ms, read)?,
+            to_skip: skipped,
+            bytes_max,
+            at: self.after,
+            count: 0,
+            last: None,
+            document: None,
+            written: 0,
+            is_cut: false,
+            list: self,
+        })
+    }
+}
+
+/// A page of records on its way. All its steps must read one state of the store.
+#[derive(Debug)]
+pub struct Page {
+    list: List,
+    kind: Key,
+    ended: Ended,
+    /// Records that are still to be passed over.
+    to_skip: u64,
+    /// Longest document.
+    bytes_max: usize,
+    /// The record that was looked at last.
+    at: Option<Reference>,
+    /// Records of the page that have been written, and the last of them.
+    count: u64,
+    last: Option<Reference>,
+    /// What is not written yet of the last record.
+    document: Option<DocumentWalk>,
+    written: usize,
+    /// Whether there are records behind the page.
+    is_cut: bool,
+}
+
+impl Page {
+    /// Writes what is found by `until`, or all of it; false: the page is complete.
+    pub fn step(
+        &mut self,
+        read: &impl Read,
+        until: Option<Instant>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, RecordsError> {
         let start = out.len();
-        out.push(b'[');
-        let (mut found, mut last) = (0_u64, None);
-        for reference in references(read, &kind, self.after)? {
-            let reference = reference?;
-            let key = reference.key(&self.kind)?;
-            if ended.has(&key, read)? {
-                continue;
-            }
-            found += 1;
-            if found <= skipped {
-                continue;
-            }
-            if found - skipped > self.size || out.len() - start > PAGE_BYTES_MAX {
-                out.push(b']');
-                return Ok(last);
-            }
-            last = Some(reference);
-            if found - skipped > 1 {
-                out.push(b',');
-            }
-            if self.full {
-                out.extend_from_slice(format!("{{\"id\":{reference},\"data\":").as_bytes());
-                let document = read.document_within(&key, bytes_max)?;
-                out.extend_from_slice(document.as_deref().unwrap_or(b"null"));
-                out.push(b'}');
+        if self.written == 0 {
+            out.push(b'[');
+        }
+        let mut references = references(read, &self.kind, self.at)?;
+        loop {
+            if let Some(document) = &mut self.document {
+                if !document.step(read, NODES_AT_A_TIME, out)? {
+                    self.document = None;
+                    out.push(b'}');
+                }
             } else {
-                out.extend_from_slice(reference.to_string().as_bytes());
+                let found = references.next().transpose()?;
+                let is_long = self.written + out.len() - start > PAGE_BYTES_MAX;
+                if let Some(reference) = found {
+                    self.look_at(reference, is_long, read, out)?;
+                }
+                if found.is_none() || self.is_cut {
+                    out.push(b']');
+                    return Ok(false);
+                }
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                self.written += out.len() - start;
+                return Ok(true);
             }
         }
-        out.push(b']');
-        Ok(None)
     }
-}
 
-/// Canonical JSON with a line for each member and element, indented by so many spaces a level, at most [`INDENT_MAX`]; as it is for 0.
-/// Where values lie deep within each other it becomes many times as long, so it is refused once it has more than `bytes_max`
-/// ([`Settings::answer_bytes_max`](crate::Settings::answer_bytes_max)).
-pub fn indented(text: &[u8], spaces: usize, bytes_max: usize) -> Result<Vec<u8>, RecordsError> {
-    let spaces = spaces.min(INDENT_MAX);
-    if spaces == 0 {
-        return Ok(text.to_vec());
+    /// The last reference, when there are records behind it.
+    pub fn next(&self) -> Option<Reference> {
+        self.last.filter(|_| self.is_cut)
     }
-    let too_long = || RecordsError::AnswerBytesMax { max: bytes_max };
-    let mut out = Vec::with_capacity(text.len().saturating_mul(2).min(bytes_max));
-    let (mut depth, mut in_string, mut at) = (0, false, 0);
-    let line = |out: &mut Vec<u8>, depth: usize| {
-        let length = out.len() + 1 + depth * spaces;
-        if length > bytes_max {
-            return Err(too_long());
+
+    /// Writes a record, or begins to, unless it is passed over or the page is full.
+    fn look_at(
+        &mut self,
+        reference: Reference,
+        is_long: bool,
+        read: &impl Read,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RecordsError> {
+        self.at = Some(reference);
+        let mut key = self.kind.clone();
+        reference.push_to(&mut key)?;
+        if self.ended.has(&key, read)? {
+            return Ok(());
         }
-        out.push(b'\n');
-        out.resize(length, b' ');
+        if self.to_skip > 0 {
+            self.to_skip -= 1;
+            return Ok(());
+        }
+        self.is_cut = is_long || self.count == self.list.size;
+        if self.is_cut {
+            return Ok(());
+        }
+        if self.count > 0 {
+            out.push(b',');
+        }
+        self.count += 1;
+        self.last = Some(reference);
+        if !self.list.full {
+            out.extend_from_slice(reference.to_string().as_bytes());
+            return Ok(());
+        }
+        out.extend_from_slice(format!("{{\"id\":{reference},\"data\":").as_bytes());
+        match read.document_walk(&key, usize::MAX, self.bytes_max)? {
+            Some(Document::Nodes(walk)) => {
+                self.document = Some(walk);
+                return Ok(());
+            }
+            Some(Document::Text(text)) => out.extend_from_slice(&text),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.push(b'}');
         Ok(())
-    };
-    while let Some(&byte) = text.get(at) {
-        at += 1;
-        out.push(byte);
-        if in_string {
-            if byte == b'\\' {
-                out.extend(text.get(at));
-                at += 1;
-            }
-            in_string = byte != b'"';
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b':' => out.push(b' '),
-            b',' => line(&mut out, depth)?,
-            b'{' | b'[' => match text.get(at) {
-                Some(&end @ (b'}' | b']')) => {
-                    out.push(end);
-                    at += 1;
-                }
-                _ => {
-                    depth += 1;
-                    line(&mut out, depth)?;
-                }
-            },
-            b'}' | b']' => {
-                out.pop();
-                depth = depth.saturating_sub(1);
-                line(&mut out, depth)?;
-                out.push(byte);
-            }
-            _ => {}
-        }
-    }
-    if out.len() > bytes_max {
-        return Err(too_long());
-    }
-    Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::indented;
-
-    #[test]
-    fn indented_json_has_a_line_for_everything() {
-        let text = br#"{"a":[1,"x\"{,}"],"b":{},"c":[]}"#;
-        let expected = "{\n  \"a\": [\n    1,\n    \"x\\\"{,}\"\n  ],\n  \"b\": {},\n  \"c\": []\n}";
-        let indented = |text, spaces| indented(text, spaces, 100).unwrap();
-        assert_eq!(String::from_utf8(indented(text, 2)).unwrap(), expected);
-        assert_eq!(indented(text, 0), text);
-        assert_eq!(indented(b"{\"a", 2), b"{\n  \"a");
-    }
-
-    #[test]
-    fn indented_json_is_no_longer_than_an_answer_may_be() {
-        let deep = [&[b'['; 50][..], &b"1,".repeat(1000), b"1", &[b']'; 50]].concat();
-        let needed = indented(&deep, 8, usize::MAX).unwrap().len();
-        assert!(needed > 100 * deep.len(), "{needed}");
-        assert_eq!(indented(&deep, 8, needed).unwrap().len(), needed);
-        for max in [0, 1, deep.len(), needed - 1] {
-            let refused = indented(&deep, 8, max).unwrap_err().to_string();
-            let expected = format!("the answer has more than {max} bytes (records.answer_bytes_max)");
-            assert_eq!(refused, expected);
-        }
-        let flat = format!("\"{}\"", "a".repeat(100)).into_bytes();
-        assert!(indented(&flat, 1, 101).is_err());
     }
 }

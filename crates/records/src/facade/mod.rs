@@ -313,7 +313,7 @@ impl Records {
     }
 
     /// A page of the records of a kind, as [`List::write`] writes it.
-    pub fn list<'s>(&self, session: &'s mut Session, list: &List) -> Result<&'s [u8], FacadeError> {
+    pub fn list<'s>(&self, session: &'s mut Session, list: List) -> Result<&'s [u8], FacadeError> {
         self.check(&list.kind)?;
         session.look(|reader, out| -> Result<(), FacadeError> {
             list.write(reader, reader.value_bytes_max(), now_ms(), out)?;

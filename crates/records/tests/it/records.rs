@@ -1,5 +1,7 @@
 //! Records by their references.
 
+use std::time::Instant;
+
 use forebay_records::{
     Action, Denial, Everything, List, NAMES, Permission, RecordsError, Reference, Settings, create,
     create_named, delete, find, kind_at, kinds, named, patch, replace,
@@ -311,8 +313,12 @@ fn lists_are_in_the_order_of_references_page_by_page() {
     }
     let snapshot = house.store.snapshot().unwrap();
     let page = |list: List| {
-        let mut out = Vec::new();
+        let (mut out, mut in_steps) = (Vec::new(), Vec::new());
+        let mut page = list.clone().begin(&snapshot, usize::MAX, NOW_MS).unwrap();
         let next = list.write(&snapshot, usize::MAX, NOW_MS, &mut out).unwrap();
+        // A step whose time is over before it begins looks at one record.
+        while page.step(&snapshot, Some(Instant::now()), &mut in_steps).unwrap() {}
+        assert_eq!((&in_steps, page.next()), (&out, next));
         (String::from_utf8(out).unwrap(), next)
     };
     let list = List {
@@ -350,6 +356,21 @@ fn lists_are_in_the_order_of_references_page_by_page() {
         ..list.clone()
     };
     assert_eq!(page(other), (full, Some(Reference(5))));
+    let long = format!(r#"{{"kind":"Long","list":["{}",2]}}"#, "x".repeat(5000));
+    house.create(&long);
+    let snapshot = house.store.snapshot().unwrap();
+    let list_of_long = List {
+        kind: "Long".to_owned(),
+        full: true,
+        ..list.clone()
+    };
+    let mut out = Vec::new();
+    let mut steps = list_of_long.begin(&snapshot, usize::MAX, NOW_MS).unwrap();
+    while steps.step(&snapshot, Some(Instant::now()), &mut out).unwrap() {}
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        format!(r#"[{{"id":26,"data":{long}}}]"#)
+    );
     assert_eq!(
         page(List {
             kind: "Nothing".to_owned(),

@@ -20,7 +20,7 @@ use crate::{
     logging::Access,
     reply::Reply,
     router::Outcome,
-    target::{End, Request, StoreTarget, Target, TriedHere},
+    target::{Begun, End, Request, StoreTarget, Target, TriedHere},
 };
 
 /// Memory that a connection keeps between requests, for each of its buffers.
@@ -252,9 +252,18 @@ impl<S: Stream> Exchange<S> {
         let reply = match &route.target {
             Target::Respond(respond) => Ok(respond.reply()),
             Target::Files(files) => files.reply(request).map_err(End::from),
-            Target::Store(store) if StoreTarget::only_reads(request.head) => {
-                store.read(request).map_err(End::from)
-            }
+            Target::Store(store) if StoreTarget::only_reads(request.head) => match store.read(request) {
+                Ok(Begun::Answered(reply)) => Ok(reply),
+                Ok(Begun::Unfinished(unfinished)) => {
+                    if self.flush().await.is_err() {
+                        return Next::Abort;
+                    }
+                    let answer = store.finish(unfinished, request, &mut self.socket).await;
+                    self.now = Instant::now();
+                    answer
+                }
+                Err(refusal) => Err(refusal.into()),
+            },
             Target::Store(store) => {
                 if self.flush().await.is_err() {
                     return Next::Abort;
@@ -264,7 +273,18 @@ impl<S: Stream> Exchange<S> {
                 answer
             }
             Target::Records(records) if StoreTarget::only_reads(request.head) => {
-                records.read(request).map_err(End::from)
+                match records.read(request) {
+                    Ok(Begun::Answered(reply)) => Ok(reply),
+                    Ok(Begun::Unfinished(unfinished)) => {
+                        if self.flush().await.is_err() {
+                            return Next::Abort;
+                        }
+                        let answer = records.finish(unfinished, request, &mut self.socket).await;
+                        self.now = Instant::now();
+                        answer
+                    }
+                    Err(refusal) => Err(refusal.into()),
+                }
             }
             Target::Records(records) => {
                 if self.flush().await.is_err() {

@@ -37,6 +37,8 @@ use crate::{config, failure::Refusal};
 
 /// Of so many snapshots that all processes may have, one at most is of an answer that is read while its client takes it.
 const READERS_PER_STREAM: u32 = 8;
+/// Of so many, one at most is of a request that reads in pieces. Further ones wait for a place, until their deadline.
+const READERS_PER_READING: u32 = 8;
 
 /// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +106,8 @@ pub(crate) struct OpenStore {
     /// Places of answers that keep a snapshot while they are sent.
     streams: Arc<Semaphore>,
     streams_max: usize,
+    /// Places of requests that keep a snapshot while others have their turn.
+    readings: Arc<Semaphore>,
     /// Held until the server ends.
     _lock: Lock,
 }
@@ -111,6 +115,10 @@ pub(crate) struct OpenStore {
 /// A place among the answers that keep a snapshot while they are sent; free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+
+/// A place among the requests that are read in pieces; free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ReadingPlace(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
 /// What is told about the store.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +147,8 @@ impl OpenStore {
             flush_interval: config.flush_interval,
             ..Options::default()
         };
-        let streams_max = usize::try_from(options.readers_max / READERS_PER_STREAM).unwrap_or(usize::MAX);
+        let places = |readers| usize::try_from(options.readers_max / readers).unwrap_or(usize::MAX);
+        let (streams_max, readings_max) = (places(READERS_PER_STREAM), places(READERS_PER_READING));
         let store = Store::open(&config.path, &options)?;
         indexes::make(&store, &config.indexes)?;
         let writer = Writer::start(&store, config).map_err(StoreOpenError::Thread)?;
@@ -151,6 +160,7 @@ impl OpenStore {
             news,
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_max,
+            readings: Arc::new(Semaphore::new(readings_max)),
             _lock: lock,
         }))
     }
@@ -169,6 +179,18 @@ impl OpenStore {
         place.map(StreamPlace).map_err(|_| Refusal::TooManyStreams {
             max: self.streams_max,
         })
+    }
+
+    /// A place for a request that is read in pieces, if one is free and nobody waits for it.
+    pub(crate) fn reading(&self) -> Option<ReadingPlace> {
+        let place = Arc::clone(&self.readings).try_acquire_owned();
+        place.map(ReadingPlace).ok()
+    }
+
+    /// The place that becomes free for whoever waits, in the order of asking.
+    pub(crate) async fn next_reading(&self) -> ReadingPlace {
+        let place = Arc::clone(&self.readings).acquire_owned().await;
+        ReadingPlace(place.expect("nobody closes it"))
     }
 
     /// Where followers of changes hear of them.
@@ -206,9 +228,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_streams_is_the_documented_one() {
+    fn the_numbers_of_readers_are_the_documented_ones() {
         let document = include_str!("../../../../docs/guide/store.md");
-        let max = Options::default().readers_max / READERS_PER_STREAM;
-        assert!(document.contains(&format!("{max} clients at a time take lines")));
+        let readers_max = Options::default().readers_max;
+        let lines = readers_max / READERS_PER_STREAM;
+        assert!(document.contains(&format!("{lines} clients at a time take lines")));
+        let readings = readers_max / READERS_PER_READING;
+        assert!(document.contains(&format!("{readings} answers at a\ntime are read so")));
     }
 }

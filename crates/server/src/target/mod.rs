@@ -6,18 +6,21 @@ mod committed;
 pub mod files;
 mod parameters;
 pub(crate) mod pool;
+mod reading;
 pub(crate) mod records;
 pub(crate) mod respond;
 pub(crate) mod script;
 pub(crate) mod store;
 mod streamed;
 pub(crate) mod tql;
+mod waiting;
 
 use std::{borrow::Cow, time::Instant};
 
 pub(crate) use self::{
     files::FilesTarget,
     pool::{PoolStream, PoolTarget},
+    reading::Begun,
     records::RecordsTarget,
     respond::RespondTarget,
     script::{ScriptStream, ScriptTarget, TriedHere},

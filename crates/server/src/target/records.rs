@@ -2,18 +2,19 @@
 //!
 //! What only reads is answered on the I/O thread from a snapshot; everything else is handed to the writer.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use forebay_records::{
-    Action, INDENT_MAX, List, Permission as _, RecordsError, Reference, Settings, check_kind, check_record,
-    find, indented, is_name, kind_of,
+    Action, INDENT_MAX, List, Page, Permission as _, RecordsError, Reference, Settings, check_kind,
+    check_record, find, indented, is_name, kind_of,
 };
-use forebay_store::{Read, StoreError};
+use forebay_store::{Snapshot, StoreError};
 
 use super::{
     End, Request,
     access::{Rules, Visitor},
     parameters::parameters,
+    reading::{Begun, Reading, Unfinished},
     store::{
         body, document_reply, json,
         write::{appended, condition, outcome},
@@ -25,7 +26,10 @@ use crate::{
     front::{Head, RequestBody, Socket, Stream},
     reply::Reply,
     router::{decode, put_encoded},
-    store::{Done, OPERATION_BYTES, OpenStore, RecordChange, RecordOperation, Tag, Whose, Work, lifetime},
+    store::{
+        Done, OPERATION_BYTES, OpenStore, PIECE_TIME, Pieces, RecordChange, RecordOperation, Tag, Whose,
+        Work, lifetime,
+    },
 };
 
 /// What a record answers.
@@ -65,15 +69,26 @@ impl RecordsTarget {
         }
     }
 
-    /// Answers a request that only reads.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+    /// Begins a request that only reads.
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
         match request.rest.unwrap_or_default() {
             "" => self.list(request),
             rest => self.record(request.head, &whose(rest)?),
         }
     }
 
-    fn record(&self, head: &Head, whose: &Whose) -> Result<Reply<'static>, Refusal> {
+    /// Reads the rest.
+    pub(crate) async fn finish<S: Stream>(
+        &self,
+        unfinished: Unfinished,
+        request: &Request<'_>,
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        let begin = || self.read(request);
+        unfinished.finish(&self.open, request, socket, begin).await
+    }
+
+    fn record(&self, head: &Head, whose: &Whose) -> Result<Begun, Refusal> {
         let indent = Query::read(head.query(), &["indent"])?.indent;
         let snapshot = self.open.store().snapshot()?;
         let now_ms = lifetime::now_ms();
@@ -88,16 +103,18 @@ impl RecordsTarget {
         let (kind, key) = find(&snapshot, reference, now_ms)?.ok_or_else(missing)?;
         let may = check_record(&self.visitor(head), reference, &kind, Action::Read);
         may.map_err(|error| whose.told(error))?;
-        let document = snapshot.document_within(&key, self.value_bytes_max)?;
-        let document = document.ok_or_else(missing)?;
-        if indent > 0 {
-            let text = indented(&document, indent, self.settings.answer_bytes_max)?;
-            return Ok(json(200, text));
-        }
-        document_reply(head, document, "")
+        let answer_bytes_max = self.settings.answer_bytes_max;
+        let reply = move |head: &Head, document: Cow<'_, [u8]>| {
+            if indent > 0 {
+                return Ok(json(200, indented(&document, indent, answer_bytes_max)?));
+            }
+            document_reply(head, document, "")
+        };
+        let begun = Begun::document(snapshot, &key, usize::MAX, self.value_bytes_max, head, reply)?;
+        Ok(begun.ok_or_else(missing)?)
     }
 
-    fn list(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+    fn list(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
         let query = Query::read(
             request.head.query(),
             &["kind", "page", "after", "size", "full", "indent"],
@@ -117,30 +134,17 @@ impl RecordsTarget {
             size: query.size,
             full: query.full,
         };
-        let mut out = Vec::new();
-        let next = list.write(
-            &self.open.store().snapshot()?,
-            self.value_bytes_max,
-            lifetime::now_ms(),
-            &mut out,
-        )?;
-        if query.indent > 0 {
-            out = indented(&out, query.indent, self.settings.answer_bytes_max)?;
-        }
-        let mut reply = json(200, out);
-        if let Some(next) = next {
-            let mut kind = String::new();
-            put_encoded(&list.kind, &mut kind);
-            let full = if list.full { "&full" } else { "" };
-            let indent = match query.indent {
-                0 => String::new(),
-                indent => format!("&indent={indent}"),
-            };
-            let (after, size) = (next.hex(), list.size);
-            let link = format!("<?kind={kind}&after={after}&size={size}{full}{indent}>; rel=\"next\"");
-            reply.headers.to_mut().push_known("link", &link);
-        }
-        Ok(reply)
+        let snapshot = self.open.store().snapshot()?;
+        let reading = ListReading {
+            page: list
+                .clone()
+                .begin(&snapshot, self.value_bytes_max, lifetime::now_ms())?,
+            snapshot,
+            list,
+            indent: query.indent,
+            answer_bytes_max: self.settings.answer_bytes_max,
+        };
+        Begun::with(Box::new(reading), request.head)
     }
 
     fn check(&self, head: &Head, kind: &str, action: Action) -> Result<(), Refusal> {
@@ -233,6 +237,45 @@ impl RecordsTarget {
         };
         if let Some(tag) = tag {
             reply.headers.to_mut().push_known("etag", &tag.to_string());
+        }
+        Ok(reply)
+    }
+}
+
+/// A page of the records of a kind.
+#[derive(Debug)]
+struct ListReading {
+    snapshot: Snapshot,
+    list: List,
+    page: Page,
+    indent: usize,
+    answer_bytes_max: usize,
+}
+
+impl Pieces for ListReading {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let until = Instant::now() + PIECE_TIME;
+        Ok(self.page.step(&self.snapshot, Some(until), out)?)
+    }
+}
+
+impl Reading for ListReading {
+    fn reply(&mut self, _: &Head, mut text: Vec<u8>) -> Result<Reply<'static>, Refusal> {
+        if self.indent > 0 {
+            text = indented(&text, self.indent, self.answer_bytes_max)?;
+        }
+        let mut reply = json(200, text);
+        if let Some(next) = self.page.next() {
+            let mut kind = String::new();
+            put_encoded(&self.list.kind, &mut kind);
+            let full = if self.list.full { "&full" } else { "" };
+            let indent = match self.indent {
+                0 => String::new(),
+                indent => format!("&indent={indent}"),
+            };
+            let (after, size) = (next.hex(), self.list.size);
+            let link = format!("<?kind={kind}&after={after}&size={size}{full}{indent}>; rel=\"next\"");
+            reply.headers.to_mut().push_known("link", &link);
         }
         Ok(reply)
     }

@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     future::poll_fn,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -19,6 +18,7 @@ use super::{
     pool::encode,
     store::json,
     streamed::{Piece, Streamed},
+    waiting::wait_for,
 };
 use crate::{
     config::ScriptPlace,
@@ -167,20 +167,9 @@ impl ScriptTarget {
         deadline: Instant,
         socket: &mut Socket<S>,
     ) -> Result<Answer, End> {
-        let mut awaited = self.script.call(payload, Some(deadline)).map_err(Refusal::from)?;
-        poll_fn(|cx| {
-            let waker = socket.waker_for_others(cx);
-            if let Poll::Ready(outcome) = Pin::new(&mut awaited).poll(&mut Context::from_waker(&waker)) {
-                return Poll::Ready(outcome.map_err(|failure| Refusal::from(failure).into()));
-            }
-            if socket.poll_gone(cx).is_ready() {
-                return Poll::Ready(Err(End::Gone));
-            }
-            socket
-                .poll_limit(cx, deadline)
-                .map(|()| Err(Refusal::DeadlinePassed.into()))
-        })
-        .await
+        let awaited = self.script.call(payload, Some(deadline)).map_err(Refusal::from)?;
+        let outcome = wait_for(awaited, deadline, socket).await?;
+        outcome.map_err(|failure| Refusal::from(failure).into())
     }
 }
 

@@ -5,6 +5,7 @@ mod direct;
 mod guide;
 mod handlers;
 mod statements;
+mod turns;
 
 use forebay_testkit::{Client, Response, Server, Setup};
 
@@ -20,7 +21,8 @@ const ACCESS: &str = "Article = { read = \"public\", write = \"public\" }\n\
 fn setup(keys: &str, records: &str) -> Setup {
     Setup::new(&format!(
         "[store]\n{keys}\n[store.access]\n{ACCESS}\n[records]\n{records}\n[[route]]\npath = \"/json/*\"\nrecords = {{}}\n\
-         [[route]]\npath = \"/tql\"\ntql = {{}}\n[[route]]\npath = \"/store/*\"\nstore = {{}}\n"
+         [[route]]\npath = \"/tql\"\ntql = {{}}\n[[route]]\npath = \"/store/*\"\nstore = {{}}\n\
+         [[route]]\npath = \"/here\"\nrespond = {{ text = \"here\" }}\n"
     ))
     .env("TOKEN", "secret")
     .admin()

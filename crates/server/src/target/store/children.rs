@@ -1,17 +1,17 @@
 //! A node's children, by their names or as an index finds them: a page of them as one JSON array, or all of them line by line as they
 //! are read.
 
-use std::ops::Bound;
+use std::{ops::Bound, time::Instant};
 
 use forebay_store::{
-    ChildWalk, Key, Range, Read, Snapshot, Subscript,
+    ChildWalk, Document, DocumentWalk, Key, Range, Read, Snapshot, Subscript,
     index::{Place, QueryWalk, Step},
     json as text,
 };
 
 use super::{
     filter::Filter,
-    json,
+    json, put_lifetime,
     query::{NextPage, Query},
     search::Search,
 };
@@ -19,16 +19,15 @@ use crate::{
     failure::Refusal,
     front::Head,
     reply::{Body, Reply},
-    store::{Pieces, StreamPlace},
+    store::{PIECE_TIME, Pieces, StreamPlace},
+    target::reading::{Begun, Reading, put_nodes},
 };
 
 /// Bytes of a page after which it ends, whatever its limit is.
 const PAGE_BYTES: usize = 1 << 20;
-/// Longest document that is put together node by node, which takes an I/O thread much longer than a whole one.
-const PRUNED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of lines that are put together before they are sent.
 const PIECE_BYTES: usize = 32 * 1024;
-/// Entries of records that have come already, after which a page or a piece ends: so no answer keeps an I/O thread for long.
+/// Entries of records that have come already, after which a page ends: a client hears of it before its deadline.
 const REPEATED_MAX: usize = 10_000;
 const LINES: &str = "application/x-ndjson";
 
@@ -118,195 +117,134 @@ impl Walk<'_> {
     }
 }
 
-/// Answers with the children that a query asks for; line by line where it has a place for that.
-pub(super) fn reply(
+/// The children that a query asks for, in one state of the store.
+#[derive(Debug)]
+pub(super) struct Children {
     snapshot: Snapshot,
     key: Key,
     query: Query,
-    lines: Option<StreamPlace>,
     value_bytes_max: usize,
-) -> Result<Reply<'static>, Refusal> {
-    let mut wanted = Wanted::of(&snapshot, &key, &query)?;
-    if let Some(place) = lines {
+    /// What is still to come.
+    wanted: Option<Wanted>,
+    /// What is not written yet of the last child's document.
+    document: Option<DocumentWalk>,
+    /// Those that were written.
+    count: usize,
+    repeated: usize,
+    /// Where an index is that leads to no further child, once there are as many as were asked for.
+    end: Option<Vec<u8>>,
+}
+
+/// How children are written, and how many.
+struct Form {
+    between: &'static [u8],
+    behind: &'static [u8],
+    count_max: usize,
+    /// After so many bytes there are enough of them.
+    bytes_max: usize,
+    repeated_max: usize,
+    /// Bytes of a piece.
+    piece_bytes: usize,
+}
+
+/// How a piece of the children ended.
+enum Ended {
+    /// Before the next of them.
+    Rest,
+    /// With the last of them.
+    Last,
+    /// With the last that there is place for; the next page has this query, if it has one.
+    Full(Option<String>),
+}
+
+impl Children {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        key: Key,
+        query: Query,
+        value_bytes_max: usize,
+    ) -> Result<Self, Refusal> {
+        Ok(Self {
+            wanted: Wanted::of(&snapshot, &key, &query)?,
+            snapshot,
+            key,
+            query,
+            value_bytes_max,
+            document: None,
+            count: 0,
+            repeated: 0,
+            end: None,
+        })
+    }
+
+    /// Answers with a page of them.
+    pub(super) fn page(self, ends: Option<u64>, head: &Head) -> Result<Begun, Refusal> {
+        let page = Page {
+            children: self,
+            ends,
+            next: None,
+        };
+        Begun::with(Box::new(page), head)
+    }
+
+    /// Answers with all of them, line by line.
+    pub(super) fn lines(self, place: StreamPlace) -> Reply<'static> {
         let mut reply = Reply::new(200);
         reply.headers.to_mut().push_known("content-type", LINES);
         reply.headers.to_mut().push_known("vary", "accept");
-        reply.body = Body::Lines(Box::new(ChildStream {
-            snapshot,
-            key,
-            wanted,
-            query,
-            sent: 0,
-            value_bytes_max,
+        reply.body = Body::Lines(Box::new(ChildLines {
+            children: self,
             _place: place,
         }));
-        return Ok(reply);
+        reply
     }
-    let mut out = vec![b'['];
-    let mut next = None;
-    if let Some(wanted) = &mut wanted {
-        let mut walk = wanted.walk(&snapshot, &key)?;
-        let (mut count, mut repeated) = (0, 0);
-        let mut end = None;
-        next = loop {
-            let full = count == query.page() || out.len() > PAGE_BYTES;
-            if full && end.is_none() {
-                end = walk.entry();
-            }
-            match walk.step()? {
-                Step::End => break None,
-                Step::Record(child) if full => break walk.next_page(&query, end.as_deref(), Some(&child)),
-                Step::Record(child) => {
-                    if count > 0 {
-                        out.push(b',');
-                    }
-                    put_child(&snapshot, &key, &child, &query, value_bytes_max, &mut out)?;
-                    count += 1;
-                }
-                Step::Repeated if repeated == REPEATED_MAX => {
-                    let end = end.or_else(|| walk.entry());
-                    break walk.next_page(&query, end.as_deref(), None);
-                }
-                Step::Repeated => repeated += 1,
-            }
-        };
-    }
-    out.push(b']');
-    let mut reply = json(200, out);
-    let headers = reply.headers.to_mut();
-    headers.push_known("vary", "accept");
-    if let Some(next) = next {
-        headers.push_known("link", &format!("<{next}>; rel=\"next\""));
-    }
-    Ok(reply)
-}
 
-/// Writes one child: its name, or with its document.
-fn put_child(
-    snapshot: &Snapshot,
-    parent: &Key,
-    child: &Subscript,
-    query: &Query,
-    value_bytes_max: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    let name = text::string(&child.text());
-    if query.keys {
-        out.extend_from_slice(&name);
-        return Ok(());
-    }
-    let mut key = parent.clone();
-    key.push_encoded(child)?;
-    out.extend_from_slice(b"{\"key\":");
-    out.extend_from_slice(&name);
-    out.extend_from_slice(b",\"value\":");
-    put_document(snapshot, &key, query.depth, value_bytes_max, out)?;
-    out.push(b'}');
-    Ok(())
-}
-
-/// Writes a node's document, which is there; containers deeper than `depth` are written empty. `bytes_max` is for whole ones.
-pub(super) fn put_document(
-    snapshot: &Snapshot,
-    key: &Key,
-    depth: Option<usize>,
-    bytes_max: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    let Some(depth) = depth else {
-        let document = snapshot.document_within(key, bytes_max)?;
-        out.extend_from_slice(document.as_deref().unwrap_or(b"null"));
-        return Ok(());
-    };
-    let end = out.len() + PRUNED_BYTES_MAX;
-    put_pruned(snapshot, key, depth, end, out)
-}
-
-/// At most about `end` bytes long.
-fn put_pruned(
-    snapshot: &Snapshot,
-    key: &Key,
-    depth: usize,
-    end: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    if !snapshot.defined(key)?.children {
-        out.extend_from_slice(snapshot.get(key)?.unwrap_or(b"null"));
-        return Ok(());
-    }
-    let array = snapshot.is_array(key)?;
-    out.push(if array { b'[' } else { b'{' });
-    let mut first = true;
-    let children = (depth > 0)
-        .then(|| snapshot.children(key, Range::default()))
-        .transpose()?;
-    for child in children.into_iter().flatten() {
-        let child = child?;
-        if out.len() > end {
-            return Err(Refusal::Query {
-                name: "depth".to_owned(),
-                what: "the answer would have more than a mebibyte; `limit` gives it in pages",
-            });
-        }
-        if !first {
-            out.push(b',');
-        }
-        first = false;
-        if !array {
-            out.extend_from_slice(&text::string(&child.text()));
-            out.push(b':');
-        }
-        let mut key = key.clone();
-        key.push_encoded(&child)?;
-        put_pruned(snapshot, &key, depth - 1, end, out)?;
-    }
-    out.push(if array { b']' } else { b'}' });
-    Ok(())
-}
-
-/// Children line by line, read as they are sent. All are of one state of the store, which can be read from for `reader_age_max`.
-#[derive(Debug)]
-struct ChildStream {
-    snapshot: Snapshot,
-    key: Key,
-    /// What is still to come.
-    wanted: Option<Wanted>,
-    query: Query,
-    sent: usize,
-    value_bytes_max: usize,
-    _place: StreamPlace,
-}
-
-impl Pieces for ChildStream {
-    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+    /// Writes the next of them, or something of the next; `out` may have those before.
+    fn put_piece(&mut self, form: &Form, out: &mut Vec<u8>) -> Result<Ended, Refusal> {
+        let until = Instant::now() + PIECE_TIME;
+        let piece_end = out.len().saturating_add(form.piece_bytes);
         let Some(mut wanted) = self.wanted.take() else {
-            return Ok(false);
+            return Ok(Ended::Last);
         };
-        let start = out.len();
-        let limit = self.query.limit.unwrap_or(usize::MAX);
         let mut walk = wanted.walk(&self.snapshot, &self.key)?;
-        let (mut repeated, mut end, mut last) = (0, None, None);
-        while out.len() - start < PIECE_BYTES && repeated < REPEATED_MAX {
-            if self.sent == limit && end.is_none() {
-                end = walk.entry();
+        let mut last = None;
+        loop {
+            if let Some(document) = &mut self.document {
+                if !put_nodes(document, &self.snapshot, piece_end, until, out)? {
+                    self.document = None;
+                    self.put_end(form, out);
+                }
+            } else {
+                let full = self.count == form.count_max || out.len() > form.bytes_max;
+                if full && self.end.is_none() {
+                    self.end = walk.entry();
+                }
+                match walk.step()? {
+                    Step::End => return Ok(Ended::Last),
+                    Step::Record(child) if full => {
+                        let next = walk.next_page(&self.query, self.end.as_deref(), Some(&child));
+                        return Ok(Ended::Full(next));
+                    }
+                    Step::Record(child) => {
+                        if self.count > 0 {
+                            out.extend_from_slice(form.between);
+                        }
+                        self.count += 1;
+                        self.document = self.put_child(&child, out)?;
+                        if self.document.is_none() {
+                            self.put_end(form, out);
+                        }
+                        last = Some(child);
+                    }
+                    Step::Repeated if self.repeated == form.repeated_max => {
+                        let end = self.end.take().or_else(|| walk.entry());
+                        return Ok(Ended::Full(walk.next_page(&self.query, end.as_deref(), None)));
+                    }
+                    Step::Repeated => self.repeated += 1,
+                }
             }
-            match walk.step()? {
-                Step::End => return Ok(false),
-                Step::Repeated => repeated += 1,
-                Step::Record(child) if self.sent == limit => {
-                    let next = walk.next_page(&self.query, end.as_deref(), Some(&child));
-                    out.extend_from_slice(b"{\"next\":");
-                    out.extend_from_slice(&text::string(&next.unwrap_or_default()));
-                    out.extend_from_slice(b"}\n");
-                    return Ok(false);
-                }
-                Step::Record(child) => {
-                    let (snapshot, key) = (&self.snapshot, &self.key);
-                    put_child(snapshot, key, &child, &self.query, self.value_bytes_max, out)?;
-                    out.push(b'\n');
-                    self.sent += 1;
-                    last = Some(child);
-                }
+            if out.len() >= piece_end || Instant::now() >= until {
+                break;
             }
         }
         let place = match walk {
@@ -320,6 +258,117 @@ impl Pieces for ChildStream {
             (_, _, None) | (Wanted::Search(_), None, _) => {}
         }
         self.wanted = Some(wanted);
-        Ok(true)
+        Ok(Ended::Rest)
+    }
+
+    /// Writes one child: its name, or with its document. What is not there yet of that is to follow.
+    fn put_child(&self, child: &Subscript, out: &mut Vec<u8>) -> Result<Option<DocumentWalk>, Refusal> {
+        let name = text::string(&child.text());
+        if self.query.keys {
+            out.extend_from_slice(&name);
+            return Ok(None);
+        }
+        let mut key = self.key.clone();
+        key.push_encoded(child)?;
+        out.extend_from_slice(b"{\"key\":");
+        out.extend_from_slice(&name);
+        out.extend_from_slice(b",\"value\":");
+        let depth = self.query.depth.unwrap_or(usize::MAX);
+        Ok(
+            match self.snapshot.document_walk(&key, depth, self.value_bytes_max)? {
+                Some(Document::Nodes(walk)) => Some(walk),
+                Some(Document::Text(text)) => {
+                    out.extend_from_slice(&text);
+                    None
+                }
+                None => {
+                    out.extend_from_slice(b"null");
+                    None
+                }
+            },
+        )
+    }
+
+    /// Writes what stands behind a child.
+    fn put_end(&self, form: &Form, out: &mut Vec<u8>) {
+        if !self.query.keys {
+            out.push(b'}');
+        }
+        out.extend_from_slice(form.behind);
+    }
+}
+
+/// Children as one array, as many as a page has.
+#[derive(Debug)]
+struct Page {
+    children: Children,
+    /// When the node ends, in milliseconds since 1970 UTC.
+    ends: Option<u64>,
+    next: Option<String>,
+}
+
+impl Pieces for Page {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let form = Form {
+            between: b",",
+            behind: b"",
+            count_max: self.children.query.page(),
+            bytes_max: PAGE_BYTES,
+            repeated_max: REPEATED_MAX,
+            piece_bytes: usize::MAX,
+        };
+        if out.is_empty() {
+            out.push(b'[');
+        }
+        match self.children.put_piece(&form, out)? {
+            Ended::Rest => return Ok(true),
+            Ended::Last => {}
+            Ended::Full(next) => self.next = next,
+        }
+        out.push(b']');
+        Ok(false)
+    }
+}
+
+impl Reading for Page {
+    fn reply(&mut self, _: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal> {
+        let mut reply = json(200, text);
+        let headers = reply.headers.to_mut();
+        headers.push_known("vary", "accept");
+        if let Some(next) = &self.next {
+            headers.push_known("link", &format!("<{next}>; rel=\"next\""));
+        }
+        put_lifetime(self.ends, headers);
+        Ok(reply)
+    }
+}
+
+/// Children line by line, read as they are sent. All are of one state of the store, which can be read from for `reader_age_max`.
+#[derive(Debug)]
+struct ChildLines {
+    children: Children,
+    _place: StreamPlace,
+}
+
+impl Pieces for ChildLines {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let form = Form {
+            between: b"",
+            behind: b"\n",
+            count_max: self.children.query.limit.unwrap_or(usize::MAX),
+            bytes_max: usize::MAX,
+            repeated_max: usize::MAX,
+            piece_bytes: PIECE_BYTES,
+        };
+        match self.children.put_piece(&form, out)? {
+            Ended::Rest => return Ok(true),
+            Ended::Last => {}
+            Ended::Full(next) => {
+                out.extend_from_slice(b"{\"next\":");
+                out.extend_from_slice(&text::string(&next.unwrap_or_default()));
+                out.extend_from_slice(b"}\n");
+            }
+        }
+        Ok(false)
     }
 }

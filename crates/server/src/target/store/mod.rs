@@ -1,6 +1,6 @@
 //! The store as a target: documents, their children and changes of them, over HTTP.
 //!
-//! Reading happens on the I/O thread, from a snapshot: it waits for nobody. Writing is handed to the writer of
+//! Reading happens on the I/O thread, from a snapshot: it waits for nobody, and what takes long is done in pieces. Writing is handed to the writer of
 //! [`crate::store`], and the answer waits for it.
 
 mod batch;
@@ -18,18 +18,22 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay_store::{Key, Read, Snapshot};
+use forebay_store::{Key, Read};
 
 pub(crate) use self::feed::{ChangeFeed, Fed};
-use self::query::Query;
-use super::{End, Request, access::Rules};
+use self::{children::Children, query::Query};
+use super::{
+    End, Request,
+    access::Rules,
+    reading::{Begun, Unfinished},
+};
 use crate::{
     conditions::{self, Verdict},
     config::{self, PathKind, print_duration},
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
     reply::{Body, HeaderLines, Reply},
-    store::{OpenStore, StreamPlace, Tag, lifetime, path},
+    store::{OpenStore, Tag, lifetime, path},
 };
 
 /// Room for the fields of a usual answer.
@@ -66,17 +70,30 @@ impl StoreTarget {
         matches!(head.method(), "GET" | "HEAD")
     }
 
-    /// Answers a request that only reads.
-    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Reply<'static>, Refusal> {
+    /// Begins a request that only reads.
+    pub(crate) fn read(&self, request: &Request<'_>) -> Result<Begun, Refusal> {
         let head = request.head;
         match self.kind {
             PathKind::Own => self.read_at(head, rest(request)),
-            PathKind::Changes => feed::reply(&self.open, head, self.rules.readable(head)?),
+            PathKind::Changes => {
+                feed::reply(&self.open, head, self.rules.readable(head)?).map(Begun::Answered)
+            }
             PathKind::Batch => Err(self.refuse_method()),
         }
     }
 
-    fn read_at(&self, head: &Head, rest: &str) -> Result<Reply<'static>, Refusal> {
+    /// Reads the rest.
+    pub(crate) async fn finish<S: Stream>(
+        &self,
+        unfinished: Unfinished,
+        request: &Request<'_>,
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        let begin = || self.read(request);
+        unfinished.finish(&self.open, request, socket, begin).await
+    }
+
+    fn read_at(&self, head: &Head, rest: &str) -> Result<Begun, Refusal> {
         let key = path::key(rest)?;
         self.rules.check_read(key.global_name(), head)?;
         let query = Query::read(head.query())?;
@@ -89,36 +106,27 @@ impl StoreTarget {
             // It is removed within a second, and not served meanwhile.
             return Err(Refusal::NoSuchNode);
         }
-        let mut reply = self.read_node(head, snapshot, key, query, lines)?;
-        if let Some(ends) = ends {
+        let bytes_max = self.value_bytes_max;
+        if let Some(place) = lines {
+            let mut reply = Children::new(snapshot, key, query, bytes_max)?.lines(place);
             put_lifetime(ends, reply.headers.to_mut());
+            return Ok(Begun::Answered(reply));
         }
-        Ok(reply)
-    }
-
-    fn read_node(
-        &self,
-        head: &Head,
-        snapshot: Snapshot,
-        key: Key,
-        query: Query,
-        lines: Option<StreamPlace>,
-    ) -> Result<Reply<'static>, Refusal> {
-        if query.is_of_children() || lines.is_some() {
-            return children::reply(snapshot, key, query, lines, self.value_bytes_max);
+        if query.is_of_children() {
+            return Children::new(snapshot, key, query, bytes_max)?.page(ends, head);
         }
-        if let Some(depth) = query.depth {
-            if !snapshot.defined(&key)?.exists() {
-                return Err(Refusal::NoSuchNode);
-            }
-            let mut text = Vec::new();
-            children::put_document(&snapshot, &key, Some(depth), self.value_bytes_max, &mut text)?;
-            return Ok(json(200, text));
-        }
-        let document = snapshot
-            .document_within(&key, self.value_bytes_max)?
-            .ok_or(Refusal::NoSuchNode)?;
-        document_reply(head, document, "vary: accept\r\n")
+        let (is_whole, depth) = (query.depth.is_none(), query.depth.unwrap_or(usize::MAX));
+        let reply = move |head: &Head, document: Cow<'_, [u8]>| {
+            let mut reply = if is_whole {
+                document_reply(head, document, "vary: accept\r\n")?
+            } else {
+                json(200, document.into_owned())
+            };
+            put_lifetime(ends, reply.headers.to_mut());
+            Ok(reply)
+        };
+        let begun = Begun::document(snapshot, &key, depth, bytes_max, head, reply)?;
+        begun.ok_or(Refusal::NoSuchNode)
     }
 
     /// Answers any other request.
@@ -172,8 +180,9 @@ fn rest<'r>(request: &Request<'r>) -> &'r str {
         .expect("the path of a route to the store ends with `*`")
 }
 
-/// Says how long a node still lasts, as `ttl` is written, and when it ends (RFC 8594).
-fn put_lifetime(ends_ms: u64, headers: &mut HeaderLines) {
+/// Says how long a node still lasts, as `ttl` is written, and when it ends (RFC 8594), if it does.
+fn put_lifetime(ends_ms: Option<u64>, headers: &mut HeaderLines) {
+    let Some(ends_ms) = ends_ms else { return };
     let left = Duration::from_millis(ends_ms.saturating_sub(lifetime::now_ms()));
     headers.push_known("forebay-ttl", &print_duration(left));
     if ends_ms < DATES_END_MS {

@@ -1,0 +1,150 @@
+//! Requests that read the store. They are begun on the I/O thread from a snapshot. Most are over then; the others go on in pieces, between
+//! which other requests of the thread have their turn.
+
+use std::{borrow::Cow, fmt, task::Context, time::Instant};
+
+use forebay_store::{Document, DocumentWalk, Key, Read, Snapshot, StoreError};
+
+use super::{End, Request, waiting::wait_for};
+use crate::{
+    failure::Refusal,
+    front::{Head, Socket, Stream},
+    reply::Reply,
+    store::{Collected, OpenStore, PIECE_TIME, Pieces, collect},
+};
+
+/// Nodes that are put together before the time is looked at.
+const NODES_AT_A_TIME: usize = 64;
+
+/// A request that has been begun.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    Answered(Reply<'static>),
+    /// There is more to read than is soon done.
+    Unfinished(Unfinished),
+}
+
+/// What is still to be read for an answer, in one state of the store.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    reading: Box<dyn Reading>,
+    found: Vec<u8>,
+}
+
+/// An answer that is read in pieces, and sent when all of it is there.
+pub(super) trait Reading: Pieces {
+    /// The answer with this text, which is all pieces.
+    fn reply(&mut self, head: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal>;
+}
+
+impl Begun {
+    /// Reads the first piece, and so mostly everything.
+    pub(super) fn with(mut reading: Box<dyn Reading>, head: &Head) -> Result<Self, Refusal> {
+        let mut found = Vec::new();
+        if reading.next(&mut found)? {
+            return Ok(Self::Unfinished(Unfinished { reading, found }));
+        }
+        reading.reply(head, found).map(Self::Answered)
+    }
+
+    /// Reads a document, which `reply` answers with; none when there is nothing.
+    pub(super) fn document(
+        snapshot: Snapshot,
+        key: &Key,
+        depth: usize,
+        bytes_max: usize,
+        head: &Head,
+        reply: impl FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal> + 'static,
+    ) -> Result<Option<Self>, Refusal> {
+        let walk = match snapshot.document_walk(key, depth, bytes_max)? {
+            None => return Ok(None),
+            Some(Document::Text(text)) => return reply(head, text).map(|reply| Some(Self::Answered(reply))),
+            Some(Document::Nodes(walk)) => walk,
+        };
+        let reading = DocumentReading {
+            snapshot,
+            walk,
+            reply: Some(reply),
+        };
+        Self::with(Box::new(reading), head).map(Some)
+    }
+}
+
+impl Unfinished {
+    /// Reads the rest. Snapshots are few, so there is a place for it first: whoever has to wait for one gives its snapshot back, and
+    /// begins again.
+    pub(super) async fn finish<S: Stream>(
+        mut self,
+        open: &OpenStore,
+        request: &Request<'_>,
+        socket: &mut Socket<S>,
+        begin: impl FnOnce() -> Result<Begun, Refusal>,
+    ) -> Result<Reply<'static>, End> {
+        let _place = match open.reading() {
+            Some(place) => place,
+            None => {
+                drop(self);
+                let place = wait_for(open.next_reading(), request.deadline, socket).await?;
+                self = match begin()? {
+                    Begun::Answered(reply) => return Ok(reply),
+                    Begun::Unfinished(again) => again,
+                };
+                place
+            }
+        };
+        let Self { reading, found } = &mut self;
+        let is_gone = |cx: &mut Context<'_>| socket.poll_gone(cx).is_ready();
+        match collect(&mut **reading, found, usize::MAX, request.deadline, is_gone).await? {
+            Collected::Whole => Ok(reading.reply(request.head, std::mem::take(found))?),
+            Collected::Late | Collected::Full => Err(Refusal::DeadlinePassed.into()),
+            Collected::Gone => Err(End::Gone),
+        }
+    }
+}
+
+/// A document that is put together, and what it is answered with.
+struct DocumentReading<F> {
+    snapshot: Snapshot,
+    walk: DocumentWalk,
+    /// There until it has answered.
+    reply: Option<F>,
+}
+
+impl<F> fmt::Debug for DocumentReading<F> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.walk.fmt(out)
+    }
+}
+
+impl<F> Pieces for DocumentReading<F> {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let until = Instant::now() + PIECE_TIME;
+        Ok(put_nodes(&mut self.walk, &self.snapshot, usize::MAX, until, out)?)
+    }
+}
+
+impl<F> Reading for DocumentReading<F>
+where
+    F: FnOnce(&Head, Cow<'_, [u8]>) -> Result<Reply<'static>, Refusal>,
+{
+    fn reply(&mut self, head: &Head, text: Vec<u8>) -> Result<Reply<'static>, Refusal> {
+        let reply = self.reply.take().expect("it is answered once");
+        reply(head, text.into())
+    }
+}
+
+/// Puts together what can be until then, and until `out` is about so long; false: the document is complete.
+pub(super) fn put_nodes(
+    walk: &mut DocumentWalk,
+    snapshot: &Snapshot,
+    bytes: usize,
+    until: Instant,
+    out: &mut Vec<u8>,
+) -> Result<bool, StoreError> {
+    while walk.step(snapshot, NODES_AT_A_TIME, out)? {
+        if out.len() >= bytes || Instant::now() >= until {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
