@@ -571,6 +571,10 @@ export class Dispatcher implements MemberEvents {
 
   dirty(member: Member): void {
     this.#dirty.push(member);
+    if (member.inFlight === 1) {
+      queueMicrotask(this.#flush);
+      return;
+    }
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     // Whatever else this turn of the loop brings goes out in the same write.
