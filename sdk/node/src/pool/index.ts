@@ -24,4 +24,4 @@ export {
 export type { HistogramSummary } from './histogram.js';
 export type { Counts } from './dispatcher.js';
 export type { EndCause } from './fleet.js';
-export type { MessageContext, MessageHandler } from '../worker/messages.js';
+export type { MessageContext, MessageHandler } from '../messages.js';

@@ -290,6 +290,7 @@ export class Member implements HostEvents {
       concurrency,
       window_bytes: WINDOW_BYTES,
       inline_body_bytes: INLINE_BODY_MAX,
+      library: true,
       ...(sources === null ? {} : { messages: sources }),
       ...(data === null ? {} : { data }),
     };

@@ -61,8 +61,8 @@ export interface PoolOptions {
   /** The pool's name in errors and in `ctx.worker.pool`; `pool` unless you say otherwise. */
   name?: string;
   /**
-   * A module that answers requests, as in the server: a router, a function `(request, ctx)`, an object with `fetch`. A message of type `resize` comes as `POST /resize`, with the
-   * message as its JSON body.
+   * A module as pools of the server have it. One of `messages()` answers messages by their type. One that answers requests (a router, a function `(request, ctx)`, an object with `fetch`) gets a
+   * message of type `resize` as `POST /resize`, with the message as its JSON body.
    */
   handler?: string | URL;
   /** Functions `(message, ctx)` by type of message, each loaded in a worker when the first message of its type comes. */

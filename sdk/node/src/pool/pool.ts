@@ -123,8 +123,9 @@ const CLOSE_MAX_MS = 30_000;
  * ```ts
  * import { Pool } from 'forebay/pool';
  *
- * await using pool = new Pool({ handlers: { resize: './resize.mjs' } });
+ * const pool = new Pool({ handlers: { resize: './resize.mjs' } });
  * const small = await pool.run({ file: 'a.png', width: 100 }, { type: 'resize', deadline: 5_000 });
+ * await pool.close();
  * ```
  */
 export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents> {

@@ -61,7 +61,9 @@ export interface Init {
   readonly start: string | null;
   readonly concurrency: number;
   readonly window_bytes: number;
-  /** Where handlers of messages are, for a worker of a pool of the library: there is no handler of requests then. */
+  /** Whether the pool is one of the library, inside a program: then nothing is kept from whoever sends messages. */
+  readonly library?: boolean;
+  /** Where handlers of messages are: there is no handler of requests then. */
   readonly messages?: Readonly<Record<string, HandlerSource>>;
   /** What the pool gives all workers, as text of {@link encode} in base64. */
   readonly data?: string;

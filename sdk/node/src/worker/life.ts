@@ -4,6 +4,7 @@ import type { WorkerContext } from '../context.js';
 import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
 import { pageAddon } from '../page-addon.js';
 import type { Init } from './engine.js';
+import { tableOf } from '../messages.js';
 import { report } from './report.js';
 
 /** A handler whose start hooks have run. */
@@ -25,11 +26,14 @@ export async function start(
   return { handle: handler.handle, stop: [...handler.stop, ...(first?.stop ?? [])] };
 }
 
-/** Loads what INIT names: handlers of messages, or a module that answers requests. */
-export async function loadHandlers({ messages, handler }: Init): Promise<LoadedHandler> {
-  if (messages === undefined) return loadFile(handler);
-  const { loadMessages } = await import('./messages.js');
-  return loadMessages(messages);
+/** Loads what INIT names: handlers of messages, or a module that answers requests or messages. */
+export async function loadHandlers({ messages, handler, library }: Init): Promise<LoadedHandler> {
+  if (library !== true) return loadFile(handler);
+  const { answerMessages, loadMessages } = await import('./messages.js');
+  if (messages !== undefined) return loadMessages(messages);
+  const loaded = await loadFile(handler);
+  const table = tableOf(loaded.handle);
+  return table === undefined ? loaded : { ...answerMessages(table), start: loaded.start, stop: loaded.stop };
 }
 
 /** Imports a handler's module. */

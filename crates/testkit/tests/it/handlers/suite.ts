@@ -1,5 +1,5 @@
 // One handler file for scripts and for pools, with everything a handler touches: each route is asked everywhere, and the answers are compared.
-import { HttpError, json, reply, router, sleep, store, text, type Context, type HttpRequest } from 'forebay';
+import { HttpError, json, messages, reply, router, sleep, store, text, type Context, type HttpRequest } from 'forebay';
 
 interface Item {
   readonly id: number;
@@ -120,6 +120,23 @@ app.get('/web', async () => {
     sleeps: await sleep(1),
   };
 });
+
+// Messages.
+app.all('/messages/*', messages({
+  add: ({ a, b }: { a: number; b: number }) => a + b,
+  later: async (message: unknown, ctx) => { await sleep(1); return { type: ctx.type, message }; },
+  nothing: () => undefined,
+  parts: async (count: number, ctx) => {
+    for (let part = 0; part < count; part++) await ctx.send({ part });
+    return 'done';
+  },
+  atOnce: (count: number, ctx) => {
+    for (let part = 0; part < count; part++) void ctx.send(part);
+    throw new HttpError(409, 'no more');
+  },
+  refuses: () => { throw new HttpError(422, 'not like this'); },
+  throws: () => { throw new Error('a secret'); },
+}));
 
 // The store.
 app.post('/store/:key', (request) => {

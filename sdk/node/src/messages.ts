@@ -1,0 +1,238 @@
+/**
+ * Handlers of messages: functions of a value that return a value. What they are called through, a request of the web or a message of a pool inside a program, they never see.
+ */
+import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
+import type { Handler } from './handler.js';
+import { isPromise } from './outcome.js';
+import { HttpError, Reply, errorReply, toJson } from './reply.js';
+import { KIND_JSON, KIND_NONE } from './wire.js';
+
+/** What handlers of messages are given beside the message. */
+export interface MessageContext extends Context {
+  /** The message's type. */
+  readonly type: string;
+  /**
+   * Sends something ahead of the reply: in a program, `stream()` of the pool gives it to whoever asked, and `run()` to its `onPart`; the server then answers with `application/x-ndjson`, lines
+   * of `{"part":...}` and one of `{"reply":...}` at the end. Wait for the promise where there is much to send.
+   * @throws RangeError when 4,096 parts wait to be sent.
+   */
+  send(part: unknown): Promise<void>;
+}
+
+/** Answers a message; what it returns, itself or in a promise, is the reply. */
+export type MessageHandler = (message: any, ctx: MessageContext) => unknown;
+
+/** Handlers by type. */
+export type MessageTable = Readonly<Record<string, MessageHandler>>;
+
+/** A handler of requests that has them answered by handlers of messages. */
+export interface MessagesHandler<T extends MessageTable = MessageTable> extends Handler {
+  readonly messages: T;
+}
+
+/**
+ * Makes a module of handlers of messages. A `Pool` runs them by their type; in the server, the type is the last segment of a POST's path, and message and reply are JSON.
+ *
+ * ```js
+ * export default messages({
+ *   resize: async ({ file, width }, ctx) => ({ bytes: 4711 }),
+ * });
+ * ```
+ */
+export function messages<T extends MessageTable>(table: T): MessagesHandler<T> {
+  const handle: Handler = async (request, ctx) => {
+    const type = typeOf(request.path);
+    if (!Object.hasOwn(table, type)) throw new HttpError(404, `no handler for messages of type ${JSON.stringify(type)}`);
+    if (request.method !== 'POST') throw new HttpError(405, 'messages are posted', { headers: { allow: 'POST' } });
+    const text = await request.text();
+    return callHandler(table[type]!, readJson(text), new Message(ctx, type, LINES));
+  };
+  return Object.assign(handle, { messages: table });
+}
+
+/** The handlers that a module's export has been made of by {@link messages}. */
+export function tableOf(exported: unknown): MessageTable | undefined {
+  if (typeof exported !== 'function' || !Object.hasOwn(exported, 'messages')) return undefined;
+  return (exported as MessagesHandler).messages;
+}
+
+function readJson(text: string): unknown {
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new HttpError(400, 'the message is not JSON', { cause: error });
+  }
+}
+
+/** The type in a path, which is its last segment. */
+export function typeOf(path: string): string {
+  const text = path.slice(path.lastIndexOf('/') + 1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** How replies, parts and errors become an answer. */
+export interface MessageForm {
+  reply(value: unknown): Reply;
+  /** The answer for a handler that threw. */
+  failure(error: unknown): Reply;
+  /** The content type of an answer that begins with parts. */
+  readonly contentType: string;
+  part(value: unknown): string | Uint8Array;
+  lastReply(value: unknown): string | Uint8Array;
+  lastFailure(error: unknown): string | Uint8Array;
+}
+
+const NO_HEADERS: readonly string[] = [];
+
+/** For clients of the web: JSON, and an error says nothing that its handler did not mean for them. */
+const LINES: MessageForm = {
+  reply: (value) => (value === undefined ? new Reply(204, KIND_NONE, NO_HEADERS, null) : new Reply(200, KIND_JSON, NO_HEADERS, toJson(value))),
+  failure: (error) => {
+    throw error;
+  },
+  contentType: 'application/x-ndjson',
+  part: (part) => `${toJson({ part })}\n`,
+  lastReply: (reply) => `${toJson({ reply })}\n`,
+  lastFailure: (error) => `{"error":${errorReply(error, '').body as string}}\n`,
+};
+
+/** Parts that may wait in memory. */
+const PARTS_MAX = 4_096;
+
+/** Calls a handler; gives the answer, or a promise of it. */
+export function callHandler(handler: MessageHandler, value: unknown, message: Message): unknown {
+  let result: unknown;
+  try {
+    result = handler(value, message);
+    if (!isPromise(result)) return message.reply(result);
+  } catch (error) {
+    return message.fail(error);
+  }
+  // The answer begins with the first part, or is the reply.
+  return new Promise<Reply>((resolve, reject) => {
+    message.onBegin = resolve;
+    (result as PromiseLike<unknown>).then((reply) => message.reply(reply), (error: unknown) => message.fail(error)).then(resolve, reject);
+  });
+}
+
+/** A message on its way through its handler. */
+export class Message implements MessageContext {
+  readonly #ctx: Context;
+  readonly #path: string;
+  readonly #form: MessageForm;
+  /** What was sent and has not left; `null` before anything was. */
+  #parts: (string | Uint8Array)[] | null = null;
+  #begin: ((answer: Reply) => void) | null = null;
+  #answer: Reply | null = null;
+  #isOver = false;
+  /** Called when a part has left. */
+  readonly #left: (() => void)[] = [];
+  #wake: (() => void) | null = null;
+
+  /** `path` ends in the type. */
+  constructor(ctx: Context, path: string, form: MessageForm) {
+    this.#ctx = ctx;
+    this.#path = path;
+    this.#form = form;
+  }
+
+  get type(): string {
+    return typeOf(this.#path);
+  }
+
+  get state(): WorkerState {
+    return this.#ctx.state;
+  }
+
+  get worker(): WorkerInfo {
+    return this.#ctx.worker;
+  }
+
+  get log(): Log {
+    return this.#ctx.log;
+  }
+
+  get signal(): AbortSignal {
+    return this.#ctx.signal;
+  }
+
+  get deadline(): Date | null {
+    return this.#ctx.deadline;
+  }
+
+  remaining(): number {
+    return this.#ctx.remaining();
+  }
+
+  send(value: unknown): Promise<void> {
+    if (this.#isOver) throw new Error('the message has been answered: nothing more can be sent');
+    const parts = (this.#parts ??= []);
+    if (parts.length >= PARTS_MAX) throw new RangeError(`${PARTS_MAX} parts wait to be sent: wait for the promise of send()`);
+    this.#push(this.#form.part(value));
+    const left = new Promise<void>((resolve) => this.#left.push(resolve));
+    this.#begin?.(this.#stream());
+    return left;
+  }
+
+  /** Where the answer goes when it begins before the handler has returned. @internal */
+  set onBegin(begin: (answer: Reply) => void) {
+    this.#begin = begin;
+    if (this.#parts !== null) begin(this.#stream());
+  }
+
+  /** The handler has returned. @internal */
+  reply(value: unknown): Reply {
+    this.#isOver = true;
+    if (this.#parts === null) {
+      try {
+        return this.#form.reply(value);
+      } catch (error) {
+        return this.#form.failure(error);
+      }
+    }
+    try {
+      this.#push(this.#form.lastReply(value));
+    } catch (error) {
+      this.#push(this.#form.lastFailure(error));
+    }
+    return this.#stream();
+  }
+
+  /** The handler threw. @internal */
+  fail(error: unknown): Reply {
+    this.#isOver = true;
+    if (this.#parts === null) return this.#form.failure(error);
+    this.#push(this.#form.lastFailure(error));
+    return this.#stream();
+  }
+
+  #push(part: string | Uint8Array): void {
+    this.#parts!.push(part);
+    this.#wake?.();
+  }
+
+  #stream(): Reply {
+    return (this.#answer ??= new Reply(200, KIND_NONE, ['content-type', this.#form.contentType], this.#pieces()));
+  }
+
+  async *#pieces(): AsyncGenerator<string | Uint8Array> {
+    const parts = this.#parts!;
+    for (;;) {
+      const next = parts.shift();
+      if (next !== undefined) {
+        yield next;
+        this.#left.shift()?.();
+      } else if (this.#isOver) {
+        return;
+      } else {
+        await new Promise<void>((resolve) => (this.#wake = resolve));
+        this.#wake = null;
+      }
+    }
+  }
+}
