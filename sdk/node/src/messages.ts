@@ -84,7 +84,7 @@ export interface MessageForm {
   readonly contentType: string;
   part(value: unknown): string | Uint8Array;
   lastReply(value: unknown): string | Uint8Array;
-  lastFailure(error: unknown): string | Uint8Array;
+  lastFailure(error: unknown, log: Log): string | Uint8Array;
 }
 
 const NO_HEADERS: readonly string[] = [];
@@ -98,7 +98,10 @@ const LINES: MessageForm = {
   contentType: 'application/x-ndjson',
   part: (part) => `${toJson({ part })}\n`,
   lastReply: (reply) => `${toJson({ reply })}\n`,
-  lastFailure: (error) => `{"error":${errorReply(error, '').body as string}}\n`,
+  lastFailure: (error, log) => {
+    if (!(error instanceof HttpError)) log.error(`a handler of messages failed: ${error instanceof Error ? (error.stack ?? String(error)) : String(error)}`);
+    return `{"error":${errorReply(error, '').body as string}}\n`;
+  },
 };
 
 /** Parts that may wait in memory. */
@@ -198,7 +201,7 @@ export class Message implements MessageContext {
     try {
       this.#push(this.#form.lastReply(value));
     } catch (error) {
-      this.#push(this.#form.lastFailure(error));
+      this.#push(this.#form.lastFailure(error, this.log));
     }
     return this.#stream();
   }
@@ -207,7 +210,7 @@ export class Message implements MessageContext {
   fail(error: unknown): Reply {
     this.#isOver = true;
     if (this.#parts === null) return this.#form.failure(error);
-    this.#push(this.#form.lastFailure(error));
+    this.#push(this.#form.lastFailure(error, this.log));
     return this.#stream();
   }
 

@@ -28,6 +28,8 @@ import { Waits } from './waits.js';
 const TICK_MS = 16;
 /** A worker with less work than this, in milliseconds, gets more of it before another is woken; what takes less keeps no more workers busy than there are cores. */
 const PACK_MS = 0.1;
+/** With messages that take less, in milliseconds, this thread has as much to do as a worker: one core is its own. */
+const SHARE_MS = 0.01;
 /** What runs for so long, in milliseconds, has nothing wait behind it. */
 const STALLED_MS = 10;
 /** A worker without work takes some from one that has more than this, in milliseconds. */
@@ -220,7 +222,7 @@ export class Dispatcher implements MemberEvents {
       if (!member.isStalled) busyCount++;
       if ((busy === null || member.loadMs < busy.loadMs) && member.hasRoom(expectedMs)) busy = member;
     }
-    if (busyCount < this.#cores) return (this.#current = idle ?? busy);
+    if (busyCount < this.#coresFor(expectedMs)) return (this.#current = idle ?? busy);
     return (this.#current = busy ?? (isQuick(expectedMs) ? null : idle));
   }
 
@@ -229,7 +231,11 @@ export class Dispatcher implements MemberEvents {
     if (!isQuick(expectedMs) || member.inFlight > 0) return false;
     let busy = 0;
     for (const other of this.fleet.members) if (other !== member && other.inFlight > 0 && other.phase === READY_PHASE && !other.isStalled) busy++;
-    return busy >= this.#cores;
+    return busy >= this.#coresFor(expectedMs);
+  }
+
+  #coresFor(expectedMs: number): number {
+    return expectedMs > 0 && expectedMs < SHARE_MS ? Math.max(1, this.#cores - 1) : this.#cores;
   }
 
   #send(member: Member, task: Task, now: number): void {

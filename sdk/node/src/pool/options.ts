@@ -75,7 +75,7 @@ export interface PoolOptions {
   size?: { min?: number; max?: number };
   /** Messages that a worker runs at a time; 1 unless you say otherwise, so that handlers may block. */
   concurrency?: number;
-  /** Messages that wait in a worker's inbox beyond those that it runs, at most, as far as they take a millisecond in all; 127 unless you say otherwise, 0 for none. */
+  /** Messages that wait in a worker's inbox beyond those that it runs, at most, as far as they take a millisecond in all; 255 unless you say otherwise, 0 for none. */
   credit?: number;
   /** Messages that wait, at most; 10,000 unless you say otherwise. `auto`: the square of the most workers. With 0 a message is accepted only if a worker can run it. */
   queueMax?: number | 'auto';
@@ -148,7 +148,7 @@ export interface Size {
 /** Most workers of a pool. */
 const WORKERS_MAX = 1_024;
 const CONCURRENCY_MAX = 2_048;
-const CREDIT_MAX = 127;
+const CREDIT_MAX = 255;
 
 const KEYS = new Set<keyof PoolOptions>([
   'name', 'handler', 'handlers', 'root', 'kind', 'size', 'concurrency', 'credit', 'queueMax', 'queueBytesMax', 'deadlines', 'retry', 'recycle', 'idleMax', 'startMax', 'killGrace',
