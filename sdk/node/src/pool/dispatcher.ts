@@ -60,7 +60,7 @@ export interface Counts {
 }
 
 /** What the dispatcher tells its pool. */
-export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'gone'> {
+export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'leaving' | 'gone'> {
   crowded(): void;
   roomy(): void;
   /** Nothing is under way any more. */
@@ -108,6 +108,7 @@ export class Dispatcher implements MemberEvents {
       log: (member, line) => events.log(member, line),
       line: (member, text) => events.line(member, text),
       ready: (member) => this.#fill(member, performance.now()),
+      leaving: (member) => this.#leaving(member),
       gone: (member, wasBegun) => this.#gone(member, wasBegun),
       failed: (error) => {
         this.dropQueued(error);
@@ -310,7 +311,8 @@ export class Dispatcher implements MemberEvents {
       if (member === idle || member.inFlight <= this.#settings.concurrency) continue;
       if (!member.isStalled && member.loadMs < SPARE_MS) continue;
       this.#takeBack(member);
-      for (let task; idle.hasRoom(this.#queue.peek()?.type.expectedMs ?? 0) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
+      let share = member.isStalled ? Infinity : Math.ceil(this.#queue.length / 2);
+      for (let task; share-- > 0 && idle.hasRoom(this.#queue.peek()?.type.expectedMs ?? 0) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
       if (this.#queue.length > 0 && !member.isStalled) this.#fill(member, now);
       return;
     }
@@ -367,6 +369,9 @@ export class Dispatcher implements MemberEvents {
     const now = performance.now();
     member.isStalled = false;
     this.#fill(member, now);
+    // Others may have been left without work while there were only quick messages.
+    const first = this.#queue.length === 0 ? undefined : this.#queue.peek();
+    if (first !== undefined && !isQuick(first.type.expectedMs)) this.#place(now);
     this.fleet.afterAnswers(member, now);
     this.#flushAll();
   }
@@ -463,6 +468,12 @@ export class Dispatcher implements MemberEvents {
       this.#over(task.type);
       if (!this.#again(task, 'crash')) this.#fail(task, 'crashed', new CrashedError(end));
     }
+    this.#leaving(member);
+  }
+
+  /** A worker gets no more: what it has not begun, and what waits for it alone, is for others. */
+  #leaving(member: Member): void {
+    this.#takeBack(member);
     for (const task of member.mine.splice(0).reverse()) {
       if (task.state !== HELD) continue;
       task.state = QUEUED;
@@ -470,7 +481,9 @@ export class Dispatcher implements MemberEvents {
     }
     if (this.#current === member) this.#current = null;
     for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
-    this.#place(performance.now());
+    const now = performance.now();
+    this.#place(now);
+    if (this.waiting > 0) this.fleet.grow(this.waiting, now);
     this.#flushAll();
   }
 

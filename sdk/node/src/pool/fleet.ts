@@ -34,6 +34,8 @@ export interface FleetEvents {
   failed(error: StartFailedError): void;
   /** A worker takes messages from now on. */
   ready(member: Member): void;
+  /** A worker takes no more messages; what it has not begun is for others. */
+  leaving(member: Member): void;
   /** A worker has ended, with what it had. */
   gone(member: Member, wasBegun: (task: Task) => boolean): void;
 }
@@ -191,7 +193,7 @@ export class Fleet {
       return;
     }
     member.drain(now);
-    this.#events.gone(member, () => true);
+    this.#events.leaving(member);
   }
 
   /** Ends a worker that cannot be waited for. */
@@ -287,12 +289,13 @@ export class Fleet {
     if (overdue === 0) return;
     if (concurrency === 1 || member.inFlight === member.abandoned.size) {
       this.#stop(member, 'overran', now);
-      this.#events.gone(member, (task) => member.hasBegun(task) && member.host.page?.revoke(task.slot, task.number) !== true);
+      this.#events.leaving(member);
       this.fillUp(now);
     } else if (member.phase === READY_PHASE && !member.isOutgoing) {
       member.isOutgoing = true;
       this.#causes.set(member, 'overran');
       if (this.lasting < Math.max(1, this.size.min)) this.#start(now);
+      else this.#retire(member, 'overran', now);
     }
   }
 
