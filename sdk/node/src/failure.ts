@@ -1,12 +1,16 @@
 /** What a handler has thrown, on its way to whoever has sent the message. */
+import { types } from 'node:util';
 import { encode, type Encoded } from './message.js';
+
+/** An error's cause, and its cause, and so on: so many are told. */
+const CAUSES_MAX = 8;
 
 /** An error as plain members. */
 export interface ThrownError {
   readonly name: string;
   readonly message: string;
   readonly stack: string | null;
-  /** `code`, `status` and other members of its own that can be sent. */
+  /** `code`, `status` and other members of its own that can be sent; its `cause`, which is plain as this is where it is an error. */
   readonly members: Readonly<Record<string, unknown>>;
 }
 
@@ -20,13 +24,45 @@ export function encodeThrown(thrown: unknown): Encoded {
   }
 }
 
-function plainThrown(thrown: unknown): ThrownError {
-  if (!(thrown instanceof Error)) return { name: 'Error', message: textOf(thrown), stack: null, members: {} };
+/** Whatever an error has that cannot be read is left out. */
+function plainThrown(thrown: unknown, depth = CAUSES_MAX): ThrownError {
+  if (!isError(thrown)) return { name: 'Error', message: textOf(thrown), stack: null, members: {} };
   const members: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(thrown)) {
-    if (typeof value !== 'function' && typeof value !== 'symbol') members[name] = value;
+  for (const name of read(() => Object.keys(thrown)) ?? []) {
+    const value = read(() => (thrown as unknown as Record<string, unknown>)[name]);
+    if (name !== 'stack' && isSendable(value)) members[name] = value;
   }
-  return { name: textOf(thrown.name), message: textOf(thrown.message), stack: thrown.stack ?? null, members };
+  const cause = read(() => thrown.cause);
+  if (isError(cause)) {
+    if (depth > 0) members['cause'] = plainThrown(cause, depth - 1);
+    else delete members['cause'];
+  } else if (cause !== undefined && isSendable(cause)) {
+    members['cause'] = cause;
+  }
+  const stack = read(() => thrown.stack);
+  return { name: textOf(read(() => thrown.name)), message: textOf(read(() => thrown.message) ?? ''), stack: typeof stack === 'string' ? stack : null, members };
+}
+
+function isError(value: unknown): value is Error {
+  return read(() => value instanceof Error || types.isNativeError(value)) === true;
+}
+
+function isSendable(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value !== 'function' && typeof value !== 'symbol';
+  try {
+    encode(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function read<V>(get: () => V): V | undefined {
+  try {
+    return get();
+  } catch {
+    return undefined;
+  }
 }
 
 function textOf(value: unknown): string {

@@ -22,7 +22,8 @@ import type { RetryCause, Settings, Size } from './options.js';
 import { Queue } from './queue.js';
 import { HELD, QUEUED, SENT, SETTLED, type Task } from './task.js';
 import type { MessageType } from './types.js';
-import { Waits } from './waits.js';
+import { Signals } from './signals.js';
+import { Waits, passed } from './waits.js';
 
 /** How often limits are looked at while there is anything under way, in milliseconds. */
 const TICK_MS = 16;
@@ -82,11 +83,15 @@ export class Dispatcher implements MemberEvents {
   waitingBytes = 0;
   isCrowded = false;
   isClosed = false;
+  /** Whether a message that fails may be run again. */
+  mayRetry = true;
   readonly #settings: Settings;
   readonly #events: DispatcherEvents;
   readonly #cores = availableParallelism();
   readonly #queue = new Queue();
   readonly #waits = new Waits();
+  readonly #signals = new Signals((task, reason) => this.#abort(task, reason));
+  #queueMax: number;
   readonly types = new Map<string, MessageType>();
   /** Those that wait to be run again. */
   readonly #backing = new Set<Task>();
@@ -100,6 +105,7 @@ export class Dispatcher implements MemberEvents {
 
   constructor(settings: Settings, size: Size, events: DispatcherEvents) {
     this.#settings = settings;
+    this.#queueMax = queueMaxOf(settings, size);
     this.#events = events;
     this.fleet = new Fleet(settings, size, this, {
       started: (member) => events.started(member),
@@ -117,6 +123,12 @@ export class Dispatcher implements MemberEvents {
     });
   }
 
+  /** @throws RangeError for a size that cannot be. */
+  resize(size: Partial<Size>): void {
+    this.fleet.resize({ ...this.fleet.size, ...size }, performance.now());
+    this.#queueMax = queueMaxOf(this.#settings, this.fleet.size);
+  }
+
   // Messages in.
 
   /** Accepts a message, or says why not. */
@@ -132,14 +144,14 @@ export class Dispatcher implements MemberEvents {
     this.counts.accepted++;
     if (this.open++ === 0) this.#keepAlive();
     const { signal } = task.wishes;
-    if (signal !== undefined) this.#heed(task, signal);
+    if (signal !== undefined) this.#signals.heed(task, signal);
     if (member !== null) {
       this.#send(member, task, now);
       return null;
     }
     this.#enqueue(task);
     if (task.wishes.affinity !== undefined) this.#place(now);
-    this.fleet.grow(this.waiting, now);
+    this.fleet.grow(this.#queue.length, now);
     return null;
   }
 
@@ -149,7 +161,8 @@ export class Dispatcher implements MemberEvents {
   }
 
   #refusal(task: Task, now: number): PoolError | null {
-    const { name, queueMax, queueBytesMax } = this.#settings;
+    const { name, queueBytesMax } = this.#settings;
+    const queueMax = this.#queueMax;
     const failure = this.fleet.failure(now);
     if (failure !== null) return failure;
     if (this.waiting >= queueMax + this.fleet.coming * this.#settings.concurrency) {
@@ -162,19 +175,14 @@ export class Dispatcher implements MemberEvents {
     return null;
   }
 
-  #heed(task: Task, signal: AbortSignal): void {
-    task.onAbort = () => this.#abort(task, signal.reason);
-    signal.addEventListener('abort', task.onAbort, { once: true });
-  }
-
   #enqueue(task: Task): void {
     this.waiting++;
     this.waitingBytes += task.body.length;
     task.state = QUEUED;
     this.#waits.add(task);
     this.#queue.push(task);
-    const { queueMax, queueBytesMax } = this.#settings;
-    if (!this.isCrowded && (this.waiting > queueMax * CROWDED || this.waitingBytes > queueBytesMax * CROWDED)) {
+    const { queueBytesMax } = this.#settings;
+    if (!this.isCrowded && (this.waiting > this.#queueMax * CROWDED || this.waitingBytes > queueBytesMax * CROWDED)) {
       this.isCrowded = true;
       this.#events.crowded();
     }
@@ -186,8 +194,8 @@ export class Dispatcher implements MemberEvents {
     this.waitingBytes -= task.body.length;
     this.#waits.remove(task);
     if (!this.isCrowded) return;
-    const { queueMax, queueBytesMax } = this.#settings;
-    if (this.waiting <= queueMax * ROOMY && this.waitingBytes <= queueBytesMax * ROOMY) {
+    const { queueBytesMax } = this.#settings;
+    if (this.waiting <= this.#queueMax * ROOMY && this.waitingBytes <= queueBytesMax * ROOMY) {
       this.isCrowded = false;
       this.#events.roomy();
     }
@@ -217,7 +225,7 @@ export class Dispatcher implements MemberEvents {
     for (const member of this.fleet.members) {
       if (member.phase !== READY_PHASE) continue;
       if (member.inFlight === 0) {
-        if (!member.isOutgoing && (idle === null || member.lastAnswer > idle.lastAnswer)) idle = member;
+        if (idle === null || isBetter(member, idle)) idle = member;
         continue;
       }
       if (!member.isStalled) busyCount++;
@@ -248,9 +256,12 @@ export class Dispatcher implements MemberEvents {
 
   /** Gives a worker what waits, as far as it has room. */
   #fill(member: Member, now: number): void {
-    while (member.mine.length > 0 && member.hasRoom(member.mine[0]!.type.expectedMs)) {
-      const task = member.mine.shift()!;
-      if (task.state !== HELD) continue;
+    for (let task; (task = member.mine.peek()) !== undefined && member.hasRoom(task.type.expectedMs); ) {
+      member.mine.shift();
+      if (task.type.running >= task.type.limit) {
+        hold(task);
+        continue;
+      }
       this.#leaves(task);
       this.#send(member, task, now);
     }
@@ -266,8 +277,7 @@ export class Dispatcher implements MemberEvents {
   #next(member: Member, task: Task, now: number): void {
     const { type, wishes: { affinity } } = task;
     if (type.running >= type.limit) {
-      task.state = HELD;
-      type.held.push(task);
+      hold(task);
       return;
     }
     if (affinity !== undefined) {
@@ -339,6 +349,7 @@ export class Dispatcher implements MemberEvents {
       return;
     }
     if ('broken' in outcome) {
+      type.failed++;
       this.#fail(task, 'failed', new HandlerError({ name: 'Error', message: outcome.broken, stack: null, members: {} }, 500));
       return;
     }
@@ -356,13 +367,15 @@ export class Dispatcher implements MemberEvents {
   /** A message of the type runs no more. */
   #over(type: MessageType): void {
     type.running--;
-    for (let held; type.held.length > 0 && type.running < type.limit; ) {
-      held = type.held.shift()!;
-      if (held.state !== HELD) continue;
-      held.state = QUEUED;
-      this.#queue.putBack(held);
-      return;
-    }
+    this.#unhold(type);
+  }
+
+  /** One of the type less is run, or about to be: another that its limit has held back takes the place. */
+  #unhold(type: MessageType): void {
+    const held = type.held.shift();
+    if (held === undefined) return;
+    held.state = QUEUED;
+    this.#queue.putBack(held);
   }
 
   drained(member: Member): void {
@@ -385,7 +398,7 @@ export class Dispatcher implements MemberEvents {
 
   #settle(task: Task): void {
     task.state = SETTLED;
-    if (task.onAbort !== null) task.wishes.signal!.removeEventListener('abort', task.onAbort);
+    if (task.wishes.signal !== undefined) this.#signals.forget(task, task.wishes.signal);
     this.#events.settled(task);
     if (--this.open === 0) this.#rest();
   }
@@ -393,7 +406,7 @@ export class Dispatcher implements MemberEvents {
   /** Whether a message is run again: then it is no more settled than before. */
   #again(task: Task, cause: RetryCause): boolean {
     const { retry } = this.#settings;
-    if (task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || this.isClosed) return false;
+    if (task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || !this.mayRetry) return false;
     task.attempt++;
     this.counts.retried++;
     const now = performance.now();
@@ -402,7 +415,7 @@ export class Dispatcher implements MemberEvents {
     if (longest === 0) {
       this.#putBack(task);
       this.#place(now);
-      this.fleet.grow(this.waiting, now);
+      this.fleet.grow(this.#queue.length, now);
       return true;
     }
     this.waiting++;
@@ -416,7 +429,7 @@ export class Dispatcher implements MemberEvents {
       task.state = QUEUED;
       this.#queue.putBack(task);
       this.#place(performance.now());
-      this.fleet.grow(this.waiting, performance.now());
+      this.fleet.grow(this.#queue.length, performance.now());
     }, longest / 2 + (Math.random() * longest) / 2).unref();
     return true;
   }
@@ -440,7 +453,9 @@ export class Dispatcher implements MemberEvents {
       this.#leaves(task);
       const wasQueued = task.state === QUEUED;
       task.state = SETTLED;
-      if (wasQueued) this.#queue.forget(task);
+      if (!wasQueued) return;
+      this.#queue.forget(task);
+      this.#unhold(task.type);
     }
   }
 
@@ -449,6 +464,26 @@ export class Dispatcher implements MemberEvents {
     this.#giveUp(task, OVERDUE);
     if (phase === 'run' && this.#again(task, 'deadline')) return;
     this.#fail(task, 'overdue', new DeadlineError(phase, task.wishes.deadlines[phase]));
+  }
+
+  /** A worker is to end: what it has begun it finishes, everything else goes to others. */
+  #leaving(member: Member): void {
+    this.#takeBack(member);
+    this.#unbind(member);
+  }
+
+  /** Nothing waits for this worker alone any more. */
+  #unbind(member: Member): void {
+    for (const task of member.mine.takeAll().reverse()) {
+      task.state = QUEUED;
+      this.#queue.putBack(task);
+    }
+    if (this.#current === member) this.#current = null;
+    for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
+    const now = performance.now();
+    this.#place(now);
+    this.fleet.grow(this.#queue.length, now);
+    this.#flushAll();
   }
 
   /** A worker has ended: what it had begun is lost or run again, everything else goes to others. */
@@ -468,23 +503,7 @@ export class Dispatcher implements MemberEvents {
       this.#over(task.type);
       if (!this.#again(task, 'crash')) this.#fail(task, 'crashed', new CrashedError(end));
     }
-    this.#leaving(member);
-  }
-
-  /** A worker gets no more: what it has not begun, and what waits for it alone, is for others. */
-  #leaving(member: Member): void {
-    this.#takeBack(member);
-    for (const task of member.mine.splice(0).reverse()) {
-      if (task.state !== HELD) continue;
-      task.state = QUEUED;
-      this.#queue.putBack(task);
-    }
-    if (this.#current === member) this.#current = null;
-    for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
-    const now = performance.now();
-    this.#place(now);
-    if (this.waiting > 0) this.fleet.grow(this.waiting, now);
-    this.#flushAll();
+    this.#unbind(member);
   }
 
   /** No worker can be had: nobody waits for one. */
@@ -509,8 +528,8 @@ export class Dispatcher implements MemberEvents {
   *#waitingTasks(): Generator<Task> {
     for (let task; (task = this.#queue.peek()) !== undefined; ) yield task;
     const aside = [...this.#backing];
-    for (const { held } of this.types.values()) aside.push(...held.splice(0));
-    for (const { mine } of this.fleet.members) aside.push(...mine.splice(0));
+    for (const { held } of this.types.values()) for (const task of held.takeAll()) aside.push(task);
+    for (const { mine } of this.fleet.members) for (const task of mine.takeAll()) aside.push(task);
     for (const task of aside) if (task.state === HELD) yield task;
   }
 
@@ -551,15 +570,12 @@ export class Dispatcher implements MemberEvents {
       clearInterval(this.#tick!);
       this.#tick = null;
     }
-    for (const task of this.#waits.expired(now)) {
-      const { queue, total } = task.wishes.deadlines;
-      this.#overdue(task, task.submitted + total <= now && total <= queue ? 'total' : 'queue');
-    }
+    for (const task of this.#waits.expired(now)) this.#overdue(task, passed(task));
     for (const member of this.fleet.members) this.#lookAt(member, now);
     if (this.waiting > 0) {
       this.#place(now);
-      const first = this.#queue.peek();
-      if (first !== undefined && now - first.waitsSince > STALLED_MS) this.fleet.grow(this.waiting, now, true);
+      const oldest = this.#queue.oldest();
+      if (oldest !== undefined) this.fleet.grow(this.#queue.length, now, now - oldest.waitsSince > STALLED_MS);
     }
     this.fleet.enforce(now);
     this.#flushAll();
@@ -607,6 +623,25 @@ export class Dispatcher implements MemberEvents {
     this.#dirty = [];
     for (const member of dirty) member.flush();
   }
+}
+
+/** Lays a message aside whose type runs as often as it may; one that had its turn before keeps its place. */
+function hold(task: Task): void {
+  const { held } = task.type;
+  const first = held.peek();
+  task.state = HELD;
+  if (first !== undefined && task.submitted < first.submitted) held.unshift(task);
+  else held.push(task);
+}
+
+/** Of two idle workers: one that stays rather than one that goes, then the one that was used last. */
+function isBetter(member: Member, other: Member): boolean {
+  if (member.isOutgoing !== other.isOutgoing) return other.isOutgoing;
+  return member.lastAnswer > other.lastAnswer;
+}
+
+function queueMaxOf({ queueMax }: Settings, { max }: Size): number {
+  return queueMax === 'auto' ? max ** 2 : queueMax;
 }
 
 function isQuick(expectedMs: number): boolean {

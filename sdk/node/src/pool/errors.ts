@@ -105,7 +105,7 @@ export class AbortedError extends PoolError {
   }
 }
 
-/** The handler threw, or answered with an error: name, message and own members are those of what it threw, and so is the stack. */
+/** The handler threw, or answered with an error. Message, stack and cause are those of what it threw; its name and its own members (`code` and others) are in `thrown`. */
 export class HandlerError extends PoolError {
   override readonly name = 'HandlerError';
   readonly code = 'handler_error';
@@ -116,7 +116,7 @@ export class HandlerError extends PoolError {
 
   /** @internal */
   constructor(thrown: ThrownError, status: number) {
-    super(thrown.message);
+    super(thrown.message, 'cause' in thrown.members ? { cause: thrown.members['cause'] } : undefined);
     this.thrown = thrown;
     this.status = status;
     if (thrown.stack !== null) this.stack = thrown.stack;

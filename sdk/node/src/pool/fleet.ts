@@ -4,7 +4,7 @@
  * A worker that ends after it was ready is replaced at once; starts that fail back off, and meanwhile nothing is accepted that only a worker could run.
  */
 import { DRAINING, ENDED, ENDING, Member, READY_PHASE, STARTING, type MemberEvents } from './member.js';
-import { StartFailedError, howItEnded } from './errors.js';
+import { ClosedError, StartFailedError, howItEnded } from './errors.js';
 import { settleSize, type Settings, type Size } from './options.js';
 import type { Task } from './task.js';
 
@@ -58,6 +58,10 @@ export class Fleet {
   #isClosed = false;
   #round: NodeJS.Timeout | null = null;
   #lastRound = 0;
+  /** What waits for the last worker to end. */
+  #whenEmpty: (() => void)[] = [];
+  /** The last reload, however it ends. */
+  #reloaded: Promise<unknown> = Promise.resolve();
   /** What waits for the number of workers of the current edition that are ready. */
   #waiters: { readonly edition: number; readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
 
@@ -143,7 +147,6 @@ export class Fleet {
     const now = performance.now();
     member.move(READY_PHASE, now);
     member.readyAt = member.lastAnswer = now;
-    this.#failures = 0;
     this.#failure = null;
     this.#retryAt = 0;
     this.#events.readied(member);
@@ -177,7 +180,11 @@ export class Fleet {
     this.#failure = error;
     const wait = Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** (this.#failures - 1));
     this.#retryAt = now + wait;
-    for (const { reject } of this.#waiters.splice(0)) reject(error);
+    this.#waiters = this.#waiters.filter(({ edition, reject }) => {
+      if (edition > member.edition) return true;
+      reject(error);
+      return false;
+    });
     if (this.size.min > 0) setTimeout(() => this.fillUp(performance.now()), wait + 1).unref();
     if (this.ready === 0 && this.#starting === 0) this.#events.failed(error);
   }
@@ -204,6 +211,7 @@ export class Fleet {
 
   afterAnswers(member: Member, now: number): void {
     const { recycle } = this.#settings;
+    if (member.messages > 0) this.#failures = 0;
     if (member.isOutgoing || member.phase !== READY_PHASE) return;
     if (member.messages >= recycle.messages || member.errors >= recycle.errors) this.#recycle(member, now);
   }
@@ -216,9 +224,9 @@ export class Fleet {
     else this.#retire(member, 'recycled', now);
   }
 
-  /** One more is ready: those that were to be replaced go, the oldest first. */
+  /** One more is ready: those that were to be replaced go, the oldest first. Those of the last edition go when the whole new one is ready. */
   #replace(now: number): void {
-    const outgoing = this.members.filter((member) => member.isOutgoing && member.phase === READY_PHASE);
+    const outgoing = this.members.filter((member) => member.isOutgoing && member.phase === READY_PHASE && this.#causes.has(member));
     for (const member of outgoing) {
       if (this.ready <= Math.max(1, this.size.min)) return;
       this.#retire(member, 'recycled', now);
@@ -226,7 +234,14 @@ export class Fleet {
   }
 
   /** Starts workers with handlers as they are now; each takes the place of another once it is ready. Rejects when one does not start: those there are stay then. */
-  async reload(): Promise<void> {
+  reload(): Promise<void> {
+    const reloaded = this.#reloaded.then(() => this.#reload());
+    this.#reloaded = reloaded.catch(() => {});
+    return reloaded;
+  }
+
+  async #reload(): Promise<void> {
+    if (this.#isClosed) throw new ClosedError();
     const now = performance.now();
     const edition = ++this.#edition;
     const old = this.members.filter(({ phase }) => phase <= READY_PHASE);
@@ -237,7 +252,7 @@ export class Fleet {
     try {
       await isReady;
     } catch (error) {
-      for (const member of old) member.isOutgoing = false;
+      for (const member of old) member.isOutgoing = this.#causes.has(member);
       for (const member of this.members) if (member.edition === edition) this.#retire(member, 'reloaded', performance.now());
       throw error;
     }
@@ -258,7 +273,7 @@ export class Fleet {
 
   #answerWaiters(): void {
     this.#waiters = this.#waiters.filter(({ edition, resolve }) => {
-      const of = this.members.filter((member) => member.edition === edition);
+      const of = this.members.filter((member) => member.edition >= edition);
       if (of.some(({ phase }) => phase === STARTING) || !of.some(({ phase }) => phase === READY_PHASE)) return true;
       resolve();
       return false;
@@ -284,9 +299,11 @@ export class Fleet {
 
   /** A worker still runs what was given up: with nothing else in it, it is ended; with other messages, it gets no more and those are finished first. */
   #endUnresponsive(member: Member, now: number, killGrace: number, concurrency: number): void {
-    let overdue = 0;
-    for (const { since } of member.abandoned.values()) if (now - since >= killGrace) overdue++;
-    if (overdue === 0) return;
+    const isOverdue = () => [...member.abandoned.values()].some(({ since }) => now - since >= killGrace);
+    if (member.abandoned.size === 0 || !isOverdue()) return;
+    // Its answer may have come by now.
+    member.rung();
+    if (!isOverdue()) return;
     if (concurrency === 1 || member.inFlight === member.abandoned.size) {
       this.#stop(member, 'overran', now);
       this.#events.leaving(member);
@@ -303,7 +320,9 @@ export class Fleet {
     this.#lastRound = now;
     const { recycle, idleMax } = this.#settings;
     for (const member of [...this.members]) {
-      if (member.phase !== READY_PHASE || member.isOutgoing) continue;
+      if (member.phase !== READY_PHASE) continue;
+      if (now - member.readyAt > SETTLED_MS) this.#failures = 0;
+      if (member.isOutgoing) continue;
       const isOld = now - member.started >= recycle.age * (1 + AGE_SPREAD * spread(member.id));
       if (isOld || (recycle.rss !== Infinity && (member.host.rss() ?? 0) >= recycle.rss)) this.#recycle(member, now);
       else if (member.inFlight === 0 && now - member.lastAnswer >= idleMax && this.lasting > this.size.min) this.#retire(member, 'idle', now);
@@ -325,7 +344,7 @@ export class Fleet {
   /** No worker is started any more. */
   close(): void {
     this.#isClosed = true;
-    for (const { reject } of this.#waiters.splice(0)) reject(new Error('the pool was closed'));
+    for (const { reject } of this.#waiters.splice(0)) reject(new ClosedError('the pool was closed'));
   }
 
   /** Has all workers end, by force after so many milliseconds; resolves when they have. */
@@ -340,17 +359,15 @@ export class Fleet {
         if (time >= until) for (const member of [...this.members]) this.#stop(member, 'closed', time);
         this.enforce(time);
       }, 5);
-      this.#whenEmpty = () => {
+      this.#whenEmpty.push(() => {
         clearInterval(timer);
         resolve();
-      };
+      });
     });
   }
 
-  #whenEmpty: (() => void) | null = null;
-
   #settle(): void {
-    if (this.members.length === 0) this.#whenEmpty?.();
+    if (this.members.length === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
   }
 }
 

@@ -24,12 +24,14 @@ import {
   writeU32,
   type Bytes,
 } from '../wire.js';
+import type { Encoded } from '../message.js';
 import type { WorkerEnd } from './errors.js';
 import type { Host, HostEvents } from './host.js';
 import { Incoming, headersOf, outcomeOf, type Outcome } from './incoming.js';
 import type { Settings } from './options.js';
 import { startProcess } from './process.js';
-import { SENT, type Task } from './task.js';
+import { Ring } from './ring.js';
+import { HELD, SENT, type Task } from './task.js';
 import { startThread } from './thread.js';
 
 /** A worker's life has one direction. */
@@ -97,7 +99,7 @@ export class Member implements HostEvents {
   /** Whether another is to take its place. */
   isOutgoing = false;
   /** Messages that wait for no other worker, oldest first. */
-  readonly mine: Task[] = [];
+  readonly mine = new Ring(HELD);
   messages = 0;
   errors = 0;
   busyMs = 0;
@@ -132,7 +134,8 @@ export class Member implements HostEvents {
 
   /** Whether it may be given a job that takes about `expectedMs` (0: nobody knows). */
   hasRoom(expectedMs: number): boolean {
-    if (this.phase !== READY_PHASE) return false;
+    // One that still runs what was given up, and is to go, has no more to wait for than that.
+    if (this.phase !== READY_PHASE || (this.isOutgoing && this.abandoned.size > 0)) return false;
     const { concurrency, credit } = this.#settings;
     if (this.inFlight < concurrency) return true;
     if (this.host.page === null || this.isStalled || expectedMs === 0) return false;
@@ -190,7 +193,7 @@ export class Member implements HostEvents {
 
   #long(task: Task, left: number): void {
     const { type: { prefix } } = task;
-    const body = typeof task.body === 'string' ? Buffer.from(task.body) : task.body;
+    const body = (task.bytes ??= bytesOf(task.body));
     const isInline = body.length <= INLINE_BODY_MAX;
     const head = Buffer.from(prefix) as Bytes;
     writeRequestHead(head, 0, prefix.length - HEADER_BYTES + (isInline ? body.length : 0), this.generation, task, left);
@@ -203,7 +206,7 @@ export class Member implements HostEvents {
 
   /** The worker takes so many more bytes of a long body. */
   #grant(task: Task, granted: number): void {
-    const body = typeof task.body === 'string' ? Buffer.from(task.body) : task.body;
+    const body = (task.bytes ??= bytesOf(task.body));
     const until = Math.min(body.length, task.bodySent + granted);
     this.flush();
     while (task.bodySent < until) {
@@ -241,6 +244,7 @@ export class Member implements HostEvents {
     this.#tasks[task.slot] = undefined;
     this.#free.push(task.slot);
     task.member = null;
+    task.incoming = null;
     this.#less(task);
   }
 
@@ -248,6 +252,7 @@ export class Member implements HostEvents {
   abandon(task: Task, reason: number, now: number): void {
     this.#tasks[task.slot] = undefined;
     this.abandoned.set(task.slot, { number: task.number, since: now });
+    this.loadMs -= task.expectedMs;
     task.member = null;
     task.incoming = null;
     this.#control(frame(ABORT, 0, this.generation, task.number, task.slot, Uint8Array.of(reason)));
@@ -440,19 +445,26 @@ export class Member implements HostEvents {
       this.#answered(task, outcome, micros);
       return;
     }
+    const { number, slot } = task;
     const incoming = new Incoming(status, kind, headers, (part) => task.wishes.onPart?.(part));
     task.incoming = incoming;
     incoming.push(Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
-    if ((flags & END) !== 0) this.#answered(task, incoming.end(), micros);
+    // Whoever is given a part may give up the message.
+    if (task.incoming !== incoming) this.#stray(RESPONSE, flags, number, slot);
+    else if ((flags & END) !== 0) this.#answered(task, incoming.end(), micros);
   }
 
   #piece(task: Task, flags: number, bytes: Bytes, at: number, end: number): void {
-    const { incoming } = task;
+    const { incoming, number, slot } = task;
     if (incoming === null) {
       this.late++;
       return;
     }
     incoming.push(bytes.subarray(at, end) as Bytes);
+    if (task.incoming !== incoming) {
+      this.#stray(BODY, flags, number, slot);
+      return;
+    }
     if ((flags & END) !== 0) {
       this.#answered(task, incoming.end(), (performance.now() - (task.began || task.sent)) * 1000);
       return;
@@ -496,6 +508,10 @@ export class Member implements HostEvents {
 }
 
 const NO_HEADERS: readonly string[] = [];
+
+function bytesOf(body: Encoded): Bytes {
+  return typeof body === 'string' ? (Buffer.from(body) as Bytes) : (body as Bytes);
+}
 
 function isParts(headers: readonly string[]): boolean {
   return headers.length > 0 && headers[1]!.startsWith('application/vnd.forebay.parts');

@@ -119,7 +119,7 @@ export interface Settings {
   readonly kind: 'process' | 'thread';
   readonly concurrency: number;
   readonly credit: number;
-  readonly queueMax: number;
+  readonly queueMax: number | 'auto';
   readonly queueBytesMax: number;
   readonly deadlines: Readonly<Required<Deadlines>>;
   readonly retry: Readonly<Required<RetryOptions>>;
@@ -154,6 +154,13 @@ const KEYS = new Set<keyof PoolOptions>([
   'name', 'handler', 'handlers', 'root', 'kind', 'size', 'concurrency', 'credit', 'queueMax', 'queueBytesMax', 'deadlines', 'retry', 'recycle', 'idleMax', 'startMax', 'killGrace',
   'data', 'start', 'env', 'cwd', 'argv', 'execArgv', 'runtime', 'command', 'resourceLimits',
 ]);
+/** The members of options that are objects. */
+const PARTS = {
+  deadlines: ['queue', 'run', 'total'],
+  retry: ['attempts', 'after', 'backoff'],
+  recycle: ['messages', 'age', 'rss', 'errors'],
+  resourceLimits: ['maxOldGenerationSizeMb', 'maxYoungGenerationSizeMb', 'codeRangeSizeMb', 'stackSizeMb'],
+} as const;
 
 /** Checks options and fills in what they leave out; throws a TypeError or RangeError that names the option and what is accepted. */
 export function settle(options: PoolOptions): { settings: Settings; size: Size } {
@@ -161,6 +168,7 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
   for (const key of Object.keys(options)) {
     if (!KEYS.has(key as keyof PoolOptions)) throw new TypeError(`a pool has no option ${JSON.stringify(key)}; there are ${[...KEYS].join(', ')}`);
   }
+  for (const [name, keys] of Object.entries(PARTS)) known(name, options[name as keyof typeof PARTS], keys);
   const { handler, handlers, command } = options;
   if (handler !== undefined && handlers !== undefined) throw new TypeError('a pool has `handler` or `handlers`, not both');
   if (handler === undefined && handlers === undefined && command === undefined) throw new TypeError('a pool needs `handlers`, `handler` or `command`');
@@ -187,7 +195,7 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
     kind,
     concurrency,
     credit: whole('credit', options.credit ?? CREDIT_MAX, 0, CREDIT_MAX),
-    queueMax: options.queueMax === 'auto' ? size.max ** 2 : whole('queueMax', options.queueMax ?? 10_000, 0, Infinity),
+    queueMax: options.queueMax === 'auto' ? 'auto' : whole('queueMax', options.queueMax ?? 10_000, 0, Infinity),
     queueBytesMax: whole('queueBytesMax', options.queueBytesMax ?? 67_108_864, 0, Infinity),
     deadlines: {
       queue: duration('deadlines.queue', options.deadlines?.queue ?? Infinity),
@@ -218,7 +226,9 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
 }
 
 /** The sizes that a pool may have. */
-export function settleSize({ min = 1, max = Math.max(min, availableParallelism()) }: { min?: number; max?: number }): Size {
+export function settleSize(size: { min?: number; max?: number }): Size {
+  known('size', size, ['min', 'max']);
+  const { min = 1, max = Math.max(min, availableParallelism()) } = size;
   whole('size.max', max, 1, WORKERS_MAX);
   return { min: whole('size.min', min, 0, max), max };
 }
@@ -231,6 +241,10 @@ function settleHandlers(handlers: PoolOptions['handlers'], root: string): Pick<S
     if (typeof option === 'string' || option instanceof URL) {
       sources[type] = { file: fileOf(option, root), export: null };
       continue;
+    }
+    known(`handlers.${type}`, option, 'source' in Object(option) ? ['source', 'concurrency'] : ['file', 'export', 'concurrency']);
+    if (option === undefined || ('source' in option ? typeof option.source !== 'string' : !isFile(option.file))) {
+      throw new TypeError(`handlers.${type} is a file, { file, export } or { source }, not ${JSON.stringify(option)}`);
     }
     if ('source' in option) sources[type] = { source: option.source };
     else sources[type] = { file: fileOf(option.file, root), export: option.export ?? null };
@@ -245,6 +259,19 @@ function settleRetry(retry: RetryOptions | undefined): Required<RetryOptions> {
     if (!['crash', 'deadline', 'error'].includes(cause)) throw new TypeError(`retry.after has 'crash', 'deadline' and 'error', not ${JSON.stringify(cause)}`);
   }
   return { attempts: whole('retry.attempts', retry?.attempts ?? 1, 1, 1_000), after, backoff: duration('retry.backoff', retry?.backoff ?? 0) };
+}
+
+/** Checks an option that is an object, if it is given: members that are misspelt would go unheeded. */
+function known(name: string, value: unknown, keys: readonly string[]): void {
+  if (value === undefined) return;
+  if (typeof value !== 'object' || value === null) throw new TypeError(`${name} is an object of ${keys.join(', ')}, not ${JSON.stringify(value)}`);
+  for (const key of Object.keys(value)) {
+    if (!keys.includes(key)) throw new TypeError(`${name} has no ${JSON.stringify(key)}; there are ${keys.join(', ')}`);
+  }
+}
+
+function isFile(file: unknown): boolean {
+  return typeof file === 'string' || file instanceof URL;
 }
 
 /** The file of a handler, as a path. */

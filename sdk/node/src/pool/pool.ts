@@ -9,7 +9,7 @@ import type { EndCause } from './fleet.js';
 import type { HistogramSummary } from './histogram.js';
 import type { Member } from './member.js';
 import { duration, fileOf, settle, type Deadlines, type PoolOptions, type Settings } from './options.js';
-import { PartStream } from './stream.js';
+import { PartStream, listen } from './stream.js';
 import { Task, type Wishes } from './task.js';
 import { MessageType } from './types.js';
 
@@ -35,7 +35,10 @@ export interface RunOptions<T extends string = string> {
   attempts?: number;
   /** Buffers that are this program's no more once the message is accepted. */
   transfer?: readonly ArrayBuffer[];
-  /** Called with what the handler sends ahead of its reply. */
+  /**
+   * Called with what the handler sends ahead of its reply. Where it gives a promise, the handler's `send` waits for that. When it throws or rejects, the message is aborted, with
+   * the error as the cause.
+   */
   onPart?: (part: unknown) => unknown;
 }
 
@@ -154,14 +157,14 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     const types = settings.sources === null ? [] : Object.keys(settings.sources);
     this.#onlyType = settings.sources === null ? '' : types.length === 1 ? types[0] : undefined;
     this.#dispatcher = new Dispatcher(settings, size, {
-      started: (member) => this.emit('workerStart', idOf(member)),
-      readied: (member) => this.emit('workerReady', idOf(member)),
-      stopped: (member, cause) => this.emit('workerStop', { ...member.end, cause }),
-      failed: (error) => this.emit('startFailed', error),
-      crowded: () => this.emit('needsDrain'),
-      roomy: () => this.emit('drain'),
+      started: (member) => this.#tell('workerStart', idOf(member)),
+      readied: (member) => this.#tell('workerReady', idOf(member)),
+      stopped: (member, cause) => this.#tell('workerStop', { ...member.end, cause }),
+      failed: (error) => this.#tell('startFailed', error),
+      crowded: () => this.#tell('needsDrain'),
+      roomy: () => this.#tell('drain'),
       idle: () => this.#idle(),
-      dead: (task, error) => this.emit('deadLetter', { type: task.type.name, message: messageOf(task.body), attempts: task.attempt, error }),
+      dead: (task, error) => this.#tell('deadLetter', { type: task.type.name, message: messageOf(task.body), attempts: task.attempt, error }),
       settled: () => {},
       line: (member, text) => this.#line(member, text),
       log: (member, line) => this.#log(member, line as LogEntry),
@@ -183,7 +186,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
         type = this.#typeOf(options);
         if (options !== undefined) wishes = this.#wishes(options);
         body = encodeMessage(message);
-        if (options?.transfer !== undefined) detach(options.transfer);
+        if (options?.transfer !== undefined) checkTransfer(options.transfer);
       } catch (error) {
         this.#dispatcher.counts.refused++;
         reject(error);
@@ -197,6 +200,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
       const task = new Task(type, body, wishes, performance.now(), resolve as (value: unknown) => void, reject);
       const refusal = this.#dispatcher.submit(task);
       if (refusal !== null) reject(refusal);
+      else if (options?.transfer !== undefined) structuredClone(null, { transfer: [...options.transfer] });
     });
   }
 
@@ -248,7 +252,12 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     }
     if (!Number.isSafeInteger(priority)) throw new RangeError(`priority is a whole number, not ${priority}`);
     if (attempts !== undefined && !(Number.isInteger(attempts) && attempts >= 1)) throw new RangeError(`attempts is a whole number of at least 1, not ${attempts}`);
-    return { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#usual.attempts, onPart, mayGoOn, signal };
+    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('signal is an AbortSignal');
+    if (affinity !== undefined && typeof affinity !== 'string') throw new TypeError(`affinity is a string, not ${typeof affinity}`);
+    const rest = { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#usual.attempts };
+    // A stream takes its parts itself; what else takes them may fail.
+    if (onPart === undefined || mayGoOn !== undefined) return { ...rest, onPart, mayGoOn, signal };
+    return { ...rest, ...listen(onPart, signal) };
   }
 
   #deadlines(deadline: number | Deadlines | undefined): Wishes['deadlines'] {
@@ -307,7 +316,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   /** Has another number of workers: those that are too many finish what they run. */
   resize(size: { min?: number; max?: number }): void {
     if (this.#dispatcher.isClosed) throw new ClosedError();
-    this.#dispatcher.fleet.resize({ ...this.#dispatcher.fleet.size, ...size }, performance.now());
+    this.#dispatcher.resize(size);
   }
 
   /** Starts workers with the handlers' files as they are now, and ends the old ones once these are ready: no message is lost. Rejects when they do not start; the old ones stay then. */
@@ -328,6 +337,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   /** Rejects everything and ends the workers now. */
   async destroy(): Promise<void> {
     this.#dispatcher.isClosed = true;
+    this.#dispatcher.mayRetry = false;
     this.#dispatcher.fleet.close();
     this.#dispatcher.dropAll(new ClosedError('the pool was destroyed'));
     await this.#hold(this.#dispatcher.fleet.end(0));
@@ -340,6 +350,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   async #close(drain: boolean, deadline: number): Promise<void> {
     const began = performance.now();
     this.#dispatcher.isClosed = true;
+    this.#dispatcher.mayRetry = drain;
     if (!drain) this.#dispatcher.dropQueued(new ClosedError('the pool was closed while the message waited'));
     if (this.#dispatcher.open > 0) {
       let timer: NodeJS.Timeout | undefined;
@@ -348,6 +359,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
         if (deadline !== Infinity) timer = setTimeout(resolve, deadline);
       });
       clearTimeout(timer);
+      this.#dispatcher.mayRetry = false;
       this.#dispatcher.dropAll(new ClosedError(`the pool was closed, and the message took longer than its deadline (${deadline} ms)`));
     }
     this.#dispatcher.fleet.close();
@@ -356,7 +368,19 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
 
   #idle(): void {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
-    this.emit('idle');
+    this.#tell('idle');
+  }
+
+  /** Emits an event; what a listener throws is an uncaught exception, but not in the middle of what the pool does. Gives whether anybody listens. */
+  #tell<E extends keyof PoolEvents>(event: E, ...args: PoolEvents[E]): boolean {
+    try {
+      return (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
+      return true;
+    }
   }
 
   /** Keeps the program alive until a promise of the pool is settled. */
@@ -370,11 +394,11 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   }
 
   #line(member: Member, text: string): void {
-    if (!this.emit('stderr', member.id, text)) process.stderr.write(`${text}\n`);
+    if (!this.#tell('stderr', member.id, text)) process.stderr.write(`${text}\n`);
   }
 
   #log(member: Member, entry: LogEntry): void {
-    if (this.emit('log', member.id, entry)) return;
+    if (this.#tell('log', member.id, entry)) return;
     const fields = entry.fields === undefined ? '' : ` ${JSON.stringify(entry.fields)}`;
     process.stderr.write(`${entry.level} ${this.#settings.name} ${member.id}: ${entry.message}${fields}\n`);
   }
@@ -397,9 +421,14 @@ function messageOf(body: Encoded): unknown {
   return decode(bytes, 0, bytes.length);
 }
 
-/** Leaves buffers without memory, as a transfer does. */
-function detach(buffers: readonly ArrayBuffer[]): void {
-  if (buffers.length > 0) structuredClone(null, { transfer: [...buffers] });
+/** Buffers leave this program only once the message is accepted; that they can is found out before. */
+function checkTransfer(buffers: readonly ArrayBuffer[]): void {
+  if (!Array.isArray(buffers)) throw new TypeError('transfer is a list of ArrayBuffers');
+  for (const buffer of buffers as readonly unknown[]) {
+    if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer has what is no ArrayBuffer');
+    if ((buffer as { detached?: boolean }).detached === true) throw new TypeError('transfer has a buffer that was transferred before');
+  }
+  if (new Set(buffers).size < buffers.length) throw new TypeError('transfer has a buffer twice');
 }
 
 function statsOf(member: Member, now: number): WorkerStats {

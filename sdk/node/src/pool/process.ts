@@ -1,5 +1,5 @@
 /** A worker that is a process: frames on a socket, the page in a file of memory, its bell on another socket. */
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -7,12 +7,15 @@ import type { Socket } from 'node:net';
 import type { Bytes } from '../wire.js';
 import { PROTOCOL } from '../wire.js';
 import { Lines, type Host, type HostEvents } from './host.js';
-import { SharedPage, givePageFile, takePageFile } from './page.js';
+import { SharedPage, givePageFile, takePageFile, type PageFile } from './page.js';
 import type { Settings } from './options.js';
 
 const WORKER = fileURLToPath(new URL('../worker.js', import.meta.url));
 /** Bytes of a page in `/proc/PID/statm`. */
 const SYSTEM_PAGE_BYTES = 4_096;
+
+/** What a worker has written is read for so long after its end, if nothing else ends it. */
+const LAST_WORDS_MS = 200;
 
 /** Descriptors in the worker. */
 const LINK_FD = 3;
@@ -25,6 +28,9 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   const page = file === null ? null : new SharedPage(file.memory);
   const env: Record<string, string | undefined> = {
     ...settings.env,
+    // This program may be a worker itself.
+    FOREBAY_PAGE_FD: undefined,
+    FOREBAY_BELL_FD: undefined,
     FOREBAY_PROTOCOL: String(PROTOCOL),
     FOREBAY_LINK_FD: String(LINK_FD),
     FOREBAY_GENERATION: String(generation),
@@ -39,21 +45,24 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     detached: true,
     stdio: ['ignore', 'inherit', 'pipe', 'pipe', 'pipe', ...(file === null ? [] : [file.fd])],
   });
+  const lines = new Lines((text) => events.line(text));
+  if (child.pid === undefined) return neverStarted(child, file, lines, events);
   const link = child.stdio[LINK_FD] as Duplex as Socket;
   const bell = child.stdio[BELL_FD] as Duplex as Socket;
-  const lines = new Lines((text) => events.line(text));
   /** The exit and the end of both streams, in whatever order they come. */
   let open = 3;
   let exit: [exitCode: number | null, signal: string | null] = [null, null];
   let isOver = false;
+  let timer: NodeJS.Timeout | undefined;
 
   function over(): void {
     if (--open > 0 || isOver) return;
     isOver = true;
+    clearTimeout(timer);
     bell.destroy();
     lines.end();
-    if (file !== null) givePageFile(file);
     events.ended(...exit);
+    if (file !== null) givePageFile(file);
   }
 
   link.on('data', (bytes: Bytes) => events.received(bytes));
@@ -67,31 +76,29 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   child.stderr!.on('close', over);
   child.once('exit', (exitCode, signal) => {
     exit = [exitCode, signal];
-    // What it has started may have its descriptors still.
     signalGroup('SIGKILL');
-    link.destroy();
+    // What it has started may have its descriptors still, in another group: the streams need not end.
+    timer = setTimeout(() => {
+      link.destroy();
+      child.stderr!.destroy();
+    }, LAST_WORDS_MS).unref();
     over();
   });
-  child.once('error', (error) => {
-    if (child.pid !== undefined) return;
-    lines.push(`${error.message}\n`);
-    open = 1;
-    over();
-  });
+  // A signal that could not be sent, as to one that has ended.
+  child.on('error', () => {});
   child.unref();
   for (const stream of [link, bell, child.stderr as unknown as Socket]) stream.unref();
 
   function signalGroup(signal: NodeJS.Signals): void {
-    if (child.pid === undefined) return;
     try {
-      process.kill(-child.pid, signal);
+      process.kill(-child.pid!, signal);
     } catch {
       // The group has ended.
     }
   }
 
   return {
-    pid: child.pid ?? null,
+    pid: child.pid,
     threadId: null,
     page,
     write(bytes) {
@@ -107,4 +114,20 @@ export function startProcess(settings: Settings, generation: number, events: Hos
       }
     },
   };
+}
+
+/** There is no such program, or the system has no room for one more: what is told later is all that there is of it. */
+function neverStarted(child: ChildProcess, file: PageFile | null, lines: Lines, events: HostEvents): Host {
+  let isOver = false;
+  // Node has made the streams of some that never started, and Bun none.
+  for (const stream of child.stdio ?? []) stream?.destroy();
+  child.on('error', (error) => {
+    if (isOver) return;
+    isOver = true;
+    lines.push(`${error.message}\n`);
+    lines.end();
+    events.ended(null, null);
+    if (file !== null) givePageFile(file);
+  });
+  return { pid: null, threadId: null, page: null, write() {}, terminate() {}, kill() {}, rss: () => null };
 }

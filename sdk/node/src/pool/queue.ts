@@ -1,74 +1,9 @@
 /** Messages that wait: the highest priority first, the oldest first within one. */
+import { Ring } from './ring.js';
 import { QUEUED, type Task } from './task.js';
 
 /** Every so many messages the oldest of all is taken, whatever its priority: so none waits for ever. */
 const AGEING = 8;
-const ROOM_LEAST = 64;
-
-/** A ring of tasks; those that were given up in the middle stay until they are reached. */
-class Ring {
-  #tasks: (Task | undefined)[] = new Array<Task | undefined>(ROOM_LEAST);
-  #head = 0;
-  #length = 0;
-
-  get length(): number {
-    return this.#length;
-  }
-
-  push(task: Task): void {
-    this.#grow();
-    this.#tasks[(this.#head + this.#length++) & (this.#tasks.length - 1)] = task;
-  }
-
-  unshift(task: Task): void {
-    this.#grow();
-    this.#head = (this.#head - 1) & (this.#tasks.length - 1);
-    this.#length++;
-    this.#tasks[this.#head] = task;
-  }
-
-  /** The oldest that waits still. */
-  peek(): Task | undefined {
-    for (;;) {
-      const task = this.#tasks[this.#head];
-      if (task === undefined || task.state === QUEUED) return task;
-      this.#drop();
-    }
-  }
-
-  shift(): Task | undefined {
-    const task = this.peek();
-    if (task !== undefined) this.#drop();
-    return task;
-  }
-
-  /** Lets go of what was given up, wherever it is. */
-  compact(): void {
-    const waiting: Task[] = [];
-    for (let index = 0; index < this.#length; index++) {
-      const task = this.#tasks[(this.#head + index) & (this.#tasks.length - 1)]!;
-      if (task.state === QUEUED) waiting.push(task);
-    }
-    this.#tasks = new Array<Task | undefined>(ROOM_LEAST);
-    this.#head = this.#length = 0;
-    for (const task of waiting) this.push(task);
-  }
-
-  #drop(): void {
-    this.#tasks[this.#head] = undefined;
-    this.#head = (this.#head + 1) & (this.#tasks.length - 1);
-    if (--this.#length === 0 && this.#tasks.length > 65_536) this.#tasks = new Array<Task | undefined>(ROOM_LEAST);
-  }
-
-  #grow(): void {
-    if (this.#length < this.#tasks.length) return;
-    const { length } = this.#tasks;
-    const larger = new Array<Task | undefined>(length * 2);
-    for (let index = 0; index < length; index++) larger[index] = this.#tasks[(this.#head + index) & (length - 1)];
-    this.#tasks = larger;
-    this.#head = 0;
-  }
-}
 
 export class Queue {
   /** A ring for each priority that was asked for, the highest first. */
@@ -116,8 +51,14 @@ export class Queue {
     if (ring.length > 1_024 && ring.length > this.#count * 2) ring.compact();
   }
 
-  *[Symbol.iterator](): Generator<Task> {
-    for (let task; (task = this.shift()) !== undefined; ) yield task;
+  /** The one that has waited longest, whatever its priority. */
+  oldest(): Task | undefined {
+    let oldest: Task | undefined;
+    for (const { ring } of this.#levels) {
+      const task = ring.peek();
+      if (task !== undefined && (oldest === undefined || task.waitsSince < oldest.waitsSince)) oldest = task;
+    }
+    return oldest;
   }
 
   #next(): Ring | undefined {
@@ -145,7 +86,7 @@ export class Queue {
     while (index < levels.length && levels[index]!.priority > priority) index++;
     const found = levels[index];
     if (found !== undefined && found.priority === priority) return found.ring;
-    const ring = new Ring();
+    const ring = new Ring(QUEUED);
     levels.splice(index, 0, { priority, ring });
     if (priority === 0) this.#usual = ring;
     return ring;

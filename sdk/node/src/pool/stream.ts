@@ -10,7 +10,7 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   #parts: unknown[] = [];
   #isOver = false;
   #failure: { readonly error: unknown } | null = null;
-  #wake: (() => void) | null = null;
+  #wake: (() => void)[] = [];
   #goOn: { readonly promise: Promise<void>; readonly resolve: () => void } | null = null;
   readonly #leave: () => void;
 
@@ -23,7 +23,7 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   readonly push = (part: unknown): void => {
     if (this.#isOver) return;
     this.#parts.push(part);
-    this.#wake?.();
+    this.#wakeAll();
   };
 
   /** @internal */
@@ -50,7 +50,11 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
 
   #end(): void {
     this.#isOver = true;
-    this.#wake?.();
+    this.#wakeAll();
+  }
+
+  #wakeAll(): void {
+    for (const wake of this.#wake.splice(0)) wake();
   }
 
   async next(): Promise<IteratorResult<unknown, undefined>> {
@@ -60,10 +64,13 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
         if (this.#parts.length < WAITING_MAX / 2) this.#resume();
         return { done: false, value };
       }
-      if (this.#failure !== null) throw this.#failure.error;
+      if (this.#failure !== null) {
+        const { error } = this.#failure;
+        this.#failure = null;
+        throw error;
+      }
       if (this.#isOver) return { done: true, value: undefined };
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-      this.#wake = null;
+      await new Promise<void>((resolve) => this.#wake.push(resolve));
     }
   }
 
@@ -82,4 +89,34 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   [Symbol.asyncIterator](): this {
     return this;
   }
+}
+
+/** What a message is sent with so that `onPart` is called with its parts, and waited for where it gives a promise; when it fails, the message is aborted. */
+export function listen(
+  onPart: (part: unknown) => unknown,
+  outer: AbortSignal | undefined,
+): { readonly onPart: (part: unknown) => void; readonly mayGoOn: () => Promise<void> | null; readonly signal: AbortSignal } {
+  const controller = new AbortController();
+  let taken: Promise<void> | null = null;
+  return {
+    onPart(part) {
+      let result: unknown;
+      try {
+        result = onPart(part);
+      } catch (error) {
+        controller.abort(error);
+        return;
+      }
+      if (typeof (result as PromiseLike<unknown> | null | undefined)?.then !== 'function') return;
+      const both = Promise.all([taken, result]).then(
+        () => {
+          if (taken === both) taken = null;
+        },
+        (error: unknown) => controller.abort(error),
+      );
+      taken = both;
+    },
+    mayGoOn: () => taken,
+    signal: outer === undefined ? controller.signal : AbortSignal.any([controller.signal, outer]),
+  };
 }

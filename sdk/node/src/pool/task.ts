@@ -1,5 +1,6 @@
 /** One message of a pool, from its acceptance until its promise is settled. */
 import type { Encoded } from '../message.js';
+import type { Bytes } from '../wire.js';
 import type { Member } from './member.js';
 import type { Incoming } from './incoming.js';
 import type { MessageType } from './types.js';
@@ -46,9 +47,9 @@ export class Task {
   expectedMs = 0;
   /** An answer that has not come whole. */
   incoming: Incoming | null = null;
-  /** Bytes of the body that were sent ahead of what the worker has granted for. */
+  /** The body of a long message, as bytes; and how many of them were sent. */
+  bytes: Bytes | null = null;
   bodySent = 0;
-  onAbort: (() => void) | null = null;
   /** Neighbours in the list of those that wait as long as it may. */
   before: Task | null = null;
   after: Task | null = null;

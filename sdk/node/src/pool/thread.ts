@@ -1,5 +1,5 @@
 /** A worker that is a thread: frames and its bell on a message port, the page in shared memory. */
-import { MessageChannel, Worker } from 'node:worker_threads';
+import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
 import type { Bytes } from '../wire.js';
 import { Lines, type Host, type HostEvents } from './host.js';
 import type { Settings } from './options.js';
@@ -24,7 +24,7 @@ export function startThread(settings: Settings, generation: number, events: Host
     workerData,
     transferList: [port],
     stderr: true,
-    env: settings.env as NodeJS.ProcessEnv,
+    env: Object.fromEntries(Object.entries(settings.env).filter(([, value]) => value !== undefined)) as NodeJS.ProcessEnv,
     argv: [...settings.argv],
     execArgv: [...settings.execArgv],
     ...(settings.resourceLimits === null ? {} : { resourceLimits: settings.resourceLimits }),
@@ -32,15 +32,17 @@ export function startThread(settings: Settings, generation: number, events: Host
   const lines = new Lines((text) => events.line(text));
   worker.stderr?.setEncoding('utf8');
   worker.stderr?.on('data', (text: string) => lines.push(text));
-  link.on('message', (bytes: Uint8Array | null) => {
+  function received(bytes: Uint8Array | null): void {
     if (bytes === null) events.rung();
     else events.received(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Bytes);
-  });
+  }
+  link.on('message', received);
   let isOver = false;
   function over(exitCode: number | null): void {
     if (isOver) return;
     isOver = true;
     lines.end();
+    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | null);
     link.close();
     events.ended(exitCode, null);
   }

@@ -1,7 +1,8 @@
 /** What a pool knows of a type of messages: its requests' beginning, how long it takes, how often it runs. */
 import { END, REQUEST, HEADER_BYTES, requestPayload, type Bytes } from '../wire.js';
 import { Histogram } from './histogram.js';
-import type { Task } from './task.js';
+import { Ring } from './ring.js';
+import { HELD } from './task.js';
 
 /** The weight of one message in the moving average is 1 over this. */
 const AVERAGE_OVER = 16;
@@ -19,7 +20,7 @@ export class MessageType {
   /** Those that are sent. */
   running = 0;
   /** Those that wait for the limit, oldest first. */
-  readonly held: Task[] = [];
+  readonly held = new Ring(HELD);
   /** What one takes a worker, in milliseconds; 0 before the first answer. */
   expectedMs = 0;
   answered = 0;

@@ -15,8 +15,8 @@ export class Waits {
     if (limit === Infinity) return;
     let list = this.#lists.get(limit);
     if (list === undefined) this.#lists.set(limit, (list = { first: null, last: null }));
-    // One that waits again may be older than others.
-    let before = list.last;
+    // One that waits again may be older than others, and is most often older than all.
+    let before = list.first !== null && endOf(task) < endOf(list.first) ? null : list.last;
     while (before !== null && endOf(before) > endOf(task)) before = before.before;
     task.before = before;
     task.after = before === null ? list.first : before.after;
@@ -60,4 +60,9 @@ function limitOf({ wishes: { deadlines } }: Task): number {
 function endOf(task: Task): number {
   const { queue, total } = task.wishes.deadlines;
   return Math.min(task.waitsSince + queue, task.submitted + total);
+}
+
+/** Which of its limits a task that waits has come to first. */
+export function passed({ submitted, waitsSince, wishes: { deadlines: { queue, total } } }: Task): 'queue' | 'total' {
+  return submitted + total <= waitsSince + queue ? 'total' : 'queue';
 }
