@@ -218,7 +218,7 @@ export class Dispatcher implements MemberEvents {
    */
   #pick(expectedMs: number): Member | null {
     const current = this.#current;
-    if (current !== null && current.loadMs > 0 && current.loadMs < PACK_MS && isQuick(expectedMs) && current.hasRoom(expectedMs)) return current;
+    if (current !== null && current.loadMs > 0 && current.loadMs < PACK_MS && this.#isQuick(expectedMs) && current.hasRoom(expectedMs)) return current;
     let idle: Member | null = null;
     let busy: Member | null = null;
     let busyCount = 0;
@@ -232,15 +232,20 @@ export class Dispatcher implements MemberEvents {
       if ((busy === null || member.loadMs < busy.loadMs) && member.hasRoom(expectedMs)) busy = member;
     }
     if (busyCount < this.#coresFor(expectedMs)) return (this.#current = idle ?? busy);
-    return (this.#current = busy ?? (isQuick(expectedMs) ? null : idle));
+    return (this.#current = busy ?? (this.#isQuick(expectedMs) ? null : idle));
   }
 
   /** Whether other workers get through quick messages at least as well without this one. */
   #isSurplus(member: Member, expectedMs: number): boolean {
-    if (!isQuick(expectedMs) || member.inFlight > 0) return false;
+    if (!this.#isQuick(expectedMs) || member.inFlight > 0) return false;
     let busy = 0;
     for (const other of this.fleet.members) if (other !== member && other.inFlight > 0 && other.phase === READY_PHASE && !other.isStalled) busy++;
     return busy >= this.#coresFor(expectedMs);
+  }
+
+  /** Whether so many of these fit into an inbox that they keep a worker busy; without credit none do. */
+  #isQuick(expectedMs: number): boolean {
+    return expectedMs > 0 && expectedMs < PACK_MS && this.#settings.credit > 0;
   }
 
   #coresFor(expectedMs: number): number {
@@ -384,7 +389,7 @@ export class Dispatcher implements MemberEvents {
     this.#fill(member, now);
     // Others may have been left without work while there were only quick messages.
     const first = this.#queue.length === 0 ? undefined : this.#queue.peek();
-    if (first !== undefined && !isQuick(first.type.expectedMs)) this.#place(now);
+    if (first !== undefined && !this.#isQuick(first.type.expectedMs)) this.#place(now);
     this.fleet.afterAnswers(member, now);
     this.#flushAll();
   }
@@ -642,8 +647,4 @@ function isBetter(member: Member, other: Member): boolean {
 
 function queueMaxOf({ queueMax }: Settings, { max }: Size): number {
   return queueMax === 'auto' ? max ** 2 : queueMax;
-}
-
-function isQuick(expectedMs: number): boolean {
-  return expectedMs > 0 && expectedMs < PACK_MS;
 }
