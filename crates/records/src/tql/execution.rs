@@ -136,7 +136,7 @@ impl Execution {
             if self.count.step(&self.plan, read, budget)? == Progress::More {
                 return Ok(Progress::More);
             }
-            explain::write(&self.statement, &self.plan, &self.count, out);
+            explain::write(&self.statement, &self.settings, &self.plan, &self.count, out);
             return Ok(Progress::Done);
         }
         if !self.begun && !self.rows.are_sorted() {

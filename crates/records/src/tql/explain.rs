@@ -7,9 +7,10 @@ use forebay_store::{Read, json};
 use super::{
     Statement,
     execution::{Budget, Progress, end_answer},
+    plan::unanswered,
     walk::{Access, KindPlan, Lookup, Plan, Walk},
 };
-use crate::RecordsError;
+use crate::{RecordsError, settings::Settings};
 
 /// Records that are counted at most.
 const COUNT_MAX: u64 = 10_000;
@@ -55,12 +56,18 @@ impl Count {
 }
 
 /// Writes the plan as an answer.
-pub(super) fn write(statement: &Statement, plan: &Plan, count: &Count, out: &mut Vec<u8>) {
+pub(super) fn write(
+    statement: &Statement,
+    settings: &Settings,
+    plan: &Plan,
+    count: &Count,
+    out: &mut Vec<u8>,
+) {
     let (counted, more) = (count.counted, count.more);
     out.extend_from_slice(b"{\"code\":0,\"plan\":{\"kinds\":[");
     for (at, kind) in plan.kinds.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
-        write_kind(kind, out);
+        write_kind(kind, &unanswered(statement, settings, kind), out);
         out.extend_from_slice(format!(",\"examined\":{}}}", count.kinds[at]).as_bytes());
     }
     // The count ends early where there is much to count.
@@ -68,7 +75,7 @@ pub(super) fn write(statement: &Statement, plan: &Plan, count: &Count, out: &mut
     end_answer(statement, out);
 }
 
-fn write_kind(plan: &KindPlan, out: &mut Vec<u8>) {
+fn write_kind(plan: &KindPlan, unanswered: &[String], out: &mut Vec<u8>) {
     let text = |name: &str, text: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(&json::string(name));
         out.push(b':');
@@ -90,7 +97,7 @@ fn write_kind(plan: &KindPlan, out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(b",\"filtered\":[");
-    for (at, condition) in plan.left.iter().enumerate() {
+    for (at, condition) in unanswered.iter().enumerate() {
         out.extend_from_slice(if at > 0 { b"," } else { b"" });
         out.extend_from_slice(&json::string(condition));
     }

@@ -63,15 +63,12 @@ impl Plan {
                 Err(RecordsError::NoRecord { .. }) => return Ok(Self::default()),
                 outcome => outcome?,
             }
-            let key = Key::global(&kind)?;
-            let left = conditions.texts(&[], settings);
-            let access = Access::One(reference);
             return Ok(Self {
                 kinds: vec![KindPlan {
+                    key: Key::global(&kind)?,
                     kind,
-                    key,
-                    access,
-                    left,
+                    access: Access::One(reference),
+                    used: Vec::new(),
                 }],
             });
         }
@@ -108,18 +105,15 @@ impl Plan {
         let plan = |kind: String| {
             let key = Key::global(&kind)?;
             let of_kind: Vec<&Definition> = indexes.iter().filter(|index| index.records == key).collect();
-            let (access, left) = match conditions.choose(&conditions.all, &of_kind, lookups_max) {
-                Some(choice) => (
-                    Access::Lookups(choice.lookups),
-                    conditions.texts(&choice.used, settings),
-                ),
-                None => (Access::Scan, conditions.texts(&[], settings)),
+            let (access, used) = match conditions.choose(&conditions.all, &of_kind, lookups_max) {
+                Some(choice) => (Access::Lookups(choice.lookups), choice.used),
+                None => (Access::Scan, Vec::new()),
             };
             Ok(KindPlan {
                 kind,
                 key,
                 access,
-                left,
+                used,
             })
         };
         Ok(Self {
@@ -129,6 +123,16 @@ impl Plan {
                 .collect::<Result<_, RecordsError>>()?,
         })
     }
+}
+
+/// The conditions of a statement that the way to the records of a kind does not answer, to be shown.
+pub(super) fn unanswered(statement: &Statement, settings: &Settings, plan: &KindPlan) -> Vec<String> {
+    let conditions = Conditions::of(statement);
+    let is_left = |(at, condition): &(usize, &&Expression)| {
+        !plan.used.contains(at) && conditions.kinds(condition, settings).is_none()
+    };
+    let left = conditions.all.iter().enumerate().filter(is_left);
+    left.map(|(_, condition)| condition.to_string()).collect()
 }
 
 impl<'s> Conditions<'s> {
@@ -146,15 +150,6 @@ impl<'s> Conditions<'s> {
             Some(At::Path(path)) => field(&path.steps),
         };
         Self { all, base }
-    }
-
-    /// All but the used ones and those of a kind, to be shown.
-    fn texts(&self, used: &[usize], settings: &Settings) -> Vec<String> {
-        let is_left = |(at, condition): &(usize, &&Expression)| {
-            !used.contains(at) && self.kinds(condition, settings).is_none()
-        };
-        let left = self.all.iter().enumerate().filter(is_left);
-        left.map(|(_, condition)| condition.to_string()).collect()
     }
 
     /// The field of an index that a path is, seen from the record.

@@ -21,8 +21,8 @@ pub(super) struct KindPlan {
     pub(super) kind: String,
     pub(super) key: Key,
     pub(super) access: Access,
-    /// Conditions that the way does not answer, to be shown.
-    pub(super) left: Vec<String>,
+    /// Conditions that the way answers, by their places in the statement.
+    pub(super) used: Vec<usize>,
 }
 
 /// The way to them.
