@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 /// One process. Another one that gets the same number later is not it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,10 +54,22 @@ impl Process {
     /// Sends it a signal, unless it has ended.
     pub fn signal(self, signal: Signal) {
         if self.is_alive() {
-            let pid = Pid::from_raw(self.pid.cast_signed()).expect("a process number is not 0");
             // It may have ended since.
-            let _ = kill_process(pid, signal);
+            let _ = kill_process(self.system_pid(), signal);
         }
+    }
+
+    fn system_pid(self) -> Pid {
+        Pid::from_raw(self.pid.cast_signed()).expect("a process number is not 0")
+    }
+
+    /// From now on the system maps only so many bytes more into its memory than are there; none: as many as it wants.
+    pub fn limit_mappings(self, more: Option<u64>) {
+        let limit = Rlimit {
+            current: more.map(|more| self.status_bytes("VmSize:") + more),
+            maximum: None,
+        };
+        prlimit(Some(self.system_pid()), Resource::As, limit).expect("who started it may limit it");
     }
 
     /// SIGKILL.
@@ -78,8 +90,12 @@ impl Process {
 
     /// Resident memory in bytes; 0 once it has ended.
     pub fn rss_bytes(self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    fn status_bytes(self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         kib.unwrap_or(0) * 1024
     }

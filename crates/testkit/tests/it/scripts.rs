@@ -2,7 +2,7 @@
 
 use forebay_testkit::{Server, Setup, wait_until};
 
-use crate::support::metric;
+use crate::{store::open, support::metric};
 
 const HANDLER: &str = r"
 import { router, sleep } from 'forebay';
@@ -121,4 +121,43 @@ fn a_call_that_cannot_be_stopped_keeps_no_other_waiting() {
     assert!(answered > 50, "{answered}");
     assert_eq!(of_script(&server, "threads_given_up_total", ""), 1);
     assert_eq!(server.get("/hello").text(), "hello");
+}
+
+#[test]
+fn where_no_further_thread_can_be_made_the_calls_are_done_by_those_that_there_are() {
+    const WRITES: &str = r"
+        import { router, store } from 'forebay';
+        const app = router();
+        app.get('/hello', () => 'hello');
+        app.get('/write', () => { store.set('Flag', 'written', true); return 'written'; });
+        export default app;
+    ";
+    let keys = "on = \"executor\"\ntime_max = \"1m\"\nallow = { store = [\"Flag\"] }";
+    let config = config(keys).replace("executors = 1", "executors = 2");
+    let server = Setup::new(&format!("[store]\n{config}"))
+        .file("s.mjs", WRITES)
+        .threads(1)
+        .admin()
+        .start();
+    let store = open(&server);
+    // The first thread waits until others have written.
+    let writer = store.begin().unwrap();
+    let (mut waiting, mut other) = (server.connect(), server.connect());
+    waiting.request("GET", "/write");
+    // Less than the stack of a thread.
+    server.process().limit_mappings(Some(1 << 20));
+    other.request("GET", "/hello");
+    server.wait_for_log(&["goes on with fewer threads than it may have"]);
+    drop(writer);
+    assert_eq!(waiting.response().text(), "written");
+    assert_eq!(other.response().text(), "hello");
+    assert_eq!(of_script(&server, "threads", ""), 1);
+
+    server.process().limit_mappings(None);
+    let writer = store.begin().unwrap();
+    waiting.request("GET", "/write");
+    assert_eq!(other.get("/hello").text(), "hello");
+    assert_eq!(of_script(&server, "threads", ""), 2);
+    drop(writer);
+    assert_eq!(waiting.response().text(), "written");
 }
