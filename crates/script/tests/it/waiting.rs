@@ -194,6 +194,36 @@ fn a_thread_has_only_so_many_engines_and_the_next_call_waits() {
 }
 
 #[test]
+fn a_stream_holds_its_engine_until_it_ends_and_the_next_call_waits() {
+    let limits = Limits {
+        isolated: true,
+        executors: 1,
+        engines_max: 2,
+        ..LIMITS
+    };
+    let fixture = Fixture::with(HANDLER, limits, Allow::default());
+    let mut streams = [
+        streamed(&fixture, "/endless"),
+        streamed(&fixture, "/sleeping-stream"),
+    ];
+    let call = || fixture.script.call(get("/timer").payload(), None).unwrap();
+    let mut leaving = call();
+    stays_unanswered(&mut leaving);
+    let waiting = || {
+        let counts = fixture.script.options().counts.read();
+        (counts.queued, counts.engines)
+    };
+    assert_eq!(waiting(), (1, 2));
+    // Whoever does not wait any more, as at a deadline, leaves nothing behind.
+    drop(leaving);
+    assert_eq!(waiting(), (0, 2));
+    let next = call();
+    assert!(matches!(block_on(self::next(&mut streams[0])), Next::Piece(_)));
+    drop(streams);
+    assert_eq!(text(&block_on(next).unwrap()), "timer");
+}
+
+#[test]
 fn the_next_call_waits_when_an_engine_has_as_many_open_as_it_can() {
     let limits = Limits {
         in_flight_max: 5000,

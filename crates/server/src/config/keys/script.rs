@@ -97,7 +97,7 @@ pub(super) static SCRIPT: &[Key] = &[
         kind: Kind::Integer { min: 1, max: 4096 },
         default: Default::Is("16"),
         meaning: "Engines of one executor thread, of which each may use `memory_max`: with `isolated` one for each call that is open, else one more for each that was stopped or has used up its memory, as long as others wait in that.",
-        exceeded: "the next call waits",
+        exceeded: "the next call waits; 504 when its deadline comes first",
     },
     Key {
         name: "isolated",
