@@ -53,6 +53,18 @@ pub(crate) fn compare(left: &[u8], right: &[u8]) -> Ordering {
     }
 }
 
+/// The one text that all JSON numbers of the same value have.
+pub(crate) fn normal(text: &[u8]) -> Vec<u8> {
+    let parts = Parts::of(text);
+    if parts.is_zero() {
+        return b"0".to_vec();
+    }
+    let sign = parts.negative.then_some(b'-');
+    let mut normal: Vec<u8> = sign.into_iter().chain(parts.digits()).collect();
+    normal.extend_from_slice(format!("e{}", parts.exponent).as_bytes());
+    normal
+}
+
 /// Whether a JSON text is a number.
 pub(crate) fn is_number(text: &[u8]) -> bool {
     matches!(text.first(), Some(b'-' | b'0'..=b'9'))
@@ -153,6 +165,11 @@ mod tests {
                 compare(right.as_bytes(), left.as_bytes()),
                 expected.reverse(),
                 "{right} {left}"
+            );
+            assert_eq!(
+                normal(left.as_bytes()) == normal(right.as_bytes()),
+                expected == Equal,
+                "{left} {right}"
             );
         }
     }

@@ -170,10 +170,10 @@ impl Rows {
         write: impl FnOnce(&mut Vec<u8>),
         out: &mut Vec<u8>,
     ) -> Result<Fate, RecordsError> {
-        let unique = statement
-            .unique
-            .as_ref()
-            .map(|path| values(path).unwrap_or_default());
+        let unique = statement.unique.as_ref().map(|path| match values(path) {
+            Some(value) if number::is_number(&value) => number::normal(&value),
+            value => value.unwrap_or_default(),
+        });
         if let (Some(kept), Some(Sort { path, .. })) = (&mut self.sorted, &statement.sort) {
             let mut row = Vec::new();
             write(&mut row);

@@ -377,6 +377,14 @@ fn results_are_sorted_limited_unique_and_paged() {
     ] {
         assert_eq!(results(&house, statement), expected, "{statement}");
     }
+    // Numbers are the same when their values are.
+    for price in ["1", "1.0", "10e-1", "\"1\"", "1.5", "-1", "-1.00"] {
+        house.create(&format!(r#"{{"kind":"Offer","price":{price}}}"#));
+    }
+    let offers = "WHERE EQ(kind 'Offer') SELECT price UNIQUE price";
+    assert_eq!(results(&house, offers), r#"[1,"1",1.5,-1]"#);
+    let sorted = format!("{offers} SORT -price");
+    assert_eq!(results(&house, &sorted), r#"["1",1.5,1,-1]"#);
 }
 
 #[test]
