@@ -70,36 +70,42 @@ pub enum TimeFormat {
 }
 
 impl TimeFormat {
-    /// All of them by name.
-    pub const NAMES: [&'static str; 11] = [
-        "stored", "UNIX", "UNIX6", "UNIX3", "UNIX0", "XSD9", "XSD6", "XSD3", "XSD0", "XSD", "DATE",
+    const NAMED: [(&'static str, Self); 11] = [
+        ("stored", Self::Stored),
+        ("UNIX", Self::Unix(9)),
+        ("UNIX6", Self::Unix(6)),
+        ("UNIX3", Self::Unix(3)),
+        ("UNIX0", Self::Unix(0)),
+        ("XSD9", Self::Xsd(Some(9))),
+        ("XSD6", Self::Xsd(Some(6))),
+        ("XSD3", Self::Xsd(Some(3))),
+        ("XSD0", Self::Xsd(Some(0))),
+        ("XSD", Self::Xsd(None)),
+        ("DATE", Self::Date),
     ];
+
+    /// The names of all of them.
+    pub const NAMES: [&'static str; Self::NAMED.len()] = {
+        let mut names = [""; Self::NAMED.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = Self::NAMED[at].0;
+            at += 1;
+        }
+        names
+    };
 
     /// The format of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "stored" => Self::Stored,
-            "UNIX" => Self::Unix(9),
-            "UNIX6" => Self::Unix(6),
-            "UNIX3" => Self::Unix(3),
-            "UNIX0" => Self::Unix(0),
-            "XSD9" => Self::Xsd(Some(9)),
-            "XSD6" => Self::Xsd(Some(6)),
-            "XSD3" => Self::Xsd(Some(3)),
-            "XSD0" => Self::Xsd(Some(0)),
-            "XSD" => Self::Xsd(None),
-            "DATE" => Self::Date,
-            _ => return None,
-        })
+        let is_it = |(other, _): &(&str, Self)| *other == name;
+        Self::NAMED.into_iter().find(is_it).map(|(_, format)| format)
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        let is_it = |name: &&str| Self::from_name(name) == Some(self);
-        Self::NAMES
-            .into_iter()
-            .find(is_it)
-            .expect("every format has a name")
+        let is_it = |(_, other): &(&str, Self)| *other == self;
+        let named = Self::NAMED.into_iter().find(is_it);
+        named.map(|(name, _)| name).expect("every format has a name")
     }
 }
 

@@ -16,6 +16,7 @@ mod error;
 mod expiry;
 pub mod facade;
 mod folder;
+pub mod hex;
 pub mod index;
 pub mod json;
 pub mod key;

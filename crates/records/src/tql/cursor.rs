@@ -1,5 +1,7 @@
 //! CURSOR: where an answer has ended, so that another one goes on behind it. The text holds all there is to know; nothing is kept for it.
 
+use forebay_store::hex;
+
 use super::walk::{Plan, Walk};
 use crate::RecordsError;
 
@@ -23,19 +25,10 @@ impl Cursor {
         if text.is_empty() {
             return Some(Self::Begin);
         }
-        if text.len() > TEXT_BYTES_MAX || text.len() % 2 == 1 || !text.is_ascii() {
+        if text.len() > TEXT_BYTES_MAX {
             return None;
         }
-        let bytes: Option<Vec<u8>> = (0..text.len())
-            .step_by(2)
-            .map(|at| {
-                // `from_str_radix` takes a sign for a digit.
-                let pair = text.get(at..at + 2)?;
-                let is_hex = pair.bytes().all(|byte| byte.is_ascii_hexdigit());
-                is_hex.then(|| u8::from_str_radix(pair, 16).ok()).flatten()
-            })
-            .collect();
-        let bytes = bytes?;
+        let bytes = hex::read(text)?;
         let mut parts = bytes.splitn(3, |byte| *byte == 0);
         let mut name = || String::from_utf8(parts.next()?.to_vec()).ok();
         Some(Self::Behind {
@@ -57,11 +50,6 @@ impl Cursor {
 
     /// The text of a place.
     pub(super) fn text(kind: &str, index: &str, place: &[u8]) -> String {
-        let bytes = [kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat();
-        let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
-        bytes
-            .iter()
-            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-            .collect()
+        hex::write(&[kind.as_bytes(), &[0], index.as_bytes(), &[0], place].concat())
     }
 }

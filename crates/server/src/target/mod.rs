@@ -4,6 +4,7 @@ mod access;
 mod answered;
 mod committed;
 pub mod files;
+mod media_type;
 mod parameters;
 pub(crate) mod pool;
 mod reading;

@@ -7,11 +7,12 @@ use forebay_records::{RecordsError, tql::Statement};
 
 use super::{
     End, RecordsTarget, Request,
+    media_type::is_body,
     store::{body, json, write::outcome},
 };
 use crate::{
     failure::Refusal,
-    front::{Head, RequestBody, Socket, Stream},
+    front::{RequestBody, Socket, Stream},
     reply::{Body, Reply},
     store::{Collected, Done, OPERATION_BYTES, Pieces, Selection, StatementOperation, Work, collect},
 };
@@ -66,7 +67,8 @@ impl TqlTarget {
         }
         let text = body::read(request, body, socket).await?;
         let settings = &self.records.settings;
-        let statement = if is_json(head) {
+        // What says that it is JSON cannot be friendly text.
+        let statement = if is_body(head, "application/json") {
             Statement::read_json(&text, settings)
         } else {
             Statement::read(&text, settings)
@@ -129,13 +131,6 @@ impl TqlTarget {
         };
         Ok(json(200, answer))
     }
-}
-
-/// Whether the body says that it is JSON, and so cannot be friendly text.
-fn is_json(head: &Head) -> bool {
-    let kind = head.field("content-type").unwrap_or_default();
-    let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
-    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 /// The results of a statement as they are found. All are of one state of the store.

@@ -5,7 +5,7 @@ use forebay_store::json;
 use crate::{
     failure::Refusal,
     front::{Head, RequestBody, Socket, Stream},
-    target::{End, Request},
+    target::{End, Request, media_type::is_body},
 };
 
 /// What PATCH takes (RFC 7396).
@@ -37,9 +37,7 @@ fn too_long(bytes: usize, max: usize) -> Refusal {
 
 /// Refuses patches of another kind.
 pub(in crate::target) fn check_is_merge_patch(head: &Head) -> Result<(), Refusal> {
-    let kind = head.field("content-type").unwrap_or_default();
-    let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
-    if kind.trim_ascii().eq_ignore_ascii_case(MERGE_PATCH.as_bytes()) {
+    if is_body(head, MERGE_PATCH) {
         Ok(())
     } else {
         Err(Refusal::MediaType {

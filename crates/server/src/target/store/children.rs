@@ -20,7 +20,10 @@ use crate::{
     front::Head,
     reply::{Body, Reply},
     store::{PIECE_TIME, Pieces, StreamPlace},
-    target::reading::{Begun, Reading, put_nodes},
+    target::{
+        media_type::is_accepted,
+        reading::{Begun, Reading, put_nodes},
+    },
 };
 
 /// Bytes of a page after which it ends, whatever its limit is.
@@ -33,14 +36,7 @@ const LINES: &str = "application/x-ndjson";
 
 /// Whether the client takes lines: its `Accept` names them.
 pub(super) fn wants_lines(head: &Head) -> bool {
-    let Some(accept) = head.list("accept") else {
-        return false;
-    };
-    let mut types = accept.split(|&byte| byte == b',');
-    types.any(|kind| {
-        let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
-        kind.trim_ascii().eq_ignore_ascii_case(LINES.as_bytes())
-    })
+    is_accepted(head, LINES)
 }
 
 /// Which children, in which order, and from where on.

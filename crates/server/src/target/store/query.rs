@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, ops::Bound};
 
-use forebay_store::{Range, Subscript, index::FIELDS_MAX};
+use forebay_store::{Range, Subscript, hex, index::FIELDS_MAX};
 
 use crate::{failure::Refusal, router::put_encoded, target::parameters::parameters};
 
@@ -76,7 +76,7 @@ impl Query {
                 "depth" => read.depth = Some(number()?),
                 "index" => read.index = Some(text()),
                 "after" => {
-                    let entry = from_hex(&parameter.value)
+                    let entry = hex::read(&parameter.value)
                         .ok_or_else(|| parameter.wrong("it is what the link to the next page has"))?;
                     read.after = Some(entry);
                 }
@@ -162,7 +162,7 @@ impl Query {
                 texts.extend([("from", from), ("to", to), ("prefix", self.prefix.as_deref())]);
             }
             NextPage::After { index, entry: bytes } => {
-                entry = hex(bytes);
+                entry = hex::write(bytes);
                 texts.extend(self.filters.iter().map(|text| ("where", Some(text.as_str()))));
                 texts.extend([("index", Some(index)), ("after", Some(&entry))]);
             }
@@ -189,25 +189,6 @@ impl Query {
         }
         out
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    text
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else {
-        return None;
-    };
-    let bytes = pairs
-        .iter()
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
-    bytes.collect()
 }
 
 /// The least subscript that is a text and begins with this one. What looks like a number is no text, so for it the next longer one.

@@ -1,0 +1,38 @@
+//! Media types as requests name them (RFC 9110, 8.3 and 12.5.1), without their parameters.
+
+use crate::front::Head;
+
+/// Whether the body is of this type.
+pub(super) fn is_body(head: &Head, media_type: &str) -> bool {
+    is(head.field("content-type").unwrap_or_default(), media_type)
+}
+
+/// Whether the client names this type among those that it takes.
+pub(super) fn is_accepted(head: &Head, media_type: &str) -> bool {
+    let accept = head.list("accept").unwrap_or_default();
+    accept.split(|&byte| byte == b',').any(|one| is(one, media_type))
+}
+
+fn is(written: &[u8], media_type: &str) -> bool {
+    let name = written.split(|&byte| byte == b';').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_and_case_make_no_other_type() {
+        for (written, expected) in [
+            ("application/json", true),
+            (" Application/JSON ; charset=utf-8", true),
+            ("application/json;q=0.1", true),
+            ("application/jsonp", false),
+            ("text/plain; application/json", false),
+            ("", false),
+        ] {
+            assert_eq!(is(written.as_bytes(), "application/json"), expected, "{written}");
+        }
+    }
+}
