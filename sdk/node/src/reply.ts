@@ -1,3 +1,4 @@
+import { FIELD_VALUE, TOKEN } from './grammar.js';
 import { KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
 
 /** Headers of a reply: an object (an array as value repeats the header), pairs, or the web's `Headers`. */
@@ -220,8 +221,6 @@ function hasHeader(headers: readonly string[], name: string): boolean {
 
 /** Longest header block of a reply. */
 const HEADERS_BYTES_MAX = 65_536;
-const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** `[name, value, ...]` with lower-case names; throws a TypeError for what HTTP does not allow. */
 function headerList(headers: HeadersLike): readonly string[] {
@@ -229,8 +228,8 @@ function headerList(headers: HeadersLike): readonly string[] {
   const entries = Symbol.iterator in headers ? headers : Object.entries(headers);
   for (const [name, value] of entries as Iterable<[string, string | number | readonly string[]]>) {
     for (const single of Array.isArray(value) ? (value as readonly string[]) : [String(value)]) {
-      if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a header name`);
-      if (!VALUE.test(single)) {
+      if (!TOKEN.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a header name`);
+      if (!FIELD_VALUE.test(single)) {
         throw new TypeError(`the value ${JSON.stringify(single)} of header ${name} has characters HTTP does not allow`);
       }
       list.push(name.toLowerCase(), single);

@@ -1,4 +1,5 @@
 /** Sends a reply whose body comes in pieces, at the pace of the client. */
+import { closeQuietly, pieceBytes } from '../pieces.js';
 import type { Reply } from '../reply.js';
 import { host } from './host.js';
 import { waitFor } from './waits.js';
@@ -7,6 +8,7 @@ import { waitFor } from './waits.js';
 const PIECE_BYTES_MAX = 65_536;
 const GONE = 0;
 const FULL = 2;
+const utf8 = (text: string): Uint8Array => new Uint8Array(host.utf8(text));
 
 /** Streams that have not ended, by their calls. */
 const open = new Map<number, AsyncIterator<unknown>>();
@@ -34,7 +36,7 @@ export async function streamReply(
     for (;;) {
       const step = await pieces.next();
       if (step.done === true) break;
-      if (!(await send(call, toBytes(step.value)))) {
+      if (!(await send(call, pieceBytes(step.value, utf8)))) {
         closeQuietly(pieces);
         return;
       }
@@ -74,16 +76,4 @@ async function send(call: number, bytes: Uint8Array): Promise<boolean> {
     if (said === GONE) return false;
   }
   return true;
-}
-
-/** Tells the source that no more is wanted; its failures concern nobody any more. */
-function closeQuietly(pieces: AsyncIterator<unknown>): void {
-  void (async () => pieces.return?.())().catch(() => {});
-}
-
-function toBytes(piece: unknown): Uint8Array {
-  if (typeof piece === 'string') return new Uint8Array(host.utf8(piece));
-  if (piece instanceof Uint8Array) return piece;
-  if (piece instanceof ArrayBuffer) return new Uint8Array(piece);
-  throw new TypeError(`a body gave a piece of type ${typeof piece}; strings, Uint8Array and ArrayBuffer are accepted`);
 }

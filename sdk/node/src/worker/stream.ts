@@ -1,5 +1,6 @@
 /** Sends a reply whose body comes in pieces: as BODY frames, within the job's window and at the link's pace. */
 import { HEADER_BYTES, type Bytes } from '../wire.js';
+import { closeQuietly, pieceBytes } from '../pieces.js';
 import type { Reply } from '../reply.js';
 import type { Job } from './job.js';
 
@@ -46,7 +47,7 @@ export async function streamReply(
       sink.head(job, reply, Buffer.concat(gathered), true);
       return;
     }
-    const bytes = toBytes(step.value);
+    const bytes = pieceBytes(step.value, utf8);
     gathered.push(bytes);
     size += bytes.length;
     next = pieces.next();
@@ -63,7 +64,7 @@ export async function streamReply(
         sink.body(job, EMPTY, true);
         return;
       }
-      await send(job, toBytes(step.value), sink);
+      await send(job, pieceBytes(step.value, utf8), sink);
       next = pieces.next();
     }
   } catch (error) {
@@ -74,6 +75,7 @@ export async function streamReply(
 }
 
 const EMPTY = Buffer.alloc(0);
+const utf8 = (text: string): Bytes => Buffer.from(text) as Bytes;
 
 /** Cuts bytes into BODY frames, each as long as the window allows; returns early when the job is aborted. */
 async function send(job: Job, bytes: Uint8Array, sink: FrameSink): Promise<void> {
@@ -111,16 +113,4 @@ function unlessAborted(
     if (job.aborted) resolve(null);
     step.then(resolve, reject);
   });
-}
-
-/** Tells the source that no more is wanted; its failures concern nobody any more. */
-function closeQuietly(pieces: AsyncIterator<unknown>): void {
-  void (async () => pieces.return?.())().catch(() => {});
-}
-
-function toBytes(piece: unknown): Uint8Array {
-  if (typeof piece === 'string') return Buffer.from(piece) as Bytes;
-  if (piece instanceof Uint8Array) return piece;
-  if (piece instanceof ArrayBuffer) return new Uint8Array(piece);
-  throw new TypeError(`a body gave a piece of type ${typeof piece}; strings, Uint8Array and ArrayBuffer are accepted`);
 }

@@ -1,7 +1,6 @@
 /** Headers (Fetch, section 5.1). */
+import { FIELD_VALUE, TOKEN } from '../../grammar.js';
 
-const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const OUTER_SPACE = /^[\t\n\r ]+|[\t\n\r ]+$/g;
 
 export type HeadersInit = Headers | Iterable<readonly [string, string]> | Readonly<Record<string, string>>;
@@ -79,12 +78,12 @@ export class Headers {
 
 function nameOf(name: unknown): string {
   const text = String(name);
-  if (!NAME.test(text)) throw new TypeError(`${JSON.stringify(text)} is not a header name`);
+  if (!TOKEN.test(text)) throw new TypeError(`${JSON.stringify(text)} is not a header name`);
   return text.toLowerCase();
 }
 
 function valueOf(name: string, value: unknown): string {
   const text = String(value).replace(OUTER_SPACE, '');
-  if (!VALUE.test(text)) throw new TypeError(`the value ${JSON.stringify(text)} of header ${name} has characters HTTP does not allow`);
+  if (!FIELD_VALUE.test(text)) throw new TypeError(`the value ${JSON.stringify(text)} of header ${name} has characters HTTP does not allow`);
   return text;
 }

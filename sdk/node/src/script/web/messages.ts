@@ -1,4 +1,5 @@
 /** Requests and responses (Fetch, sections 5.4 and 5.5). */
+import { TOKEN } from '../../grammar.js';
 import { AbortController, AbortSignal } from './abort.js';
 import { Body, type BodyInit } from './body.js';
 import { Headers, type HeadersInit } from './headers.js';
@@ -13,7 +14,6 @@ export interface RequestInit {
 }
 
 const UPPER_CASED = /^(?:delete|get|head|options|post|put|patch)$/i;
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 export class Request extends Body {
   readonly method: string;
