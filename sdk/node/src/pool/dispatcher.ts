@@ -155,6 +155,24 @@ export class Dispatcher implements MemberEvents {
     return null;
   }
 
+  /** Accepts a message that this worker alone can answer, before what waits for any. */
+  submitTo(member: Member, task: Task): void {
+    this.counts.accepted++;
+    if (this.open++ === 0) this.#keepAlive();
+    task.only = member;
+    this.#setAside(task, member);
+    this.#fill(member, task.submitted);
+  }
+
+  /** Has a message wait for a worker that has no room for it. */
+  #setAside(task: Task, member: Member): void {
+    this.waiting++;
+    this.waitingBytes += task.body.length;
+    task.state = HELD;
+    this.#waits.add(task);
+    member.mine.push(task);
+  }
+
   #refuse(error: PoolError): PoolError {
     this.counts.refused++;
     return error;
@@ -203,6 +221,10 @@ export class Dispatcher implements MemberEvents {
 
   /** Has a message wait again, before those that came later. */
   #putBack(task: Task): void {
+    if (task.only !== null) {
+      this.#setAside(task, task.only);
+      return;
+    }
     this.waiting++;
     this.waitingBytes += task.body.length;
     task.state = QUEUED;
@@ -254,9 +276,10 @@ export class Dispatcher implements MemberEvents {
 
   #send(member: Member, task: Task, now: number): void {
     task.type.running++;
-    const { total, run } = task.wishes.deadlines;
+    const { deadlines: { total, run }, onSent } = task.wishes;
     const limit = Math.min(run, task.submitted + total - now);
     member.send(task, now, limit === Infinity ? 0 : Math.max(1, Math.min(Math.ceil(limit), 0xffff_ffff)));
+    onSent?.(task);
   }
 
   /** Gives a worker what waits, as far as it has room. */
@@ -480,8 +503,13 @@ export class Dispatcher implements MemberEvents {
   /** Nothing waits for this worker alone any more. */
   #unbind(member: Member): void {
     for (const task of member.mine.takeAll().reverse()) {
-      task.state = QUEUED;
-      this.#queue.putBack(task);
+      if (task.only === null) {
+        task.state = QUEUED;
+        this.#queue.putBack(task);
+      } else {
+        this.#giveUp(task, GONE);
+        this.#fail(task, 'crashed', new CrashedError(member.end));
+      }
     }
     if (this.#current === member) this.#current = null;
     for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);

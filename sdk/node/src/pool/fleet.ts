@@ -191,6 +191,12 @@ export class Fleet {
 
   // When they end.
 
+  /** Has another worker take the place of one, which gets no more from now on. */
+  replace(member: Member, now: number): void {
+    this.#retire(member, 'recycled', now);
+    this.fillUp(now);
+  }
+
   /** Has a worker finish what it runs and end, whatever it does; what it has not begun goes to others. */
   #retire(member: Member, cause: EndCause, now: number): void {
     if (member.phase >= DRAINING) return;

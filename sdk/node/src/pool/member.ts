@@ -446,7 +446,7 @@ export class Member implements HostEvents {
       return;
     }
     const { number, slot } = task;
-    const incoming = new Incoming(status, kind, headers, (part) => task.wishes.onPart?.(part));
+    const incoming = new Incoming(status, kind, headers, (part) => task.wishes.onPart?.(part, task));
     task.incoming = incoming;
     incoming.push(Buffer.from(bytes.subarray(headersEnd, end)) as Bytes);
     // Whoever is given a part may give up the message.

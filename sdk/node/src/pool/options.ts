@@ -128,7 +128,7 @@ export interface Settings {
   readonly startMax: number;
   readonly killGrace: number;
   /** In base64; `null` where there is none. */
-  readonly data: string | null;
+  data: string | null;
   readonly start: string | null;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string | undefined;
@@ -212,7 +212,7 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
     idleMax: duration('idleMax', options.idleMax ?? 60_000),
     startMax: duration('startMax', options.startMax ?? 30_000),
     killGrace: duration('killGrace', options.killGrace ?? 300),
-    data: options.data === undefined ? null : Buffer.from(encode(options.data)).toString('base64'),
+    data: encodeData(options.data),
     start: options.start === undefined ? null : fileOf(options.start, root),
     env: { ...(options.env ?? process.env) },
     cwd: options.cwd,
@@ -223,6 +223,11 @@ export function settle(options: PoolOptions): { settings: Settings; size: Size }
     resourceLimits: options.resourceLimits ?? null,
   };
   return { settings, size };
+}
+
+/** What `data` is sent as. */
+export function encodeData(data: unknown): string | null {
+  return data === undefined ? null : Buffer.from(encode(data)).toString('base64');
 }
 
 /** The sizes that a pool may have. */

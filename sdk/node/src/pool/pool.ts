@@ -7,8 +7,8 @@ import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type Poo
 import { Dispatcher, type Counts } from './dispatcher.js';
 import type { EndCause } from './fleet.js';
 import type { HistogramSummary } from './histogram.js';
-import type { Member } from './member.js';
-import { duration, fileOf, settle, type Deadlines, type PoolOptions, type Settings } from './options.js';
+import { READY_PHASE, type Member } from './member.js';
+import { duration, encodeData, fileOf, settle, type Deadlines, type PoolOptions, type Settings } from './options.js';
 import { PartStream, listen } from './stream.js';
 import { Task, type Wishes } from './task.js';
 import { MessageType } from './types.js';
@@ -220,6 +220,35 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     const withParts = { ...options, signal, onPart: stream.push, mayGoOn: stream.mayGoOn } as RunOptions<T>;
     stream.follow(this.run(message, withParts));
     return stream;
+  }
+
+  // For interfaces over this one.
+
+  /** Accepts a message that was made into a task, which needs no promise, or says why not. @internal */
+  submit(task: Task): PoolError | null {
+    return this.#dispatcher.submit(task);
+  }
+
+  /** Has every worker that is ready answer a message of its own, ahead of those that wait. @internal */
+  submitToEach(task: () => Task): void {
+    for (const member of [...this.#dispatcher.fleet.members]) if (member.phase === READY_PHASE) this.#dispatcher.submitTo(member, task());
+  }
+
+  /** What is known of a type of messages. @internal */
+  typeNamed(name: string): MessageType {
+    return this.#known(name);
+  }
+
+  /** Gives a worker no more messages, and has it end when it has answered those that it has begun. @internal */
+  replace(worker: number): void {
+    const { fleet } = this.#dispatcher;
+    const member = fleet.members.find(({ id }) => id === worker);
+    if (member !== undefined) fleet.replace(member, performance.now());
+  }
+
+  /** What `data` is in workers that are started from now on. @internal */
+  set data(data: unknown) {
+    this.#settings.data = encodeData(data);
   }
 
   #typeOf(options: RunOptions | undefined): MessageType {

@@ -18,7 +18,9 @@ export interface Wishes {
   readonly affinity: string | undefined;
   readonly deadlines: { readonly queue: number; readonly run: number; readonly total: number };
   readonly attempts: number;
-  readonly onPart: ((part: unknown) => unknown) | undefined;
+  readonly onPart: ((part: unknown, task: Task) => unknown) | undefined;
+  /** Told whenever the message is given to a worker, which may be taken back before it begins. */
+  readonly onSent?: ((task: Task) => void) | undefined;
   /** What has to be waited for before more parts may come; `null` for nothing. */
   readonly mayGoOn: (() => Promise<void> | null) | undefined;
   readonly signal: AbortSignal | undefined;
@@ -38,6 +40,8 @@ export class Task {
   /** Since when it waits: its submission, or its last failure. */
   waitsSince: number;
   member: Member | null = null;
+  /** The worker that alone can answer it. */
+  only: Member | null = null;
   slot = 0;
   number = 0;
   sent = 0;
