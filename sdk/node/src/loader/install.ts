@@ -9,6 +9,7 @@ const PROVIDED: Readonly<Record<string, string>> = {
   forebay: '../index.js',
   'forebay/testing': '../testing.js',
   'forebay/pool': '../pool/index.js',
+  'forebay/qoper8': '../qoper8/index.js',
   'forebay/store': '../store/index.js',
   'forebay/records': '../records/index.js',
   'forebay/stdio': '../stdio/index.js',

@@ -163,9 +163,10 @@ export class Fleet {
     const cause = this.#causes.get(member) ?? (wasReady ? 'crashed' : 'start_failed');
     member.move(ENDED, now);
     this.members.splice(this.members.indexOf(member), 1);
+    // Before anybody looks for another worker: one that cannot start is not started again at once.
+    if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(member)) this.#failedStart(member, now);
     this.#events.gone(member, (task) => wasReady && member.hasBegun(task));
     this.#events.stopped(member, cause);
-    if (phase <= READY_PHASE && !hasSettled && !this.#causes.has(member)) this.#failedStart(member, now);
     this.#settle();
     if (!this.#isClosed) this.fillUp(now);
   }

@@ -158,6 +158,7 @@ export class Member implements HostEvents {
     this.inFlight++;
     task.state = SENT;
     task.member = this;
+    task.worker = this.id;
     task.slot = slot;
     task.number = number;
     task.sent = now;

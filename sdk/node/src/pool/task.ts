@@ -40,6 +40,8 @@ export class Task {
   /** Since when it waits: its submission, or its last failure. */
   waitsSince: number;
   member: Member | null = null;
+  /** The number of the worker that had it last; 0 before any had. */
+  worker = 0;
   /** The worker that alone can answer it. */
   only: Member | null = null;
   slot = 0;

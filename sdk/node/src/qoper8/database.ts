@@ -1,0 +1,24 @@
+/** The store for handlers that were written for mg-dbx-napi and glsdb: `this.mgdbx`, `this.use` and `this.glsdb`. */
+import { glsDB } from '../glsdb/index.js';
+import { mclass, mcursor, mglobal, server, type Key } from '../mgdbx/index.js';
+import type { HandlerThis } from './self.js';
+import type { DatabaseOption } from './setup.js';
+
+/** Opens it, and gives what closes it. @throws when there is none to open. */
+export function openDatabase(self: HandlerThis, { type, open }: DatabaseOption): () => void {
+  const db = new server();
+  if (db.open(open) !== '1') throw new Error(`mgdbx: the database cannot be opened: ${db.geterrormessage()}`);
+  self['mgdbx'] = { db, mglobal, mclass, mcursor };
+  const use = (global: string, ...keys: Key[]): mglobal => {
+    const key = [global, ...keys].join('\0');
+    let kept = self.cache.get(key) as { container: mglobal; at: number } | undefined;
+    if (kept === undefined) {
+      kept = { container: new mglobal(db, global, ...keys), at: Date.now() };
+      self.cache.set(key, kept);
+    }
+    return kept.container;
+  };
+  self['use'] = use;
+  self['glsdb'] = new glsDB({ type, db, use });
+  return () => void db.close();
+}

@@ -1,0 +1,493 @@
+/** The class that programs written for QOper8 use, over a pool. */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { encode, type Encoded } from '../message.js';
+import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type PoolError } from '../pool/errors.js';
+import { Pool } from '../pool/pool.js';
+import { Task, type Wishes } from '../pool/task.js';
+import type { MessageType } from '../pool/types.js';
+import { VERSION } from '../version.js';
+import { Delivery, Outbox, type Callback, type DeliveryOwner, type QOper8Message } from './delivery.js';
+import { failureOf, type WorkerName } from './failures.js';
+import { Listeners, type Listener } from './listeners.js';
+import { handlersOf, settle, type QOper8Options, type QOper8Settings } from './options.js';
+import { memoryOf, pack, upTime, type Control, type HandlerEntry, type Setup, type StartupModule, type WorkerReport } from './setup.js';
+import { forget, heed } from './signals.js';
+
+const WORKER_FILE = fileURLToPath(new URL('./worker.js', import.meta.url));
+/** A worker that has not said how it is within this time is described by what is known of it here. */
+const REPORT_MAX_MS = 5_000;
+/** `stop()` waits so long for what runs, unless it is told otherwise. */
+const STOP_MAX_MS = 30_000;
+
+/** What `getStats()` says. Workers are by their ids; in `worker_threads` where they are threads. */
+export interface QOper8Stats {
+  readonly main_process: {
+    readonly pid: number;
+    readonly upTime: string;
+    readonly noOfMessages: number;
+    readonly memory: WorkerReport['memory'];
+    readonly queue_length: number;
+  };
+  readonly child_processes?: Readonly<Record<string, WorkerReport>>;
+  readonly worker_threads?: Readonly<Record<string, WorkerReport>>;
+}
+
+/** What `send()` takes beside the message; nothing of it is in QOper8. */
+export interface SendOptions {
+  /** Aborted, it takes the message back, or has its handler's worker replaced. */
+  readonly signal?: AbortSignal;
+  /** Milliseconds that the handler may run, in the place of `handlerTimeout`. */
+  readonly timeout?: number;
+}
+
+/**
+ * A queue and a pool of workers, with the interface of QOper8.
+ *
+ * ```js
+ * import { QOper8 } from 'forebay/qoper8';
+ *
+ * const qoper8 = new QOper8({ poolSize: 2, handlersByMessageType: new Map([['hello', { module: 'hello.mjs' }]]) });
+ * const reply = await qoper8.send({ type: 'hello', data: { name: 'Ada' } });
+ * ```
+ */
+export class QOper8 implements DeliveryOwner {
+  readonly name: string;
+  /** The version of Forebay. */
+  readonly build = VERSION;
+  /** There is no date: `build` says what it is. */
+  readonly buildDate = '';
+  /** Where handlers are; what is added later holds for all workers. */
+  readonly handlersByMessageType: Map<string, HandlerEntry>;
+  readonly #settings: QOper8Settings;
+  readonly #listeners = new Listeners(this);
+  readonly #outbox = new Outbox();
+  readonly #control = randomUUID();
+  readonly #workerName: WorkerName;
+  readonly #made = Date.now();
+  #onStartup: StartupModule | null;
+  #logging: boolean;
+  #poolSize: number;
+  /** There is one once there was a message. */
+  #pool: Pool | null = null;
+  /** Types that workers know, in the pool that there is. */
+  readonly #types = new Map<string, MessageType>();
+  /** Types whose handlers workers have been told, and whether there was more to tell since the pool was made. */
+  #toldTypes = new Set<string>();
+  #hasChanged = false;
+  /** The id of the first worker of that pool, and the next one after all that there were. */
+  #firstId = 0;
+  #nextId = 0;
+  #isStopped = false;
+  #stopping: Promise<void> | null = null;
+  #messages = 0;
+  /** Ids for QBackup go on where those of an earlier run of the program have ended. */
+  #lastBackupId = Date.now() * 1_000;
+  readonly #quiet: Wishes;
+  /** For messages of which somebody wants to know when they are sent. */
+  readonly #told: Wishes;
+
+  /** @throws TypeError and RangeError for options that cannot be. */
+  constructor(options: QOper8Options = {}) {
+    const settings = (this.#settings = settle(options));
+    this.#poolSize = settings.poolSize;
+    this.#onStartup = startup(options.onStartup || null);
+    this.#logging = settings.mayLog && options.logging === true;
+    const handlers = options.handlersByMessageType ?? new Map<string, HandlerEntry>();
+    this.handlersByMessageType = handlers instanceof Map ? handlers : new Map(Object.entries(handlers));
+    handlersOf(this.handlersByMessageType);
+    const isThread = settings.kind === 'thread';
+    this.name = isThread ? 'QOper8-wt' : 'QOper8-cp';
+    this.#workerName = isThread ? 'Worker Thread' : 'Child Process';
+    this.#quiet = {
+      priority: 0,
+      affinity: undefined,
+      deadlines: { queue: Infinity, run: settings.handlerTimeout, total: Infinity },
+      attempts: 1,
+      onPart: (part, task) => this.#part(task as Delivery, part),
+      mayGoOn: undefined,
+      signal: undefined,
+    };
+    this.#told = { ...this.#quiet, onSent: (task) => this.#sent(task as Delivery) };
+    this.log(`Forebay ${VERSION} as ${this.name} in process ${process.pid}, at most ${this.#poolSize} workers`);
+  }
+
+  // Messages.
+
+  /** Puts a message into the queue. The callback is called with what its handler sends ahead of its reply, too, and never where nobody waits for it. */
+  message(message: QOper8Message, callback?: Callback | null): void {
+    this.#accept(message, callback ?? null, true, null);
+  }
+
+  /** Puts a message into the queue. The promise is resolved with its handler's reply, or with an object that has a member `error`: it is never rejected. */
+  send(message: QOper8Message, options?: SendOptions): Promise<any> {
+    return new Promise((resolve) => this.#accept(message, resolve, false, options ?? null));
+  }
+
+  #accept(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null): void {
+    let refusal: PoolError | null = null;
+    try {
+      refusal = this.#submit(message, callback, takesParts, options);
+    } catch (error) {
+      refusal = new NotSendableError((error as Error).message, error);
+    }
+    if (refusal === null) return;
+    this.log(`message refused: ${refusal.message}`);
+    const failure = failureOf(refusal, message, undefined, this.#workerName, this.#settings);
+    if (callback !== null) this.#outbox.give(callback, failure, undefined);
+  }
+
+  #submit(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null): PoolError | null {
+    if (this.#isStopped) return new ClosedError();
+    const type = this.#types.get(message?.type) ?? this.#typeOf(message);
+    if (type === null) return new UnknownTypeError(String(message.type), this.handlersByMessageType.keys());
+    const body: Encoded = encode(message);
+    let wishes = this.#listeners.has('sentToWorker') || this.#logging ? this.#told : this.#quiet;
+    if (options !== null) {
+      const { signal, timeout } = options;
+      if (signal?.aborted === true) return new AbortedError(signal.reason);
+      const { deadlines } = wishes;
+      wishes = { ...wishes, signal, deadlines: timeout === undefined ? deadlines : { ...deadlines, run: timeout } };
+    }
+    const delivery = new Delivery(this, message, callback, takesParts, type, body, wishes, performance.now());
+    const refusal = this.#pool!.submit(delivery);
+    if (refusal !== null) return refusal;
+    this.#messages++;
+    if (this.#settings.backup !== null || this.#listeners.has('QBackupAdd')) this.#keep(delivery);
+    if (this.#listeners.has('addedToQueue')) this.#listeners.emit('addedToQueue', message);
+    return null;
+  }
+
+  /** What is known of a type that was not sent before; `null` where it has no handler. */
+  #typeOf(message: QOper8Message): MessageType | null {
+    if (typeof message !== 'object' || message === null) throw new TypeError(`a message is an object with a type, not ${message === null ? 'null' : typeof message}`);
+    const { type } = message;
+    if (typeof type !== 'string') throw new TypeError('No type or handler specified in message');
+    if (!this.handlersByMessageType.has(type)) return null;
+    const pool = this.#open();
+    if (!this.#toldTypes.has(type)) this.#configure();
+    const found = pool.typeNamed(type);
+    this.#types.set(type, found);
+    return found;
+  }
+
+  /** The message has come in parts so far. */
+  #part(delivery: Delivery, part: unknown): void {
+    const id = this.#idOf(delivery);
+    if (this.#listeners.has('replyReceived')) this.#listeners.emit('replyReceived', { reply: part, workerId: id });
+    if (delivery.callback !== null && delivery.takesParts) this.#outbox.give(delivery.callback, part, id);
+  }
+
+  #sent(delivery: Delivery): void {
+    const workerId = this.#idOf(delivery);
+    this.log(`message of type ${delivery.message.type} sent to worker ${workerId}`);
+    this.#listeners.emit('sentToWorker', { message: delivery.message, workerId });
+  }
+
+  /** @internal */
+  replied(delivery: Delivery, reply: unknown): void {
+    const id = this.#idOf(delivery);
+    if (delivery.id !== 0) this.#release(delivery.id);
+    if (this.#listeners.has('replyReceived')) this.#listeners.emit('replyReceived', { reply: copyOf(reply), workerId: id });
+    if (this.#logging) this.log(`reply of worker ${id}: ${jsonOf(reply)}`);
+    if (delivery.callback === null) return;
+    if (typeof reply === 'object' && reply !== null) markFinished(reply as { qoper8?: unknown });
+    this.#outbox.give(delivery.callback, reply, id);
+  }
+
+  /** @internal */
+  failed(delivery: Delivery, error: PoolError): void {
+    const { message, worker, callback } = delivery;
+    const id = worker === 0 ? undefined : this.#idOf(delivery);
+    const failure = failureOf(error, message, id, this.#workerName, this.#settings);
+    if (error.code === 'handler_error') {
+      // What it has begun and not awaited may still run there: nothing else shall.
+      this.#pool?.replace(worker);
+      if (delivery.id !== 0) this.#release(delivery.id);
+      this.#listeners.emit('replyReceived', { reply: copyOf(failure), workerId: id });
+    } else if (error.code === 'crashed') {
+      this.#listeners.emit(this.#settings.kind === 'thread' ? 'threadExit' : 'childProcessExit', message);
+    }
+    this.log(`message of type ${message.type} failed: ${error.message}`);
+    if (callback !== null) this.#outbox.give(callback, failure, id);
+  }
+
+  #idOf({ worker }: Task): number {
+    return this.#firstId + worker - 1;
+  }
+
+  // The copy of the queue.
+
+  #keep(delivery: Delivery): void {
+    const id = (delivery.id = ++this.#lastBackupId);
+    const { qoper8, ...requestObject } = delivery.message;
+    this.#listeners.emit('QBackupAdd', { id, requestObject });
+    this.#backUp((backup) => backup.add?.(id, requestObject));
+  }
+
+  #release(id: number): void {
+    this.#listeners.emit('QBackupDelete', id);
+    this.#backUp((backup) => backup.delete?.(id));
+  }
+
+  #backUp(step: (backup: NonNullable<QOper8Settings['backup']>) => unknown): void {
+    const { backup } = this.#settings;
+    if (backup === null) return;
+    try {
+      const result = step(backup);
+      if (result instanceof Promise) result.catch((error: unknown) => this.#backupFailed(error));
+    } catch (error) {
+      this.#backupFailed(error);
+    }
+  }
+
+  #backupFailed(error: unknown): void {
+    if (this.#listeners.has('QBackupError')) this.#listeners.emit('QBackupError', error);
+    else process.stderr.write(`forebay: QBackup failed: ${error instanceof Error ? error.stack : String(error)}\n`);
+  }
+
+  // Workers.
+
+  #open(): Pool {
+    if (this.#pool !== null) return this.#pool;
+    const { kind, maxQueueLength, maxQueueBytes, handlerTimeout, inactivityLimit, pool: more } = this.#settings;
+    this.#firstId = this.#nextId;
+    this.#hasChanged = false;
+    const pool = new Pool({
+      ...more,
+      name: 'qoper8',
+      handler: WORKER_FILE,
+      kind,
+      size: { min: Math.min(more.size?.min ?? 0, this.#poolSize), max: this.#poolSize },
+      queueMax: maxQueueLength,
+      queueBytesMax: maxQueueBytes,
+      deadlines: { queue: Infinity, run: handlerTimeout, total: Infinity },
+      idleMax: inactivityLimit,
+      data: this.#setup(),
+    });
+    this.#pool = pool;
+    const firstId = this.#firstId;
+    pool.on('workerStart', ({ worker }) => {
+      this.#nextId = Math.max(this.#nextId, firstId + worker);
+      this.log(`worker ${firstId + worker - 1} is started`);
+      this.#listeners.emit('workerStarted', firstId + worker - 1);
+    });
+    // One that was being started may not have been told.
+    pool.on('workerReady', () => this.#hasChanged && this.#tell());
+    pool.on('workerStop', ({ worker, cause }) => {
+      this.log(`worker ${firstId + worker - 1} has ended (${cause})`);
+      this.#listeners.emit('workerStopped', firstId + worker - 1);
+    });
+    pool.on('startFailed', (error) => {
+      this.log(error.message);
+      this.#listeners.emit('workerFailed', error);
+    });
+    heed(this);
+    return pool;
+  }
+
+  #setup(): Setup {
+    const { cacheExpiryTime, checkInterval, mgdbx } = this.#settings;
+    this.#toldTypes = new Set(this.handlersByMessageType.keys());
+    return {
+      firstId: this.#firstId,
+      control: this.#control,
+      handlers: handlersOf(this.handlersByMessageType),
+      onStartup:
+        this.#onStartup === null
+          ? null
+          : { module: this.#onStartup.module, path: this.#onStartup.path ?? null, packed: pack(this.#onStartup.arguments) },
+      mgdbx,
+      logging: this.#logging,
+      cacheExpiryTime,
+      checkInterval,
+    };
+  }
+
+  /** Tells all workers, those to come as well, what has changed. */
+  #configure(): void {
+    const pool = this.#pool;
+    if (pool === null) return;
+    pool.data = this.#setup();
+    this.#hasChanged = true;
+    this.#tell();
+  }
+
+  #tell(): void {
+    void this.#ask({ ask: 'configure', logging: this.#logging, handlers: handlersOf(this.handlersByMessageType) }, () => {});
+  }
+
+  /** Has each worker that is ready answer a question; resolves when all have, or can no more. */
+  #ask(control: Control, answered: (answer: any) => void): Promise<void> {
+    const pool = this.#pool;
+    if (pool === null) return Promise.resolve();
+    const body = encode(control);
+    const type = pool.typeNamed(this.#control);
+    const wishes: Wishes = { ...this.#quiet, onPart: undefined, deadlines: { queue: REPORT_MAX_MS, run: Infinity, total: REPORT_MAX_MS } };
+    const all: Promise<void>[] = [];
+    pool.submitToEach(() => {
+      let task!: Task;
+      all.push(
+        new Promise<void>((resolve) => {
+          const reply = (answer: unknown): void => {
+            answered(answer);
+            resolve();
+          };
+          task = new Task(type, body, wishes, performance.now(), reply, () => resolve());
+        }),
+      );
+      return task;
+    });
+    return Promise.all(all).then(() => {});
+  }
+
+  /** Has another number of workers, from 1 to `maxPoolSize`; others are ignored. Those that are too many finish what they run. */
+  setPoolSize(size: number | string): void {
+    const wanted = Number(size);
+    if (!Number.isInteger(wanted) || wanted < 1 || wanted > this.#settings.maxPoolSize) return;
+    this.#poolSize = wanted;
+    this.#pool?.resize({ min: Math.min(this.#settings.pool.size?.min ?? 0, wanted), max: wanted });
+  }
+
+  /** Has each worker begin with a module. Can be done once, and not where the option `onStartup` was given; workers that are there are replaced. */
+  setOnStartupModule(module: StartupModule): void {
+    if (this.#onStartup !== null) return;
+    this.#onStartup = startup(module);
+    const pool = this.#pool;
+    if (pool === null) return;
+    pool.data = this.#setup();
+    // What does not start is told to those who send messages.
+    void pool.reload().catch(() => {});
+  }
+
+  /**
+   * Takes no more messages, ends the workers when they have answered what they run, and then the program if `exitOnStop` says so. What waits is answered with an error. What
+   * still runs after `deadline` milliseconds is, too.
+   */
+  stop({ deadline = STOP_MAX_MS }: { deadline?: number } = {}): Promise<void> {
+    this.#isStopped = true;
+    forget(this);
+    return (this.#stopping ??= this.#close(deadline).finally(() => (this.#stopping = null)));
+  }
+
+  async #close(deadline: number): Promise<void> {
+    const pool = this.#pool;
+    if (pool !== null) {
+      await pool.close({ drain: false, deadline });
+      this.#types.clear();
+      if (this.#pool === pool) this.#pool = null;
+    }
+    this.#listeners.emit('stop');
+    this.log('no workers are running: QOper8 takes no more messages');
+    if (this.#settings.exitOnStop) process.exit();
+  }
+
+  /** Takes messages again. */
+  start(): void {
+    if (this.#stopping === null) {
+      this.#isStopped = false;
+      this.#listeners.emit('start');
+    } else {
+      void this.#stopping.then(() => this.start());
+    }
+  }
+
+  // What there is.
+
+  /** Messages that wait for a worker. */
+  getQueueLength(): number {
+    return this.#pool?.queueSize ?? 0;
+  }
+
+  /** Messages that were accepted. */
+  getMessageCount(): number {
+    return this.#messages;
+  }
+
+  /** `0 days 0:00:07` */
+  upTime(): string {
+    return upTime(this.#made);
+  }
+
+  /** Asks all workers how they are; one that runs a handler says it afterwards, and is described from outside after five seconds. */
+  async getStats(): Promise<QOper8Stats> {
+    const workers: Record<string, WorkerReport> = {};
+    const firstId = this.#firstId;
+    for (const { worker, pid, uptimeMs, messages, rss, phase } of this.#pool?.stats().workers ?? []) {
+      if (phase !== 'ready') continue;
+      const memory = memoryOf({ rss: rss ?? 0, heapTotal: 0, heapUsed: 0 });
+      workers[firstId + worker - 1] = { pid: pid ?? process.pid, uptime: upTime(Date.now() - uptimeMs), noOfMessages: messages, memory, ignoredReplies: 0 };
+    }
+    await this.#ask({ ask: 'stats' }, ({ id, report }: { id: number; report: WorkerReport }) => (workers[id] = report));
+    return {
+      main_process: {
+        pid: process.pid,
+        upTime: this.upTime(),
+        noOfMessages: this.#messages,
+        memory: memoryOf(process.memoryUsage()),
+        queue_length: this.getQueueLength(),
+      },
+      ...(this.#settings.kind === 'thread' ? { worker_threads: workers } : { child_processes: workers }),
+    };
+  }
+
+  // Events and the log.
+
+  /** Adds a listener: see the guide for the events there are; programs may have their own. */
+  on(event: string, listener: Listener): void {
+    this.#listeners.on(event, listener);
+  }
+
+  /** Removes a listener, or all of an event. */
+  off(event: string, listener?: Listener): void {
+    this.#listeners.off(event, listener);
+  }
+
+  emit(event: string, data?: unknown): void {
+    this.#listeners.emit(event, data);
+  }
+
+  /** Whether what happens is written to the console, here and by workers. */
+  get logging(): boolean {
+    return this.#logging;
+  }
+
+  set logging(logging: boolean) {
+    const wanted = this.#settings.mayLog && logging;
+    if (wanted === this.#logging) return;
+    this.#logging = wanted;
+    this.#configure();
+  }
+
+  /** Writes a line with the time to the console, if logging is on. */
+  log(message: unknown): void {
+    if (this.#logging) console.log(`${Date.now()}: ${String(message)}`);
+  }
+}
+
+function startup(module: StartupModule | null): StartupModule | null {
+  if (module === null) return null;
+  if (typeof module.module !== 'string') throw new TypeError('a start-up module is { module, path, arguments }');
+  return module;
+}
+
+function markFinished(reply: { qoper8?: unknown }): void {
+  const { qoper8 } = reply;
+  if (typeof qoper8 === 'object' && qoper8 !== null) (qoper8 as { finished?: boolean }).finished = true;
+  else reply.qoper8 = { finished: true };
+}
+
+/** A reply without what is added for whoever has sent the message. */
+function copyOf(reply: unknown): unknown {
+  if (typeof reply !== 'object' || reply === null || Array.isArray(reply)) return reply;
+  const { qoper8, ...rest } = reply as { qoper8?: unknown };
+  return rest;
+}
+
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return String(value);
+  }
+}

@@ -1,0 +1,296 @@
+/** What `this` is in handlers and start-up modules, and how a handler's reply is found: `finished()`, or what its promise is resolved with. */
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { isPromise } from '../outcome.js';
+import type { MessageContext, MessageHandler } from '../messages.js';
+import { Listeners, type Listener } from './listeners.js';
+import { errorText, memoryOf, unpack, upTime, type HandlerEntry, type Setup, type WorkerReport } from './setup.js';
+
+/** Gives the reply; called again it does nothing. */
+export type Finished = (reply?: unknown) => void;
+
+/** A handler as it is written for QOper8. */
+export type QOper8Handler = (this: HandlerThis, message: any, finished: Finished) => unknown;
+
+/** What start-up modules may add to. Handlers get a copy of it for each message, so that what they add ends with that. */
+export interface HandlerThis {
+  /** The worker's, from 0. */
+  id: number;
+  /** Sends something ahead of the reply; in a start-up module there is nobody to send it to. */
+  send(part: unknown): void;
+  postMessage(part: unknown): void;
+  on(event: string, listener: Listener): void;
+  off(event: string, listener?: Listener): void;
+  emit(event: string, data?: unknown): void;
+  /** Writes a line with the time, if logging is on. */
+  log(message: unknown): void;
+  upTime(): string;
+  getMessageCount(): number;
+  cwd: string;
+  /** Kept as long as the worker lives. An entry with `at`, a time in milliseconds, is removed `cacheExpiryTime` after that. */
+  cache: Map<unknown, any>;
+  /** Has the handler of a message's type, in this worker, answer it. */
+  onMessage(message: { type: string }): Promise<unknown>;
+  [name: string]: any;
+}
+
+/** These concern the worker, not a message: a handler that listens to them does so for good. */
+const LASTING = new Set(['stop', 'shutdown_signal_sent']);
+/** Listeners to these that handlers may add. */
+const LASTING_MAX = 100;
+
+/** A message that its handler has. */
+class Exchange {
+  readonly context: MessageContext;
+  isOver = false;
+  reply: unknown = undefined;
+  settle: ((reply: unknown) => void) | null = null;
+  listeners: [event: string, listener: Listener][] | null = null;
+
+  constructor(context: MessageContext) {
+    this.context = context;
+  }
+}
+
+export class Self {
+  readonly id: number;
+  logging: boolean;
+  readonly #this: HandlerThis;
+  readonly #listeners: Listeners;
+  readonly #handlers = new Map<string, MessageHandler>();
+  readonly #started = Date.now();
+  readonly #timer: NodeJS.Timeout;
+  #messages = 0;
+  #ignored = 0;
+  #lasting = 0;
+  #current: Exchange | null = null;
+  #closeDatabase: () => void = () => {};
+
+  constructor({ logging, cacheExpiryTime, checkInterval }: Setup, id: number) {
+    this.id = id;
+    this.logging = logging;
+    const toNobody = (): void => void this.#ignored++;
+    this.#this = {
+      id,
+      send: toNobody,
+      postMessage: toNobody,
+      on: (event, listener) => this.#on(event, listener),
+      off: (event, listener) => this.#listeners.off(event, listener),
+      emit: (event, data) => void this.#listeners.emit(event, data),
+      log: (message) => this.#log(message),
+      upTime: () => upTime(this.#started),
+      getMessageCount: () => this.#messages,
+      cwd: process.cwd(),
+      cache: new Map(),
+      onMessage: (message) => this.#onMessage(message),
+    };
+    this.#listeners = new Listeners(this.#this);
+    this.#timer = setInterval(() => this.#expire(cacheExpiryTime), checkInterval).unref();
+  }
+
+  /** Opens the database and runs the start-up module. */
+  async start({ onStartup, mgdbx }: Setup): Promise<void> {
+    if (mgdbx !== null) {
+      const { openDatabase } = await import('./database.js');
+      this.#closeDatabase = openDatabase(this.#this, mgdbx);
+    }
+    if (onStartup !== null) {
+      const { module, path, packed } = onStartup;
+      let startUp: unknown;
+      try {
+        startUp = await load(module, path, 'onStartupModule');
+      } catch (error) {
+        throw new Error(`Unable to load onStartup customisation module ${module}: ${messageOf(error)}`, { cause: error });
+      }
+      try {
+        await (startUp as (this: HandlerThis, args: unknown) => unknown).call(this.#this, unpack(packed) ?? {});
+      } catch (error) {
+        const failure = new Error(`Error running onStartup customisation module ${module}: ${messageOf(error)}`, { cause: error });
+        if (error instanceof Error && error.stack !== undefined) failure.stack = error.stack;
+        throw failure;
+      }
+      this.#log(`onStartup customisation module ${module} has run`);
+    }
+    this.#log(`worker ${this.id} has started`);
+    this.#listeners.emit('started', { id: this.id });
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#log(`worker ${this.id} stops`);
+    await Promise.all(this.#listeners.emit('stop'));
+    this.#closeDatabase();
+    this.#listeners.emit('shutdown_signal_sent');
+  }
+
+  report(): WorkerReport {
+    return {
+      pid: process.pid,
+      uptime: upTime(this.#started),
+      noOfMessages: this.#messages,
+      memory: memoryOf(process.memoryUsage()),
+      ignoredReplies: this.#ignored,
+    };
+  }
+
+  // Handlers.
+
+  /** Answers messages of a type by the handler that is loaded when the first of them comes. */
+  handlerOf(type: string, entry: HandlerEntry): MessageHandler {
+    let handler: QOper8Handler | null = null;
+    const answer: MessageHandler = (message, context) => {
+      if (this.logging) this.#log(`message of type ${type} received by worker ${this.id}`);
+      if (this.#listeners.has('received')) this.#listeners.emit('received', { message });
+      if (handler !== null) return this.#run(handler, type, message, context);
+      return handlerFrom(entry).then(
+        (loaded) => {
+          handler = loaded;
+          this.#log(`handler of type ${type} loaded in worker ${this.id}`);
+          this.#listeners.emit(`handler${type}Loaded`);
+          this.#listeners.emit('handler_imported', { type });
+          return this.#run(handler, type, message, context);
+        },
+        (error: unknown) => this.#notLoaded(entry, message, error),
+      );
+    };
+    this.#handlers.set(type, answer);
+    return answer;
+  }
+
+  /** A file that cannot be loaded now may be later: the worker stays. */
+  #notLoaded(entry: HandlerEntry, originalMessage: unknown, cause: unknown): object {
+    const error = `Unable to load Handler module ${'module' in entry ? entry.module : ''}`;
+    const caughtError = errorText(cause);
+    this.#log(`${error}: ${caughtError}`);
+    this.#listeners.emit('error', { error, caughtError });
+    return { error, caughtError, originalMessage, workerId: this.id };
+  }
+
+  #run(handler: QOper8Handler, type: string, message: unknown, context: MessageContext): unknown {
+    this.#messages++;
+    const exchange = new Exchange(context);
+    const outer = this.#current;
+    this.#current = exchange;
+    const finished: Finished = (reply) => this.#finish(exchange, reply, outer);
+    const self = { ...this.#this };
+    self.send = self.postMessage = (part: unknown) => this.#send(exchange, part);
+    let result: unknown;
+    try {
+      result = handler.call(self, message, finished);
+    } catch (error) {
+      if (exchange.isOver) return this.#late(exchange, type, error);
+      throw this.#failed(exchange, type, error, outer);
+    }
+    if (!isPromise(result)) return exchange.isOver ? exchange.reply : new Promise((settle) => (exchange.settle = settle));
+    const promise = result as PromiseLike<unknown>;
+    if (exchange.isOver) {
+      promise.then(undefined, (error: unknown) => this.#late(exchange, type, error));
+      return exchange.reply;
+    }
+    return new Promise((settle, reject) => {
+      exchange.settle = settle;
+      promise.then(
+        (value) => {
+          // Without a value, whatever the function has begun may call `finished` yet.
+          if (value !== undefined && !exchange.isOver) finished(value);
+        },
+        (error: unknown) => {
+          if (exchange.isOver) this.#late(exchange, type, error);
+          else reject(this.#failed(exchange, type, error, outer));
+        },
+      );
+    });
+  }
+
+  #finish(exchange: Exchange, reply: unknown, outer: Exchange | null): void {
+    if (exchange.isOver) {
+      this.#ignored++;
+      this.#log(`worker ${this.id}: finished() was called for a message that had been answered`);
+      return;
+    }
+    exchange.reply = reply ?? {};
+    if (this.#listeners.has('finished')) this.#listeners.emit('finished', exchange.reply);
+    this.#over(exchange, outer);
+    exchange.settle?.(exchange.reply);
+  }
+
+  #over(exchange: Exchange, outer: Exchange | null): void {
+    exchange.isOver = true;
+    for (const [event, listener] of exchange.listeners ?? []) this.#listeners.off(event, listener);
+    if (this.#current === exchange) this.#current = outer;
+  }
+
+  #send(exchange: Exchange, part: unknown): void {
+    if (exchange.isOver) this.#ignored++;
+    else exchange.context.send(part).catch(() => {});
+  }
+
+  #failed(exchange: Exchange, type: string, error: unknown, outer: Exchange | null): unknown {
+    this.#over(exchange, outer);
+    this.#tell(type, error);
+    return error;
+  }
+
+  /** An error that came after the reply, which stands. */
+  #late(exchange: Exchange, type: string, error: unknown): unknown {
+    process.stderr.write(`forebay: the handler of ${type} failed after it had answered: ${error instanceof Error ? error.stack : String(error)}\n`);
+    this.#tell(type, error);
+    return exchange.reply;
+  }
+
+  #tell(type: string, cause: unknown): void {
+    if (!this.logging && !this.#listeners.has('error')) return;
+    const error = `Error running Handler Method for type ${type}`;
+    const caughtError = errorText(cause);
+    this.#log(`${error}: ${caughtError}`);
+    this.#listeners.emit('error', { error, caughtError });
+  }
+
+  // Members of `this`.
+
+  #on(event: string, listener: Listener): void {
+    const exchange = this.#current;
+    this.#listeners.on(event, listener);
+    if (exchange === null) return;
+    if (!LASTING.has(event)) (exchange.listeners ??= []).push([event, listener]);
+    else if (++this.#lasting > LASTING_MAX) {
+      this.#listeners.off(event, listener);
+      throw new RangeError(`handlers have added ${LASTING_MAX} listeners to 'stop' and 'shutdown_signal_sent', and may add no more: add them in the start-up module`);
+    }
+  }
+
+  #log(message: unknown): void {
+    if (this.logging) console.log(`${Date.now()}: ${String(message)}`);
+  }
+
+  async #onMessage(message: { type: string }): Promise<unknown> {
+    const handler = this.#handlers.get(message.type);
+    const context = this.#current?.context;
+    if (handler === undefined || context === undefined) return { error: `No handler defined for messages of type ${message.type}`, originalMessage: message };
+    return handler(message, context);
+  }
+
+  #expire(after: number): void {
+    const now = Date.now();
+    const { cache } = this.#this;
+    for (const [key, value] of cache) if (now - (value as { at?: number } | null)?.at! > after) cache.delete(key);
+  }
+}
+
+async function handlerFrom(entry: HandlerEntry): Promise<QOper8Handler> {
+  if ('text' in entry) return new Function('message', 'finished', entry.text) as QOper8Handler;
+  return (await load(entry.module, entry.path ?? null, 'handler')) as QOper8Handler;
+}
+
+/** A function that a module exports by name, or as its default. */
+async function load(file: string, folder: string | null, name: string): Promise<unknown> {
+  const url = file.startsWith('file:') ? file : pathToFileURL(resolve(folder ?? '.', file)).href;
+  const module = (await import(url)) as Record<string, unknown>;
+  const common = module['default'] as Record<string, unknown> | undefined;
+  for (const found of [module[name], common?.[name], common]) if (typeof found === 'function') return found;
+  throw new TypeError(`${file} exports no function named ${name}`);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

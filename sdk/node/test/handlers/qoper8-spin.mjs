@@ -1,0 +1,4 @@
+/** Lets nothing else happen until it is true. */
+export function spinUntil(condition) {
+  while (!condition());
+}

@@ -1,0 +1,35 @@
+// What tests of forebay/qoper8 share.
+import { fileURLToPath } from 'node:url';
+import { QOper8 } from '../dist/qoper8/index.js';
+
+export const HANDLERS = fileURLToPath(new URL('./handlers', import.meta.url));
+export const KINDS = ['process', 'thread'];
+
+/** One that is stopped with the test, with the handler of handlers/qoper8.mjs for messages of type `do`. */
+export function start(context, options) {
+  const qoper8 = new QOper8({ handlersByMessageType: new Map([['do', { module: 'qoper8.mjs', path: HANDLERS }]]), ...options });
+  context.after(() => qoper8.stop({ deadline: 0 }));
+  return qoper8;
+}
+
+/** Resolves with what the next such event is about; the program stays alive until then, which the pool alone does not ask for. */
+export function once(qoper8, event) {
+  return new Promise((resolve) => {
+    const alive = setInterval(() => {}, 1_000_000);
+    qoper8.on(event, function listener(data) {
+      clearInterval(alive);
+      qoper8.off(event, listener);
+      resolve(data);
+    });
+  });
+}
+
+/** Whether a process is there. */
+export function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
