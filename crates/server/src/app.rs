@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Dur
 
 use forebay_pool::{Mailboxes, Options, Pool, Program, Protocol, Recycle, Statuses, Supervisor};
 use forebay_records::Settings;
+use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
 use tokio::sync::watch;
@@ -15,7 +16,6 @@ use crate::{
     metrics::{RouteBook, RouteCounts, ScriptBook},
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
-    runtime::{self, Sdk},
     store::OpenStore,
     target::{
         FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, StoreTarget, Target, TqlTarget,
@@ -24,8 +24,6 @@ use crate::{
 
 /// How long a worker may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// What a worker gets of the server's environment without being told.
-const ENV_PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
 
 /// What outlives every app of a server.
 #[derive(Debug)]
@@ -96,7 +94,7 @@ pub enum BuildError {
     },
     /// The SDK for workers cannot be laid down.
     #[error(transparent)]
-    Sdk(#[from] runtime::SdkError),
+    Sdk(#[from] SdkError),
 }
 
 impl App {
@@ -276,7 +274,7 @@ pub(crate) fn script_options(
         },
         store,
         surroundings: forebay_script::Surroundings {
-            sdk: runtime::sdk_file,
+            sdk: sdk_file,
             erase_types,
         },
         counts,
@@ -404,7 +402,7 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, re
                 config::PythonModule::Named(_) => None,
             };
             Program {
-                argv: sdk.launch_python(program, application),
+                argv: sdk.launch_python(program, python_options(application)),
                 env,
                 protocol,
                 cwd: pool.cwd.clone(),
@@ -427,4 +425,21 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, re
             }
         }
     }
+}
+
+/// The options of the Python worker's program that say what `INIT` does not.
+fn python_options(application: &config::PythonApplication) -> Vec<OsString> {
+    let module = match &application.module {
+        config::PythonModule::File(_) => None,
+        config::PythonModule::Named(name) => Some(name.as_str()),
+    };
+    [
+        ("module", module),
+        ("object", application.object.as_deref()),
+        ("interface", Some(application.interface.name())),
+        ("mount", application.mount.as_deref()),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some(format!("--{name}={}", value?).into()))
+    .collect()
 }

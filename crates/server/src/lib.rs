@@ -18,7 +18,6 @@ mod metrics;
 mod reload;
 mod reply;
 pub mod router;
-mod runtime;
 mod server;
 mod store;
 mod target;
@@ -26,8 +25,8 @@ mod watch;
 
 pub use app::{BuildError, EraseTypes};
 pub use check::{ScriptFaults, check_scripts};
+pub use forebay_runtimes::SdkError;
 pub use reload::{LoadError, Reload};
-pub use runtime::SdkError;
 pub use server::{RunError, Server, StartError};
 pub use store::StoreOpenError;
 pub use target::files;

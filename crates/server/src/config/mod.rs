@@ -17,7 +17,6 @@ mod read;
 mod reference;
 mod runtime;
 mod substitute;
-mod surroundings;
 mod types;
 mod units;
 
@@ -26,14 +25,14 @@ use std::path::Path;
 
 pub(crate) use build::is_level_list;
 pub use error::{ConfigError, Problem};
+pub use forebay_runtimes::{Runtime, Surroundings};
 pub use listen::{Listen, ListenError};
 pub use reference::{reference, schema};
-pub use surroundings::Surroundings;
 pub(crate) use types::PathKind;
 pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
     Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,
-    Runtime, Script, ScriptAllow, ScriptPlace, Server, Store, StoreMode, Target, Worker, Workers,
+    Script, ScriptAllow, ScriptPlace, Server, Store, StoreMode, Target, Worker, Workers,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

@@ -1,46 +1,24 @@
-//! Which JavaScript runtime runs a handler, and where it is installed.
+//! Which JavaScript runtime runs a handler.
 
 use std::path::{Path, PathBuf};
 
-use super::surroundings::is_executable;
-use super::{Runtime, Surroundings};
+use forebay_runtimes::{Runtime, RuntimeError, find_runtime};
+
+use super::Surroundings;
 
 /// Extensions of the modules that both runtimes load.
 const EXTENSIONS: [&str; 6] = ["mjs", "js", "ts", "mts", "cjs", "cts"];
 
-impl Runtime {
-    /// As in `runtime = "node"`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Bun => "bun",
-        }
-    }
-
-    /// The variable that names its executable.
-    fn variable(self) -> &'static str {
-        match self {
-            Self::Node => "FOREBAY_NODE",
-            Self::Bun => "FOREBAY_BUN",
-        }
-    }
-}
-
 /// Why there is no runtime for a handler.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RuntimeError {
-    #[error("{} is not installed: there is no `{}` in {places}, and {} is not set", .runtime.name(), .runtime.name(), .runtime.variable())]
-    Missing { runtime: Runtime, places: &'static str },
+pub(super) enum ChoiceError {
+    #[error(transparent)]
+    Unusable(#[from] forebay_runtimes::RuntimeError),
     #[error(
         "neither node nor bun is installed: there is no `node` in PATH and no `bun` in node_modules/.bin or PATH, \
          and neither FOREBAY_NODE nor FOREBAY_BUN is set"
     )]
     NoneInstalled,
-    #[error("{variable} is {:?}, which is not an executable file", .program.display().to_string())]
-    NotExecutable {
-        variable: &'static str,
-        program: PathBuf,
-    },
     #[error(
         "\"auto\" knows handlers that end with .mjs, .js, .ts, .mts, .cjs, .cts or .py, found `{}`; \
          name a runtime (\"node\", \"bun\", \"python\") or give a command", .handler.display()
@@ -54,54 +32,27 @@ pub(super) fn choose(
     handler: &Path,
     folder: &Path,
     surroundings: &Surroundings<'_>,
-) -> Result<(Runtime, PathBuf), RuntimeError> {
-    let find = |runtime| find(runtime, folder, surroundings).map(|program| (runtime, program));
+) -> Result<(Runtime, PathBuf), ChoiceError> {
+    let find = |runtime| find_runtime(runtime, folder, surroundings).map(|program| (runtime, program));
     match word {
-        "node" => find(Runtime::Node),
-        "bun" => find(Runtime::Bun),
+        "node" => Ok(find(Runtime::Node)?),
+        "bun" => Ok(find(Runtime::Bun)?),
         _ => {
             let known = handler
                 .extension()
                 .is_some_and(|e| EXTENSIONS.iter().any(|known| e == *known));
             if !known {
-                return Err(RuntimeError::UnknownHandler {
+                return Err(ChoiceError::UnknownHandler {
                     handler: handler.to_owned(),
                 });
             }
             match find(Runtime::Node) {
                 Err(RuntimeError::Missing { .. }) => find(Runtime::Bun).map_err(|error| match error {
-                    RuntimeError::Missing { .. } => RuntimeError::NoneInstalled,
-                    other => other,
+                    RuntimeError::Missing { .. } => ChoiceError::NoneInstalled,
+                    other @ RuntimeError::NotExecutable { .. } => other.into(),
                 }),
-                found => found,
+                found => Ok(found?),
             }
         }
     }
-}
-
-fn find(runtime: Runtime, folder: &Path, surroundings: &Surroundings<'_>) -> Result<PathBuf, RuntimeError> {
-    let variable = runtime.variable();
-    if let Some(named) = (surroundings.env)(variable).filter(|named| !named.is_empty()) {
-        let program = folder.join(named);
-        return if is_executable(&program) {
-            Ok(program)
-        } else {
-            Err(RuntimeError::NotExecutable { variable, program })
-        };
-    }
-    let (local, places) = match runtime {
-        Runtime::Node => (None, "PATH"),
-        Runtime::Bun => (local_program(folder, "bun"), "node_modules/.bin or PATH"),
-    };
-    local
-        .or_else(|| (surroundings.find_program)(runtime.name()))
-        .ok_or(RuntimeError::Missing { runtime, places })
-}
-
-/// A program that npm installed for this folder or one above it.
-fn local_program(folder: &Path, name: &str) -> Option<PathBuf> {
-    let candidates = folder
-        .ancestors()
-        .map(|above| above.join("node_modules/.bin").join(name));
-    candidates.into_iter().find(|file| is_executable(file))
 }

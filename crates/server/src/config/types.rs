@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use forebay_records::Settings;
+use forebay_runtimes::Runtime;
 use forebay_store::index::Definition;
 
 use super::Listen;
@@ -347,15 +348,6 @@ pub enum Compat {
     None,
     /// WABuR's: 500 for every error, with all that the controller said.
     Wabur,
-}
-
-/// A JavaScript runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Runtime {
-    /// Node.js, 20 or newer.
-    Node,
-    /// Bun.
-    Bun,
 }
 
 /// `pool.NAME.workers`: 0 <= min <= max, 1 <= max <= 1024.

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 16] = [
+const ARROWS: [(&str, &str); 18] = [
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
@@ -24,6 +24,8 @@ const ARROWS: [(&str, &str); 16] = [
     ("forebay-script", "forebay-wire"),
     ("forebay-server", "forebay-pool"),
     ("forebay-server", "forebay-records"),
+    ("forebay-runtimes", "forebay-pool"),
+    ("forebay-server", "forebay-runtimes"),
     ("forebay-server", "forebay-script"),
     ("forebay-server", "forebay-store"),
     ("forebay-testkit", "forebay-wire"),

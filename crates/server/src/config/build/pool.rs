@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use forebay_runtimes::{find_python, is_executable};
+
 use super::Builder;
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
-use crate::config::surroundings::is_executable;
 use crate::config::{
     Compat, Interface, Link, Pool, Protocol, PythonApplication, PythonModule, Recycle, Retry, StoreMode,
     Worker, Workers, python, runtime,
@@ -115,7 +116,7 @@ impl Builder<'_> {
         if let Some(problem) = mount.and_then(python::mount_problem) {
             self.note(fields.problem("mount", problem));
         }
-        let program = python::find(fields.opt_text("python"), self.folder, self.surroundings)
+        let program = find_python(fields.opt_text("python"), self.folder, self.surroundings)
             .map_err(|error| {
                 let key = if fields.written("python") {
                     "python"

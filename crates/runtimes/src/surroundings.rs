@@ -1,10 +1,10 @@
-//! What a configuration depends on besides its text: the environment, installed programs, cores.
+//! What is found around a process: the environment, installed programs, cores.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What a configuration depends on besides its text and the files that it names.
+/// What a configuration depends on besides its text and the files that it names, and what workers are started in.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The value of an environment variable.
@@ -43,6 +43,6 @@ fn find_in_path(name: &str) -> Option<PathBuf> {
 }
 
 /// Whether this is a file that somebody may run.
-pub(super) fn is_executable(file: &Path) -> bool {
+pub fn is_executable(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

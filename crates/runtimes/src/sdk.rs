@@ -1,4 +1,4 @@
-//! Starts Node, Bun and Python workers: lays the SDKs that the binary carries down in a folder, and says how to run them.
+//! The SDKs that the binary carries: lays them down in a folder, and says how workers are run with them.
 
 use std::{
     ffi::OsString,
@@ -11,7 +11,7 @@ use std::{
 
 use forebay_pool::Protocol;
 
-use crate::config::{PythonApplication, PythonModule, Runtime};
+use crate::Runtime;
 
 /// The SDK's files as they were when the binary was built.
 struct Embedded {
@@ -49,21 +49,23 @@ pub enum SdkError {
 
 /// The SDK, laid down in a folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Sdk {
+pub struct Sdk {
     package: PathBuf,
     cache: PathBuf,
 }
 
 /// A command line and what it needs in its environment.
 #[derive(Debug)]
-pub(crate) struct Launch {
-    pub(crate) argv: Vec<OsString>,
-    pub(crate) env: Vec<(OsString, OsString)>,
+pub struct Launch {
+    /// The command line, program first.
+    pub argv: Vec<OsString>,
+    /// Variables beside those that its owner passes on.
+    pub env: Vec<(OsString, OsString)>,
 }
 
 impl Sdk {
     /// Writes the SDK into the cache folder, unless it is there already.
-    pub(crate) fn unpack() -> Result<Self, SdkError> {
+    pub fn unpack() -> Result<Self, SdkError> {
         Self::unpack_to(cache_folder())
     }
 
@@ -89,13 +91,7 @@ impl Sdk {
     }
 
     /// How a worker is started; `flags` are options of the runtime itself.
-    pub(crate) fn launch(
-        &self,
-        runtime: Runtime,
-        program: &Path,
-        flags: &[String],
-        protocol: Protocol,
-    ) -> Launch {
+    pub fn launch(&self, runtime: Runtime, program: &Path, flags: &[String], protocol: Protocol) -> Launch {
         let mut argv = vec![program.into()];
         argv.extend(flags.iter().map(OsString::from));
         if runtime == Runtime::Bun {
@@ -116,33 +112,25 @@ impl Sdk {
         Launch { argv, env }
     }
 
-    /// The command line of a Python worker.
-    pub(crate) fn launch_python(&self, program: &Path, application: &PythonApplication) -> Vec<OsString> {
+    /// The command line of a Python worker; `options` are those of the worker's program.
+    pub fn launch_python(
+        &self,
+        program: &Path,
+        options: impl IntoIterator<Item = OsString>,
+    ) -> Vec<OsString> {
         let mut argv = vec![program.into(), self.package.join("python").into()];
-        argv.extend(python_options(application));
+        argv.extend(options);
         argv
+    }
+
+    /// Where a file of the SDK lies, by its path in the package.
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.package.join(path)
     }
 }
 
-/// The options of the Python worker's program that say what `INIT` does not.
-fn python_options(application: &PythonApplication) -> Vec<OsString> {
-    let module = match &application.module {
-        PythonModule::File(_) => None,
-        PythonModule::Named(name) => Some(name.as_str()),
-    };
-    [
-        ("module", module),
-        ("object", application.object.as_deref()),
-        ("interface", Some(application.interface.name())),
-        ("mount", application.mount.as_deref()),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some(format!("--{name}={}", value?).into()))
-    .collect()
-}
-
 /// A file of the SDK by its path in the package, for scripts.
-pub(crate) fn sdk_file(path: &str) -> Option<&'static [u8]> {
+pub fn sdk_file(path: &str) -> Option<&'static [u8]> {
     let found = EMBEDDED.files.iter().find(|(name, _)| *name == path);
     found.map(|(_, bytes)| *bytes)
 }

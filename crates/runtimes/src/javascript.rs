@@ -1,0 +1,85 @@
+//! Node and Bun: what they are called, and where they are installed.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Surroundings, is_executable};
+
+/// A JavaScript runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Runtime {
+    /// Node.js, 20 or newer.
+    Node,
+    /// Bun.
+    Bun,
+}
+
+impl Runtime {
+    /// As in `runtime = "node"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Bun => "bun",
+        }
+    }
+
+    /// The variable that names its executable.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Node => "FOREBAY_NODE",
+            Self::Bun => "FOREBAY_BUN",
+        }
+    }
+}
+
+/// Why a runtime of JavaScript cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// It is nowhere.
+    #[error("{} is not installed: there is no `{}` in {places}, and {} is not set", .runtime.name(), .runtime.name(), .runtime.variable())]
+    Missing {
+        /// Which.
+        runtime: Runtime,
+        /// Where it was looked for.
+        places: &'static str,
+    },
+    /// The environment names something else.
+    #[error("{variable} is {:?}, which is not an executable file", .program.display().to_string())]
+    NotExecutable {
+        /// The variable.
+        variable: &'static str,
+        /// What it names.
+        program: PathBuf,
+    },
+}
+
+/// The runtime's executable: the one that its variable names; Bun's in a `node_modules` of the folder or one above it; or the one in `PATH`.
+pub fn find_runtime(
+    runtime: Runtime,
+    folder: &Path,
+    surroundings: &Surroundings<'_>,
+) -> Result<PathBuf, RuntimeError> {
+    let variable = runtime.variable();
+    if let Some(named) = (surroundings.env)(variable).filter(|named| !named.is_empty()) {
+        let program = folder.join(named);
+        return if is_executable(&program) {
+            Ok(program)
+        } else {
+            Err(RuntimeError::NotExecutable { variable, program })
+        };
+    }
+    let (local, places) = match runtime {
+        Runtime::Node => (None, "PATH"),
+        Runtime::Bun => (local_program(folder, "bun"), "node_modules/.bin or PATH"),
+    };
+    local
+        .or_else(|| (surroundings.find_program)(runtime.name()))
+        .ok_or(RuntimeError::Missing { runtime, places })
+}
+
+/// A program that npm installed for this folder or one above it.
+fn local_program(folder: &Path, name: &str) -> Option<PathBuf> {
+    let candidates = folder
+        .ancestors()
+        .map(|above| above.join("node_modules/.bin").join(name));
+    candidates.into_iter().find(|file| is_executable(file))
+}
