@@ -1,7 +1,7 @@
 /** What one run of the driver is to do: the line of JSON that it reads first. */
 
 /** Who can be driven, in the order in which they are named to users. */
-export const CONTENDERS = ['qoper8-cp', 'qoper8-wt', 'piscina', 'tinypool', 'workerpool', 'ipc', 'nothing'] as const;
+export const CONTENDERS = ['forebay', 'qoper8-cp', 'qoper8-wt', 'piscina', 'tinypool', 'workerpool', 'ipc', 'nothing'] as const;
 export type ContenderName = (typeof CONTENDERS)[number];
 
 /** Processes or threads, for contenders that have both. */

@@ -6,6 +6,8 @@ import type { Plan } from './plan.js';
 export async function start(plan: Plan): Promise<Contender> {
   if (plan.handler !== null) process.env[HANDLER_VARIABLE] = plan.handler;
   switch (plan.contender) {
+    case 'forebay':
+      return (await import('./contenders/forebay.js')).startForebay(plan);
     case 'qoper8-cp':
     case 'qoper8-wt':
       return (await import('./contenders/qoper8.js')).startQoper8(plan.contender, plan);

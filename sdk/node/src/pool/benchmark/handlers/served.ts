@@ -1,0 +1,10 @@
+/** The handler as a worker of the server calls it: `forebay bench pool --dispatcher server` sends messages as the bodies of requests. */
+import type { Context } from '../../../context.js';
+import type { HttpRequest, WireRequest } from '../../../request.js';
+import { handle } from './chosen.js';
+
+export default function served(request: HttpRequest, context: Context): unknown {
+  const text = (request as WireRequest).textNow();
+  if (text === undefined) return request.json<never>().then((message) => handle(message, context));
+  return handle(JSON.parse(text) as never, context);
+}
