@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Instant};
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    check, completions, load, logs, new, pool, reload, serve, status, store, strip, version,
+    bench, check, completions, load, logs, new, pool, reload, serve, status, store, strip, version,
 };
 
 const EXIT_CODES: &str = "\
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Check(check::Arguments),
     New(new::Arguments),
     Load(Box<load::Arguments>),
+    Bench(bench::Arguments),
     Status(status::Arguments),
     Store(store::Arguments),
     Pool(pool::Arguments),
@@ -53,6 +54,7 @@ impl Command {
             Self::Check(arguments) => check::run(&arguments),
             Self::New(arguments) => new::run(&arguments),
             Self::Load(arguments) => load::run(*arguments),
+            Self::Bench(arguments) => bench::run(arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),

@@ -1,5 +1,6 @@
 //! One module for each command: its arguments, and `run`.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod load;

@@ -20,7 +20,7 @@ pub mod style;
 mod terms;
 pub mod text;
 pub mod verdict;
-mod words;
+pub mod words;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A duration in the unit that suits it, with four digits: `950 ns`, `213.4 us`, `1.049 ms`, `12.50 s`.
-pub(crate) fn duration(ns: f64) -> String {
+pub fn duration(ns: f64) -> String {
     let (value, unit) = duration_parts(ns);
     format!("{value} {unit}")
 }
@@ -26,7 +26,7 @@ pub(crate) fn duration_parts(ns: f64) -> (String, &'static str) {
 }
 
 /// A round duration without decimals that it does not have: `2 ms`.
-pub(crate) fn short_duration(ns: f64) -> String {
+pub fn short_duration(ns: f64) -> String {
     let (number, unit) = duration_parts(ns);
     let number = match number.split_once('.') {
         Some(_) => number.trim_end_matches('0').trim_end_matches('.'),
@@ -46,12 +46,12 @@ fn four_digits(value: f64) -> String {
 }
 
 /// A number with its thousands apart: `2,370,000`.
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
 /// Digits with a comma before each three from the right.
-pub(crate) fn grouped(digits: &str) -> String {
+pub fn grouped(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
@@ -63,7 +63,7 @@ pub(crate) fn grouped(digits: &str) -> String {
 }
 
 /// So many a second: whole from 100 on, with up to two decimals below.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     if per_second >= 99.95 {
         count(per_second.round() as u64)
     } else {
@@ -73,7 +73,7 @@ pub(crate) fn rate(per_second: f64) -> String {
 }
 
 /// Bytes in the decimal unit that suits them: `149 B`, `353.1 MB`.
-pub(crate) fn bytes(number: f64) -> String {
+pub fn bytes(number: f64) -> String {
     let mut value = number;
     if value < 999.5 {
         return format!("{value:.0} B");
@@ -100,7 +100,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// A number of things: `1 thread`, `2 threads`, `3 processes`.
-pub(crate) fn several(number: u64, thing: &str) -> String {
+pub fn several(number: u64, thing: &str) -> String {
     let ending = match number {
         1 => "",
         _ if thing.ends_with('s') => "es",
@@ -233,7 +233,7 @@ pub(crate) fn moment_c(unix_s: u64) -> String {
 }
 
 /// Text from outside in one line that does nothing to a terminal, of at most so many characters.
-pub(crate) fn plain(text: &str, characters_max: usize) -> String {
+pub fn plain(text: &str, characters_max: usize) -> String {
     let mut plain: String = text
         .chars()
         .take(characters_max + 1)

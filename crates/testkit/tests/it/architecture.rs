@@ -10,11 +10,15 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 18] = [
+const ARROWS: [(&str, &str); 22] = [
+    ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
     ("forebay", "forebay-store"),
     ("forebay", "forebay-typescript"),
+    ("forebay-bench", "forebay-load"),
+    ("forebay-bench", "forebay-pool"),
+    ("forebay-bench", "forebay-runtimes"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
     ("forebay-pool", "forebay-wire"),

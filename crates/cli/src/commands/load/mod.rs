@@ -17,7 +17,7 @@ mod interrupt;
 mod keys;
 mod lanes;
 mod live;
-mod outputs;
+pub(crate) mod outputs;
 mod plan;
 mod records;
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod spawn;
 mod stages;
 mod tools;
 mod tried;
-mod values;
+pub(crate) mod values;
 
 use std::ffi::OsString;
 

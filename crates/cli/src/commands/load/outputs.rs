@@ -1,6 +1,9 @@
 //! Where results go: standard output, files, and the exit code.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use forebay_load::report::{
     self, Report, Run, csv, explain, hgrm, html, json, ndjson, prometheus, saved,
@@ -13,7 +16,12 @@ use crate::{failure::UsageError, output};
 
 /// Whether everything that is asked for can be written, as far as that can be known before there is a result.
 pub(crate) fn check(options: &Options) -> Result<(), UsageError> {
-    for file in options.forms.files().chain(&options.junit).chain(&options.log) {
+    check_files(options.forms.files().chain(&options.junit).chain(&options.log))
+}
+
+/// Whether these files can be written, as far as that can be known; `-` always can.
+pub(crate) fn check_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), UsageError> {
+    for file in files.filter(|file| file.as_os_str() != STANDARD_OUTPUT) {
         let folder = match file.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),

@@ -10,7 +10,7 @@ const SIDE: f64 = 1000.0;
 
 /// The values along one side of a drawing.
 #[derive(Clone, Debug)]
-pub(super) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     logarithmic: bool,
@@ -30,14 +30,14 @@ const MARKS_MAX: f64 = 5.0;
 
 impl Scale {
     /// From 0 to at least `most`, in equal steps.
-    pub(super) fn linear(most: f64, name: impl Fn(f64) -> String) -> Self {
+    pub fn linear(most: f64, name: impl Fn(f64) -> String) -> Self {
         let step = step_for(most);
         let high = (most / step).ceil().max(1.0) * step;
         Self::marked(high, high, step, name)
     }
 
     /// From 0 to exactly `most`, in equal steps.
-    pub(super) fn exact(most: f64, name: impl Fn(f64) -> String) -> Self {
+    pub fn exact(most: f64, name: impl Fn(f64) -> String) -> Self {
         let high = most.max(f64::MIN_POSITIVE);
         Self::marked(high, most, step_for(most), name)
     }
@@ -157,7 +157,7 @@ pub(super) type Corners = ((f64, f64), (f64, f64));
 
 /// A drawing with its scales.
 #[derive(Debug)]
-pub(super) struct Drawing {
+pub struct Drawing {
     title: String,
     /// What is in it, for those who cannot see it.
     says: String,
@@ -170,7 +170,8 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    pub(super) fn new(title: &str, says: &str, x: Scale, y: Scale) -> Self {
+    /// An empty one. `says` tells what is in it to those who cannot see it.
+    pub fn new(title: &str, says: &str, x: Scale, y: Scale) -> Self {
         Self {
             title: title.to_owned(),
             says: says.to_owned(),
@@ -190,12 +191,12 @@ impl Drawing {
     }
 
     /// Names what a class of lines is.
-    pub(super) fn name(&mut self, class: &'static str, name: &str) {
+    pub fn name(&mut self, class: &'static str, name: &str) {
         self.legend.push((class, name.to_owned()));
     }
 
     /// A line through points; `None` interrupts it.
-    pub(super) fn line(&mut self, class: &str, points: &[Option<(f64, f64)>]) {
+    pub fn line(&mut self, class: &str, points: &[Option<(f64, f64)>]) {
         let mut path = String::new();
         let mut pen_down = false;
         for point in points {
@@ -234,7 +235,7 @@ impl Drawing {
     }
 
     /// A line across at one height.
-    pub(super) fn level(&mut self, class: &str, value: f64) {
+    pub fn level(&mut self, class: &str, value: f64) {
         let (_, y) = self.place((0.0, value));
         let _ = write!(self.layers, "<path class=\"level {class}\" d=\"M0 {y}H{SIDE}\"/>");
     }
@@ -249,7 +250,7 @@ impl Drawing {
     }
 
     /// A dot.
-    pub(super) fn dot(&mut self, class: &str, point: (f64, f64)) {
+    pub fn dot(&mut self, class: &str, point: (f64, f64)) {
         let (x, y) = self.place(point);
         let _ = write!(self.layers, "<path class=\"dot {class}\" d=\"M{x} {y}h0\"/>");
     }
@@ -270,7 +271,7 @@ impl Drawing {
     }
 
     /// Shown when the pointer rests between two values.
-    pub(super) fn hint(&mut self, from: f64, to: f64, text: &str) {
+    pub fn hint(&mut self, from: f64, to: f64, text: &str) {
         let (left, right) = (tenth(self.x.at(from) * SIDE), tenth(self.x.at(to) * SIDE));
         let width = tenth(right - left);
         let text = escape(text);
@@ -285,7 +286,7 @@ impl Drawing {
     }
 
     /// As HTML.
-    pub(super) fn write(&self) -> String {
+    pub fn write(&self) -> String {
         let mut html = format!("<figure>\n<figcaption><span>{}</span>", escape(&self.title));
         for (class, name) in &self.legend {
             let _ = write!(html, "<span class=\"key {class}\">{}</span>", escape(name));

@@ -1,7 +1,7 @@
 //! A report as one page for a browser: no script, no other file, nothing loaded from anywhere. It is read on a phone, in the dark and on
 //! paper too. Whatever comes from outside (URLs, names, the texts of errors) is escaped, and the page forbids scripts altogether.
 
-mod chart;
+pub mod chart;
 mod figures;
 mod several;
 mod tables;
@@ -50,7 +50,7 @@ pub fn write_all(reports: &[Report], found: &str, options: &Options) -> String {
 }
 
 /// A document with this title and body.
-fn page(title: &str, body: &str) -> String {
+pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -80,7 +80,7 @@ fn whole(report: &Report, options: &Options) -> String {
 }
 
 /// Text as it may stand in an element or an attribute.
-pub(in crate::report) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in plain(text, TEXT_MAX).chars() {
         match character {

@@ -1,0 +1,23 @@
+//! Measures pools of workers by themselves, without HTTP: the server's own pool in this process, pools of JavaScript in the driver that
+//! the SDK brings (`sdk/node/src/pool/benchmark`), all by the same loop. Says how fast each is, what it costs, and how sure that is.
+
+#![forbid(unsafe_code)]
+
+mod adaptive;
+mod cpu;
+mod driver;
+mod error;
+mod lines;
+mod outcome;
+mod plan;
+mod report;
+mod served;
+mod suite;
+
+pub use error::BenchError;
+pub use outcome::{ErrorText, Handled, Outcome, Times};
+pub use plan::{
+    Contender, DELAY_MAX, Kind, Language, Load, OUTSTANDING_MAX, PAYLOAD_MAX, Peer, Plan, SWEEP, WORKERS_MAX,
+};
+pub use report::{Report, Subject, html, json, text};
+pub use suite::{News, Suite, run};

@@ -1,0 +1,102 @@
+//! What is seen while it runs: on a terminal a line, redrawn in place; elsewhere a line for each measurement. The lines of `QOper8`'s
+//! benchmark are a part of the result.
+
+use forebay_bench::News;
+use forebay_load::report::words::{count, plain, rate};
+
+use crate::output::{self, OutputError};
+
+/// Characters of a line of somebody else's.
+const STRAY_MAX: usize = 500;
+/// Back to the beginning of the line, which is emptied (ECMA-48: EL).
+const ERASE: &str = "\r\x1b[K";
+
+/// Tells what goes on.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    quiet: bool,
+    /// Whether standard output takes lines.
+    lines: bool,
+    drawn: bool,
+    what: String,
+    failed: Option<OutputError>,
+}
+
+impl Progress {
+    pub(crate) fn new(quiet: bool, lines: bool) -> Self {
+        Self {
+            quiet,
+            lines,
+            drawn: false,
+            what: String::new(),
+            failed: None,
+        }
+    }
+
+    pub(crate) fn hear(&mut self, news: News<'_>) {
+        match news {
+            News::Begins { name, number, of } => {
+                self.what = format!("{number} of {of}: {name}");
+                self.draw(&self.what.clone());
+            }
+            News::Progress {
+                warming_up,
+                answered,
+                messages,
+            } => {
+                let part = if warming_up { ", warming up" } else { "" };
+                self.draw(&format!(
+                    "{}{part}, {} of {}",
+                    self.what,
+                    count(answered),
+                    count(messages)
+                ));
+            }
+            News::Line(line) => {
+                self.erase();
+                if !self.lines {
+                    output::complaint(line);
+                } else if let Err(error) = output::line(line) {
+                    self.failed.get_or_insert(error);
+                }
+            }
+            News::Stray(line) => {
+                self.erase();
+                output::complaint(&plain(line, STRAY_MAX));
+            }
+            News::Ends { outcome } => {
+                self.erase();
+                if self.quiet {
+                    return;
+                }
+                match outcome {
+                    Ok(outcome) => {
+                        output::complaint(&format!("{}: {} messages/s", self.what, rate(outcome.rate)));
+                    }
+                    // Text of a pool of somebody else.
+                    Err(error) => output::complaint(&plain(&format!("{}: {error}", self.what), STRAY_MAX)),
+                }
+            }
+        }
+    }
+
+    /// Fails when standard output has taken no lines.
+    pub(crate) fn end(mut self) -> Result<(), OutputError> {
+        self.erase();
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn draw(&mut self, text: &str) {
+        if !self.quiet && output::has_pictures() {
+            output::picture(&format!("{ERASE}{text}"));
+            self.drawn = true;
+        }
+    }
+
+    fn erase(&mut self) {
+        if self.drawn {
+            output::picture(ERASE);
+            self.drawn = false;
+        }
+    }
+}
