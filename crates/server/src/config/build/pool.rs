@@ -14,7 +14,7 @@ use crate::config::{
 };
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 19] = [
+const PROTOCOL_VARIABLES: [&str; 20] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK",
     "FOREBAY_POOL",
@@ -25,6 +25,7 @@ const PROTOCOL_VARIABLES: [&str; 19] = [
     "FOREBAY_START",
     "FOREBAY_LINK_FD",
     "FOREBAY_GENERATION",
+    "FOREBAY_PARENT",
     "FOREBAY_PAGE_FD",
     "FOREBAY_BELL_FD",
     "FOREBAY_CALL_FD",
