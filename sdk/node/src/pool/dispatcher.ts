@@ -61,7 +61,7 @@ export interface Counts {
 }
 
 /** What the dispatcher tells its pool. */
-export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'leaving' | 'gone'> {
+export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'used' | 'leaving' | 'gone'> {
   crowded(): void;
   roomy(): void;
   /** Nothing is under way any more. */
@@ -113,6 +113,7 @@ export class Dispatcher implements MemberEvents {
       stopped: (member, cause) => events.stopped(member, cause),
       log: (member, line) => events.log(member, line),
       line: (member, text) => events.line(member, text),
+      used: () => [...this.types.values()].filter(({ answered }) => answered > 0).map(({ name }) => name),
       ready: (member) => this.#fill(member, performance.now()),
       leaving: (member) => this.#leaving(member),
       gone: (member, wasBegun) => this.#gone(member, wasBegun),

@@ -32,6 +32,8 @@ export interface FleetEvents {
   line(member: Member, text: string): void;
   /** No worker can be had, and none is on its way. */
   failed(error: StartFailedError): void;
+  /** Types of messages whose handlers have answered: a new edition has them, too. */
+  used(): string[];
   /** A worker takes messages from now on. */
   ready(member: Member): void;
   /** A worker takes no more messages; what it has not begun is for others. */
@@ -133,9 +135,10 @@ export class Fleet {
     this.fillUp(now);
   }
 
-  #start(now: number): void {
+  /** Starts a worker that is not ready before it has loaded the handlers of these types. */
+  #start(now: number, load: readonly string[] = []): void {
     this.#generation = (this.#generation % 0xffff) + 1;
-    const member = new Member(++this.#ids, this.#generation, this.#edition, this.#settings, this.#memberEvents, now);
+    const member = new Member(++this.#ids, this.#generation, this.#edition, this.#settings, this.#memberEvents, now, load);
     this.members.push(member);
     this.#watch();
     this.#events.started(member);
@@ -255,7 +258,7 @@ export class Fleet {
     const wanted = Math.max(1, this.lasting);
     for (const member of old) member.isOutgoing = true;
     const isReady = new Promise<void>((resolve, reject) => this.#waiters.push({ edition, resolve, reject }));
-    for (let started = 0; started < wanted; started++) this.#start(now);
+    for (let started = 0; started < wanted; started++) this.#start(now, this.#events.used());
     try {
       await isReady;
     } catch (error) {

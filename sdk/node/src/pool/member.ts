@@ -113,6 +113,7 @@ export class Member implements HostEvents {
   readonly abandoned = new Map<number, Abandoned>();
   readonly #settings: Settings;
   readonly #events: MemberEvents;
+  readonly #load: readonly string[];
   readonly #tasks: (Task | undefined)[] = [];
   readonly #free: number[] = [];
   #number = 0;
@@ -122,13 +123,14 @@ export class Member implements HostEvents {
   #isDirty = false;
   #partial: Bytes | null = null;
 
-  constructor(id: number, generation: number, edition: number, settings: Settings, events: MemberEvents, now: number) {
+  constructor(id: number, generation: number, edition: number, settings: Settings, events: MemberEvents, now: number, load: readonly string[]) {
     this.id = id;
     this.generation = generation;
     this.edition = edition;
     this.started = this.since = now;
     this.#settings = settings;
     this.#events = events;
+    this.#load = load;
     this.host = settings.kind === 'thread' ? startThread(settings, generation, this) : startProcess(settings, generation, this);
   }
 
@@ -297,7 +299,7 @@ export class Member implements HostEvents {
       window_bytes: WINDOW_BYTES,
       inline_body_bytes: INLINE_BODY_MAX,
       library: true,
-      ...(sources === null ? {} : { messages: sources }),
+      ...(sources === null ? {} : { messages: sources, load: this.#load }),
       ...(data === null ? {} : { data }),
     };
     this.#control(frame(INIT, 0, this.generation, 0, 0, JSON.stringify(init)));

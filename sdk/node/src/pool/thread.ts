@@ -23,17 +23,16 @@ export function startThread(settings: Settings, generation: number, events: Host
   const worker = new Worker(new URL('../worker/thread.js', import.meta.url), {
     workerData,
     transferList: [port],
-    stderr: true,
     env: Object.fromEntries(Object.entries(settings.env).filter(([, value]) => value !== undefined)) as NodeJS.ProcessEnv,
     argv: [...settings.argv],
     execArgv: [...settings.execArgv],
     ...(settings.resourceLimits === null ? {} : { resourceLimits: settings.resourceLimits }),
   });
   const lines = new Lines((text) => events.line(text));
-  worker.stderr?.setEncoding('utf8');
-  worker.stderr?.on('data', (text: string) => lines.push(text));
-  function received(bytes: Uint8Array | null): void {
+  /** Bytes of frames, the bell, or text for standard error, whose own stream would keep the program alive. */
+  function received(bytes: Uint8Array | string | null): void {
     if (bytes === null) events.rung();
+    else if (typeof bytes === 'string') lines.push(bytes);
     else events.received(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Bytes);
   }
   link.on('message', received);
@@ -42,7 +41,7 @@ export function startThread(settings: Settings, generation: number, events: Host
     if (isOver) return;
     isOver = true;
     lines.end();
-    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | null);
+    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | string | null);
     link.close();
     events.ended(exitCode, null);
   }

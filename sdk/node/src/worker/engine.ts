@@ -65,6 +65,8 @@ export interface Init {
   readonly library?: boolean;
   /** Where handlers of messages are: there is no handler of requests then. */
   readonly messages?: Readonly<Record<string, HandlerSource>>;
+  /** Types of messages whose handlers are loaded before the worker is ready. */
+  readonly load?: readonly string[];
   /** What the pool gives all workers, as text of {@link encode} in base64. */
   readonly data?: string;
 }

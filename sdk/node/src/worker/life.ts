@@ -27,10 +27,10 @@ export async function start(
 }
 
 /** Loads what INIT names: handlers of messages, or a module that answers requests or messages. */
-export async function loadHandlers({ messages, handler, library }: Init): Promise<LoadedHandler> {
+export async function loadHandlers({ messages, handler, library, load }: Init): Promise<LoadedHandler> {
   if (library !== true) return loadFile(handler);
   const { answerMessages, loadMessages } = await import('./messages.js');
-  if (messages !== undefined) return loadMessages(messages);
+  if (messages !== undefined) return loadMessages(messages, load ?? []);
   const loaded = await loadFile(handler);
   const table = tableOf(loaded.handle);
   return table === undefined ? loaded : { ...answerMessages(table), start: loaded.start, stop: loaded.stop };

@@ -29,9 +29,9 @@ const POOL_FORM: MessageForm = {
   lastFailure: (error) => part(FAILURE, encodeThrown(error)),
 };
 
-/** A handler of requests that has messages answered by the functions of these modules, each loaded when the first message of its type comes. */
-export function loadMessages(sources: Readonly<Record<string, HandlerSource>>): LoadedHandler {
-  return answering((type) => loadSource(Object.hasOwn(sources, type) ? sources[type] : fileOf(type), type));
+/** A handler of requests that has messages answered by the functions of these modules, each loaded when the first message of its type comes, or before the first message of all. */
+export function loadMessages(sources: Readonly<Record<string, HandlerSource>>, first: readonly string[]): LoadedHandler {
+  return answering((type) => loadSource(Object.hasOwn(sources, type) ? sources[type] : fileOf(type), type), first);
 }
 
 /** The same for functions that are loaded. */
@@ -42,7 +42,7 @@ export function answerMessages(table: MessageTable): LoadedHandler {
   });
 }
 
-function answering(find: (type: string) => Promise<MessageHandler>): LoadedHandler {
+function answering(find: (type: string) => Promise<MessageHandler>, first: readonly string[] = []): LoadedHandler {
   /** By method and path, in one piece. */
   const found = new Map<string, MessageHandler>();
   const loading = new Map<string, Promise<MessageHandler>>();
@@ -52,7 +52,11 @@ function answering(find: (type: string) => Promise<MessageHandler>): LoadedHandl
     const message = new Message(ctx, methodAndPath, POOL_FORM);
     const handler = found.get(methodAndPath);
     if (handler !== undefined) return answer(handler, request as WireRequest, message);
-    return load(methodAndPath).then((loaded) => answer(loaded, request as WireRequest, message), POOL_FORM.failure);
+    return load(methodAndPath).then(
+      // Whoever has sent it may be gone by now.
+      (loaded) => (ctx.signal.aborted ? POOL_FORM.failure(ctx.signal.reason) : answer(loaded, request as WireRequest, message)),
+      POOL_FORM.failure,
+    );
   }
 
   function load(head: string): Promise<MessageHandler> {
@@ -66,7 +70,10 @@ function answering(find: (type: string) => Promise<MessageHandler>): LoadedHandl
     return promise;
   }
 
-  return { handle: handle as LoadedHandler['handle'], isRouter: false, reads: [], start: [], stop: [] };
+  const loadFirst = async () => {
+    for (const type of first) await load(`POST/${encodeURIComponent(type)}`);
+  };
+  return { handle: handle as LoadedHandler['handle'], isRouter: false, reads: [], start: [loadFirst], stop: [] };
 }
 
 function answer(handler: MessageHandler, request: WireRequest, message: Message): unknown {

@@ -8,6 +8,13 @@ import type { Link, LinkEvents } from './link.js';
 import { Page } from './page.js';
 
 const { generation, page: memory, port } = workerData as ThreadData;
+process.stderr.write = ((text: string | Uint8Array, ...rest: unknown[]) => {
+  port.postMessage(typeof text === 'string' ? text : Buffer.from(text).toString());
+  const done = rest.at(-1);
+  if (typeof done === 'function') process.nextTick(done);
+  return true;
+}) as typeof process.stderr.write;
+
 const page = new Page(memory, () => port.postMessage(null), generation);
 
 function openPort(events: LinkEvents): Link {
