@@ -10,6 +10,8 @@ const PROVIDED: Readonly<Record<string, string>> = {
   'forebay/testing': '../testing.js',
   'forebay/pool': '../pool/index.js',
   'forebay/qoper8': '../qoper8/index.js',
+  'forebay/qoper8/benchmark': '../qoper8/benchmark.js',
+  'forebay/qoper8/fastify': '../qoper8/fastify.js',
   'forebay/store': '../store/index.js',
   'forebay/records': '../records/index.js',
   'forebay/stdio': '../stdio/index.js',

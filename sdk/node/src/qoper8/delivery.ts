@@ -29,6 +29,8 @@ export class Delivery extends Task {
   readonly takesParts: boolean;
   /** The id that QBackup knows it by. */
   id = 0;
+  /** Whether replies that are objects get the member `qoper8`, as in QOper8. */
+  isMarked = true;
 
   constructor(
     owner: DeliveryOwner,

@@ -13,22 +13,31 @@ export function causeOf(reply: unknown): PoolError | undefined {
 /** What a worker is called in texts. */
 export type WorkerName = 'Child Process' | 'Worker Thread';
 
+/** Whether the worker could not load the handler; then it stays. Only it knows `control`, so that no handler can say this. */
+export function isNotLoaded(error: PoolError, control: string): boolean {
+  return error.code === 'handler_error' && (error as HandlerError).thrown.members['notLoaded'] === control;
+}
+
 interface QueueLimits {
   readonly maxQueueLength: number;
   readonly maxQueueBytes: number;
 }
 
 /** The reply for a message that has none. */
-export function failureOf(error: PoolError, message: QOper8Message, workerId: number | undefined, name: WorkerName, limits: QueueLimits): object {
-  const reply = Object.assign(membersOf(error, message, workerId, name, limits), { code: error.code });
+export function failureOf(error: PoolError, message: QOper8Message, workerId: number | undefined, name: WorkerName, limits: QueueLimits, control: string): object {
+  const reply = Object.assign(membersOf(error, message, workerId, name, limits, control), { code: error.code });
   causes.set(reply, error);
   return reply;
 }
 
-function membersOf(error: PoolError, message: QOper8Message, workerId: number | undefined, name: WorkerName, limits: QueueLimits): object {
+function membersOf(error: PoolError, message: QOper8Message, workerId: number | undefined, name: WorkerName, limits: QueueLimits, control: string): object {
   switch (error.code) {
     case 'handler_error': {
       const { thrown } = error as HandlerError;
+      if (isNotLoaded(error, control)) {
+        const { module, caughtError } = thrown.members;
+        return { error: `Unable to load Handler module ${String(module)}`, caughtError, originalMessage: message, workerId, qoper8: { finished: true } };
+      }
       return {
         error: `Error running Handler Method for type ${message.type}`,
         caughtError: JSON.stringify({ stack: thrown.stack, message: thrown.message, ...thrown.members }, plain),

@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { encode, type Encoded } from '../message.js';
 import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type PoolError } from '../pool/errors.js';
+import { duration } from '../pool/options.js';
 import { Pool } from '../pool/pool.js';
 import { Task, type Wishes } from '../pool/task.js';
 import type { MessageType } from '../pool/types.js';
 import { VERSION } from '../version.js';
 import { Delivery, Outbox, type Callback, type DeliveryOwner, type QOper8Message } from './delivery.js';
-import { failureOf, type WorkerName } from './failures.js';
+import { failureOf, isNotLoaded, type WorkerName } from './failures.js';
 import { Listeners, type Listener } from './listeners.js';
 import { handlersOf, settle, type QOper8Options, type QOper8Settings } from './options.js';
 import { memoryOf, pack, upTime, type Control, type HandlerEntry, type Setup, type StartupModule, type WorkerReport } from './setup.js';
@@ -36,9 +37,9 @@ export interface QOper8Stats {
 /** What `send()` takes beside the message; nothing of it is in QOper8. */
 export interface SendOptions {
   /** Aborted, it takes the message back, or has its handler's worker replaced. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Milliseconds that the handler may run, in the place of `handlerTimeout`. */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
 }
 
 /**
@@ -124,20 +125,25 @@ export class QOper8 implements DeliveryOwner {
     return new Promise((resolve) => this.#accept(message, resolve, false, options ?? null));
   }
 
-  #accept(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null): void {
+  /** The same for those who look at the cause of an error, see `causeOf`: the reply is as the handler gave it. @internal */
+  deliver(message: QOper8Message, callback: Callback, options: SendOptions): void {
+    this.#accept(message, callback, false, options, false);
+  }
+
+  #accept(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null, isMarked = true): void {
     let refusal: PoolError | null = null;
     try {
-      refusal = this.#submit(message, callback, takesParts, options);
+      refusal = this.#submit(message, callback, takesParts, options, isMarked);
     } catch (error) {
       refusal = new NotSendableError((error as Error).message, error);
     }
     if (refusal === null) return;
     this.log(`message refused: ${refusal.message}`);
-    const failure = failureOf(refusal, message, undefined, this.#workerName, this.#settings);
+    const failure = failureOf(refusal, message, undefined, this.#workerName, this.#settings, this.#control);
     if (callback !== null) this.#outbox.give(callback, failure, undefined);
   }
 
-  #submit(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null): PoolError | null {
+  #submit(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null, isMarked: boolean): PoolError | null {
     if (this.#isStopped) return new ClosedError();
     const type = this.#types.get(message?.type) ?? this.#typeOf(message);
     if (type === null) return new UnknownTypeError(String(message.type), this.handlersByMessageType.keys());
@@ -147,9 +153,11 @@ export class QOper8 implements DeliveryOwner {
       const { signal, timeout } = options;
       if (signal?.aborted === true) return new AbortedError(signal.reason);
       const { deadlines } = wishes;
-      wishes = { ...wishes, signal, deadlines: timeout === undefined ? deadlines : { ...deadlines, run: timeout } };
+      const run = timeout === undefined ? deadlines.run : duration('timeout', timeout);
+      wishes = { ...wishes, signal, deadlines: run === deadlines.run ? deadlines : { ...deadlines, run } };
     }
     const delivery = new Delivery(this, message, callback, takesParts, type, body, wishes, performance.now());
+    delivery.isMarked = isMarked;
     const refusal = this.#pool!.submit(delivery);
     if (refusal !== null) return refusal;
     this.#messages++;
@@ -191,7 +199,7 @@ export class QOper8 implements DeliveryOwner {
     if (this.#listeners.has('replyReceived')) this.#listeners.emit('replyReceived', { reply: copyOf(reply), workerId: id });
     if (this.#logging) this.log(`reply of worker ${id}: ${jsonOf(reply)}`);
     if (delivery.callback === null) return;
-    if (typeof reply === 'object' && reply !== null) markFinished(reply as { qoper8?: unknown });
+    if (delivery.isMarked && typeof reply === 'object' && reply !== null) markFinished(reply as { qoper8?: unknown });
     this.#outbox.give(delivery.callback, reply, id);
   }
 
@@ -199,8 +207,11 @@ export class QOper8 implements DeliveryOwner {
   failed(delivery: Delivery, error: PoolError): void {
     const { message, worker, callback } = delivery;
     const id = worker === 0 ? undefined : this.#idOf(delivery);
-    const failure = failureOf(error, message, id, this.#workerName, this.#settings);
-    if (error.code === 'handler_error') {
+    const failure = failureOf(error, message, id, this.#workerName, this.#settings, this.#control);
+    if (isNotLoaded(error, this.#control)) {
+      if (delivery.id !== 0) this.#release(delivery.id);
+      this.#listeners.emit('replyReceived', { reply: copyOf(failure), workerId: id });
+    } else if (error.code === 'handler_error') {
       // What it has begun and not awaited may still run there: nothing else shall.
       this.#pool?.replace(worker);
       if (delivery.id !== 0) this.#release(delivery.id);

@@ -55,6 +55,7 @@ class Exchange {
 export class Self {
   readonly id: number;
   logging: boolean;
+  readonly #control: string;
   readonly #this: HandlerThis;
   readonly #listeners: Listeners;
   readonly #handlers = new Map<string, MessageHandler>();
@@ -66,8 +67,9 @@ export class Self {
   #current: Exchange | null = null;
   #closeDatabase: () => void = () => {};
 
-  constructor({ logging, cacheExpiryTime, checkInterval }: Setup, id: number) {
+  constructor({ control, logging, cacheExpiryTime, checkInterval }: Setup, id: number) {
     this.id = id;
+    this.#control = control;
     this.logging = logging;
     const toNobody = (): void => void this.#ignored++;
     this.#this = {
@@ -150,7 +152,7 @@ export class Self {
           this.#listeners.emit('handler_imported', { type });
           return this.#run(handler, type, message, context);
         },
-        (error: unknown) => this.#notLoaded(entry, message, error),
+        (error: unknown) => this.#notLoaded(entry, error),
       );
     };
     this.#handlers.set(type, answer);
@@ -158,12 +160,13 @@ export class Self {
   }
 
   /** A file that cannot be loaded now may be later: the worker stays. */
-  #notLoaded(entry: HandlerEntry, originalMessage: unknown, cause: unknown): object {
-    const error = `Unable to load Handler module ${'module' in entry ? entry.module : ''}`;
+  #notLoaded(entry: HandlerEntry, cause: unknown): never {
+    const module = 'module' in entry ? entry.module : '';
+    const error = `Unable to load Handler module ${module}`;
     const caughtError = errorText(cause);
     this.#log(`${error}: ${caughtError}`);
     this.#listeners.emit('error', { error, caughtError });
-    return { error, caughtError, originalMessage, workerId: this.id };
+    throw Object.assign(new Error(error), { notLoaded: this.#control, module, caughtError });
   }
 
   #run(handler: QOper8Handler, type: string, message: unknown, context: MessageContext): unknown {

@@ -1,0 +1,85 @@
+/** A request of Fastify as a message, and its client as something that may go. */
+
+// As much of Fastify's types as is used here, so that it need not be installed.
+
+export interface FastifyLike {
+  route(options: any): unknown;
+  decorate(name: any, value: any): unknown;
+  addHook(name: any, hook: any): unknown;
+}
+
+export interface FastifyRequestLike {
+  readonly method: string;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly params: unknown;
+  readonly headers: unknown;
+  readonly ip: string;
+  readonly ips?: string[] | undefined;
+  readonly hostname: string;
+  readonly protocol: string;
+  readonly url: string;
+  readonly log: { error(fields: object, message: string): void };
+}
+
+export interface FastifyReplyLike {
+  readonly raw: Closable;
+  code(status: number): FastifyReplyLike;
+  headers(headers: Readonly<Record<string, unknown>>): FastifyReplyLike;
+  send(body?: unknown): FastifyReplyLike;
+}
+
+interface Closable {
+  readonly destroyed: boolean;
+  once(event: 'close', listener: () => void): unknown;
+  off(event: 'close', listener: () => void): unknown;
+}
+
+/** `message.data` of a handler. Members that a request has not got are left out. */
+export interface RequestData {
+  method: string;
+  query: unknown;
+  body?: unknown;
+  params: unknown;
+  headers: unknown;
+  ip: string;
+  ips?: string[];
+  hostname: string;
+  protocol: string;
+  url: string;
+  /** The pattern of the route. */
+  routerPath: string;
+}
+
+export function requestOf(request: FastifyRequestLike, routerPath: string): RequestData {
+  const { method, query, body, params, headers, ip, ips, hostname, protocol, url } = request;
+  // Copies are plain objects, which those of Fastify are not: only such are sent as JSON.
+  const data: RequestData = { method, query: { ...(query as object) }, params: { ...(params as object) }, headers, ip, hostname, protocol, url, routerPath };
+  if (body !== undefined) data.body = body;
+  if (ips !== undefined) data.ips = ips;
+  return data;
+}
+
+const GONE = new Error('the client has gone');
+
+/** As much of an AbortSignal as a pool asks for: aborted when the client has gone before it was answered. */
+export class Disconnect {
+  readonly reason = GONE;
+  readonly #raw: Closable;
+
+  constructor(raw: Closable) {
+    this.#raw = raw;
+  }
+
+  get aborted(): boolean {
+    return this.#raw.destroyed;
+  }
+
+  addEventListener(_event: 'abort', listener: () => void): void {
+    this.#raw.once('close', listener);
+  }
+
+  removeEventListener(_event: 'abort', listener: () => void): void {
+    this.#raw.off('close', listener);
+  }
+}
