@@ -36,8 +36,8 @@ export interface RunOptions<T extends string = string> {
   /** Buffers that are this program's no more once the message is accepted. */
   transfer?: readonly ArrayBuffer[];
   /**
-   * Called with what the handler sends ahead of its reply. Where it gives a promise, the handler's `send` waits for that. When it throws or rejects, the message is aborted, with
-   * the error as the cause.
+   * Called with what the handler sends ahead of its reply. Where it gives promises, the reply is held back until all are settled, and the handler may have to wait. When it throws
+   * or rejects, the message is aborted, with the error as the cause.
    */
   onPart?: (part: unknown) => unknown;
 }
@@ -178,6 +178,13 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
    * Has a worker answer a message. Rejects with a {@link PoolError}; nothing of the kind happens later to a message that was not accepted.
    */
   run<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: RunOptions<T>): Promise<Awaited<ReturnType<M[T]>>> {
+    const onPart = options?.onPart;
+    if (onPart === undefined || 'mayGoOn' in options!) return this.#run(message, options);
+    const { whenTaken, ...listener } = listen(onPart, options!.signal);
+    return whenTaken(this.#run(message, { ...options, ...listener }));
+  }
+
+  #run<T extends keyof M & string>(message: Parameters<M[T]>[0], options?: RunOptions<T>): Promise<Awaited<ReturnType<M[T]>>> {
     return new Promise((resolve, reject) => {
       let type: MessageType;
       let body: Encoded;
@@ -283,10 +290,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     if (attempts !== undefined && !(Number.isInteger(attempts) && attempts >= 1)) throw new RangeError(`attempts is a whole number of at least 1, not ${attempts}`);
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('signal is an AbortSignal');
     if (affinity !== undefined && typeof affinity !== 'string') throw new TypeError(`affinity is a string, not ${typeof affinity}`);
-    const rest = { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#usual.attempts };
-    // A stream takes its parts itself; what else takes them may fail.
-    if (onPart === undefined || mayGoOn !== undefined) return { ...rest, onPart, mayGoOn, signal };
-    return { ...rest, ...listen(onPart, signal) };
+    return { priority, affinity, deadlines: this.#deadlines(deadline), attempts: attempts ?? this.#usual.attempts, onPart, mayGoOn, signal };
   }
 
   #deadlines(deadline: number | Deadlines | undefined): Wishes['deadlines'] {

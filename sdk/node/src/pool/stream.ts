@@ -1,4 +1,5 @@
 /** The parts of an answer, as they come. */
+import { AbortedError } from './errors.js';
 
 /** Parts that may wait before the worker is asked to pause. */
 const WAITING_MAX = 64;
@@ -91,32 +92,48 @@ export class PartStream<Reply = unknown> implements AsyncIterableIterator<unknow
   }
 }
 
-/** What a message is sent with so that `onPart` is called with its parts, and waited for where it gives a promise; when it fails, the message is aborted. */
-export function listen(
-  onPart: (part: unknown) => unknown,
-  outer: AbortSignal | undefined,
-): { readonly onPart: (part: unknown) => void; readonly mayGoOn: () => Promise<void> | null; readonly signal: AbortSignal } {
+/** What a message is sent with so that `onPart` is called with its parts. */
+interface Listener {
+  readonly onPart: (part: unknown) => void;
+  readonly mayGoOn: () => Promise<void> | null;
+  readonly signal: AbortSignal;
+  /** The reply, once all parts are taken; or why they were not. */
+  readonly whenTaken: <Reply>(result: Promise<Reply>) => Promise<Reply>;
+}
+
+/** Has parts wait for the promises that `onPart` gives. When it fails, the message is aborted. */
+export function listen(onPart: (part: unknown) => unknown, outer: AbortSignal | undefined): Listener {
   const controller = new AbortController();
   let taken: Promise<void> | null = null;
+  let failure: { readonly error: unknown } | null = null;
+
+  function fail(error: unknown): void {
+    failure ??= { error };
+    controller.abort(error);
+  }
+
   return {
     onPart(part) {
       let result: unknown;
       try {
         result = onPart(part);
       } catch (error) {
-        controller.abort(error);
+        fail(error);
         return;
       }
       if (typeof (result as PromiseLike<unknown> | null | undefined)?.then !== 'function') return;
-      const both = Promise.all([taken, result]).then(
-        () => {
-          if (taken === both) taken = null;
-        },
-        (error: unknown) => controller.abort(error),
-      );
+      const both: Promise<void> = Promise.all([taken, result]).then(() => {}, fail).finally(() => {
+        if (taken === both) taken = null;
+      });
       taken = both;
     },
     mayGoOn: () => taken,
     signal: outer === undefined ? controller.signal : AbortSignal.any([controller.signal, outer]),
+    async whenTaken(result) {
+      const reply = await result;
+      await taken;
+      if (failure !== null) throw new AbortedError(failure.error);
+      return reply;
+    },
   };
 }

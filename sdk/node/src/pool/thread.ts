@@ -37,6 +37,7 @@ export function startThread(settings: Settings, generation: number, events: Host
   }
   link.on('message', received);
   let isOver = false;
+  let ending: Promise<number> | undefined;
   function over(exitCode: number | null): void {
     if (isOver) return;
     isOver = true;
@@ -59,7 +60,9 @@ export function startThread(settings: Settings, generation: number, events: Host
       link.postMessage(copy, [copy.buffer]);
     },
     terminate: () => {},
-    kill: () => void worker.terminate(),
+    kill() {
+      ending ??= worker.terminate();
+    },
     rss: () => null,
   };
 }
