@@ -202,9 +202,7 @@ impl Executors {
         state.queue.insert(arrival, job);
         Ok(arrival)
     }
-}
 
-impl Executors {
     /// Ends the threads when they have done what waits; calls that are open by then are given up.
     pub(crate) fn stop(&self) {
         let mut state = self.0.state.lock();
@@ -216,9 +214,7 @@ impl Executors {
             member.wake.notify_one();
         }
     }
-}
 
-impl Executors {
     /// Waits until no thread is left, but those that were given up.
     pub(crate) async fn stopped(&self) {
         let mut threads = self.0.threads.subscribe();

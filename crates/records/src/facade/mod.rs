@@ -238,6 +238,17 @@ impl Records {
         kind: Option<&str>,
         reference: Reference,
     ) -> Result<Option<&'s [u8]>, FacadeError> {
+        self.read_within(session, kind, reference, usize::MAX)
+    }
+
+    /// The same, refused when it has to be put together and becomes longer than `bytes_max`.
+    pub fn read_within<'s>(
+        &self,
+        session: &'s mut Session,
+        kind: Option<&str>,
+        reference: Reference,
+        bytes_max: usize,
+    ) -> Result<Option<&'s [u8]>, FacadeError> {
         let found = session.look(|reader, out| -> Result<bool, FacadeError> {
             let kind = match kind {
                 Some(kind) => {
@@ -249,8 +260,9 @@ impl Records {
                     None => return Ok(false),
                 },
             };
-            let record = find_of_kind(reader, &kind, reference, reader.value_bytes_max(), now_ms())
-                .map_err(RecordsError::from)?;
+            let bytes_max = reader.value_bytes_max().min(bytes_max);
+            let record =
+                find_of_kind(reader, &kind, reference, bytes_max, now_ms()).map_err(RecordsError::from)?;
             out.extend_from_slice(record.as_deref().unwrap_or_default());
             Ok(record.is_some())
         })?;

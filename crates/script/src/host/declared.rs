@@ -14,6 +14,8 @@ use crate::text;
 
 /// Most paths that are remembered; requests for others are answered by the script.
 const PATHS_MAX: usize = 1024;
+/// Longest record, in bytes, that an I/O thread puts together while others wait; the script answers with longer ones.
+const RECORD_BYTES_MAX: usize = 256 * 1024;
 /// Digits of a reference that is surely below 2^64.
 const DIGITS_MAX: usize = 19;
 const BEFORE: &[u8] = b"{\"code\":0,\"results\":[{\"id\":";
@@ -75,7 +77,9 @@ impl Host {
         let records = self.declared.records.get_or_init(|| self.records());
         let session = self.store.session(&self.options).ok()?;
         let mut session = session.borrow_mut();
-        let record = records.read(&mut session, Some(kind), reference).ok()??;
+        let bytes_max = RECORD_BYTES_MAX.min(self.options.limits.output_max);
+        let record = records.read_within(&mut session, Some(kind), reference, bytes_max);
+        let record = record.ok()??;
         let mut body =
             Vec::with_capacity(BEFORE.len() + digits.len() + BETWEEN.len() + record.len() + BEHIND.len());
         body.extend_from_slice(BEFORE);

@@ -243,3 +243,26 @@ fn a_record_that_is_too_long_for_an_answer_is_left_to_the_script() {
     assert!(io.read_declared("/v1/Article/1").is_some());
     assert_eq!(io.read_declared("/v1/Article/2"), None);
 }
+
+#[test]
+fn a_record_that_takes_long_to_put_together_is_left_to_the_script() {
+    let allow = Allow {
+        store: vec!["Article".into()],
+        ..Allow::default()
+    };
+    let handler =
+        "import { rest } from 'forebay/records'; export default rest({ kinds: { Article: true } });";
+    let fixture = Fixture::with(handler, LIMITS, allow);
+    let mut io = fixture.io();
+    for count in [10, 1000] {
+        let list = vec![format!("\"{}\"", "x".repeat(400)); count].join(",");
+        let body = format!(r#"{{"list":[{list}]}}"#);
+        let made = fixture.executor(&send("PUT", "/v1/Article", &body)).unwrap();
+        assert_eq!(made.status, 201);
+    }
+    assert!(io.call(&get("/v1/Article/1")).is_some());
+    assert!(io.read_declared("/v1/Article/1").is_some());
+    assert_eq!(io.read_declared("/v1/Article/2"), None);
+    let answer = fixture.executor(&get("/v1/Article/2")).unwrap();
+    assert!(text(&answer).len() > 400_000);
+}
