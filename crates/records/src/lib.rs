@@ -29,7 +29,7 @@ pub use error::{Position, RecordsError, StatementError};
 pub use kind::{check_kind, kind_of, kinds};
 pub use layout::{INDENT_MAX, indented};
 pub use list::{List, Page};
-pub use lookup::{find, find_of_kind, kind_at};
+pub use lookup::{find, find_of_kind, kind_at, place_in_kind};
 pub use name::{NAME_BYTES_MAX, is_name, named};
 pub use permission::{Action, Denial, Everything, Permission};
 pub use reference::Reference;

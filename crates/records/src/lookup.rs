@@ -45,9 +45,20 @@ pub fn find_of_kind<'r>(
     bytes_max: usize,
     now_ms: u64,
 ) -> Result<Option<Cow<'r, [u8]>>, StoreError> {
-    let key = reference.key(kind)?;
-    if Ended::by(now_ms, read)?.has(&key, read)? {
-        return Ok(None);
+    match place_in_kind(read, kind, reference, now_ms)? {
+        Some(key) => read.document_within(&key, bytes_max),
+        None => Ok(None),
     }
-    read.document_within(&key, bytes_max)
+}
+
+/// Where the record of a reference is, if it has that kind, unless it has ended by itself; there may be nothing.
+pub fn place_in_kind(
+    read: &impl Read,
+    kind: &str,
+    reference: Reference,
+    now_ms: u64,
+) -> Result<Option<Key>, StoreError> {
+    let key = reference.key(kind)?;
+    let has_ended = Ended::by(now_ms, read)?.has(&key, read)?;
+    Ok((!has_ended).then_some(key))
 }

@@ -19,7 +19,8 @@ use crate::{
     config::StoreMode,
     failure::Refusal,
     store::{
-        Collected, Done, Grants, OPERATION_BYTES, OpenStore, Selection, StatementOperation, Work, collect,
+        Collected, Done, Grants, OPERATION_BYTES, OpenStore, Pieces, Selection, StatementOperation, Work,
+        collect,
     },
 };
 
@@ -152,29 +153,35 @@ impl Tql {
     }
 
     async fn select(&self, statement: Statement, deadline: Instant) -> Result<Vec<u8>, Refusal> {
-        let mut selection = Selection::new(
+        let selection = Selection::new(
             &self.store,
             statement,
             &self.settings,
             &Grants::everything(),
             self.answer_bytes_max,
         )?;
+        self.collected(selection, self.answer_bytes_max, deadline).await
+    }
+
+    /// All pieces of an answer, which are fewer than so many bytes.
+    async fn collected(
+        &self,
+        mut pieces: impl Pieces,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, Refusal> {
         let mut found = Vec::new();
         // A call that nobody waits for any more has no other sign of that than its deadline.
-        let collected = collect(
-            &mut selection,
-            &mut found,
-            self.answer_bytes_max,
-            deadline,
-            |_| false,
-        );
-        match collected.await? {
+        match collect(&mut pieces, &mut found, bytes, deadline, |_| false).await? {
             Collected::Whole => Ok(found),
-            Collected::Full => {
-                let message_bytes_max = self.answer_bytes_max;
-                Err(Refusal::ResultTooLarge { message_bytes_max })
-            }
+            Collected::Full => Err(self.too_large()),
             Collected::Late | Collected::Gone => Err(RecordsError::DeadlinePassed.into()),
+        }
+    }
+
+    fn too_large(&self) -> Refusal {
+        Refusal::ResultTooLarge {
+            message_bytes_max: self.answer_bytes_max,
         }
     }
 

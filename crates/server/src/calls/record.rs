@@ -3,8 +3,8 @@
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use forebay_records::{RecordsError, Reference, check_kind, find_of_kind};
-use forebay_store::Read as _;
+use forebay_records::{RecordsError, Reference, check_kind, place_in_kind};
+use forebay_store::{Document, Read as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,7 +12,7 @@ use super::Tql;
 use crate::{
     config::StoreMode,
     failure::Refusal,
-    store::{Condition, Grants, RecordChange, RecordOperation, Tag, Work, lifetime},
+    store::{Condition, DocumentPieces, Grants, RecordChange, RecordOperation, Tag, Work, lifetime},
 };
 
 /// What such a call begins with; no statement does.
@@ -75,7 +75,7 @@ impl Tql {
             return Err(Refusal::NoStoreHere);
         }
         let Some(change) = call.change()? else {
-            return self.read_record(call);
+            return self.read_record(call, deadline).await;
         };
         if self.mode != StoreMode::ReadWrite {
             return Err(forebay_store::StoreError::ReadOnly.into());
@@ -99,22 +99,26 @@ impl Tql {
         Ok(format!("{{\"code\":0,\"{member}\":[{}]}}", call.record).into_bytes())
     }
 
-    fn read_record(&self, call: &RecordCall<'_>) -> Result<Vec<u8>, Refusal> {
+    async fn read_record(&self, call: &RecordCall<'_>, deadline: Instant) -> Result<Vec<u8>, Refusal> {
         check_kind(&call.kind)?;
         let snapshot = self.store.store().snapshot()?;
-        let found = find_of_kind(
-            &snapshot,
-            &call.kind,
-            Reference(call.record),
-            snapshot.value_bytes_max(),
-            lifetime::now_ms(),
-        );
-        let Some(record) = found.map_err(RecordsError::from)? else {
-            return Ok(b"{\"code\":0,\"results\":[]}".to_vec());
+        let (reference, bytes_max) = (Reference(call.record), snapshot.value_bytes_max());
+        let place = place_in_kind(&snapshot, &call.kind, reference, lifetime::now_ms());
+        let document = match place.map_err(RecordsError::from)? {
+            Some(key) => snapshot.document_walk(&key, usize::MAX, bytes_max)?,
+            None => None,
+        };
+        let record = match document {
+            None => return Ok(b"{\"code\":0,\"results\":[]}".to_vec()),
+            Some(Document::Text(text)) => text.into_owned(),
+            Some(Document::Nodes(walk)) => {
+                let pieces = DocumentPieces { snapshot, walk };
+                self.collected(pieces, self.answer_bytes_max + 1, deadline)
+                    .await?
+            }
         };
         if record.len() > self.answer_bytes_max {
-            let message_bytes_max = self.answer_bytes_max;
-            return Err(Refusal::ResultTooLarge { message_bytes_max });
+            return Err(self.too_large());
         }
         let tag = Tag::of(&record).to_string();
         let tag = tag.trim_matches('"');

@@ -27,7 +27,7 @@ pub(crate) use self::{
     grants::Grants,
     lifetime::Lifetime,
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
-    pieces::{Collected, PIECE_TIME, Pieces, collect},
+    pieces::{Collected, DocumentPieces, PIECE_TIME, Pieces, collect, put_nodes},
     record_operation::{RecordChange, RecordOperation, StatementOperation, Whose},
     selection::Selection,
     tag::{Condition, Tag},

@@ -7,12 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_store::{DocumentWalk, Snapshot, StoreError};
 use tokio::task::yield_now;
 
 use crate::failure::Refusal;
 
 /// About how long a piece is looked for; what was begun then and cannot be interrupted is done to its end.
 pub(crate) const PIECE_TIME: Duration = Duration::from_millis(1);
+
+/// Nodes that are put together before the time is looked at.
+const NODES_AT_A_TIME: usize = 64;
 
 /// What is read from one state of the store.
 pub(crate) trait Pieces: fmt::Debug {
@@ -56,6 +60,36 @@ pub(crate) async fn collect(
             return Ok(Collected::Gone);
         }
     }
+}
+
+/// A document that is put together.
+#[derive(Debug)]
+pub(crate) struct DocumentPieces {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) walk: DocumentWalk,
+}
+
+impl Pieces for DocumentPieces {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let until = Instant::now() + PIECE_TIME;
+        Ok(put_nodes(&mut self.walk, &self.snapshot, usize::MAX, until, out)?)
+    }
+}
+
+/// Puts together what can be until then, and until `out` is about so long; false: the document is complete.
+pub(crate) fn put_nodes(
+    walk: &mut DocumentWalk,
+    snapshot: &Snapshot,
+    bytes: usize,
+    until: Instant,
+    out: &mut Vec<u8>,
+) -> Result<bool, StoreError> {
+    while walk.step(snapshot, NODES_AT_A_TIME, out)? {
+        if out.len() >= bytes || Instant::now() >= until {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

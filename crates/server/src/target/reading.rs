@@ -1,20 +1,17 @@
 //! Requests that read the store. They are begun on the I/O thread from a snapshot. Most are over then; the others go on in pieces, between
 //! which other requests of the thread have their turn.
 
-use std::{borrow::Cow, fmt, task::Context, time::Instant};
+use std::{borrow::Cow, fmt, task::Context};
 
-use forebay_store::{Document, DocumentWalk, Key, Read, Snapshot, StoreError};
+use forebay_store::{Document, Key, Read, Snapshot};
 
 use super::{End, Request, waiting::wait_for};
 use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
-    store::{Collected, OpenStore, PIECE_TIME, Pieces, collect},
+    store::{Collected, DocumentPieces, OpenStore, Pieces, collect},
 };
-
-/// Nodes that are put together before the time is looked at.
-const NODES_AT_A_TIME: usize = 64;
 
 /// A request that has been begun.
 #[derive(Debug)]
@@ -62,8 +59,7 @@ impl Begun {
             Some(Document::Nodes(walk)) => walk,
         };
         let reading = DocumentReading {
-            snapshot,
-            walk,
+            pieces: DocumentPieces { snapshot, walk },
             reply: Some(reply),
         };
         Self::with(Box::new(reading), head).map(Some)
@@ -104,22 +100,20 @@ impl Unfinished {
 
 /// A document that is put together, and what it is answered with.
 struct DocumentReading<F> {
-    snapshot: Snapshot,
-    walk: DocumentWalk,
+    pieces: DocumentPieces,
     /// There until it has answered.
     reply: Option<F>,
 }
 
 impl<F> fmt::Debug for DocumentReading<F> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.walk.fmt(out)
+        self.pieces.fmt(out)
     }
 }
 
 impl<F> Pieces for DocumentReading<F> {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, Refusal> {
-        let until = Instant::now() + PIECE_TIME;
-        Ok(put_nodes(&mut self.walk, &self.snapshot, usize::MAX, until, out)?)
+        self.pieces.next(out)
     }
 }
 
@@ -131,20 +125,4 @@ where
         let reply = self.reply.take().expect("it is answered once");
         reply(head, text.into())
     }
-}
-
-/// Puts together what can be until then, and until `out` is about so long; false: the document is complete.
-pub(super) fn put_nodes(
-    walk: &mut DocumentWalk,
-    snapshot: &Snapshot,
-    bytes: usize,
-    until: Instant,
-    out: &mut Vec<u8>,
-) -> Result<bool, StoreError> {
-    while walk.step(snapshot, NODES_AT_A_TIME, out)? {
-        if out.len() >= bytes || Instant::now() >= until {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -19,10 +19,10 @@ use crate::{
     failure::Refusal,
     front::Head,
     reply::{Body, Reply},
-    store::{PIECE_TIME, Pieces, StreamPlace},
+    store::{PIECE_TIME, Pieces, StreamPlace, put_nodes},
     target::{
         media_type::is_accepted,
-        reading::{Begun, Reading, put_nodes},
+        reading::{Begun, Reading},
     },
 };
 

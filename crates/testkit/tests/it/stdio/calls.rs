@@ -4,7 +4,7 @@ use forebay_testkit::{Client, Response, Setup, wait_until};
 use serde_json::{Value, json};
 
 use super::Dialect;
-use crate::support::metric;
+use crate::{store::turns::fill, support::metric};
 
 /// Has the server execute what it is sent.
 const ASKING: &str = "import { callTql } from 'forebay/stdio';\n\
@@ -132,6 +132,38 @@ fn a_call_is_answered_while_requests_are_under_way() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn a_long_record_comes_whole_or_not_at_all() {
+    for dialect in Dialect::BOTH {
+        let server = asking(dialect, "message_bytes_max = \"1MiB\"").start();
+        let list =
+            |length: usize| format!(r#"{{"kind":"Note","list":{:?}}}"#, vec![7; length]).replace(' ', "");
+        let (long, too_long) = (list(200_000), list(600_000));
+        let record = |reference: &str, document: &str| ("Note", reference.to_owned(), document.to_owned());
+        fill(&server, [record("1", &long), record("2", &too_long)]);
+        let mut client = server.connect();
+        let mut ask = |reference: u64| {
+            let call = format!(r#"{{"record":{reference},"kind":"Note"}}"#);
+            client.post("/ro", call.as_bytes());
+            client.response()
+        };
+        let found = ask(1);
+        assert!(
+            found.text().ends_with(&format!("\"results\":[{long}]}}")),
+            "{}",
+            found.status
+        );
+        let refused = ask(2).json();
+        assert!(
+            refused["error"]
+                .as_str()
+                .is_some_and(|error| error.contains("message_bytes_max")),
+            "{refused}"
+        );
+        assert_eq!(ask(3).json()["results"], json!([]));
     }
 }
 
