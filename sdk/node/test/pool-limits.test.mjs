@@ -115,7 +115,7 @@ for (const kind of KINDS) {
       await withPool({ kind, handlers }, async (pool) => {
         await pool.ready;
         const controller = new AbortController();
-        const [first, busy] = [pool.run(20, { type: 'slow' }), pool.run(150, { type: 'busy' })];
+        const [first, busy] = [pool.run(20, { type: 'slow' }), pool.run(150, { type: 'busy', priority: 5 })];
         const aborted = pool.run(1, { type: 'slow', signal: controller.signal });
         const others = [2, 3, 4].map((ms) => pool.run(ms, { type: 'slow', deadline: { queue: 5_000 } }));
         await first;
@@ -223,8 +223,9 @@ for (const kind of KINDS) {
         await Promise.all([pool.run(20, { type: 'waits', affinity: 'a' }), pool.run(20, { type: 'waits', affinity: 'b' })]);
         let most = 0;
         const watch = setInterval(() => (most = Math.max(most, pool.stats().types.slow?.running ?? 0)), 1);
-        const all = [pool.run(20, { type: 'waits', affinity: 'a' }), pool.run(20, { type: 'waits', affinity: 'b' })];
-        for (let index = 0; index < 6; index++) all.push(pool.run(15, { type: 'slow', affinity: index % 2 === 0 ? 'a' : 'b' }));
+        // The first that waits is for the worker that is busy longer: the other one takes the second meanwhile.
+        const all = [pool.run(20, { type: 'waits', affinity: 'a' }), pool.run(60, { type: 'waits', affinity: 'b' })];
+        for (const affinity of ['b', 'a', 'b', 'a']) all.push(pool.run(100, { type: 'slow', affinity }));
         await Promise.all(all);
         clearInterval(watch);
         assert.equal(most, 1);

@@ -3,6 +3,7 @@ import { HttpError, StoreError, json, reply, router, store, text, type Context, 
 import { glsDB } from 'forebay/glsdb';
 import { mcursor, mglobal, server } from 'forebay/mg-dbx';
 import { Router as MgRouter } from 'forebay/mgweb';
+import { CrashedError, DeadlineError, Pool, PoolError, type MessageContext } from 'forebay/pool';
 import { rest, type RestKind } from 'forebay/records';
 import { open, type JsonValue, type Store, type StoreErrorCode, type StoreNode } from 'forebay/store';
 import { testing } from 'forebay/testing';
@@ -130,3 +131,40 @@ const article: RestKind = {
 export const restHandler: Handler = rest({ kinds: { Article: article }, others: { read: true }, compat: 'wabur', model: 'server' });
 // @ts-expect-error there is no such model
 rest({ model: 'pipe' });
+
+const resizers = {
+  resize: async (message: { file: string; width: number }, ctx: MessageContext) => ({ small: message.file, by: ctx.worker.id }),
+  count: (message: readonly string[]) => message.length,
+};
+const workers = new Pool<typeof resizers>({ handlers: { resize: './resize.mjs', count: { file: './count.mjs', concurrency: 2 } }, size: { min: 1, max: 4 }, retry: { attempts: 2, after: ['crash'] } });
+export async function resized(): Promise<number> {
+  const { small, by } = await workers.run({ file: 'a.png', width: 100 }, { type: 'resize', deadline: { queue: 500 }, affinity: 'a' });
+  const length: number = await workers.run(['x'], { type: 'count' });
+  // @ts-expect-error the reply is an object
+  const wrong: string = await workers.run({ file: 'a.png', width: 100 }, { type: 'resize' });
+  // @ts-expect-error a message of this type has a width
+  await workers.run({ file: 'a.png' }, { type: 'resize' });
+  // @ts-expect-error there is no such type
+  await workers.run({ file: 'a.png' }, { type: 'shrink' });
+  const stream = workers.stream(['x'], { type: 'count', signal: AbortSignal.timeout(1_000) });
+  for await (const part of stream) part satisfies unknown;
+  try {
+    return small.length + by + length + wrong.length + (await stream.result);
+  } catch (error) {
+    if (error instanceof DeadlineError) return error.limitMs satisfies number;
+    if (error instanceof CrashedError) error.stderr satisfies readonly string[];
+    if (error instanceof PoolError && error.code === 'queue_full') return workers.queueSize;
+    // @ts-expect-error no error has this code
+    if (error instanceof PoolError && error.code === 'nothing') return 0;
+    throw error;
+  }
+}
+workers.on('workerStop', ({ cause, exitCode }) => cause === 'crashed' && exitCode);
+workers.on('deadLetter', ({ type, message, attempts }) => [type, message, attempts]);
+// @ts-expect-error there is no such event
+workers.on('finished', () => {});
+// @ts-expect-error there is no such option
+new Pool({ handlers: {}, poolSize: 4 });
+const untyped = new Pool({ handlers: { any: './any.mjs' }, kind: 'thread' });
+untyped.run({ whatever: 1 }, { type: 'any' }) satisfies Promise<unknown>;
+untyped.stats().run.p99_9 satisfies number;
