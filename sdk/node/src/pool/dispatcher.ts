@@ -3,17 +3,17 @@
  *
  * Invariants: every accepted message is settled once, or given up by its caller; while a worker has room, nothing that it may run waits; the queue's bounds hold.
  */
-import { availableParallelism } from 'node:os';
 import {
   AbortedError,
   ClosedError,
   CrashedError,
   DeadlineError,
   HandlerError,
-  QueueFullError,
   type DeadlinePhase,
   type PoolError,
 } from './errors.js';
+import { Backlog, type BacklogEvents } from './backlog.js';
+import { Choice } from './choice.js';
 import { Fleet, type FleetEvents } from './fleet.js';
 import { Histogram } from './histogram.js';
 import type { Outcome } from './incoming.js';
@@ -23,25 +23,16 @@ import { Queue } from './queue.js';
 import { HELD, QUEUED, SENT, SETTLED, type Task } from './task.js';
 import type { MessageType } from './types.js';
 import { Signals } from './signals.js';
-import { Waits, passed } from './waits.js';
+import { passed } from './waits.js';
 
 /** How often limits are looked at while there is anything under way, in milliseconds. */
 const TICK_MS = 16;
-/** A worker with less work than this, in milliseconds, gets more of it before another is woken; what takes less keeps no more workers busy than there are cores. */
-const PACK_MS = 0.1;
-/** With messages that take less, in milliseconds, this thread has as much to do as a worker: one core is its own. */
-const SHARE_MS = 0.01;
 /** What runs for so long, in milliseconds, has nothing wait behind it. */
 const STALLED_MS = 10;
 /** A worker without work takes some from one that has more than this, in milliseconds. */
 const SPARE_MS = 0.5;
 /** Longest wait before a message is run again, in milliseconds. */
 const BACKOFF_MAX_MS = 60_000;
-/** Keys of affinity that are remembered. */
-const AFFINITIES_MAX = 10_000;
-/** The queue is called crowded from this part of its bounds on, and roomy again below a quarter of them. */
-const CROWDED = 0.5;
-const ROOMY = 0.25;
 
 /** How messages ended, since the pool was made. */
 export interface Counts {
@@ -61,9 +52,7 @@ export interface Counts {
 }
 
 /** What the dispatcher tells its pool. */
-export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'used' | 'leaving' | 'gone'> {
-  crowded(): void;
-  roomy(): void;
+export interface DispatcherEvents extends BacklogEvents, Omit<FleetEvents, 'ready' | 'used' | 'leaving' | 'gone'> {
   /** Nothing is under way any more. */
   idle(): void;
   /** A message has been run as often as it may, in vain. */
@@ -73,30 +62,24 @@ export interface DispatcherEvents extends Omit<FleetEvents, 'ready' | 'used' | '
 
 export class Dispatcher implements MemberEvents {
   readonly fleet: Fleet;
+  /** Messages that are with no worker. */
+  readonly backlog: Backlog;
   readonly counts: Counts = { accepted: 0, answered: 0, failed: 0, crashed: 0, overdue: 0, aborted: 0, dropped: 0, refused: 0, retried: 0 };
   readonly wait = new Histogram();
   readonly run = new Histogram();
   /** Messages that are accepted and not settled. */
   open = 0;
-  /** Those that are with no worker, and what they take. */
-  waiting = 0;
-  waitingBytes = 0;
-  isCrowded = false;
   isClosed = false;
   /** Whether a message that fails may be run again. */
   mayRetry = true;
   readonly #settings: Settings;
   readonly #events: DispatcherEvents;
-  readonly #cores = availableParallelism();
   readonly #queue = new Queue();
-  readonly #waits = new Waits();
   readonly #signals = new Signals((task, reason) => this.#abort(task, reason));
-  #queueMax: number;
   readonly types = new Map<string, MessageType>();
   /** Those that wait to be run again. */
   readonly #backing = new Set<Task>();
-  readonly #affinities = new Map<string, Member>();
-  #current: Member | null = null;
+  readonly #choice: Choice;
   #dirty: Member[] = [];
   #isFlushDue = false;
   /** Keeps the program alive while something is under way; it stops itself when nothing is. */
@@ -105,7 +88,7 @@ export class Dispatcher implements MemberEvents {
 
   constructor(settings: Settings, size: Size, events: DispatcherEvents) {
     this.#settings = settings;
-    this.#queueMax = queueMaxOf(settings, size);
+    this.backlog = new Backlog(settings, size, events);
     this.#events = events;
     this.fleet = new Fleet(settings, size, this, {
       started: (member) => events.started(member),
@@ -122,12 +105,13 @@ export class Dispatcher implements MemberEvents {
         events.failed(error);
       },
     });
+    this.#choice = new Choice(this.fleet.members, settings.credit > 0);
   }
 
   /** @throws RangeError for a size that cannot be. */
   resize(size: Partial<Size>): void {
     this.fleet.resize({ ...this.fleet.size, ...size }, performance.now());
-    this.#queueMax = queueMaxOf(this.#settings, this.fleet.size);
+    this.backlog.resize(this.fleet.size);
   }
 
   // Messages in.
@@ -137,7 +121,7 @@ export class Dispatcher implements MemberEvents {
     const { type, submitted: now } = task;
     if (this.isClosed) return this.#refuse(new ClosedError());
     let member: Member | null = null;
-    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) member = this.#pick(type.expectedMs);
+    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) member = this.#choice.pick(type.expectedMs);
     if (member === null) {
       const refusal = this.#refusal(task, now);
       if (refusal !== null) return this.#refuse(refusal);
@@ -167,10 +151,8 @@ export class Dispatcher implements MemberEvents {
 
   /** Has a message wait for a worker that has no room for it. */
   #setAside(task: Task, member: Member): void {
-    this.waiting++;
-    this.waitingBytes += task.body.length;
     task.state = HELD;
-    this.#waits.add(task);
+    this.backlog.enter(task);
     member.mine.push(task);
   }
 
@@ -180,44 +162,13 @@ export class Dispatcher implements MemberEvents {
   }
 
   #refusal(task: Task, now: number): PoolError | null {
-    const { name, queueBytesMax } = this.#settings;
-    const queueMax = this.#queueMax;
-    const failure = this.fleet.failure(now);
-    if (failure !== null) return failure;
-    if (this.waiting >= queueMax + this.fleet.coming * this.#settings.concurrency) {
-      return new QueueFullError('queue_full', `queue of ${JSON.stringify(name)} is full (queueMax ${queueMax})`);
-    }
-    if (this.waiting > 0 && this.waitingBytes + task.body.length > queueBytesMax) {
-      const text = `queue of ${JSON.stringify(name)} has no room for ${task.body.length} bytes more (queueBytesMax ${queueBytesMax})`;
-      return new QueueFullError('queue_bytes_full', text);
-    }
-    return null;
+    return this.fleet.failure(now) ?? this.backlog.refusal(task, this.fleet.coming * this.#settings.concurrency);
   }
 
   #enqueue(task: Task): void {
-    this.waiting++;
-    this.waitingBytes += task.body.length;
     task.state = QUEUED;
-    this.#waits.add(task);
+    this.backlog.enter(task);
     this.#queue.push(task);
-    const { queueBytesMax } = this.#settings;
-    if (!this.isCrowded && (this.waiting > this.#queueMax * CROWDED || this.waitingBytes > queueBytesMax * CROWDED)) {
-      this.isCrowded = true;
-      this.#events.crowded();
-    }
-  }
-
-  /** A task waits no more. */
-  #leaves(task: Task): void {
-    this.waiting--;
-    this.waitingBytes -= task.body.length;
-    this.#waits.remove(task);
-    if (!this.isCrowded) return;
-    const { queueBytesMax } = this.#settings;
-    if (this.waiting <= this.#queueMax * ROOMY && this.waitingBytes <= queueBytesMax * ROOMY) {
-      this.isCrowded = false;
-      this.#events.roomy();
-    }
   }
 
   /** Has a message wait again, before those that came later. */
@@ -226,54 +177,12 @@ export class Dispatcher implements MemberEvents {
       this.#setAside(task, task.only);
       return;
     }
-    this.waiting++;
-    this.waitingBytes += task.body.length;
     task.state = QUEUED;
-    this.#waits.add(task);
+    this.backlog.enter(task);
     this.#queue.putBack(task);
   }
 
   // Who gets it.
-
-  /**
-   * The worker that gets the next message. Idle ones first, the one that was used last of them, so that the others may retire; but once as many are busy as there are cores,
-   * a quick one with credit left takes it into its inbox: to wake one more would only make batches smaller.
-   */
-  #pick(expectedMs: number): Member | null {
-    const current = this.#current;
-    if (current !== null && current.loadMs > 0 && current.loadMs < PACK_MS && this.#isQuick(expectedMs) && current.hasRoom(expectedMs)) return current;
-    let idle: Member | null = null;
-    let busy: Member | null = null;
-    let busyCount = 0;
-    for (const member of this.fleet.members) {
-      if (member.phase !== READY_PHASE) continue;
-      if (member.inFlight === 0) {
-        if (idle === null || isBetter(member, idle)) idle = member;
-        continue;
-      }
-      if (!member.isStalled) busyCount++;
-      if ((busy === null || member.loadMs < busy.loadMs) && member.hasRoom(expectedMs)) busy = member;
-    }
-    if (busyCount < this.#coresFor(expectedMs)) return (this.#current = idle ?? busy);
-    return (this.#current = busy ?? (this.#isQuick(expectedMs) ? null : idle));
-  }
-
-  /** Whether other workers get through quick messages at least as well without this one. */
-  #isSurplus(member: Member, expectedMs: number): boolean {
-    if (!this.#isQuick(expectedMs) || member.inFlight > 0) return false;
-    let busy = 0;
-    for (const other of this.fleet.members) if (other !== member && other.inFlight > 0 && other.phase === READY_PHASE && !other.isStalled) busy++;
-    return busy >= this.#coresFor(expectedMs);
-  }
-
-  /** Whether so many of these fit into an inbox that they keep a worker busy; without credit none do. */
-  #isQuick(expectedMs: number): boolean {
-    return expectedMs > 0 && expectedMs < PACK_MS && this.#settings.credit > 0;
-  }
-
-  #coresFor(expectedMs: number): number {
-    return expectedMs > 0 && expectedMs < SHARE_MS ? Math.max(1, this.#cores - 1) : this.#cores;
-  }
 
   #send(member: Member, task: Task, now: number): void {
     task.type.running++;
@@ -291,12 +200,12 @@ export class Dispatcher implements MemberEvents {
         hold(task);
         continue;
       }
-      this.#leaves(task);
+      this.backlog.leave(task);
       this.#send(member, task, now);
     }
     for (;;) {
       const first = this.#queue.peek();
-      if (first === undefined || !member.hasRoom(first.type.expectedMs) || this.#isSurplus(member, first.type.expectedMs)) break;
+      if (first === undefined || !member.hasRoom(first.type.expectedMs) || this.#choice.isSurplus(member, first.type.expectedMs)) break;
       this.#next(member, this.#queue.shift()!, now);
     }
     if (member.inFlight === 0 && this.#queue.length === 0 && member.phase === READY_PHASE) this.#steal(member, now);
@@ -310,10 +219,10 @@ export class Dispatcher implements MemberEvents {
       return;
     }
     if (affinity !== undefined) {
-      const bound = this.#affinities.get(affinity);
+      const bound = this.#choice.boundTo(affinity);
       if (bound !== undefined && bound !== member && bound.phase === READY_PHASE) {
         if (bound.hasRoom(type.expectedMs)) {
-          this.#leaves(task);
+          this.backlog.leave(task);
           this.#send(bound, task, now);
         } else {
           task.state = HELD;
@@ -321,23 +230,15 @@ export class Dispatcher implements MemberEvents {
         }
         return;
       }
-      this.#bind(affinity, member);
+      this.#choice.bind(affinity, member);
     }
-    this.#leaves(task);
+    this.backlog.leave(task);
     this.#send(member, task, now);
-  }
-
-  #bind(affinity: string, member: Member): void {
-    this.#affinities.delete(affinity);
-    this.#affinities.set(affinity, member);
-    if (this.#affinities.size <= AFFINITIES_MAX) return;
-    const [oldest] = this.#affinities.keys();
-    this.#affinities.delete(oldest!);
   }
 
   /** Has every worker with room take what waits. */
   #place(now: number): void {
-    for (let member; this.#queue.length > 0 && (member = this.#pick(this.#queue.peek()?.type.expectedMs ?? 0)) !== null; ) {
+    for (let member; this.#queue.length > 0 && (member = this.#choice.pick(this.#queue.peek()?.type.expectedMs ?? 0)) !== null; ) {
       const before = this.#queue.length;
       this.#next(member, this.#queue.shift()!, now);
       if (this.#queue.length >= before) return;
@@ -413,7 +314,7 @@ export class Dispatcher implements MemberEvents {
     this.#fill(member, now);
     // Others may have been left without work while there were only quick messages.
     const first = this.#queue.length === 0 ? undefined : this.#queue.peek();
-    if (first !== undefined && !this.#isQuick(first.type.expectedMs)) this.#place(now);
+    if (first !== undefined && !this.#choice.isQuick(first.type.expectedMs)) this.#place(now);
     this.fleet.afterAnswers(member, now);
     this.#flushAll();
   }
@@ -447,10 +348,8 @@ export class Dispatcher implements MemberEvents {
       this.fleet.grow(this.#queue.length, now);
       return true;
     }
-    this.waiting++;
-    this.waitingBytes += task.body.length;
     task.state = HELD;
-    this.#waits.add(task);
+    this.backlog.enter(task);
     this.#backing.add(task);
     setTimeout(() => {
       this.#backing.delete(task);
@@ -479,7 +378,7 @@ export class Dispatcher implements MemberEvents {
       else member.abandon(task, reason, performance.now());
       this.#over(task.type);
     } else if (task.state !== SETTLED) {
-      this.#leaves(task);
+      this.backlog.leave(task);
       const wasQueued = task.state === QUEUED;
       task.state = SETTLED;
       if (!wasQueued) return;
@@ -512,8 +411,7 @@ export class Dispatcher implements MemberEvents {
         this.#fail(task, 'crashed', new CrashedError(member.end));
       }
     }
-    if (this.#current === member) this.#current = null;
-    for (const [key, bound] of this.#affinities) if (bound === member) this.#affinities.delete(key);
+    this.#choice.forget(member);
     const now = performance.now();
     this.#place(now);
     this.fleet.grow(this.#queue.length, now);
@@ -604,9 +502,9 @@ export class Dispatcher implements MemberEvents {
       clearInterval(this.#tick!);
       this.#tick = null;
     }
-    for (const task of this.#waits.expired(now)) this.#overdue(task, passed(task));
+    for (const task of this.backlog.waits.expired(now)) this.#overdue(task, passed(task));
     for (const member of this.fleet.members) this.#lookAt(member, now);
-    if (this.waiting > 0) {
+    if (this.backlog.count > 0) {
       this.#place(now);
       const oldest = this.#queue.oldest();
       if (oldest !== undefined) this.fleet.grow(this.#queue.length, now, now - oldest.waitsSince > STALLED_MS);
@@ -666,14 +564,4 @@ function hold(task: Task): void {
   task.state = HELD;
   if (first !== undefined && task.submitted < first.submitted) held.unshift(task);
   else held.push(task);
-}
-
-/** Of two idle workers: one that stays rather than one that goes, then the one that was used last. */
-function isBetter(member: Member, other: Member): boolean {
-  if (member.isOutgoing !== other.isOutgoing) return other.isOutgoing;
-  return member.lastAnswer > other.lastAnswer;
-}
-
-function queueMaxOf({ queueMax }: Settings, { max }: Size): number {
-  return queueMax === 'auto' ? max ** 2 : queueMax;
 }

@@ -308,12 +308,12 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
 
   /** Messages that wait for a worker. */
   get queueSize(): number {
-    return this.#dispatcher.waiting;
+    return this.#dispatcher.backlog.count;
   }
 
   /** Whether the queue is more than half full: whoever sends should wait for `drain`. */
   get needsDrain(): boolean {
-    return this.#dispatcher.isCrowded;
+    return this.#dispatcher.backlog.isCrowded;
   }
 
   /** Resolves when as many workers are ready as there are to be at least, or rejects with why none is. */
@@ -324,11 +324,11 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   /** Counts and durations. Those of `wait`, `run` and of types are since the start or the last {@link resetStats}. */
   stats(): PoolStats {
     const now = performance.now();
-    const { fleet, counts, waiting, waitingBytes, open, wait, run, types } = this.#dispatcher;
+    const { fleet, backlog, counts, open, wait, run, types } = this.#dispatcher;
     return {
       workers: fleet.members.map((member) => statsOf(member, now)),
-      queue: waiting,
-      queueBytes: waitingBytes,
+      queue: backlog.count,
+      queueBytes: backlog.bytes,
       open,
       counts: { ...counts },
       wait: wait.summary(),
