@@ -4,6 +4,7 @@ import { glsDB } from 'forebay/glsdb';
 import { mcursor, mglobal, server } from 'forebay/mg-dbx';
 import { Router as MgRouter } from 'forebay/mgweb';
 import { CrashedError, DeadlineError, Pool, PoolError, type MessageContext } from 'forebay/pool';
+import { DurableQueue, type Enqueued } from 'forebay/pool/durable';
 import { rest, type RestKind } from 'forebay/records';
 import { open, type JsonValue, type Store, type StoreErrorCode, type StoreNode } from 'forebay/store';
 import { testing } from 'forebay/testing';
@@ -168,3 +169,8 @@ new Pool({ handlers: {}, poolSize: 4 });
 const untyped = new Pool({ handlers: { any: './any.mjs' }, kind: 'thread' });
 untyped.run({ whatever: 1 }, { type: 'any' }) satisfies Promise<unknown>;
 untyped.stats().run.p99_9 satisfies number;
+const kept = new DurableQueue(workers, { store: 'data' });
+export const enqueued: Promise<Enqueued<number>> = kept.enqueue(['x'], { type: 'count', key: 'x' });
+// @ts-expect-error a message of this type has a width
+kept.enqueue({ file: 'a.png' }, { type: 'resize' });
+for (const { id, error } of kept.deadLetters()) if (error.code === 'crashed') kept.retryDeadLetter(id) satisfies Promise<Enqueued>;

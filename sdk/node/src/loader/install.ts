@@ -9,6 +9,7 @@ const PROVIDED: Readonly<Record<string, string>> = {
   forebay: '../index.js',
   'forebay/testing': '../testing.js',
   'forebay/pool': '../pool/index.js',
+  'forebay/pool/durable': '../pool/durable.js',
   'forebay/qoper8': '../qoper8/index.js',
   'forebay/qoper8/benchmark': '../qoper8/benchmark.js',
   'forebay/qoper8/fastify': '../qoper8/fastify.js',

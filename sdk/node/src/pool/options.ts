@@ -301,7 +301,7 @@ function whole(name: string, value: number, least: number, most: number): number
 }
 
 /** Longest duration: what timers of the runtime take. */
-const DURATION_MAX = 2_147_483_647;
+export const DURATION_MAX = 2_147_483_647;
 
 /** Checks a number of milliseconds. */
 export function duration(name: string, value: number): number {

@@ -241,6 +241,12 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     for (const member of [...this.#dispatcher.fleet.members]) if (member.phase === READY_PHASE) this.#dispatcher.submitTo(member, task());
   }
 
+  /** @throws what `run()` rejects with for such options. @internal */
+  check(options: RunOptions): void {
+    this.#typeOf(options);
+    this.#wishes(options);
+  }
+
   /** What is known of a type of messages. @internal */
   typeNamed(name: string): MessageType {
     return this.#known(name);
