@@ -31,7 +31,30 @@ pub(crate) fn everything_us() -> Option<f64> {
         at += 1;
     }
     let ticks: u64 = family.iter().map(|each| each.ticks).sum();
-    (!family.is_empty()).then(|| ticks as f64 * 1e6 / rustix::param::clock_ticks_per_second() as f64)
+    (!family.is_empty()).then(|| ticks as f64 * tick_us())
+}
+
+/// Microseconds that all cores of the machine together have been busy since it started, for whomever. `None` without /proc.
+pub(crate) fn machine_busy_us() -> Option<f64> {
+    busy_us(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn busy_us(stat: &str) -> Option<f64> {
+    let all = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = all
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal; what guests use is in `user`.
+    let busy: u64 = [0, 1, 2, 5, 6, 7]
+        .into_iter()
+        .filter_map(|at| ticks.get(at))
+        .sum();
+    Some(busy as f64 * tick_us())
+}
+
+fn tick_us() -> f64 {
+    1e6 / rustix::param::clock_ticks_per_second() as f64
 }
 
 struct Stat {
@@ -65,6 +88,13 @@ mod tests {
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.pid, stat.parent, stat.ticks), (17, 5, 127));
         assert!(Stat::parse("17 (a").is_none());
+    }
+
+    #[test]
+    fn a_machine_is_busy_while_it_neither_idles_nor_waits() {
+        let busy = busy_us("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 1\n").unwrap();
+        assert!((busy / tick_us() - 63.0).abs() < 1e-9);
+        assert_eq!(busy_us("intr 5"), None);
     }
 
     #[test]

@@ -20,8 +20,9 @@ use crate::{BenchError, Contender, Load, News, Outcome, Plan, suite::Tell};
 
 /// The driver, in the SDK.
 const PROGRAM: &str = "dist/pool/benchmark/main.js";
-/// How much longer than a plan's deadline a driver may be silent: it tells its progress five times a second.
-const SILENCE: Duration = Duration::from_secs(15);
+/// How much longer than a plan's deadline a driver may be silent: its pool has 30 s to start, and then it tells its progress five times a
+/// second.
+const SILENCE: Duration = Duration::from_secs(45);
 /// How long a driver may take to end once it has told its result.
 const END: Duration = Duration::from_secs(5);
 /// Pause between two looks whether it has.

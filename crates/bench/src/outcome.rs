@@ -15,12 +15,18 @@ pub struct Outcome {
     pub rate: f64,
     /// From submission to reply.
     pub latency: Times,
+    /// How long messages waited for a worker, where their pool tells.
+    #[serde(default)]
+    pub wait: Option<Times>,
     /// How long handlers ran, where their pool tells.
     pub run: Option<Times>,
     /// CPU time of the thread that dispatches, for each message.
     pub main_us: Option<f64>,
     /// CPU time of everything: that thread, the others of its process, and the workers.
     pub all_us: Option<f64>,
+    /// The part of the machine that others used meanwhile; `None` of runs too short to say.
+    #[serde(default)]
+    pub others_share: Option<f64>,
     /// Resident memory of the dispatcher's process at the end.
     pub rss_bytes: Option<u64>,
     /// What each worker has answered, by its pool's name for it.

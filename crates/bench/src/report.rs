@@ -124,6 +124,12 @@ impl Report {
         })
     }
 
+    /// The part of the machine that others used, for each run that tells.
+    pub(crate) fn shares_of_others(&self) -> Vec<f64> {
+        let runs = self.subjects.iter().flat_map(|subject| &subject.runs);
+        runs.filter_map(|run| run.others_share).collect()
+    }
+
     /// Messages of our own pools without a proper reply, and of how many.
     pub fn own_errors(&self) -> (u64, u64) {
         let own = self.subjects.iter().filter(|each| each.contender.is_own());

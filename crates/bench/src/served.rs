@@ -33,6 +33,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const KILL_GRACE: Duration = Duration::from_millis(300);
 /// How long workers may take to end after a measurement.
 const STOP_MAX: Duration = Duration::from_secs(5);
+/// Of shorter runs nothing is said about others: one tick would be a percent.
+const JUDGED_MIN: Duration = Duration::from_millis(500);
 /// Bytes of a message without its payload, and of what stands around it in a frame.
 const MESSAGE_BYTES: usize = 512;
 
@@ -154,15 +156,19 @@ async fn measure_pool(
         messages.drive(load, plan.block, true, tell).await?;
     }
     let before = pool.status();
-    let (main, everything) = (cpu::this_thread_us(), cpu::everything_us());
+    let (main, everything, busy) = (
+        cpu::this_thread_us(),
+        cpu::everything_us(),
+        cpu::machine_busy_us(),
+    );
     let run = Messages::new(pool, mailbox, plan, plan.messages);
     let driven = run.clone().drive(plan.load, plan.block, false, tell).await?;
     let elapsed_s = driven.elapsed.as_secs_f64();
     let per_message = |us: f64| us / plan.messages as f64;
     let main_us = per_message(cpu::this_thread_us() - main);
-    let all_us = everything
-        .zip(cpu::everything_us())
-        .map(|(before, after)| per_message(after - before));
+    let difference = |before: Option<f64>, after: Option<f64>| Some(after? - before?);
+    let all_us = difference(everything, cpu::everything_us());
+    let others_us = difference(all_us, difference(busy, cpu::machine_busy_us()));
     let after = pool.status();
     let workers = handled(&before, &after);
     if matches!(plan.load, Load::Blocks { adaptive: true, .. }) {
@@ -176,9 +182,11 @@ async fn measure_pool(
         elapsed_s,
         rate: plan.messages as f64 / elapsed_s,
         latency: times(&counted.latency_ns, 1e3),
-        run: run_times(&before, &after),
+        wait: times_between(&before.timings.wait_us, &after.timings.wait_us),
+        run: times_between(&before.timings.run_us, &after.timings.run_us),
         main_us: Some(main_us),
-        all_us,
+        all_us: all_us.map(per_message),
+        others_share: others_us.and_then(|us| others_share(us, driven.elapsed)),
         rss_bytes: rss_bytes(),
         workers,
         errors: counted.errors,
@@ -218,10 +226,17 @@ fn handled(before: &Status, after: &Status) -> Vec<Handled> {
         .collect()
 }
 
-fn run_times(before: &Status, after: &Status) -> Option<Times> {
-    let mut run = after.timings.run_us.clone();
-    run.subtract(&before.timings.run_us).ok()?;
-    (!run.is_empty()).then(|| times(&run, 1.0))
+/// The part of the machine that others used; `None` where the kernel's ticks are too coarse to say.
+fn others_share(us: f64, elapsed: Duration) -> Option<f64> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (elapsed >= JUDGED_MIN).then(|| (us / 1e6 / elapsed.as_secs_f64() / cores as f64).max(0.0))
+}
+
+/// Percentiles of what came between two looks at a histogram of microseconds.
+fn times_between(before: &Histogram<u64>, after: &Histogram<u64>) -> Option<Times> {
+    let mut between = after.clone();
+    between.subtract(before).ok()?;
+    (!between.is_empty()).then(|| times(&between, 1.0))
 }
 
 fn times(histogram: &Histogram<u64>, units_in_us: f64) -> Times {

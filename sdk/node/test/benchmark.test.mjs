@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { AdaptiveDelay } from '../dist/pool/benchmark/adaptive.js';
 import { LatencyHistogram } from '../dist/pool/benchmark/latency.js';
 import { completedSending, delayIncreased, delayReduced, queueExhausted, queueIncreased, summary } from '../dist/pool/benchmark/lines.js';
+import { drive as driveLoop } from '../dist/pool/benchmark/loop.js';
 import { readPlan } from '../dist/pool/benchmark/plan.js';
 
 const DRIVER = fileURLToPath(new URL('../dist/pool/benchmark/main.js', import.meta.url));
@@ -23,6 +24,11 @@ async function drive(changes, stdin = `${JSON.stringify({ ...PLAN, ...changes })
   const code = await new Promise((resolve) => driver.on('close', resolve));
   const lines = text.trim().split('\n').filter(Boolean).map((line) => JSON.parse(line));
   return { code, lines, of: (kind) => lines.filter((line) => line.forebay === kind) };
+}
+
+/** What the loop counts when a contender ends each message like this, at once. */
+function loop(messages, end) {
+  return driveLoop({ submit: end }, PLAN, messages, { progress() {}, line() {} });
 }
 
 function handler(name) {
@@ -98,6 +104,27 @@ test('every message of a run is counted once', async () => {
   assert.equal(result.errors, 0);
   assert.equal(result.outstanding_max, 100);
   assert.ok(result.latency.p50_us <= result.latency.max_us);
+});
+
+test('who answers at once is given one message after the other', async () => {
+  const outcome = await loop(200_000, ({ messageNo }, { done }) => done({ messageNo, workerId: 7 }));
+  assert.deepEqual(outcome.workers, [{ worker: '7', messages: 200_000 }]);
+  assert.equal(outcome.errors, 0);
+  assert.equal(outcome.latency.count, 200_000);
+});
+
+test('the reply of another, a second reply, and what throws are errors, and no message counts twice', async () => {
+  const others = await loop(100, ({ messageNo }, { done }) => done({ messageNo: messageNo + 1 }));
+  assert.deepEqual(others.errorTexts, [{ text: 'a message got the reply of another', count: 100 }]);
+  const twice = await loop(100, ({ messageNo }, { done }) => {
+    done({ messageNo });
+    done({ messageNo });
+  });
+  assert.deepEqual(twice.errorTexts, [{ text: 'a message got a second reply', count: 100 }]);
+  const thrown = await loop(100, () => {
+    throw new Error('full');
+  });
+  assert.deepEqual([thrown.errors, thrown.messages, thrown.errorTexts], [100, 100, [{ text: 'full', count: 100 }]]);
 });
 
 test('blocks are sent with a delay that follows the queue, and the lines say so', async () => {

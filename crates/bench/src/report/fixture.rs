@@ -23,9 +23,11 @@ pub(super) fn outcome(rate: f64) -> Outcome {
             p999_us: 40.0,
             max_us: 50.0,
         },
+        wait: None,
         run: None,
         main_us: Some(2.0),
         all_us: Some(4.0),
+        others_share: Some(0.01),
         rss_bytes: None,
         workers: vec![Handled {
             worker: "0".to_owned(),

@@ -7,7 +7,7 @@ use forebay_load::report::{
         chart::{Drawing, Scale},
         escape, page,
     },
-    words::{count, duration, rate},
+    words::{count, duration, rate, several},
 };
 
 use super::{Best, Report, Subject, text};
@@ -27,6 +27,9 @@ pub fn write(report: &Report) -> String {
         let _ = writeln!(body, "<p>{}</p>", escape(&machine));
     }
     body += "</header>\n<main>\n";
+    if let Some(doubt) = text::doubt(report) {
+        let _ = writeln!(body, "<p class=\"verdict doubt\">{}</p>", escape(&doubt));
+    }
     body += &curves(report);
     body += "<h2>Pools</h2>\n";
     body += &table(report);
@@ -49,11 +52,12 @@ pub(super) fn verdict(best: &Best) -> String {
     let enough = if best.enough == best.workers {
         String::new()
     } else {
-        format!("; {} are enough for nine tenths of it", best.enough)
+        let are = if best.enough == 1 { "is" } else { "are" };
+        format!("; {} {are} enough for nine tenths of it", best.enough)
     };
     format!(
-        "best with {} workers: {}/s{enough}; the worst size has {:.0} % of it",
-        best.workers,
+        "best with {}: {}/s{enough}; the worst size has {:.0} % of it",
+        several(best.workers as u64, "worker"),
         rate(best.rate),
         best.lowest_share * 100.0
     )

@@ -11,6 +11,8 @@ use crate::{Load, Plan, Times};
 const TEXT_MAX: usize = 300;
 /// Workers that are told one by one.
 const WORKERS_MAX: usize = 24;
+/// The part of the machine that others may use during a run.
+const OTHERS_MAX: f64 = 0.05;
 /// Longest bar of a curve.
 const BAR_WIDTH: usize = 40;
 
@@ -23,6 +25,9 @@ pub fn write(report: &Report) -> String {
     }
     out.push('\n');
     table(report, &mut out);
+    if let Some(doubt) = doubt(report) {
+        let _ = writeln!(out, "\n{doubt}");
+    }
     for subject in report.subjects.iter().filter(|each| !each.contender.is_nobody()) {
         details(report, subject, &mut out);
     }
@@ -80,6 +85,21 @@ pub(super) fn machine(report: &Report) -> Option<String> {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| plain(&parts.join(", "), TEXT_MAX))
+}
+
+/// Why the figures are not to be trusted, if others were at work on the machine.
+pub(super) fn doubt(report: &Report) -> Option<String> {
+    let shares: Vec<f64> = report.shares_of_others();
+    let disturbed = shares.iter().filter(|share| **share > OTHERS_MAX).count();
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    (disturbed > 0).then(|| {
+        format!(
+            "The machine was not quiet: others used more than {:.0} % of it in {disturbed} of {}, {:.0} % at most. Quote no figure.",
+            OTHERS_MAX * 100.0,
+            several(shares.len() as u64, "run"),
+            most * 100.0
+        )
+    })
 }
 
 /// A figure as the tables have it.
@@ -168,14 +188,12 @@ fn details(report: &Report, subject: &Subject, out: &mut String) {
         if !settings.is_empty() && !sized {
             lines.push(format!("version {}, {}", run.version, settings.join(", ")));
         }
-        if let Some(times) = run.run {
+        for (what, times) in [("messages waited for", run.wait), ("handlers ran for", run.run)] {
             let took = |us: f64| duration(us * 1e3);
-            lines.push(format!(
-                "handlers ran for {} (p50), {} (p99), {} at most",
-                took(times.p50_us),
-                took(times.p99_us),
-                took(times.max_us)
-            ));
+            lines.extend(times.map(|times| {
+                let [p50, p99, max] = [times.p50_us, times.p99_us, times.max_us].map(took);
+                format!("{what} {p50} (p50), {p99} (p99), {max} at most")
+            }));
         }
         if !sized {
             let shares: Vec<String> = run

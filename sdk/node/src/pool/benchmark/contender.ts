@@ -23,8 +23,8 @@ export interface Ticket {
   callback: ((reply: unknown, worker: unknown) => void) | null;
 }
 
-/** How long handlers ran, where the contender measures it. */
-export interface RunTimes {
+/** Percentiles of what a contender measures itself. */
+export interface Times {
   readonly p50_us: number;
   readonly p90_us: number;
   readonly p99_us: number;
@@ -40,9 +40,10 @@ export interface Contender {
   readonly settings: Readonly<Record<string, unknown>>;
   /** Gives the pool a message. Its end calls one function of the ticket, at any later time or at once. */
   submit(message: BenchMessage, ticket: Ticket): void;
-  /** Forgets the run times of the warm-up. */
-  resetRunTimes?(): void;
-  runTimes?(): RunTimes | null;
+  /** Forgets the times of the warm-up. */
+  resetTimes?(): void;
+  /** How long messages waited for a worker, and handlers ran. */
+  times?(): { readonly wait: Times; readonly run: Times };
   close(): Promise<void>;
 }
 

@@ -38,6 +38,17 @@ export function everything_us(): number | null {
   }
 }
 
+/** Microseconds that all cores of the machine together have been busy since it started, for whomever. Null without /proc. */
+export function machineBusy_us(): number | null {
+  try {
+    // user nice system idle iowait irq softirq steal (proc(5)); what guests use is in `user`.
+    const [, user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'utf8').split('\n', 1)[0]!.split(/\s+/).map(Number);
+    return (user! + nice! + system! + irq! + softirq! + steal!) * tick_us();
+  } catch {
+    return null;
+  }
+}
+
 /** Process ids of all that descends from this process and is alive. */
 export function descendants(): number[] {
   try {

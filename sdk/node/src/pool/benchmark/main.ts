@@ -3,15 +3,21 @@
  * on standard output, each with a member `forebay`: `ready`, `progress`, `line`, and at the end `result` or `error`. It ends when
  * standard input does.
  */
-import type { RunTimes } from './contender.js';
-import { descendants, everything_us, mainThread_us } from './cpu.js';
+import { availableParallelism } from 'node:os';
+import type { Times } from './contender.js';
+import { descendants, everything_us, machineBusy_us, mainThread_us } from './cpu.js';
 import { summary } from './lines.js';
 import { drive, type Observer, type Outcome } from './loop.js';
 import { readPlan, type Plan } from './plan.js';
 import { start } from './start.js';
 
+/** A contender that is not ready by then never will be. */
+const START_MS_MAX = 30_000;
 /** A contender that has not closed by then is left to be killed. */
 const CLOSE_MS_MAX = 3000;
+
+/** Of shorter runs nothing is said about others: one tick would be a percent. */
+const JUDGED_MS_MIN = 500;
 
 const PERCENTILES = { p50_us: 0.5, p90_us: 0.9, p99_us: 0.99, p999_us: 0.999 } as const;
 
@@ -21,25 +27,28 @@ function tell(kind: string, members: object): void {
 
 async function run(plan: Plan): Promise<void> {
   const begun = performance.now();
-  const contender = await within(start(plan), plan.deadline_ms, `${plan.contender} was not ready`);
+  const contender = await within(start(plan), START_MS_MAX, `${plan.contender} was not ready`);
   tell('ready', { version: contender.version, settings: contender.settings, start_ms: performance.now() - begun });
   const { adaptive } = plan;
   // Warmed up by a load that is nothing but load: how fast its blocks come is no part of what becomes warm.
   const warm: Plan = { ...plan, outstanding: plan.outstanding ?? plan.block * 2, adaptive: false };
   if (plan.warmup > 0) await drive(contender, warm, plan.warmup, observer('warmup', plan.warmup));
-  contender.resetRunTimes?.();
-  const [main, everything] = [mainThread_us(), everything_us()];
+  contender.resetTimes?.();
+  const [main, everything, busy] = [mainThread_us(), everything_us(), machineBusy_us()];
   const outcome = await drive(contender, plan, plan.messages, observer('measured', plan.messages));
-  const [mainAfter, everythingAfter] = [mainThread_us(), everything_us()];
+  const [mainAfter, everythingAfter, busyAfter] = [mainThread_us(), everything_us(), machineBusy_us()];
   if (adaptive) {
     const handled = outcome.workers.map((each) => each.messages);
     for (const text of summary(outcome.messages, outcome.elapsed_ms / 1000, handled)) tell('line', { text });
   }
+  const times = contender.times?.();
   tell('result', {
     ...figures(outcome),
-    run: contender.runTimes?.() ?? null,
+    wait: times?.wait ?? null,
+    run: times?.run ?? null,
     main_us: perMessage(main, mainAfter, plan),
     all_us: perMessage(everything, everythingAfter, plan),
+    others_share: othersShare(difference(busy, busyAfter), difference(everything, everythingAfter), outcome.elapsed_ms),
     rss_bytes: process.memoryUsage.rss(),
   });
   await within(contender.close(), CLOSE_MS_MAX, `${plan.contender} did not close`).catch((error: unknown) => {
@@ -47,14 +56,25 @@ async function run(plan: Plan): Promise<void> {
   });
 }
 
+function difference(before: number | null, after: number | null): number | null {
+  return before === null || after === null ? null : after - before;
+}
+
 function perMessage(before: number | null, after: number | null, plan: Plan): number | null {
-  return before === null || after === null ? null : (after - before) / plan.messages;
+  const used = difference(before, after);
+  return used === null ? null : used / plan.messages;
+}
+
+/** The part of the machine that others used meanwhile; null where the kernel's ticks are too coarse to say. */
+function othersShare(busy_us: number | null, own_us: number | null, elapsed_ms: number): number | null {
+  if (busy_us === null || own_us === null || elapsed_ms < JUDGED_MS_MIN) return null;
+  return Math.max(0, (busy_us - own_us) / (elapsed_ms * 1000 * availableParallelism()));
 }
 
 function figures(outcome: Outcome): object {
   const { latency } = outcome;
   const percentiles = Object.entries(PERCENTILES).map(([name, q]) => [name, latency.percentile_us(q)]);
-  const times: RunTimes = { ...Object.fromEntries(percentiles), max_us: latency.max_us };
+  const times: Times = { ...Object.fromEntries(percentiles), max_us: latency.max_us };
   return {
     messages: outcome.messages,
     elapsed_s: outcome.elapsed_ms / 1000,

@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { VERSION } from '../../../version.js';
 import { Pool } from '../../index.js';
-import type { Contender, RunTimes } from '../contender.js';
+import type { HistogramSummary } from '../../histogram.js';
+import type { Contender, Times } from '../contender.js';
 import { OUTSTANDING_MAX, type Plan } from '../plan.js';
 
 const TYPE = { type: 'benchmark' } as const;
@@ -22,18 +23,21 @@ export async function startForebay(plan: Plan): Promise<Contender> {
     version: VERSION,
     settings: limit,
     submit: (message, ticket) => void pool.run(message, TYPE).then(ticket.done, ticket.failed),
-    resetRunTimes: () => pool.resetStats(),
-    runTimes: () => {
-      const { run } = pool.stats();
-      const found: RunTimes = {
-        p50_us: run.p50 * 1000,
-        p90_us: run.p90 * 1000,
-        p99_us: run.p99 * 1000,
-        p999_us: run.p99_9 * 1000,
-        max_us: run.max * 1000,
-      };
-      return run.count === 0 ? null : found;
+    resetTimes: () => pool.resetStats(),
+    times: () => {
+      const { wait, run } = pool.stats();
+      return { wait: timesOf(wait), run: timesOf(run) };
     },
     close: () => pool.close(),
+  };
+}
+
+function timesOf(summary: HistogramSummary): Times {
+  return {
+    p50_us: summary.p50 * 1000,
+    p90_us: summary.p90 * 1000,
+    p99_us: summary.p99 * 1000,
+    p999_us: summary.p99_9 * 1000,
+    max_us: summary.max * 1000,
   };
 }
