@@ -32,7 +32,7 @@ pub(crate) fn create<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
         return Err(system("createPage"));
     }
     // SAFETY: the descriptor was just made and nobody else has it; its length is a constant that fits.
-    if unsafe { libc::ftruncate(fd, PAGE_BYTES as libc::off_t) } != 0 {
+    if unsafe { libc::ftruncate(fd, PAGE_BYTES.cast_signed() as libc::off_t) } != 0 {
         let failure = system("createPage");
         // SAFETY: as above; it is not used any more.
         unsafe { libc::close(fd) };
