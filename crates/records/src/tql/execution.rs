@@ -61,6 +61,8 @@ pub struct Execution {
     rows: Rows,
     examined: u64,
     begun: bool,
+    /// Whether all rows have come.
+    is_walked: bool,
     batch: Batch,
     /// For a statement with a cursor, the place in the plan that its rows have come to: another answer goes on behind it.
     behind: Option<(usize, Vec<u8>)>,
@@ -115,6 +117,7 @@ impl Execution {
             walk,
             examined: 0,
             begun: false,
+            is_walked: false,
             batch: Batch::default(),
             count: Count::default(),
         })
@@ -144,7 +147,7 @@ impl Execution {
             self.begun = true;
         }
         let (mut looked, written) = (0, out.len());
-        let mut fate = if self.rows.is_complete() {
+        let mut fate = if self.is_walked || self.rows.is_complete() {
             Fate::Complete
         } else {
             Fate::Open
@@ -188,14 +191,21 @@ impl Execution {
                 self.behind = self.walk.place(&self.plan);
             }
         }
+        self.is_walked = true;
         if self.rows.are_sorted() {
             if fate == Fate::Cut("examined_max") {
                 return Err(RecordsError::ExaminedMax {
                     max: self.settings.examined_max,
                 });
             }
-            out.extend_from_slice(b"{\"code\":0,\"results\":[");
-            fate = self.rows.finish(&self.statement, out);
+            if !self.begun {
+                out.extend_from_slice(b"{\"code\":0,\"results\":[");
+                self.begun = true;
+            }
+            match self.rows.write_sorted(budget, out) {
+                Some(sorted) => fate = sorted,
+                None => return Ok(Progress::More),
+            }
         }
         self.end(fate, out);
         Ok(Progress::Done)

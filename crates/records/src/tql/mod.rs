@@ -15,6 +15,7 @@ mod json;
 mod plan;
 mod reader;
 mod rows;
+mod sorted;
 mod template;
 mod walk;
 

@@ -1,6 +1,11 @@
 //! Where an answer ends before it is complete, and what is refused instead.
 
-use forebay_records::{Action, Denial, Permission, RecordsError, Reference, Settings, delete, tql::Budget};
+use std::sync::Arc;
+
+use forebay_records::{
+    Action, Denial, Everything, Permission, RecordsError, Reference, Settings, delete,
+    tql::{Budget, Execution, Progress, Statement},
+};
 
 use forebay_store::{Key, Options, StoreError, Transaction};
 
@@ -245,6 +250,10 @@ fn a_statement_in_small_steps_answers_as_one_at_once() {
     };
     for statement in [
         "SELECT num SORT -num",
+        "SELECT num SORT -num LIMIT 3",
+        "SELECT num SORT num LIMIT 0",
+        "SELECT num SORT num PAGE 3 1",
+        "SELECT num SORT -num UNIQUE kind",
         "WHERE GT(num 3) SELECT num",
         "SELECT num UNIQUE kind",
         "EXPLAIN WHERE HAS(num)",
@@ -257,6 +266,28 @@ fn a_statement_in_small_steps_answers_as_one_at_once() {
             whole
         );
     }
+}
+
+#[test]
+fn sorted_rows_come_in_steps_and_can_be_cut_off() {
+    let house = articles();
+    let step = Budget {
+        records: 100,
+        bytes: 1,
+        until: None,
+    };
+    let statement = Arc::new(Statement::read(b"SELECT num SORT num", &house.settings).unwrap());
+    let snapshot = house.store.snapshot().unwrap();
+    let mut execution = Execution::new(&statement, &house.settings, &snapshot, &Everything, NOW_MS).unwrap();
+    let mut out = Vec::new();
+    for expected in ["[0", "[0,1", "[0,1,2"] {
+        assert_eq!(execution.step(&snapshot, step, &mut out).unwrap(), Progress::More);
+        let rows = format!("{{\"code\":0,\"results\":{expected}");
+        assert_eq!(String::from_utf8_lossy(&out), rows);
+    }
+    assert!(execution.cut("deadline", &mut out));
+    let cut = r#"{"code":0,"results":[0,1,2],"truncated":{"by":"deadline"}}"#;
+    assert_eq!(String::from_utf8_lossy(&out), cut);
 }
 
 /// May read `Article` and write nothing; a token opens `Locked`.
