@@ -1,11 +1,14 @@
 // Handlers and start-up modules as they are written for QOper8.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Pool } from '../dist/pool/index.js';
+import { qoper8Handlers } from '../dist/qoper8/handlers.js';
 import { HANDLERS, KINDS, once, start } from './qoper8s.mjs';
 
 const run = promisify(execFile);
@@ -140,4 +143,28 @@ it('QOper8 handlers use a store as mgdbx, use and glsdb', async (context) => {
   const { qoper8 } = take(context, { mgdbx: { type: 'YottaDB', open: { type: 'Forebay', path: join(path, 'data') } }, handlersByMessageType: new Map([['person', { text }]]) });
   assert.deepEqual(await qoper8.send({ type: 'person', name: 'Ada' }), { before: '', document: { name: 'Ada' }, same: true, cached: 1, qoper8: { finished: true } });
   assert.equal((await qoper8.send({ type: 'person', name: 'Bo' })).before, 'Ada');
+});
+
+it('QOper8 handlers run in a Pool by the name of their type, after their start-up module', async (context) => {
+  const path = folder(context);
+  const text = `
+    import { qoper8Handlers } from 'forebay/qoper8/handlers';
+    import { handler as contract } from ${JSON.stringify(`${HANDLERS}/qoper8-contract.mjs`)};
+    import { handler as other } from ${JSON.stringify(`${HANDLERS}/qoper8.mjs`)};
+    import { onStartupModule } from ${JSON.stringify(`${HANDLERS}/qoper8-startup.mjs`)};
+    export default qoper8Handlers({ contract, do: other }, { onStartupModule, arguments: { file: ${JSON.stringify(join(path, 'said'))} } });
+  `;
+  writeFileSync(join(path, 'handlers.mjs'), text);
+  mkdirSync(join(path, 'node_modules'));
+  symlinkSync(fileURLToPath(new URL('..', import.meta.url)), join(path, 'node_modules', 'forebay'));
+  for (const kind of KINDS) {
+    const pool = new Pool({ kind, handler: join(path, 'handlers.mjs'), size: { min: 1, max: 1 } });
+    assert.equal((await pool.run({ step: 'members' }, { type: 'contract' })).starts, 1);
+    assert.deepEqual(await pool.run({ do: 'echo', data: 2 }, { type: 'do' }), { id: 0, data: 2, count: 2 });
+    assert.equal((await pool.run({ step: 'members' }, { type: 'contract' })).starts, 1);
+    await assert.rejects(pool.run({ step: 'throws' }, { type: 'contract' }), { code: 'handler_error', message: 'not in range' });
+    await pool.close();
+  }
+  assert.equal(readFileSync(join(path, 'said'), 'utf8'), 'worker 0 stops\nworker 0 says so\n'.repeat(2));
+  assert.throws(() => qoper8Handlers({ a: 'a.mjs' }), /the handler of "a" is a function, not string/);
 });

@@ -1,10 +1,15 @@
 // Compiled, never run: what an editor knows about handlers. Each @ts-expect-error is a mistake that must be one.
 import { HttpError, StoreError, json, reply, router, store, text, type Context, type Handler, type HttpRequest } from 'forebay';
+import Fastify from 'fastify';
 import { glsDB } from 'forebay/glsdb';
 import { mcursor, mglobal, server } from 'forebay/mg-dbx';
 import { Router as MgRouter } from 'forebay/mgweb';
 import { CrashedError, DeadlineError, Pool, PoolError, type MessageContext } from 'forebay/pool';
 import { DurableQueue, type Enqueued } from 'forebay/pool/durable';
+import { QOper8, type QOper8Handler } from 'forebay/qoper8';
+import { benchmark } from 'forebay/qoper8/benchmark';
+import qoper8Plugin from 'forebay/qoper8/fastify';
+import { qoper8Handlers } from 'forebay/qoper8/handlers';
 import { rest, type RestKind } from 'forebay/records';
 import { open, type JsonValue, type Store, type StoreErrorCode, type StoreNode } from 'forebay/store';
 import { testing } from 'forebay/testing';
@@ -174,3 +179,30 @@ export const enqueued: Promise<Enqueued<number>> = kept.enqueue(['x'], { type: '
 // @ts-expect-error a message of this type has a width
 kept.enqueue({ file: 'a.png' }, { type: 'resize' });
 for (const { id, error } of kept.deadLetters()) if (error.code === 'crashed') kept.retryDeadLetter(id) satisfies Promise<Enqueued>;
+
+const queue = new QOper8({
+  poolSize: 2,
+  handlersByMessageType: new Map([['resize', { module: 'resize.mjs' }], ['text', { text: 'finished({})' }]] as const),
+  QBackup: { add: (id) => id.toFixed(), delete: async (id) => void id },
+  handlerTimeout: false,
+  kind: 'thread',
+  pool: { size: { min: 1 }, killGrace: 100 },
+});
+queue.message({ type: 'resize', data: 7 }, (reply, workerId) => [reply.width, workerId?.toFixed()]);
+// @ts-expect-error a message has a type
+void queue.send({ data: 7 });
+// @ts-expect-error workers are of two kinds
+new QOper8({ kind: 'webworker' });
+void queue.getStats().then(({ main_process, child_processes }) => [main_process.queue_length, child_processes?.['0']?.memory.rss]);
+const written: QOper8Handler = function (message, finished) {
+  this['extra'] = this.getMessageCount() + message.n;
+  this.cache.set('key', { at: Date.now() });
+  finished({ id: this.id });
+  // @ts-expect-error the id is a number
+  this.id = 'one';
+};
+qoper8Handlers({ written });
+Fastify().register(qoper8Plugin, { mode: 'child_process', workerHandlersByRoute: [{ method: 'get', url: '/x', handlerPath: 'x.mjs', timeout: 100 }] });
+// @ts-expect-error a route has a handler
+Fastify().register(qoper8Plugin, { workerHandlersByRoute: [{ method: 'get', url: '/x' }] });
+void benchmark({ poolSize: 2, delay: 10, message: { type: 'written', n: 1 } }).then(({ rate, workers: byWorker }) => rate + byWorker.length);

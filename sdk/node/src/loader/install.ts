@@ -13,6 +13,7 @@ const PROVIDED: Readonly<Record<string, string>> = {
   'forebay/qoper8': '../qoper8/index.js',
   'forebay/qoper8/benchmark': '../qoper8/benchmark.js',
   'forebay/qoper8/fastify': '../qoper8/fastify.js',
+  'forebay/qoper8/handlers': '../qoper8/handlers.js',
   'forebay/store': '../store/index.js',
   'forebay/records': '../records/index.js',
   'forebay/stdio': '../stdio/index.js',

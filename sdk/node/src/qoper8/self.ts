@@ -67,7 +67,7 @@ export class Self {
   #current: Exchange | null = null;
   #closeDatabase: () => void = () => {};
 
-  constructor({ control, logging, cacheExpiryTime, checkInterval }: Setup, id: number) {
+  constructor({ control, logging, cacheExpiryTime, checkInterval }: Pick<Setup, 'control' | 'logging' | 'cacheExpiryTime' | 'checkInterval'>, id: number) {
     this.id = id;
     this.#control = control;
     this.logging = logging;
@@ -105,7 +105,7 @@ export class Self {
         throw new Error(`Unable to load onStartup customisation module ${module}: ${messageOf(error)}`, { cause: error });
       }
       try {
-        await (startUp as (this: HandlerThis, args: unknown) => unknown).call(this.#this, unpack(packed) ?? {});
+        await this.startWith(startUp as (this: HandlerThis, args: unknown) => unknown, unpack(packed));
       } catch (error) {
         const failure = new Error(`Error running onStartup customisation module ${module}: ${messageOf(error)}`, { cause: error });
         if (error instanceof Error && error.stack !== undefined) failure.stack = error.stack;
@@ -115,6 +115,10 @@ export class Self {
     }
     this.#log(`worker ${this.id} has started`);
     this.#listeners.emit('started', { id: this.id });
+  }
+
+  async startWith(startUp: (this: HandlerThis, args: unknown) => unknown, args: unknown): Promise<void> {
+    await startUp.call(this.#this, args ?? {});
   }
 
   async stop(): Promise<void> {
@@ -137,14 +141,14 @@ export class Self {
 
   // Handlers.
 
-  /** Answers messages of a type by the handler that is loaded when the first of them comes. */
-  handlerOf(type: string, entry: HandlerEntry): MessageHandler {
-    let handler: QOper8Handler | null = null;
+  /** Answers messages of a type by a handler, or by the one that is loaded when the first of them comes. */
+  handlerOf(type: string, entry: HandlerEntry | QOper8Handler): MessageHandler {
+    let handler: QOper8Handler | null = typeof entry === 'function' ? entry : null;
     const answer: MessageHandler = (message, context) => {
       if (this.logging) this.#log(`message of type ${type} received by worker ${this.id}`);
       if (this.#listeners.has('received')) this.#listeners.emit('received', { message });
       if (handler !== null) return this.#run(handler, type, message, context);
-      return handlerFrom(entry).then(
+      return handlerFrom(entry as HandlerEntry).then(
         (loaded) => {
           handler = loaded;
           this.#log(`handler of type ${type} loaded in worker ${this.id}`);
@@ -152,7 +156,7 @@ export class Self {
           this.#listeners.emit('handler_imported', { type });
           return this.#run(handler, type, message, context);
         },
-        (error: unknown) => this.#notLoaded(entry, error),
+        (error: unknown) => this.#notLoaded(entry as HandlerEntry, error),
       );
     };
     this.#handlers.set(type, answer);

@@ -1,0 +1,47 @@
+/**
+ * Handlers that were written for QOper8 as handlers of messages: for a `Pool`, and for pools of the server.
+ *
+ * ```js
+ * import { qoper8Handlers } from 'forebay/qoper8/handlers';
+ * import { handler as hello } from './hello.mjs';
+ *
+ * export default qoper8Handlers({ hello });
+ * ```
+ *
+ * @module
+ */
+import { messages, type MessageHandler, type MessagesHandler, type MessageTable } from '../messages.js';
+import { Self, type HandlerThis, type QOper8Handler } from './self.js';
+
+export type { Finished, HandlerThis, QOper8Handler } from './self.js';
+
+export interface StartupOptions {
+  /** Runs before the first message, with `this` as handlers have it. */
+  onStartupModule?: (this: HandlerThis, args: any) => unknown;
+  /** What it is called with. */
+  arguments?: unknown;
+}
+
+const USUAL = { control: '', logging: false, cacheExpiryTime: 600_000, checkInterval: 60_000 };
+
+/** Makes a module of handlers by the types of their messages. */
+export function qoper8Handlers(handlers: Readonly<Record<string, QOper8Handler>>, startup: StartupOptions = {}): MessagesHandler<MessageTable> {
+  let self: Self | null = null;
+  /** What the first message of each worker waits for. */
+  let starting: Promise<void> | null = null;
+  let isStarted = startup.onStartupModule === undefined;
+  const table: Record<string, MessageHandler> = {};
+  for (const [type, handler] of Object.entries(handlers)) {
+    if (typeof handler !== 'function') throw new TypeError(`the handler of ${JSON.stringify(type)} is a function, not ${typeof handler}`);
+    let answer: MessageHandler | null = null;
+    table[type] = (message, context) => {
+      if (answer === null) answer = (self ??= new Self(USUAL, Math.max(0, context.worker.id - 1))).handlerOf(type, handler);
+      if (isStarted) return answer(message, context);
+      starting ??= self!.startWith(startup.onStartupModule!, startup.arguments).then(() => void (isStarted = true));
+      return starting.then(() => answer!(message, context));
+    };
+  }
+  const made = messages(table);
+  // Ends what a start-up module has begun.
+  return Object.assign(made, { onStop: () => self?.stop() });
+}
