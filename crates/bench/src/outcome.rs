@@ -27,7 +27,10 @@ pub struct Outcome {
     /// The part of the machine that others used meanwhile; `None` of runs too short to say.
     #[serde(default)]
     pub others_share: Option<f64>,
-    /// Resident memory of the dispatcher's process at the end.
+    /// Resident memory of the dispatcher's process after the warm-up.
+    #[serde(default)]
+    pub rss_before_bytes: Option<u64>,
+    /// The same at the end.
     pub rss_bytes: Option<u64>,
     /// What each worker has answered, by its pool's name for it.
     pub workers: Vec<Handled>,

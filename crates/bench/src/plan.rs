@@ -101,6 +101,11 @@ impl Peer {
         }
     }
 
+    /// Whether it answers in a runtime: workers of workerpool never become ready in Bun (1.4.4).
+    pub fn works_in(self, runtime: Runtime) -> bool {
+        !(self == Self::Workerpool && runtime == Runtime::Bun)
+    }
+
     /// What its workers are where it has only one kind.
     fn only(self) -> Option<Kind> {
         match self {

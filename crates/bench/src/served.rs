@@ -156,6 +156,7 @@ async fn measure_pool(
         messages.drive(load, plan.block, true, tell).await?;
     }
     let before = pool.status();
+    let rss_before_bytes = rss_bytes();
     let (main, everything, busy) = (
         cpu::this_thread_us(),
         cpu::everything_us(),
@@ -187,6 +188,7 @@ async fn measure_pool(
         main_us: Some(main_us),
         all_us: all_us.map(per_message),
         others_share: others_us.and_then(|us| others_share(us, driven.elapsed)),
+        rss_before_bytes,
         rss_bytes: rss_bytes(),
         workers,
         errors: counted.errors,

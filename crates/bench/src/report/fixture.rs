@@ -28,7 +28,8 @@ pub(super) fn outcome(rate: f64) -> Outcome {
         main_us: Some(2.0),
         all_us: Some(4.0),
         others_share: Some(0.01),
-        rss_bytes: None,
+        rss_before_bytes: Some(50_000_000),
+        rss_bytes: Some(60_000_000),
         workers: vec![Handled {
             worker: "0".to_owned(),
             messages: 1000,

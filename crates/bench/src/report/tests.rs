@@ -39,11 +39,15 @@ fn a_sweep_names_the_best_size_and_the_smallest_that_is_enough() {
 }
 
 #[test]
-fn others_at_work_on_the_machine_are_told() {
+fn others_at_work_on_the_machine_and_memory_are_told() {
     let mut report = report(&[(2, &[300.0, 300.0], &[100.0, 100.0])]);
     assert!(!text::write(&report).contains("not quiet"));
     report.subjects[1].runs[0].others_share = Some(0.25);
     report.subjects[1].runs[1].others_share = None;
+    assert!(
+        text::write(&report)
+            .contains("memory of the dispatcher: 50.00 MB after warm-up, 60.00 MB at the end")
+    );
     let says = "others used more than 5 % of it in 1 of 3 runs, 25 % at most. Quote no figure.";
     assert!(text::write(&report).contains(says) && html::write(&report).contains(says));
 }

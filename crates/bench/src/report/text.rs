@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use forebay_load::report::words::{count, duration, plain, rate, several};
+use forebay_load::report::words::{bytes, count, duration, plain, rate, several};
 
 use super::{Report, Subject};
 use crate::{Load, Plan, Times};
@@ -194,6 +194,12 @@ fn details(report: &Report, subject: &Subject, out: &mut String) {
                 let [p50, p99, max] = [times.p50_us, times.p99_us, times.max_us].map(took);
                 format!("{what} {p50} (p50), {p99} (p99), {max} at most")
             }));
+        }
+        if let (Some(before), Some(after)) = (run.rss_before_bytes, run.rss_bytes) {
+            let (before, after) = (bytes(before as f64), bytes(after as f64));
+            lines.push(format!(
+                "memory of the dispatcher: {before} after warm-up, {after} at the end"
+            ));
         }
         if !sized {
             let shares: Vec<String> = run

@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=i64::from(REPEATS_MAX)))]
     repeat: u16,
     /// Beside these pools of others, or all of them without names: qoper8-cp, qoper8-wt, piscina, tinypool, workerpool, ipc (Node's channel
-    /// between processes, and nothing else). They run in the dispatcher's runtime, with the server's pool in Node. Example: --peers piscina,ipc
+    /// between processes, and nothing else). They run in the dispatcher's runtime, with the server's pool in Node; workerpool does not work in Bun. Example: --peers piscina,ipc
     #[arg(long, value_name = "NAMES", num_args = 0..=1, default_missing_value = "all", value_delimiter = ',', value_parser = peers)]
     peers: Vec<Peers>,
     /// A folder with the packages of others in its node_modules; this one, or bench/peers in it, if not given. Example: --packages ~/peers
@@ -216,7 +216,10 @@ impl Arguments {
         };
         let mut contenders = vec![own];
         let others = self.peers.iter().flat_map(|word| match word {
-            Peers::All => Peer::ALL.to_vec(),
+            Peers::All => Peer::ALL
+                .into_iter()
+                .filter(|peer| peer.works_in(driver))
+                .collect(),
             Peers::One(peer) => vec![*peer],
         });
         for contender in others.map(|peer| Contender::Peer(driver, peer)) {
@@ -409,6 +412,10 @@ mod tests {
         );
         let all = suite("--peers --dispatcher bun --kind thread").contenders;
         assert_eq!(all[0], Library(Runtime::Bun, Kind::Thread));
-        assert_eq!(all.len(), Peer::ALL.len() + 2);
+        assert_eq!(all.len(), Peer::ALL.len() + 1, "{all:?}");
+        assert_eq!(
+            suite("--peers --dispatcher node").contenders.len(),
+            Peer::ALL.len() + 2
+        );
     }
 }

@@ -34,6 +34,7 @@ async function run(plan: Plan): Promise<void> {
   const warm: Plan = { ...plan, outstanding: plan.outstanding ?? plan.block * 2, adaptive: false };
   if (plan.warmup > 0) await drive(contender, warm, plan.warmup, observer('warmup', plan.warmup));
   contender.resetTimes?.();
+  const rss_before_bytes = process.memoryUsage.rss();
   const [main, everything, busy] = [mainThread_us(), everything_us(), machineBusy_us()];
   const outcome = await drive(contender, plan, plan.messages, observer('measured', plan.messages));
   const [mainAfter, everythingAfter, busyAfter] = [mainThread_us(), everything_us(), machineBusy_us()];
@@ -49,6 +50,7 @@ async function run(plan: Plan): Promise<void> {
     main_us: perMessage(main, mainAfter, plan),
     all_us: perMessage(everything, everythingAfter, plan),
     others_share: othersShare(difference(busy, busyAfter), difference(everything, everythingAfter), outcome.elapsed_ms),
+    rss_before_bytes,
     rss_bytes: process.memoryUsage.rss(),
   });
   await within(contender.close(), CLOSE_MS_MAX, `${plan.contender} did not close`).catch((error: unknown) => {
