@@ -16,12 +16,7 @@ function examples(test, document) {
   for (const [, name, code] of readFileSync(document, 'utf8').matchAll(/```js\n\/\/ ([\w-]+\.mjs)\n(.*?)```/gs)) writeFileSync(join(path, name), code);
   mkdirSync(join(path, 'node_modules'));
   symlinkSync(root, join(path, 'node_modules', 'forebay'));
-  return (program) => {
-    // What Node 20 does not know yet.
-    const file = join(path, program);
-    writeFileSync(file, `${readFileSync(file, 'utf8').replace('await using pool', 'const pool')}\nawait pool.close();\n`);
-    return execFileSync(process.execPath, [program], { cwd: path, encoding: 'utf8' });
-  };
+  return (program) => execFileSync(process.execPath, [program], { cwd: path, encoding: 'utf8' });
 }
 
 const guide = fileURLToPath(new URL('../../../docs/guide/pool-library.md', import.meta.url));
