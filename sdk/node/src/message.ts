@@ -5,6 +5,7 @@
  * One byte that no JSON begins with tells the two apart.
  */
 import { deserialize, serialize } from 'node:v8';
+import { HANDED_MARK, valueWith } from './handed.js';
 import type { Bytes } from './wire.js';
 
 /** JSON text, or bytes of a structured clone with {@link CLONE_MARK} before them. */
@@ -32,6 +33,7 @@ export function encode(value: unknown): Encoded {
 /** The value between `at` and `end`. Bytes in it may lie in the same memory. */
 export function decode(bytes: Bytes, at: number, end: number): unknown {
   if (at === end) return undefined;
+  if (bytes[at] === HANDED_MARK) return valueWith(bytes);
   if (bytes[at] === CLONE_MARK) return deserialize(bytes.subarray(at + 1, end)) as unknown;
   return JSON.parse(bytes.utf8Slice(at, end)) as unknown;
 }

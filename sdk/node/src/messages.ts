@@ -2,6 +2,7 @@
  * Handlers of messages: functions of a value that return a value. What they are called through, a request of the web or a message of a pool inside a program, they never see.
  */
 import type { Context, Log, WorkerInfo, WorkerState } from './context.js';
+import { unmoved } from './handed.js';
 import type { Handler } from './handler.js';
 import { isPromise } from './outcome.js';
 import { HttpError, Reply, errorReply, toJson } from './reply.js';
@@ -91,13 +92,13 @@ const NO_HEADERS: readonly string[] = [];
 
 /** For clients of the web: JSON, and an error says nothing that its handler did not mean for them. */
 const LINES: MessageForm = {
-  reply: (value) => (value === undefined ? new Reply(204, KIND_NONE, NO_HEADERS, null) : new Reply(200, KIND_JSON, NO_HEADERS, toJson(value))),
+  reply: (value) => (value === undefined ? new Reply(204, KIND_NONE, NO_HEADERS, null) : new Reply(200, KIND_JSON, NO_HEADERS, toJson(unmoved(value)))),
   failure: (error) => {
     throw error;
   },
   contentType: 'application/x-ndjson',
   part: (part) => `${toJson({ part })}\n`,
-  lastReply: (reply) => `${toJson({ reply })}\n`,
+  lastReply: (reply) => `${toJson({ reply: unmoved(reply) })}\n`,
   lastFailure: (error, log) => {
     if (!(error instanceof HttpError)) log.error(`a handler of messages failed: ${error instanceof Error ? (error.stack ?? String(error)) : String(error)}`);
     return `{"error":${errorReply(error, '').body as string}}\n`;

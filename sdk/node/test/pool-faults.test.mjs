@@ -63,7 +63,7 @@ for (const kind of KINDS) {
         const error = await pool.run({ code: 3, line: 'the last words' }, { type: 'exits' }).catch((thrown) => thrown);
         assert.equal(error.code, 'crashed');
         assert.equal(error.exitCode, 3);
-        if (kind === 'process') assert.deepEqual([error.stderr.at(-1), /exit code 3, the last words/.test(error.message)], ['the last words', true]);
+        assert.deepEqual([error.stderr.at(-1), /exit code 3, the last words/.test(error.message)], ['the last words', true]);
         assert.equal(await pool.run(null, { type: 'who' }), 2);
         assert.deepEqual(stops, [{ worker: 1, exitCode: 3, cause: 'crashed' }]);
       });
@@ -101,10 +101,10 @@ for (const kind of KINDS) {
     });
 
     it('are stopped when they never finish, and when they block', async () => {
-      await withPool({ kind, deadlines: { run: 100 } }, async (pool) => {
+      await withPool({ kind }, async (pool) => {
         for (const type of ['never', 'blocks', 'heeds']) {
           const began = performance.now();
-          await assert.rejects(pool.run({}, { type }), { code: 'deadline', phase: 'run', limitMs: 100 }, type);
+          await assert.rejects(pool.run({}, { type, deadline: { run: 100 } }), { code: 'deadline', phase: 'run', limitMs: 100 }, type);
           assert.equal(await pool.run(type, { type: 'echo' }), type);
           assert.ok(performance.now() - began < 5_000);
         }
@@ -178,9 +178,9 @@ for (const kind of KINDS) {
     });
 
     it('are run again after an error or a deadline only where the pool says so', async () => {
-      await withPool({ kind, retry: { attempts: 2, after: ['error', 'deadline'], backoff: 20 }, deadlines: { run: 60 } }, async (pool) => {
+      await withPool({ kind, retry: { attempts: 2, after: ['error', 'deadline'], backoff: 20 } }, async (pool) => {
         await assert.rejects(pool.run('no', { type: 'rejects' }), { code: 'handler_error' });
-        await assert.rejects(pool.run({}, { type: 'heeds' }), { code: 'deadline' });
+        await assert.rejects(pool.run({}, { type: 'heeds', deadline: { run: 60 } }), { code: 'deadline' });
         await assert.rejects(pool.run({}, { type: 'exits' }), { code: 'crashed' });
         await assert.rejects(pool.run('no', { type: 'rejects', attempts: 1 }), { code: 'handler_error' });
         const { retried, failed, overdue, crashed } = pool.stats().counts;
@@ -225,9 +225,12 @@ for (const kind of KINDS) {
       writeFileSync(file, "throw new Error('not yet');");
       await withPool({ kind, start: file }, async (pool) => {
         let starts = 1;
+        const made = performance.now();
         pool.on('workerStart', () => starts++);
         await assert.rejects(pool.run(1, { type: 'echo' }), { code: 'start_failed', message: /not yet/ });
         await until(() => starts === 4);
+        // After 100, 200 and 400 milliseconds.
+        assert.ok(performance.now() - made > 690);
         const began = performance.now();
         writeFileSync(file, '');
         await until(() => pool.run('mended', { type: 'echo' }).catch(() => false));

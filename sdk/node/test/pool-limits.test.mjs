@@ -1,7 +1,9 @@
 // What pools are bounded by: queues, deadlines, concurrency; and in which order messages go.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FILE, HANDLERS, KINDS, until, withPool } from './pools.mjs';
+import { FILE, HANDLERS, KINDS, folder, until, withPool } from './pools.mjs';
 
 for (const kind of KINDS) {
   describe(`the limits of a pool of the kind ${kind}`, () => {
@@ -87,8 +89,10 @@ for (const kind of KINDS) {
       });
     });
 
-    it('does not count the start of a worker as a run', async () => {
-      await withPool({ kind, size: { min: 0, max: 1 }, deadlines: { run: 20 } }, async (pool) => {
+    it('does not count the start of a worker as a run', async (test) => {
+      const start = join(folder(test), 'start.mjs');
+      writeFileSync(start, 'export const onStart = () => new Promise((resolve) => setTimeout(resolve, 1_200));');
+      await withPool({ kind, start, size: { min: 0, max: 1 }, deadlines: { run: 1_000 } }, async (pool) => {
         assert.equal(await pool.run(1, { type: 'echo' }), 1);
       });
     });

@@ -141,7 +141,7 @@ for (const kind of KINDS) {
         const { workers: [worker], types, run, wait, counts } = pool.stats();
         assert.deepEqual([types.echo.answered, types.waits.answered, types.rejects.failed, types.echo.running], [10, 1, 1, 0]);
         assert.deepEqual([run.count, wait.count, counts.answered, counts.failed, worker.messages, worker.errors], [11, 11, 11, 1, 12, 1]);
-        assert.ok(types.waits.run.min >= 28 && run.max === types.waits.run.max && run.p50 < 25, JSON.stringify(run));
+        assert.ok(types.waits.run.min >= 28 && run.max >= types.waits.run.max && run.p50 <= types.waits.run.max, JSON.stringify(run));
         assert.ok(worker.utilization > 0 && worker.utilization <= 1);
         pool.resetStats();
         const after = pool.stats();

@@ -4,7 +4,7 @@ import Fastify from 'fastify';
 import { glsDB } from 'forebay/glsdb';
 import { mcursor, mglobal, server } from 'forebay/mg-dbx';
 import { Router as MgRouter } from 'forebay/mgweb';
-import { CrashedError, DeadlineError, Pool, PoolError, type MessageContext } from 'forebay/pool';
+import { CrashedError, DeadlineError, Pool, PoolError, move, type MessageContext } from 'forebay/pool';
 import { DurableQueue, type Enqueued } from 'forebay/pool/durable';
 import { QOper8, type QOper8Handler } from 'forebay/qoper8';
 import { benchmark } from 'forebay/qoper8/benchmark';
@@ -174,6 +174,10 @@ new Pool({ handlers: {}, poolSize: 4 });
 const untyped = new Pool({ handlers: { any: './any.mjs' }, kind: 'thread' });
 untyped.run({ whatever: 1 }, { type: 'any' }) satisfies Promise<unknown>;
 untyped.stats().run.p99_9 satisfies number;
+export const mover = (bytes: number): { buffer: ArrayBuffer } => {
+  const buffer = new ArrayBuffer(bytes);
+  return move({ buffer }, [buffer]);
+};
 const kept = new DurableQueue(workers, { store: 'data' });
 export const enqueued: Promise<Enqueued<number>> = kept.enqueue(['x'], { type: 'count', key: 'x' });
 // @ts-expect-error a message of this type has a width

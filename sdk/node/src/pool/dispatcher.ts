@@ -9,6 +9,7 @@ import {
   CrashedError,
   DeadlineError,
   HandlerError,
+  NotSendableError,
   type DeadlinePhase,
   type PoolError,
 } from './errors.js';
@@ -20,7 +21,7 @@ import type { Outcome } from './incoming.js';
 import { ENDING, GONE, OVERDUE, READY_PHASE, type Member, type MemberEvents } from './member.js';
 import type { RetryCause, Settings, Size } from './options.js';
 import { Queue } from './queue.js';
-import { HELD, QUEUED, SENT, SETTLED, type Task } from './task.js';
+import { HELD, QUEUED, SENT, SETTLED, expectedOf, type Task } from './task.js';
 import type { MessageType } from './types.js';
 import { Signals } from './signals.js';
 import { passed } from './waits.js';
@@ -121,10 +122,15 @@ export class Dispatcher implements MemberEvents {
     const { type, submitted: now } = task;
     if (this.isClosed) return this.#refuse(new ClosedError());
     let member: Member | null = null;
-    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) member = this.#choice.pick(type.expectedMs);
+    if (this.#queue.length === 0 && type.running < type.limit && task.wishes.affinity === undefined) member = this.#choice.pick(expectedOf(task));
     if (member === null) {
       const refusal = this.#refusal(task, now);
       if (refusal !== null) return this.#refuse(refusal);
+    }
+    try {
+      task.handed?.take();
+    } catch (error) {
+      return this.#refuse(new NotSendableError((error as Error).message, error));
     }
     this.counts.accepted++;
     if (this.open++ === 0) this.#keepAlive();
@@ -194,7 +200,7 @@ export class Dispatcher implements MemberEvents {
 
   /** Gives a worker what waits, as far as it has room. */
   #fill(member: Member, now: number): void {
-    for (let task; (task = member.mine.peek()) !== undefined && member.hasRoom(task.type.expectedMs); ) {
+    for (let task; (task = member.mine.peek()) !== undefined && member.hasRoom(expectedOf(task)); ) {
       member.mine.shift();
       if (task.type.running >= task.type.limit) {
         hold(task);
@@ -205,7 +211,7 @@ export class Dispatcher implements MemberEvents {
     }
     for (;;) {
       const first = this.#queue.peek();
-      if (first === undefined || !member.hasRoom(first.type.expectedMs) || this.#choice.isSurplus(member, first.type.expectedMs)) break;
+      if (first === undefined || !member.hasRoom(expectedOf(first)) || this.#choice.isSurplus(member, expectedOf(first))) break;
       this.#next(member, this.#queue.shift()!, now);
     }
     if (member.inFlight === 0 && this.#queue.length === 0 && member.phase === READY_PHASE) this.#steal(member, now);
@@ -221,7 +227,7 @@ export class Dispatcher implements MemberEvents {
     if (affinity !== undefined) {
       const bound = this.#choice.boundTo(affinity);
       if (bound !== undefined && bound !== member && bound.phase === READY_PHASE) {
-        if (bound.hasRoom(type.expectedMs)) {
+        if (bound.hasRoom(expectedOf(task))) {
           this.backlog.leave(task);
           this.#send(bound, task, now);
         } else {
@@ -236,9 +242,14 @@ export class Dispatcher implements MemberEvents {
     this.#send(member, task, now);
   }
 
+  #expectedNext(): number {
+    const next = this.#queue.peek();
+    return next === undefined ? 0 : expectedOf(next);
+  }
+
   /** Has every worker with room take what waits. */
   #place(now: number): void {
-    for (let member; this.#queue.length > 0 && (member = this.#choice.pick(this.#queue.peek()?.type.expectedMs ?? 0)) !== null; ) {
+    for (let member; this.#queue.length > 0 && (member = this.#choice.pick(this.#expectedNext())) !== null; ) {
       const before = this.#queue.length;
       this.#next(member, this.#queue.shift()!, now);
       if (this.#queue.length >= before) return;
@@ -252,7 +263,7 @@ export class Dispatcher implements MemberEvents {
       if (!member.isStalled && member.loadMs < SPARE_MS) continue;
       this.#takeBack(member);
       let share = member.isStalled ? Infinity : Math.ceil(this.#queue.length / 2);
-      for (let task; share-- > 0 && idle.hasRoom(this.#queue.peek()?.type.expectedMs ?? 0) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
+      for (let task; share-- > 0 && idle.hasRoom(this.#expectedNext()) && (task = this.#queue.shift()) !== undefined; ) this.#next(idle, task, now);
       if (this.#queue.length > 0 && !member.isStalled) this.#fill(member, now);
       return;
     }
@@ -336,7 +347,7 @@ export class Dispatcher implements MemberEvents {
   /** Whether a message is run again: then it is no more settled than before. */
   #again(task: Task, cause: RetryCause): boolean {
     const { retry } = this.#settings;
-    if (task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || !this.mayRetry) return false;
+    if (task.handed?.isSpent === true || task.attempt >= task.wishes.attempts || !retry.after.includes(cause) || !this.mayRetry) return false;
     task.attempt++;
     this.counts.retried++;
     const now = performance.now();
@@ -423,7 +434,7 @@ export class Dispatcher implements MemberEvents {
     const end = member.end;
     const lost: Task[] = [];
     const back: Task[] = [];
-    for (const task of member.tasks()) (wasBegun(task) ? lost : back).push(task);
+    for (const task of member.tasks()) (wasBegun(task) || task.handed?.isSpent === true ? lost : back).push(task);
     back.sort((a, b) => b.number - a.number);
     for (const task of back) {
       member.release(task);

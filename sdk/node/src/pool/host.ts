@@ -1,4 +1,5 @@
 /** What a worker runs in, a process or a thread, as its member of the pool sees it. */
+import type { Handed } from '../handed.js';
 import type { Bytes } from '../wire.js';
 import type { SharedPage } from './page.js';
 
@@ -22,6 +23,8 @@ export interface Host {
   readonly page: SharedPage | null;
   /** Sends bytes, whose memory the host keeps until they have left. */
   write(bytes: Uint8Array): void;
+  /** Sends a frame with the value that it has with it; only threads can be given one. */
+  hand?(bytes: Uint8Array<ArrayBuffer>, handed: Handed): void;
   /** Has the worker finish what it has and end, if it can still hear. */
   terminate(): void;
   /** Ends it now. */

@@ -24,6 +24,7 @@ import {
   writeU32,
   type Bytes,
 } from '../wire.js';
+import { HANDED_MARK, type Handed } from '../handed.js';
 import type { Encoded } from '../message.js';
 import type { WorkerEnd } from './errors.js';
 import type { Host, HostEvents } from './host.js';
@@ -172,7 +173,11 @@ export class Member implements HostEvents {
   }
 
   #request(task: Task, left: number): void {
-    const { body, type: { prefix } } = task;
+    const { body, handed, type: { prefix } } = task;
+    if (handed !== null) {
+      this.#hand(task, handed, left);
+      return;
+    }
     // UTF-8 takes at most three bytes for each UTF-16 unit.
     const most = typeof body === 'string' ? body.length * 3 : body.length;
     if (most > GATHERED_BODY_MAX) {
@@ -192,6 +197,16 @@ export class Member implements HostEvents {
     this.#to = end;
     writeRequestHead(slab, at, end - at - HEADER_BYTES, this.generation, task, left);
     this.#touch();
+  }
+
+  #hand(task: Task, handed: Handed, left: number): void {
+    const { type: { prefix } } = task;
+    const bytes = new Uint8Array(prefix.length + 1);
+    bytes.set(prefix);
+    bytes[prefix.length] = HANDED_MARK;
+    writeRequestHead(bytes as Bytes, 0, bytes.length - HEADER_BYTES, this.generation, task, left);
+    this.flush();
+    this.host.hand!(bytes, handed);
   }
 
   #long(task: Task, left: number): void {
@@ -225,7 +240,7 @@ export class Member implements HostEvents {
     const { page } = this.host;
     if (page === null) return [];
     const found: Task[] = [];
-    for (const task of this.#tasks) if (task !== undefined && page.revoke(task.slot, task.number)) found.push(task);
+    for (const task of this.#tasks) if (task !== undefined && task.handed === null && page.revoke(task.slot, task.number)) found.push(task);
     found.sort((a, b) => a.sent - b.sent || a.number - b.number);
     for (const task of found) this.release(task);
     return found;

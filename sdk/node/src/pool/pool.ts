@@ -1,7 +1,9 @@
 /** The pool as programs use it. */
 import { EventEmitter } from 'node:events';
 import { pathToFileURL } from 'node:url';
+import type { TransferListItem } from 'node:worker_threads';
 import { encode, decode, type Encoded } from '../message.js';
+import { HANDED_MARK, Handed } from '../handed.js';
 import type { Bytes } from '../wire.js';
 import { AbortedError, ClosedError, NotSendableError, UnknownTypeError, type PoolError, type WorkerEnd } from './errors.js';
 import { Dispatcher, type Counts } from './dispatcher.js';
@@ -33,8 +35,11 @@ export interface RunOptions<T extends string = string> {
   affinity?: string;
   /** How often it may be run; `retry.attempts` of the pool unless you say otherwise. */
   attempts?: number;
-  /** Buffers that are this program's no more once the message is accepted. */
-  transfer?: readonly ArrayBuffer[];
+  /**
+   * Buffers that are this program's no more once the message is accepted. A thread is given the message as it is then, also when the list is empty: buffers and ports without a copy, shared memory
+   * as such. Such a message is never run again where something was transferred.
+   */
+  transfer?: readonly TransferListItem[];
   /**
    * Called with what the handler sends ahead of its reply. Where it gives promises, the reply is held back until all are settled, and the handler may have to wait. When it throws
    * or rejects, the message is aborted, with the error as the cause.
@@ -164,7 +169,7 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
       crowded: () => this.#tell('needsDrain'),
       roomy: () => this.#tell('drain'),
       idle: () => this.#idle(),
-      dead: (task, error) => this.#tell('deadLetter', { type: task.type.name, message: messageOf(task.body), attempts: task.attempt, error }),
+      dead: (task, error) => this.#tell('deadLetter', { type: task.type.name, message: task.handed === null ? messageOf(task.body) : undefined, attempts: task.attempt, error }),
       settled: () => {},
       line: (member, text) => this.#line(member, text),
       log: (member, line) => this.#log(member, line as LogEntry),
@@ -189,11 +194,12 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
       let type: MessageType;
       let body: Encoded;
       let wishes = this.#usual;
+      let handed: Handed | null = null;
       try {
         type = this.#typeOf(options);
         if (options !== undefined) wishes = this.#wishes(options);
-        body = encodeMessage(message);
-        if (options?.transfer !== undefined) checkTransfer(options.transfer);
+        if (options?.transfer !== undefined) handed = this.#handed(message, options.transfer);
+        body = handed === null ? encodeMessage(message) : Uint8Array.of(HANDED_MARK);
       } catch (error) {
         this.#dispatcher.counts.refused++;
         reject(error);
@@ -205,9 +211,10 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
         return;
       }
       const task = new Task(type, body, wishes, performance.now(), resolve as (value: unknown) => void, reject);
+      task.handed = handed;
       const refusal = this.#dispatcher.submit(task);
       if (refusal !== null) reject(refusal);
-      else if (options?.transfer !== undefined) structuredClone(null, { transfer: [...options.transfer] });
+      else if (handed === null && options?.transfer !== undefined) structuredClone(null, { transfer: [...options.transfer] as ArrayBuffer[] });
     });
   }
 
@@ -262,6 +269,14 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
   /** What `data` is in workers that are started from now on. @internal */
   set data(data: unknown) {
     this.#settings.data = encodeData(data);
+  }
+
+  /** What is handed to a thread; `null` for processes, to which everything is copied. */
+  #handed(message: unknown, transfer: readonly TransferListItem[]): Handed | null {
+    if (!Array.isArray(transfer)) throw new TypeError('transfer is a list of what is transferred');
+    if (this.#settings.kind === 'thread') return new Handed(message, transfer);
+    checkTransfer(transfer);
+    return null;
   }
 
   #typeOf(options: RunOptions | undefined): MessageType {
@@ -461,9 +476,8 @@ function messageOf(body: Encoded): unknown {
 }
 
 /** Buffers leave this program only once the message is accepted; that they can is found out before. */
-function checkTransfer(buffers: readonly ArrayBuffer[]): void {
-  if (!Array.isArray(buffers)) throw new TypeError('transfer is a list of ArrayBuffers');
-  for (const buffer of buffers as readonly unknown[]) {
+function checkTransfer(buffers: readonly unknown[]): void {
+  for (const buffer of buffers) {
     if (!(buffer instanceof ArrayBuffer)) throw new TypeError('transfer has what is no ArrayBuffer');
     if ((buffer as { detached?: boolean }).detached === true) throw new TypeError('transfer has a buffer that was transferred before');
   }

@@ -1,4 +1,5 @@
 /** One message of a pool, from its acceptance until its promise is settled. */
+import type { Handed } from '../handed.js';
 import type { Encoded } from '../message.js';
 import type { Bytes } from '../wire.js';
 import type { Member } from './member.js';
@@ -24,6 +25,11 @@ export interface Wishes {
   /** What has to be waited for before more parts may come; `null` for nothing. */
   readonly mayGoOn: (() => Promise<void> | null) | undefined;
   readonly signal: AbortSignal | undefined;
+}
+
+/** What a message is expected to take, in milliseconds; what is handed over lies in no inbox, as it cannot be taken back. */
+export function expectedOf({ handed, type }: Task): number {
+  return handed === null ? type.expectedMs : 0;
 }
 
 export class Task {
@@ -53,6 +59,8 @@ export class Task {
   expectedMs = 0;
   /** An answer that has not come whole. */
   incoming: Incoming | null = null;
+  /** What is given to a thread in the place of the body. */
+  handed: Handed | null = null;
   /** The body of a long message, as bytes; and how many of them were sent. */
   bytes: Bytes | null = null;
   bodySent = 0;

@@ -1,5 +1,6 @@
 /** A worker that is a thread: frames and its bell on a message port, the page in shared memory. */
 import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads';
+import { unpack, type HandedFrame } from '../handed.js';
 import type { Bytes } from '../wire.js';
 import { Lines, type Host, type HostEvents } from './host.js';
 import type { Settings } from './options.js';
@@ -29,11 +30,16 @@ export function startThread(settings: Settings, generation: number, events: Host
     ...(settings.resourceLimits === null ? {} : { resourceLimits: settings.resourceLimits }),
   });
   const lines = new Lines((text) => events.line(text));
-  /** Bytes of frames, the bell, or text for standard error, whose own stream would keep the program alive. */
-  function received(bytes: Uint8Array | string | null): void {
-    if (bytes === null) events.rung();
-    else if (typeof bytes === 'string') lines.push(bytes);
-    else events.received(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Bytes);
+  /** Bytes of frames, with a value or without, the bell, or text for standard error, whose own stream would keep the program alive. */
+  function received(message: Uint8Array | HandedFrame | string | null): void {
+    if (message === null) {
+      events.rung();
+    } else if (typeof message === 'string') {
+      lines.push(message);
+    } else {
+      const bytes = message instanceof Uint8Array ? message : unpack(message);
+      events.received(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Bytes);
+    }
   }
   link.on('message', received);
   let isOver = false;
@@ -42,7 +48,7 @@ export function startThread(settings: Settings, generation: number, events: Host
     if (isOver) return;
     isOver = true;
     lines.end();
-    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | string | null);
+    for (let last; (last = receiveMessageOnPort(link)) !== undefined; ) received(last.message as Uint8Array | HandedFrame | string | null);
     link.close();
     events.ended(exitCode, null);
   }
@@ -59,6 +65,7 @@ export function startThread(settings: Settings, generation: number, events: Host
       const copy = ownBytes(bytes);
       link.postMessage(copy, [copy.buffer]);
     },
+    hand: (bytes, handed) => handed.post(link, bytes),
     terminate: () => {},
     kill() {
       ending ??= worker.terminate();

@@ -7,6 +7,7 @@
  * is open, an answer has not left) stays in `#inbox`, unclaimed, so that the server may give it to another worker.
  */
 import type { Log, WorkerContext } from '../context.js';
+import { handedWith } from '../handed.js';
 import type { Handler, Hook } from '../handler.js';
 import { isPlain, isPromise } from '../outcome.js';
 import { HttpError, Reply, errorReply, toJson, toReply } from '../reply.js';
@@ -410,6 +411,11 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Writes a whole answer, into the outbox where it fits; `false` when it is longer than a frame. */
   #put({ job, status, kind, headers, body, flags, micros }: Whole): boolean {
     const { number, slot } = job;
+    const handed = typeof body === 'string' ? undefined : handedWith(body);
+    if (handed !== undefined) {
+      this.link.hand!(responseFrame(flags | END, this.#generation, number, slot, status, kind, micros, headers, body as Uint8Array), handed);
+      return true;
+    }
     if (this.#page?.put(flags, number, slot, status, kind, micros, headers, body, this.#now) === true) return true;
     const { link } = this;
     // Longer ones are counted on their way, piece by piece.

@@ -2,6 +2,7 @@
  * The stream between this worker and the server: whole frames come in, bytes go out. One interface over the two ways the
  * runtimes reach an inherited socket: `net.Socket` in Node, `Bun.connect` in Bun.
  */
+import type { Handed } from '../handed.js';
 import type { Bytes } from '../wire.js';
 
 /** Bytes reserved at a time for what the server sends; received frames stay valid in there until nobody holds them. */
@@ -27,6 +28,8 @@ export interface Link {
   write(bytes: Uint8Array): void;
   /** Bytes given to `write` that have not left this process. */
   readonly backlog: number;
+  /** Sends a frame with the value that it has with it. */
+  hand?(bytes: Uint8Array, handed: Handed): void;
   /** Takes a whole answer as it is, where the link has no use for a RESPONSE frame of it. */
   answer?(number: number, status: number, kind: number, headers: readonly string[], body: string | Uint8Array): void;
 }

@@ -4,8 +4,9 @@
 import { pathToFileURL } from 'node:url';
 import type { Context } from '../context.js';
 import { encodeThrown } from '../failure.js';
+import { bodyOfMoved, movedIn, unmoved } from '../handed.js';
 import type { LoadedHandler } from '../handler.js';
-import { decode, encode } from '../message.js';
+import { decode, encode, type Encoded } from '../message.js';
 import { Message, callHandler, typeOf, type MessageForm, type MessageHandler, type MessageTable } from '../messages.js';
 import { FAILURE, PART, PARTS_TYPE, REPLY, part } from '../parts.js';
 import { Reply } from '../reply.js';
@@ -21,13 +22,18 @@ const NO_HEADERS: readonly string[] = [];
 
 /** For the program around the pool, which may know everything. */
 const POOL_FORM: MessageForm = {
-  reply: (value) => new Reply(200, KIND_JSON, NO_HEADERS, encode(value)),
+  reply: (value) => new Reply(200, KIND_JSON, NO_HEADERS, bodyOf(value)),
   failure: (error) => new Reply(500, KIND_JSON, NO_HEADERS, encodeThrown(error), { error, isTold: true }),
   contentType: PARTS_TYPE,
   part: (value) => part(PART, encode(value)),
-  lastReply: (value) => part(REPLY, encode(value)),
+  lastReply: (value) => part(REPLY, encode(unmoved(value))),
   lastFailure: (error) => part(FAILURE, encodeThrown(error)),
 };
+
+function bodyOf(value: unknown): Encoded {
+  const moved = movedIn(value);
+  return moved === null ? encode(value) : (bodyOfMoved(moved) ?? encode(moved.value));
+}
 
 /** A handler of requests that has messages answered by the functions of these modules, each loaded when the first message of its type comes, or before the first message of all. */
 export function loadMessages(sources: Readonly<Record<string, HandlerSource>>, first: readonly string[]): LoadedHandler {

@@ -1,6 +1,7 @@
 /** The program of a worker that is a thread of its pool's process. */
 import { workerData } from 'node:worker_threads';
 import { ownBytes, type ThreadData } from '../pool/thread.js';
+import { handReplies, unpack, type HandedFrame } from '../handed.js';
 import type { Bytes } from '../wire.js';
 import { serveFrames } from './framed.js';
 import { loadHandlers } from './life.js';
@@ -15,11 +16,13 @@ process.stderr.write = ((text: string | Uint8Array, ...rest: unknown[]) => {
   return true;
 }) as typeof process.stderr.write;
 
+handReplies();
 const page = new Page(memory, () => port.postMessage(null), generation);
 
 function openPort(events: LinkEvents): Link {
   let partial: Bytes | null = null;
-  port.on('message', (received: Uint8Array) => {
+  port.on('message', (message: Uint8Array | HandedFrame) => {
+    const received = message instanceof Uint8Array ? message : unpack(message);
     let bytes = Buffer.from(received.buffer, received.byteOffset, received.byteLength) as Bytes;
     if (partial !== null) bytes = Buffer.concat([partial, bytes]) as Bytes;
     const rest = events.frames(bytes, 0, bytes.length);
@@ -33,6 +36,7 @@ function openPort(events: LinkEvents): Link {
       const copy = ownBytes(bytes);
       port.postMessage(copy, [copy.buffer]);
     },
+    hand: (bytes, handed) => handed.post(port, ownBytes(bytes)),
   };
 }
 

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
+import { move } from '../../dist/pool/index.js';
 
 /** Which worker it is, in a way that no other one is. */
 export const who = (_, ctx) => ctx.worker.id;
@@ -124,3 +125,30 @@ export const large = (bytes) => ({ bytes: new Uint8Array(bytes).fill(7), text: '
 
 export default (message) => ({ default: message });
 export const handler = (message) => ({ handler: message });
+
+export const fillsShared = (shared) => {
+  const words = new Int32Array(shared);
+  Atomics.store(words, 0, 42);
+  return move(shared);
+};
+export const speaks = ({ port }) => {
+  port.postMessage('through the port');
+  port.close();
+  return 'spoken';
+};
+export const opens = () => {
+  const { port1, port2 } = new MessageChannel();
+  port1.postMessage('from the handler');
+  port1.unref();
+  return move({ port: port2 }, [port2]);
+};
+export const moves = (bytes) => {
+  const buffer = new Uint8Array(bytes).fill(9).buffer;
+  return move({ buffer, length: bytes }, [buffer]);
+};
+export const movesLater = async (bytes) => moves(bytes);
+export const movesWrong = () => {
+  const { buffer } = new Uint8Array(3);
+  return move({ buffer, call: () => 1 }, [buffer]);
+};
+export const exitsWith = () => process.exit(6);
