@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_testkit::{Load, wait_until};
+use forebay_testkit::{Load, Setup, blocks, wait_until};
 
 use crate::support::{
     ONE_WORKER, Runtime, TOOLBOX, fake, node, noted, open, wait_for_note, wait_until_ready,
@@ -304,4 +304,28 @@ fn a_server_that_ends_without_a_word_leaves_no_worker() {
         let took = server.kill();
         assert!(took < Duration::from_secs(1), "{runtime:?}: {took:?}");
     }
+}
+
+#[test]
+fn handlers_that_were_written_for_qoper8_answer_in_the_server_as_its_guide_says() {
+    let guide = include_str!("../../../../docs/guide/from-qoper8.md");
+    let file = |name: &str| {
+        let first = format!("// {name}\n");
+        let found = blocks(guide, "js")
+            .into_iter()
+            .find(|block| block.starts_with(&first));
+        found.expect("the guide shows the file").to_owned()
+    };
+    let console = blocks(guide, "console")[0];
+    let (command, answer) = console.split_once('\n').expect("a command and its answer");
+    let (path, body) = command
+        .strip_prefix("$ curl 127.0.0.1:8080")
+        .and_then(|rest| rest.strip_suffix('\'')?.split_once(" -d '"))
+        .expect("a path and a body");
+    let server = Setup::new(blocks(guide, "toml")[0])
+        .file("hello.mjs", file("hello.mjs"))
+        .file("handlers.mjs", file("handlers.mjs"))
+        .start();
+    let response = server.post(path, body.as_bytes());
+    assert_eq!((response.status, response.text()), (200, answer.trim_end()));
 }
