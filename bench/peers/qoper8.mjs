@@ -13,3 +13,12 @@ export function fastifyQoper8(poolSize) {
     start: () => startListening(name, process.execPath, [program('fastify-qoper8.mjs'), String(poolSize)]),
   };
 }
+
+/** Fastify with the plugin forebay/qoper8/fastify, whose workers are processes (`child_process`) or threads (`worker_thread`). */
+export function fastifyForebay(mode, poolSize) {
+  const name = `Fastify + forebay/qoper8/fastify (${mode === 'child_process' ? 'processes' : 'threads'}, pool ${poolSize})`;
+  return {
+    name,
+    start: () => startListening(name, process.execPath, [program('fastify-forebay.mjs'), mode, String(poolSize)]),
+  };
+}

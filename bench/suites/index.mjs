@@ -7,6 +7,7 @@ import { noise } from './noise.mjs';
 import { overload } from './overload.mjs';
 import { peers } from './peers.mjs';
 import { poolBun } from './pool-bun.mjs';
+import { poolFastify } from './pool-fastify.mjs';
 import { poolNode } from './pool-node.mjs';
 import { poolPython } from './pool-python.mjs';
 import { script } from './script.mjs';
@@ -27,4 +28,4 @@ const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storeP
  * (../laps.mjs), `ladder` (../rungs.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, poolPython, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, ...stores];
+export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, ...stores];
