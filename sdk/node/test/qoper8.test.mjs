@@ -37,10 +37,10 @@ for (const kind of KINDS) {
     it('tells what happens to a message and to workers, to all who listen', async (context) => {
       const qoper8 = start(context, { kind });
       const heard = [];
-      for (const event of ['workerStarted', 'addedToQueue', 'sentToWorker', 'replyReceived', 'workerStopped', 'stop', 'start']) {
+      for (const event of ['workerStarted', 'QBackupAdd', 'addedToQueue', 'sentToWorker', 'replyReceived', 'QBackupDelete', 'workerStopped', 'stop', 'start']) {
         qoper8.on(event, function (data) {
           assert.equal(this, qoper8);
-          heard.push([event, data]);
+          heard.push([event, event.startsWith('QBackup') ? undefined : data]);
         });
       }
       const twice = [];
@@ -56,13 +56,21 @@ for (const kind of KINDS) {
       assert.deepEqual(twice, [1, -1, -2]);
       const message = { type: 'do', do: 'echo', data: 5 };
       await qoper8.send(message);
+      // This one finds a worker that waits for it.
+      await qoper8.send(message);
       await qoper8.stop();
       qoper8.start();
-      assert.deepEqual(heard, [
-        ['workerStarted', 0],
+      const told = (count) => [
+        ['QBackupAdd', undefined],
         ['addedToQueue', message],
         ['sentToWorker', { message, workerId: 0 }],
-        ['replyReceived', { reply: { id: 0, data: 5, count: 1 }, workerId: 0 }],
+        ['replyReceived', { reply: { id: 0, data: 5, count }, workerId: 0 }],
+        ['QBackupDelete', undefined],
+      ];
+      assert.deepEqual(heard, [
+        ['workerStarted', 0],
+        ...told(1),
+        ...told(2),
         ['workerStopped', 0],
         ['stop', undefined],
         ['start', undefined],

@@ -82,6 +82,8 @@ export class QOper8 implements DeliveryOwner {
   #isStopped = false;
   #stopping: Promise<void> | null = null;
   #messages = 0;
+  /** The message that is given to the pool right now. */
+  #submitting: Delivery | null = null;
   /** Ids for QBackup go on where those of an earlier run of the program have ended. */
   #lastBackupId = Date.now() * 1_000;
   readonly #quiet: Wishes;
@@ -158,11 +160,15 @@ export class QOper8 implements DeliveryOwner {
     }
     const delivery = new Delivery(this, message, callback, takesParts, type, body, wishes, performance.now());
     delivery.isMarked = isMarked;
+    this.#submitting = delivery;
     const refusal = this.#pool!.submit(delivery);
+    const isSent = this.#submitting === null;
+    this.#submitting = null;
     if (refusal !== null) return refusal;
     this.#messages++;
     if (this.#settings.backup !== null || this.#listeners.has('QBackupAdd')) this.#keep(delivery);
     if (this.#listeners.has('addedToQueue')) this.#listeners.emit('addedToQueue', message);
+    if (isSent) this.#sent(delivery);
     return null;
   }
 
@@ -187,6 +193,11 @@ export class QOper8 implements DeliveryOwner {
   }
 
   #sent(delivery: Delivery): void {
+    if (delivery === this.#submitting) {
+      // It got to a worker at once: that is told after its acceptance.
+      this.#submitting = null;
+      return;
+    }
     const workerId = this.#idOf(delivery);
     this.log(`message of type ${delivery.message.type} sent to worker ${workerId}`);
     this.#listeners.emit('sentToWorker', { message: delivery.message, workerId });
@@ -195,8 +206,8 @@ export class QOper8 implements DeliveryOwner {
   /** @internal */
   replied(delivery: Delivery, reply: unknown): void {
     const id = this.#idOf(delivery);
-    if (delivery.id !== 0) this.#release(delivery.id);
     if (this.#listeners.has('replyReceived')) this.#listeners.emit('replyReceived', { reply: copyOf(reply), workerId: id });
+    if (delivery.id !== 0) this.#release(delivery.id);
     if (this.#logging) this.log(`reply of worker ${id}: ${jsonOf(reply)}`);
     if (delivery.callback === null) return;
     if (delivery.isMarked && typeof reply === 'object' && reply !== null) markFinished(reply as { qoper8?: unknown });
@@ -208,14 +219,11 @@ export class QOper8 implements DeliveryOwner {
     const { message, worker, callback } = delivery;
     const id = worker === 0 ? undefined : this.#idOf(delivery);
     const failure = failureOf(error, message, id, this.#workerName, this.#settings, this.#control);
-    if (isNotLoaded(error, this.#control)) {
-      if (delivery.id !== 0) this.#release(delivery.id);
+    if (error.code === 'handler_error') {
+      // What a handler has begun and not awaited may still run there: nothing else shall. One that could not be loaded has begun nothing.
+      if (!isNotLoaded(error, this.#control)) this.#pool?.replace(worker);
       this.#listeners.emit('replyReceived', { reply: copyOf(failure), workerId: id });
-    } else if (error.code === 'handler_error') {
-      // What it has begun and not awaited may still run there: nothing else shall.
-      this.#pool?.replace(worker);
       if (delivery.id !== 0) this.#release(delivery.id);
-      this.#listeners.emit('replyReceived', { reply: copyOf(failure), workerId: id });
     } else if (error.code === 'crashed') {
       this.#listeners.emit(this.#settings.kind === 'thread' ? 'threadExit' : 'childProcessExit', message);
     }
