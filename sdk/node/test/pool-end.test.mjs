@@ -1,7 +1,7 @@
 // How pools end, and programs that have one.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Pool } from '../dist/pool/index.js';
@@ -131,6 +131,17 @@ for (const kind of KINDS) {
     });
   });
 }
+
+it('a pool does not wait for a thread that cannot be ended', async (test) => {
+  const file = join(folder(test), 'begun');
+  const pool = new Pool({ kind: 'thread', handlers: HANDLERS, size: { min: 1, max: 1 }, killGrace: 10 });
+  const stuck = pool.run({ file }, { type: 'inNativeCode' });
+  await until(() => existsSync(file));
+  const began = performance.now();
+  await Promise.all([pool.close({ deadline: 10 }), assert.rejects(stuck, { code: 'closed' })]);
+  assert.ok(performance.now() - began < 5_000);
+  await until(() => pool.stats().workers.length === 0, 'it ends when its native code does');
+});
 
 it('a pool is disposed of at the end of its block', async () => {
   const pool = new Pool({ handlers: HANDLERS, size: { min: 1, max: 1 } });

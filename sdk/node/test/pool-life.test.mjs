@@ -1,6 +1,6 @@
 // How pools grow, shrink and renew their workers.
 import assert from 'node:assert/strict';
-import { renameSync, writeFileSync } from 'node:fs';
+import { renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { KINDS, folder, until, withPool } from './pools.mjs';
@@ -181,6 +181,18 @@ for (const kind of KINDS) {
         await running.stop();
         await until(() => pool.stats().workers.length === 2);
         assert.deepEqual([pool.stats().counts.dropped, pool.stats().counts.crashed], [0, 0]);
+      });
+    });
+
+    it('runs handlers whose file is gone as long as it has them', async (test) => {
+      const file = join(folder(test), 'handler.mjs');
+      writeFileSync(file, 'export default () => 1;');
+      await withPool({ kind, handlers: { it: file } }, async (pool) => {
+        assert.equal(await pool.run(0), 1);
+        unlinkSync(file);
+        assert.equal(await pool.run(0), 1);
+        await assert.rejects(pool.reload(), { code: 'start_failed', message: /handler\.mjs/ });
+        assert.equal(await pool.run(0), 1);
       });
     });
 

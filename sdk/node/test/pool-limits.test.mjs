@@ -236,7 +236,7 @@ for (const kind of KINDS) {
       });
     });
 
-    it('starts another worker when messages wait, also those of low priority', async () => {
+    it('starts another worker when messages wait', async () => {
       await withPool({ kind, size: { min: 1, max: 2 } }, async (pool) => {
         await pool.ready;
         const all = Array.from({ length: 30 }, () => pool.run(20, { type: 'busy' }));
@@ -259,11 +259,36 @@ for (const kind of KINDS) {
       });
     });
 
+    it('gives messages that come one by one to the worker that was used last', async () => {
+      await withPool({ kind, size: { min: 3, max: 3 } }, async (pool) => {
+        await until(() => pool.stats().workers.every(({ phase }) => phase === 'ready'));
+        const ids = new Set();
+        for (let index = 0; index < 60; index++) ids.add(await pool.run(null, { type: 'who' }));
+        assert.equal(ids.size, 1);
+      });
+    });
+
+    it('heeds deadlines and signals while a message waits to be run again', async () => {
+      await withPool({ kind, retry: { attempts: 5, after: ['error'], backoff: 60_000 } }, async (pool) => {
+        await pool.ready;
+        const controller = new AbortController();
+        const aborted = pool.run('again', { type: 'rejects', signal: controller.signal });
+        const overdue = pool.run('again', { type: 'rejects', deadline: 300 });
+        await until(() => pool.stats().counts.retried === 2);
+        controller.abort();
+        await assert.rejects(aborted, { code: 'aborted' });
+        await assert.rejects(overdue, { code: 'deadline', phase: 'total', limitMs: 300 });
+        const waiting = pool.run('again', { type: 'rejects' });
+        await until(() => pool.stats().counts.retried === 3);
+        await Promise.all([pool.close({ drain: false }), assert.rejects(waiting, { code: 'closed' })]);
+      });
+    });
+
     it('refuses what run() is given that cannot be', async () => {
       await withPool({ kind }, async (pool) => {
         const bad = [
           [{ priority: 1.5 }, RangeError], [{ attempts: 0 }, RangeError], [{ deadline: -1 }, RangeError], [{ deadline: { run: 'x' } }, RangeError], [{ signal: {} }, TypeError],
-          [{ affinity: 5 }, TypeError], [{ transfer: [5] }, TypeError], [{ transfer: {} }, TypeError], [{ type: 5 }, { code: 'unknown_type' }],
+          [{ affinity: 5 }, TypeError], [{ transfer: [5] }, kind === 'thread' ? { code: 'not_sendable' } : TypeError], [{ transfer: {} }, TypeError], [{ type: 5 }, { code: 'unknown_type' }],
         ];
         for (const [options, error] of bad) await assert.rejects(pool.run(1, { type: 'echo', ...options }), error, JSON.stringify(options));
       });

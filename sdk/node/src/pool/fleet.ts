@@ -13,8 +13,10 @@ const BACKOFF_MS = 100;
 const BACKOFF_MAX_MS = 10_000;
 /** A worker that ends sooner after its start, without an answer, counts as one that could not start. */
 const SETTLED_MS = 1_000;
-/** A worker that drains has so long for what it runs and its stop hooks. */
+/** A worker that drains has so long for its stop hooks; what it runs has deadlines of its own. */
 const DRAIN_MAX_MS = 30_000;
+/** A worker that was killed and does not end, as a thread in native code, is waited for no longer than this. */
+const UNKILLABLE_MS = 2_000;
 /** How often workers are looked at that nobody waits for. */
 const ROUND_MS = 500;
 /** How long an answer lasts, at least, before a worker beyond the least number is thought not to be needed for it. */
@@ -298,7 +300,7 @@ export class Fleet {
     for (const member of [...this.members]) {
       const { phase, since } = member;
       if (phase === ENDING && now - since >= killGrace) member.host.kill();
-      else if (phase === DRAINING && now - since >= DRAIN_MAX_MS) this.#stop(member, 'overran', now);
+      else if (phase === DRAINING && member.inFlight === 0 && now - Math.max(since, member.lastAnswer) >= DRAIN_MAX_MS) this.#stop(member, 'overran', now);
       else if (phase === STARTING && now - since >= startMax) {
         member.startFailure ??= { message: `worker ${member.id} was not ready within startMax (${startMax} ms)` };
         member.host.kill();
@@ -357,7 +359,7 @@ export class Fleet {
     for (const { reject } of this.#waiters.splice(0)) reject(new ClosedError('the pool was closed'));
   }
 
-  /** Has all workers end, by force after so many milliseconds; resolves when they have. */
+  /** Has all workers end, by force after so many milliseconds; resolves when they have, or cannot be made to. */
   async end(deadline: number): Promise<void> {
     const now = performance.now();
     for (const member of [...this.members]) this.#retire(member, 'closed', now);
@@ -368,11 +370,13 @@ export class Fleet {
         const time = performance.now();
         if (time >= until) for (const member of [...this.members]) this.#stop(member, 'closed', time);
         this.enforce(time);
+        if (time >= until + this.#settings.killGrace + UNKILLABLE_MS) whenEnded();
       }, 5);
-      this.#whenEmpty.push(() => {
+      const whenEnded = () => {
         clearInterval(timer);
         resolve();
-      });
+      };
+      this.#whenEmpty.push(whenEnded);
     });
   }
 

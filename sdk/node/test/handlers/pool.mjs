@@ -1,5 +1,5 @@
 // What the pools of the tests run.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import { move } from '../../dist/pool/index.js';
@@ -68,6 +68,10 @@ export const waits = (ms) => new Promise((resolve) => setTimeout(resolve, ms, ms
 export const busy = (ms) => {
   for (const end = performance.now() + ms; performance.now() < end; );
   return ms;
+};
+export const inNativeCode = (message) => {
+  begins(message);
+  execFileSync('sleep', ['6']);
 };
 export const exits = ({ code = 3, line }) => {
   if (line !== undefined) process.stderr.write(`${line}\n`);
