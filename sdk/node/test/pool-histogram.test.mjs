@@ -7,6 +7,7 @@ const PARTS = { p50: 0.5, p75: 0.75, p90: 0.9, p99: 0.99, p99_9: 0.999, p99_99: 
 
 const DISTRIBUTIONS = {
   'one value': () => Array(1_000).fill(1_234),
+  'ten values': () => [...Array(10).keys()],
   'small ones': () => Array.from({ length: 5_000 }, (_, index) => index % 64),
   'powers of two and their neighbours': () => Array.from({ length: 96 }, (_, index) => 2 ** Math.floor(index / 3) + (index % 3) - 1),
   'a long tail': () => Array.from({ length: 200_000 }, (_, index) => Math.floor(50 / (1 - ((index * 0.618_034) % 1) + 1e-7))),

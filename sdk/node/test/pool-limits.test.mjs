@@ -116,17 +116,22 @@ for (const kind of KINDS) {
 
     it('frees what a limit holds back when the one before it is given up', async () => {
       const handlers = { ...HANDLERS, slow: { file: FILE, export: 'waits', concurrency: 1 } };
-      await withPool({ kind, handlers }, async (pool) => {
-        await pool.ready;
+      await withPool({ kind, handlers, size: { min: 2, max: 2 }, credit: 0 }, async (pool) => {
+        await until(() => pool.stats().workers.every(({ phase }) => phase === 'ready'));
+        await Promise.all([pool.run(1, { type: 'slow' }), pool.run(1, { type: 'busy' })]);
         const controller = new AbortController();
-        const [first, busy] = [pool.run(20, { type: 'slow' }), pool.run(150, { type: 'busy', priority: 5 })];
+        const first = pool.run(150, { type: 'slow' });
+        const short = pool.run(10, { type: 'busy' });
         const aborted = pool.run(1, { type: 'slow', signal: controller.signal });
         const others = [2, 3, 4].map((ms) => pool.run(ms, { type: 'slow', deadline: { queue: 5_000 } }));
+        // Its worker finds all of them held back by the limit.
+        await short;
+        const busy = [pool.run(400, { type: 'busy' }), pool.run(300, { type: 'busy', priority: 5 })];
         await first;
-        // It is let go on now, and is behind the one that blocks.
+        // The next one is let go on now, and both workers are busy.
         controller.abort();
         await assert.rejects(aborted, { code: 'aborted' });
-        assert.deepEqual(await Promise.all([busy, ...others]), [150, 2, 3, 4]);
+        assert.deepEqual(await Promise.all([...busy, ...others]), [400, 300, 2, 3, 4]);
       });
     });
 
