@@ -62,7 +62,8 @@ function failed(this: Delivery, error: unknown): void {
 
 /** Calls callbacks in the order of their replies, once whoever has brought these is done: a callback may do anything. */
 export class Outbox {
-  #callbacks: (Callback | unknown)[] = [];
+  /** Each callback, its reply and the id of the worker, in turns. */
+  #callbacks: unknown[] = [];
   readonly #flush = (): void => this.#callAll();
 
   give(callback: Callback, reply: unknown, workerId: number | undefined): void {

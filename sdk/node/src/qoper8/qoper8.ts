@@ -8,7 +8,7 @@ import { Pool } from '../pool/pool.js';
 import { Task, type Wishes } from '../pool/task.js';
 import type { MessageType } from '../pool/types.js';
 import { VERSION } from '../version.js';
-import { Delivery, Outbox, type Callback, type DeliveryOwner, type QOper8Message } from './delivery.js';
+import { Delivery, Outbox, type Callback, type QOper8Message } from './delivery.js';
 import { failureOf, isNotLoaded, type WorkerName } from './failures.js';
 import { Listeners, type Listener } from './listeners.js';
 import { handlersOf, settle, type QOper8Options, type QOper8Settings } from './options.js';
@@ -52,7 +52,7 @@ export interface SendOptions {
  * const reply = await qoper8.send({ type: 'hello', data: { name: 'Ada' } });
  * ```
  */
-export class QOper8 implements DeliveryOwner {
+export class QOper8 {
   readonly name: string;
   /** The version of Forebay. */
   readonly build = VERSION;
