@@ -9,6 +9,8 @@ export interface PageAddon {
   createPage(): number;
   /** A page that is a worker's. */
   viewPage(fd: number): ArrayBuffer;
+  /** Two connected sockets. */
+  socketPair(): [ours: number, theirs: number];
   /** Has the kernel end this process with the thread that has started it. */
   dieWithParent(): void;
 }

@@ -7,6 +7,7 @@
 //!   without the event loop; `createPage()` and `viewPage(fd)` are the same page from the other side;
 //! - `dieWithParent()` has the kernel end this process together with the one that has started it;
 //! - `waitReadable(fd, ms)` waits until there is something to read, for programs that ask the server over a pipe and wait for the answer;
+//! - `socketPair()` is two connected sockets, of which a program keeps one and gives the other to a worker;
 //! - `openStore(...)` opens a store and returns its operations, each of them one call.
 //!
 //! Arguments of the store's operations lie in `area`, memory of this addon that JavaScript sees as an `ArrayBuffer`: JavaScript
@@ -29,5 +30,6 @@ const FUNCTIONS: &[Export<Thread>] = &[
     (c"dieWithParent", 0, parent::die_with_parent),
     (c"ring", 1, page::ring),
     (c"waitReadable", 2, pipe::wait_readable),
+    (c"socketPair", 0, pipe::socket_pair),
     (c"openStore", 11, store::open),
 ];

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Socket } from 'node:net';
 import type { Bytes } from '../wire.js';
 import { PROTOCOL } from '../wire.js';
+import { newBell } from './bell.js';
 import { Lines, type Host, type HostEvents } from './host.js';
 import { SharedPage, givePageFile, takePageFile, type PageFile } from './page.js';
 import type { Settings } from './options.js';
@@ -37,18 +38,22 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     FOREBAY_PARENT: String(process.pid),
   };
   if (file !== null) Object.assign(env, { FOREBAY_PAGE_FD: String(PAGE_FD), FOREBAY_BELL_FD: String(BELL_FD) });
+  const bells = file === null ? null : newBell();
   const [command, ...args] = settings.command ?? [settings.runtime, ...settings.execArgv, WORKER, ...settings.argv];
   const child = spawn(command!, args, {
     cwd: settings.cwd,
     env,
     // A group of its own: it is ended with all that it has started, and a terminal's Ctrl-C is the pool's affair.
     detached: true,
-    stdio: ['ignore', 'inherit', 'pipe', 'pipe', 'pipe', ...(file === null ? [] : [file.fd])],
+    stdio: ['ignore', 'inherit', 'pipe', 'pipe', ...(file === null ? [] : [bells!.stdio, file.fd])],
   });
   const lines = new Lines((text) => events.line(text));
-  if (child.pid === undefined) return neverStarted(child, file, lines, events);
+  if (child.pid === undefined) {
+    bells?.open(child.stdio?.[BELL_FD] as Duplex as Socket | null, () => {}).destroy();
+    return neverStarted(child, file, lines, events);
+  }
   const link = child.stdio[LINK_FD] as Duplex as Socket;
-  const bell = child.stdio[BELL_FD] as Duplex as Socket;
+  const bell = bells?.open(child.stdio[BELL_FD] as Duplex as Socket | null, () => events.rung());
   /** The exit and the end of both streams, in whatever order they come. */
   let open = 3;
   let exit: [exitCode: number | null, signal: string | null] = [null, null];
@@ -59,7 +64,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     if (--open > 0 || isOver) return;
     isOver = true;
     clearTimeout(timer);
-    bell.destroy();
+    bell?.destroy();
     lines.end();
     events.ended(...exit);
     if (file !== null) givePageFile(file);
@@ -69,8 +74,6 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   link.on('close', over);
   // What breaks it ends the worker as well.
   link.on('error', () => {});
-  bell.on('data', () => events.rung());
-  bell.on('error', () => {});
   child.stderr!.setEncoding('utf8');
   child.stderr!.on('data', (text: string) => lines.push(text));
   child.stderr!.on('close', over);
@@ -87,7 +90,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   // A signal that could not be sent, as to one that has ended.
   child.on('error', () => {});
   child.unref();
-  for (const stream of [link, bell, child.stderr as unknown as Socket]) stream.unref();
+  for (const stream of [link, bell, child.stderr as unknown as Socket]) stream?.unref();
 
   function signalGroup(signal: NodeJS.Signals): void {
     try {

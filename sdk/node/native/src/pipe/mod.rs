@@ -1,5 +1,5 @@
-//! A pipe that is read while the event loop stands still.
+//! Pipes that are read while the event loop stands still, and pairs of sockets.
 
 mod sys;
 
-pub(crate) use sys::wait_readable;
+pub(crate) use sys::{socket_pair, wait_readable};

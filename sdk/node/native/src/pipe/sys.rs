@@ -1,6 +1,6 @@
-//! Waiting for a descriptor without an event loop.
+//! Waiting for a descriptor without an event loop, and two that are connected.
 
-#![allow(unsafe_code, reason = "poll is a C interface")]
+#![allow(unsafe_code, reason = "poll and socketpair are C interfaces")]
 
 use std::io;
 
@@ -33,4 +33,16 @@ pub(crate) fn wait_readable<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'
         }
     }
     Ok(Some(call.boolean(ready > 0)?))
+}
+
+/// `socketPair(): [number, number]`: two connected stream sockets, closed when another program is started unless that is given them.
+pub(crate) fn socket_pair<'c>(call: &'c Call<'c>, _: &mut Thread) -> Outcome<'c> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: `ends` has room for the two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
+        let error = io::Error::last_os_error();
+        return Err(Failure::plain(format!("socketPair: {error}")));
+    }
+    Ok(Some(call.array(&[call.int(ends[0])?, call.int(ends[1])?])?))
 }
