@@ -208,6 +208,13 @@ describe('processes', () => {
     });
   });
 
+  it('are killed when they close their link', async () => {
+    await withPool({}, async (pool) => {
+      await assert.rejects(pool.run(null, { type: 'closesItsLink' }), { code: 'crashed' });
+      assert.equal(await pool.run(1, { type: 'echo' }), 1);
+    });
+  });
+
   it('are gone with all that they have started when one is killed', async () => {
     await withPool({}, async (pool) => {
       const { worker, child } = await pool.run(null, { type: 'spawns' });

@@ -15,7 +15,7 @@ const WORKER = fileURLToPath(new URL('../worker.js', import.meta.url));
 /** Bytes of a page in `/proc/PID/statm`. */
 const SYSTEM_PAGE_BYTES = 4_096;
 
-/** What a worker has written is read for so long after its end, if nothing else ends it. */
+/** What a worker has written is read for so long after its end, if nothing else ends it; and so long it may live without its link. */
 const LAST_WORDS_MS = 200;
 
 /** Descriptors in the worker. */
@@ -71,7 +71,11 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   }
 
   link.on('data', (bytes: Bytes) => events.received(bytes));
-  link.on('close', over);
+  link.on('close', () => {
+    // Without its link it is of no use to anybody; most often it has ended, and that is told next.
+    if (timer === undefined) timer = setTimeout(() => signalGroup('SIGKILL'), LAST_WORDS_MS).unref();
+    over();
+  });
   // What breaks it ends the worker as well.
   link.on('error', () => {});
   child.stderr!.setEncoding('utf8');
@@ -81,6 +85,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
     exit = [exitCode, signal];
     signalGroup('SIGKILL');
     // What it has started may have its descriptors still, in another group: the streams need not end.
+    clearTimeout(timer);
     timer = setTimeout(() => {
       link.destroy();
       child.stderr!.destroy();

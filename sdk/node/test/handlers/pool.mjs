@@ -1,6 +1,6 @@
 // What the pools of the tests run.
 import { execFileSync, spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { closeSync, writeFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import { move } from '../../dist/pool/index.js';
 
@@ -72,6 +72,10 @@ export const busy = (ms) => {
 export const inNativeCode = (message) => {
   begins(message);
   execFileSync('sleep', ['6']);
+};
+export const closesItsLink = () => {
+  closeSync(3);
+  return new Promise(() => {});
 };
 export const exits = ({ code = 3, line }) => {
   if (line !== undefined) process.stderr.write(`${line}\n`);
