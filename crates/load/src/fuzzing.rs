@@ -148,6 +148,12 @@ mod tests {
         proptest::collection::vec(word, 0..24).prop_map(|words| words.concat())
     }
 
+    #[test]
+    fn an_empty_line_before_a_head_that_is_known_by_then_is_no_part_of_it() {
+        let answer = b"\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n\r";
+        response(&[&[0, 2][..], answer, answer].concat());
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -285,11 +285,12 @@ impl Reader {
             Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => {
                 let status = response.code.unwrap_or_default();
                 let (framing, keep_alive) = framing(&response)?;
-                known.learn(&joined[..length], &response, framing, keep_alive);
+                // Empty lines before a head are no part of it, and the next one need not have them.
+                let empty_lines = joined.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+                known.learn(&joined[empty_lines..length], &response, framing, keep_alive);
                 if let Some(kept) = &mut self.kept {
                     kept.body.clear();
                     kept.head.clear();
-                    let empty_lines = joined.iter().take_while(|byte| b"\r\n".contains(byte)).count();
                     kept.head.extend_from_slice(&joined[empty_lines..length]);
                 }
                 self.held.clear();
