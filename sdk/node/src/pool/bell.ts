@@ -9,6 +9,8 @@ export interface Bell {
   readonly stdio: number | 'pipe';
   /** The worker has its end: `own` is what `spawn` has made for the pool, `null` where the pool has one already. */
   open(own: Socket | null, rung: () => void): Socket;
+  /** The worker never came to be. */
+  close(): void;
 }
 
 /** What is read says nothing. */
@@ -37,6 +39,10 @@ export function newBell(): Bell {
       socket.resume();
       return socket;
     },
+    close() {
+      closeSync(theirs);
+      closeSync(ours);
+    },
   };
 }
 
@@ -48,4 +54,6 @@ const PIPE: Bell = {
     own!.on('error', () => {});
     return own!;
   },
+  // What `spawn` has made is closed with its other streams.
+  close() {},
 };

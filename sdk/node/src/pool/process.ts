@@ -49,7 +49,7 @@ export function startProcess(settings: Settings, generation: number, events: Hos
   });
   const lines = new Lines((text) => events.line(text));
   if (child.pid === undefined) {
-    bells?.open(child.stdio?.[BELL_FD] as Duplex as Socket | null, () => {}).destroy();
+    bells?.close();
     return neverStarted(child, file, lines, events);
   }
   const link = child.stdio[LINK_FD] as Duplex as Socket;
