@@ -22,7 +22,14 @@ const READ_BYTES = 64;
  */
 export function newBell(): Bell {
   if (process.versions['bun'] !== undefined) return PIPE;
-  const [ours, theirs] = pageAddon().socketPair();
+  let ours: number;
+  let theirs: number;
+  try {
+    [ours, theirs] = pageAddon().socketPair();
+  } catch {
+    // There is no descriptor left: `spawn` says so in its own way.
+    return PIPE;
+  }
   return {
     stdio: theirs,
     open(_, rung) {

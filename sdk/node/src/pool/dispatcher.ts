@@ -86,6 +86,11 @@ export class Dispatcher implements MemberEvents {
   /** Keeps the program alive while something is under way; it stops itself when nothing is. */
   #tick: NodeJS.Timeout | null = null;
   readonly #flush = (): void => this.#flushAll();
+  /** Whether what runs now goes on after a reply. */
+  #isAnswering = false;
+  readonly #hasAnswered = (): void => {
+    this.#isAnswering = false;
+  };
 
   constructor(settings: Settings, size: Size, events: DispatcherEvents) {
     this.#settings = settings;
@@ -328,6 +333,8 @@ export class Dispatcher implements MemberEvents {
     if (first !== undefined && !this.#choice.isQuick(first.type.expectedMs)) this.#place(now);
     this.fleet.afterAnswers(member, now);
     this.#flushAll();
+    this.#isAnswering = true;
+    queueMicrotask(this.#hasAnswered);
   }
 
   #fail(task: Task, how: 'failed' | 'crashed' | 'overdue' | 'aborted' | 'dropped', error: PoolError): void {
@@ -549,13 +556,13 @@ export class Dispatcher implements MemberEvents {
 
   dirty(member: Member): void {
     this.#dirty.push(member);
-    if (member.inFlight === 1) {
+    // Whoever sends one message after the other waits for this one. Others come with more: what they bring in this turn of the loop goes out in the same write.
+    if (this.#isAnswering && member.inFlight === 1) {
       queueMicrotask(this.#flush);
       return;
     }
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
-    // Whatever else this turn of the loop brings goes out in the same write.
     setImmediate(this.#flush);
   }
 
