@@ -7,6 +7,11 @@ import { decode, type Encoded } from './message.js';
 /** The content type of such an answer. */
 export const PARTS_TYPE = 'application/vnd.forebay.parts';
 
+/** Whether an answer with these headers, which are flat, is one. */
+export function isParts(headers: readonly string[]): boolean {
+  return headers[0] === 'content-type' && headers[1] === PARTS_TYPE;
+}
+
 export const PART = 0;
 export const REPLY = 1;
 export const FAILURE = 2;

@@ -58,7 +58,6 @@ export interface DispatcherEvents extends BacklogEvents, Omit<FleetEvents, 'read
   idle(): void;
   /** A message has been run as often as it may, in vain. */
   dead(task: Task, error: PoolError): void;
-  settled(task: Task): void;
 }
 
 export class Dispatcher implements MemberEvents {
@@ -347,7 +346,6 @@ export class Dispatcher implements MemberEvents {
   #settle(task: Task): void {
     task.state = SETTLED;
     if (task.wishes.signal !== undefined) this.#signals.forget(task, task.wishes.signal);
-    this.#events.settled(task);
     if (--this.open === 0) this.#rest();
   }
 

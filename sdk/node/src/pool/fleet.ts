@@ -19,7 +19,7 @@ const DRAIN_MAX_MS = 30_000;
 const UNKILLABLE_MS = 2_000;
 /** How often workers are looked at that nobody waits for. */
 const ROUND_MS = 500;
-/** How long an answer lasts, at least, before a worker beyond the least number is thought not to be needed for it. */
+/** The part of `recycle.age` by which workers grow older than it, each by another one. */
 const AGE_SPREAD = 0.1;
 
 /** Why a worker has ended. */

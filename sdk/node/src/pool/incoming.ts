@@ -1,6 +1,6 @@
 /** An answer that comes in pieces: one that is long, or one whose parts are given as they come. */
 import { decode } from '../message.js';
-import { PARTS_TYPE, PartReader, FAILURE, PART, REPLY } from '../parts.js';
+import { isParts, PartReader, FAILURE, PART, REPLY } from '../parts.js';
 import { readPairs, type Bytes } from '../wire.js';
 import type { ThrownError } from '../failure.js';
 
@@ -25,7 +25,7 @@ export class Incoming {
     this.kind = kind;
     this.#headers = headers;
     this.#onPart = onPart;
-    this.#reader = headers[0] === 'content-type' && headers[1] === PARTS_TYPE ? new PartReader() : null;
+    this.#reader = isParts(headers) ? new PartReader() : null;
   }
 
   /** Takes a piece, which is not written to later. */

@@ -26,6 +26,7 @@ import {
 } from '../wire.js';
 import { HANDED_MARK, type Handed } from '../handed.js';
 import type { Encoded } from '../message.js';
+import { isParts } from '../parts.js';
 import type { WorkerEnd } from './errors.js';
 import type { Host, HostEvents } from './host.js';
 import { Incoming, headersOf, outcomeOf, type Outcome } from './incoming.js';
@@ -529,10 +530,6 @@ const NO_HEADERS: readonly string[] = [];
 
 function bytesOf(body: Encoded): Bytes {
   return typeof body === 'string' ? (Buffer.from(body) as Bytes) : (body as Bytes);
-}
-
-function isParts(headers: readonly string[]): boolean {
-  return headers.length > 0 && headers[1]!.startsWith('application/vnd.forebay.parts');
 }
 
 function writeRequestHead(bytes: Bytes, at: number, length: number, generation: number, { number, slot }: Task, left: number): void {

@@ -170,7 +170,6 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
       roomy: () => this.#tell('drain'),
       idle: () => this.#idle(),
       dead: (task, error) => this.#tell('deadLetter', { type: task.type.name, message: task.handed === null ? messageOf(task.body) : undefined, attempts: task.attempt, error }),
-      settled: () => {},
       line: (member, text) => this.#line(member, text),
       log: (member, line) => this.#log(member, line as LogEntry),
     });
