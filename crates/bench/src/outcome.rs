@@ -53,6 +53,18 @@ pub struct Outcome {
     pub settings: BTreeMap<String, serde_json::Value>,
 }
 
+impl Outcome {
+    /// Its settings in one line.
+    pub(crate) fn settings_line(&self) -> String {
+        let settings: Vec<String> = self
+            .settings
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        settings.join(", ")
+    }
+}
+
 /// Percentiles of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each field is the percentile of its name")]

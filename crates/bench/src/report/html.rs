@@ -122,16 +122,11 @@ fn table(report: &Report) -> String {
     for subject in &report.subjects {
         let _ = write!(html, "<tr><th>{}", escape(&subject.name(sized)));
         if let Some(run) = subject.runs.last() {
-            let settings: Vec<String> = run
-                .settings
-                .iter()
-                .map(|(name, value)| format!("{name} {value}"))
-                .collect();
             let _ = write!(
                 html,
                 "<br><span class=\"note\">{} {}</span>",
                 escape(&run.version),
-                escape(&settings.join(", "))
+                escape(&run.settings_line())
             );
         }
         html += "</th>";

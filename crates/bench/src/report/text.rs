@@ -180,13 +180,8 @@ fn details(report: &Report, subject: &Subject, out: &mut String) {
     let sized = report.suite.workers.len() > 1;
     let mut lines = Vec::new();
     if let Some(run) = subject.runs.last() {
-        let settings: Vec<String> = run
-            .settings
-            .iter()
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect();
-        if !settings.is_empty() && !sized {
-            lines.push(format!("version {}, {}", run.version, settings.join(", ")));
+        if !run.settings.is_empty() && !sized {
+            lines.push(format!("version {}, {}", run.version, run.settings_line()));
         }
         for (what, times) in [("messages waited for", run.wait), ("handlers ran for", run.run)] {
             let took = |us: f64| duration(us * 1e3);
