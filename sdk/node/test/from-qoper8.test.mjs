@@ -35,7 +35,7 @@ describe('the guide from QOper8', () => {
     const [options] = readFileSync(`${root}src/qoper8/options.ts`, 'utf8').match(/export interface QOper8Options \{.*?\n\}/s);
     const names = [
       ...[...options.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name),
-      ...Object.getOwnPropertyNames(QOper8.prototype).filter((name) => !['constructor', 'deliver', 'replied', 'failed'].includes(name)),
+      ...Object.getOwnPropertyNames(QOper8.prototype).filter((name) => !['constructor', 'deliver', 'abort', 'replied', 'failed'].includes(name)),
       ...Object.keys(new QOper8()),
       ...declared('qoper8/qoper8.ts', /emit\('(\w+)'/g),
       ...declared('qoper8/self.ts', /emit\('(\w+)'/g),

@@ -75,7 +75,7 @@ export class Dispatcher implements MemberEvents {
   readonly #settings: Settings;
   readonly #events: DispatcherEvents;
   readonly #queue = new Queue();
-  readonly #signals = new Signals((task, reason) => this.#abort(task, reason));
+  readonly #signals = new Signals((task, reason) => this.abort(task, reason));
   readonly types = new Map<string, MessageType>();
   /** Those that wait to be run again. */
   readonly #backing = new Set<Task>();
@@ -380,7 +380,9 @@ export class Dispatcher implements MemberEvents {
 
   // What goes wrong.
 
-  #abort(task: Task, reason: unknown): void {
+  /** Gives up a message that nobody waits for any more; nothing happens to one that is settled. */
+  abort(task: Task, reason: unknown): void {
+    if (task.state === SETTLED) return;
     this.#giveUp(task, GONE);
     this.#fail(task, 'aborted', new AbortedError(reason));
   }

@@ -50,6 +50,8 @@ export type Phase = typeof STARTING | typeof READY_PHASE | typeof DRAINING | typ
 const CREDIT_WORK_MS = 1;
 /** What is written is gathered in memory of this size. */
 const SLAB_BYTES = 131_072;
+/** So many messages are written without waiting for those that this turn of the loop may bring yet: the worker runs them while others are submitted. */
+const GATHERED_MAX = 16;
 /** Longer bodies are written by themselves. */
 const GATHERED_BODY_MAX = 16_384;
 /** Longer bodies are sent as the worker asks for them. */
@@ -122,6 +124,8 @@ export class Member implements HostEvents {
   #slab: Bytes = Buffer.allocUnsafeSlow(SLAB_BYTES) as Bytes;
   #from = 0;
   #to = 0;
+  /** Messages between the two. */
+  #gathered = 0;
   #isDirty = false;
   #partial: Bytes | null = null;
 
@@ -197,7 +201,8 @@ export class Member implements HostEvents {
     }
     this.#to = end;
     writeRequestHead(slab, at, end - at - HEADER_BYTES, this.generation, task, left);
-    this.#touch();
+    if (++this.#gathered === GATHERED_MAX) this.flush();
+    else this.#touch();
   }
 
   #hand(task: Task, handed: Handed, left: number): void {
@@ -344,6 +349,7 @@ export class Member implements HostEvents {
   /** Writes what was gathered. */
   flush(): void {
     this.#isDirty = false;
+    this.#gathered = 0;
     if (this.#to === this.#from) return;
     this.host.write(this.#slab.subarray(this.#from, this.#to));
     this.#from = this.#to;

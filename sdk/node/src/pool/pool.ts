@@ -242,6 +242,11 @@ export class Pool<M extends Messages = Messages> extends EventEmitter<PoolEvents
     return this.#dispatcher.submit(task);
   }
 
+  /** Gives up a message that was submitted; nothing happens to one that is settled. @internal */
+  abort(task: Task, reason: unknown): void {
+    this.#dispatcher.abort(task, reason);
+  }
+
   /** Has every worker that is ready answer a message of its own, ahead of those that wait. @internal */
   submitToEach(task: () => Task): void {
     for (const member of [...this.#dispatcher.fleet.members]) if (member.phase === READY_PHASE) this.#dispatcher.submitTo(member, task());

@@ -7,7 +7,8 @@ interface Heeded {
 }
 
 export class Signals {
-  readonly #heeded = new Map<AbortSignal, Heeded>();
+  // In a Map, what was taken out is still held by its older tables: each message with a signal of its own would outlive a collection of young objects.
+  readonly #heeded = new WeakMap<AbortSignal, Heeded>();
   readonly #abort: (task: Task, reason: unknown) => void;
 
   constructor(abort: (task: Task, reason: unknown) => void) {

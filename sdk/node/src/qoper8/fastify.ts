@@ -13,7 +13,7 @@
  * @module
  */
 import { causeOf } from './failures.js';
-import { Disconnect, requestOf, type FastifyLike, type FastifyReplyLike, type FastifyRequestLike } from './http.js';
+import { requestOf, type FastifyLike, type FastifyReplyLike, type FastifyRequestLike } from './http.js';
 import { QOper8 } from './qoper8.js';
 import type { QOper8Options } from './options.js';
 import { Answer, answerOf } from './statuses.js';
@@ -37,6 +37,8 @@ export interface QOper8FastifyOptions extends QOper8Options {
   mode?: 'worker_thread' | 'child_process';
   workerHandlersByRoute?: readonly WorkerRoute[];
 }
+
+const GONE = new Error('the client has gone');
 
 /** Registers the routes, and decorates Fastify with `qoper8`, which is stopped when Fastify is closed. */
 async function plugin(fastify: FastifyLike, options: QOper8FastifyOptions): Promise<void> {
@@ -62,13 +64,18 @@ function addRoute(fastify: FastifyLike, qoper8: QOper8, { method, url, handlerPa
     url,
     handler(request: FastifyRequestLike, reply: FastifyReplyLike) {
       const message = { type, data: requestOf(request, url) };
-      const signal = new Disconnect(reply.raw) as unknown as AbortSignal;
-      qoper8.deliver(message, (response: unknown) => answer(request, reply, response), { signal, timeout });
+      const delivery = qoper8.deliver(message, (response: unknown) => answer(request, reply, response), timeout);
+      if (delivery === null) return;
+      // What closes after its answer has nothing to abort any more.
+      if (reply.raw.destroyed) qoper8.abort(delivery, GONE);
+      else reply.raw.on('close', () => qoper8.abort(delivery, GONE));
     },
   });
 }
 
 function answer(request: FastifyRequestLike, reply: FastifyReplyLike, response: unknown): void {
+  // Nobody would read it.
+  if (reply.raw.destroyed) return;
   const cause = causeOf(response);
   let found: Answer;
   if (cause === undefined) {

@@ -1,4 +1,4 @@
-/** A request of Fastify as a message, and its client as something that may go. */
+/** A request of Fastify as a message. */
 
 // As much of Fastify's types as is used here, so that it need not be installed.
 
@@ -31,8 +31,7 @@ export interface FastifyReplyLike {
 
 interface Closable {
   readonly destroyed: boolean;
-  once(event: 'close', listener: () => void): unknown;
-  off(event: 'close', listener: () => void): unknown;
+  on(event: 'close', listener: () => void): unknown;
 }
 
 /** `message.data` of a handler. Members that a request has not got are left out. */
@@ -58,28 +57,4 @@ export function requestOf(request: FastifyRequestLike, routerPath: string): Requ
   if (body !== undefined) data.body = body;
   if (ips !== undefined) data.ips = ips;
   return data;
-}
-
-const GONE = new Error('the client has gone');
-
-/** As much of an AbortSignal as a pool asks for: aborted when the client has gone before it was answered. */
-export class Disconnect {
-  readonly reason = GONE;
-  readonly #raw: Closable;
-
-  constructor(raw: Closable) {
-    this.#raw = raw;
-  }
-
-  get aborted(): boolean {
-    return this.#raw.destroyed;
-  }
-
-  addEventListener(_event: 'abort', listener: () => void): void {
-    this.#raw.once('close', listener);
-  }
-
-  removeEventListener(_event: 'abort', listener: () => void): void {
-    this.#raw.off('close', listener);
-  }
 }

@@ -127,25 +127,31 @@ export class QOper8 {
     return new Promise((resolve) => this.#accept(message, resolve, false, options ?? null));
   }
 
-  /** The same for those who look at the cause of an error, see `causeOf`: the reply is as the handler gave it. @internal */
-  deliver(message: QOper8Message, callback: Callback, options: SendOptions): void {
-    this.#accept(message, callback, false, options, false);
+  /** The same for those who look at the cause of an error, see `causeOf`: the reply is as the handler gave it. Gives `null` for a message that is not accepted. @internal */
+  deliver(message: QOper8Message, callback: Callback, timeout: number | undefined): Delivery | null {
+    return this.#accept(message, callback, false, timeout === undefined ? null : { timeout }, false);
   }
 
-  #accept(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null, isMarked = true): void {
-    let refusal: PoolError | null = null;
+  /** Takes a message back, or has its handler's worker replaced; nothing happens to one that is settled. @internal */
+  abort(delivery: Delivery, reason: unknown): void {
+    this.#pool?.abort(delivery, reason);
+  }
+
+  #accept(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null, isMarked = true): Delivery | null {
+    let result: Delivery | PoolError;
     try {
-      refusal = this.#submit(message, callback, takesParts, options, isMarked);
+      result = this.#submit(message, callback, takesParts, options, isMarked);
     } catch (error) {
-      refusal = new NotSendableError((error as Error).message, error);
+      result = new NotSendableError((error as Error).message, error);
     }
-    if (refusal === null) return;
-    this.log(`message refused: ${refusal.message}`);
-    const failure = failureOf(refusal, message, undefined, this.#workerName, this.#settings, this.#control);
+    if (result instanceof Delivery) return result;
+    this.log(`message refused: ${result.message}`);
+    const failure = failureOf(result, message, undefined, this.#workerName, this.#settings, this.#control);
     if (callback !== null) this.#outbox.give(callback, failure, undefined);
+    return null;
   }
 
-  #submit(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null, isMarked: boolean): PoolError | null {
+  #submit(message: QOper8Message, callback: Callback | null, takesParts: boolean, options: SendOptions | null, isMarked: boolean): Delivery | PoolError {
     if (this.#isStopped) return new ClosedError();
     const type = this.#types.get(message?.type) ?? this.#typeOf(message);
     if (type === null) return new UnknownTypeError(String(message.type), this.handlersByMessageType.keys());
@@ -169,7 +175,7 @@ export class QOper8 {
     if (this.#settings.backup !== null || this.#listeners.has('QBackupAdd')) this.#keep(delivery);
     if (this.#listeners.has('addedToQueue')) this.#listeners.emit('addedToQueue', message);
     if (isSent) this.#sent(delivery);
-    return null;
+    return delivery;
   }
 
   /** What is known of a type that was not sent before; `null` where it has no handler. */
