@@ -1,8 +1,10 @@
 // Pools of processes and of threads: messages, replies, and what is known of them.
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Pool } from '../dist/pool/index.js';
-import { FILE, HANDLERS, KINDS, until, withPool } from './pools.mjs';
+import { FILE, HANDLERS, KINDS, folder, until, withPool } from './pools.mjs';
 
 for (const kind of KINDS) {
   describe(`a pool whose workers are of the kind ${kind}`, () => {
@@ -47,6 +49,20 @@ for (const kind of KINDS) {
         const texts = lengths.flatMap((length) => ['x'.repeat(length), 'é'.repeat(length / 2)]);
         const replies = await Promise.all(texts.map((text) => pool.run(text, { type: 'echo' })));
         for (const [index, text] of texts.entries()) assert.ok(replies[index] === text, `text ${index}`);
+      });
+    });
+
+    it('has a worker begin with what it was given while its program submits more', async (context) => {
+      await withPool({ kind, concurrency: 64 }, async (pool) => {
+        await pool.ready;
+        const file = join(folder(context), 'begun');
+        const controller = new AbortController();
+        const runs = Array.from({ length: 16 }, () => pool.run({ file }, { type: 'heeds', signal: controller.signal }));
+        const settled = Promise.allSettled(runs);
+        // This turn of the loop goes on until the worker has begun.
+        for (const end = performance.now() + 20_000; !existsSync(file); ) assert.ok(performance.now() < end, 'the worker waits for the end of the turn');
+        controller.abort();
+        for (const { reason } of await settled) assert.equal(reason.code, 'aborted');
       });
     });
 
