@@ -1,8 +1,8 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Chromium, too, which root on Debian gets from here.
+# newer) with pip or venv, make and cc. The tests need Chromium and PostgreSQL, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test build sdk deps browser lint bench soak
+.PHONY: help run test build sdk deps browser postgresql postgres postgres-stop lint bench soak
 
 NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
@@ -23,6 +23,7 @@ help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
 	@echo 'make test    fetch what the tests need, and run them all'
 	@echo 'make build   target/release/forebay, and what the examples need'
+	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
 	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
@@ -50,7 +51,7 @@ run: build
 	@test -e examples/showcase/data || target/release/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
 	@exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
-test: deps browser sdk
+test: deps browser postgresql sdk
 	cargo test --workspace
 	cd sdk/node && npm run --silent test:built
 	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
@@ -69,6 +70,20 @@ browser:
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
 	{ echo 'The tests need Chromium: install it (Debian: apt-get install chromium), or name it in FOREBAY_CHROMIUM.' >&2; exit 1; }
+
+# The programs of a PostgreSQL: those that are there, or Debian's where this user may install them. crates/testkit/src/postgres/programs.rs looks in
+# the same places.
+postgresql:
+	@test -n "$$FOREBAY_POSTGRES" || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends postgresql >/dev/null; } || \
+	{ echo 'PostgreSQL is needed: install it (Debian: apt-get install postgresql), or name the folder of its programs in FOREBAY_POSTGRES.' >&2; exit 1; }
+
+postgres: postgresql
+	@cargo run --quiet --package forebay-testkit --bin forebay-postgres -- start target
+
+postgres-stop:
+	@cargo run --quiet --package forebay-testkit --bin forebay-postgres -- stop target
 
 lint: deps sdk
 	cargo fmt --all --check

@@ -62,3 +62,8 @@ pub(crate) fn cache_folder() -> PathBuf {
         .expect("a test lies in a folder of target")
         .join("testkit-cache")
 }
+
+/// The folder of everything that is built here.
+pub(crate) fn target_folder() -> PathBuf {
+    workspace().join("target")
+}

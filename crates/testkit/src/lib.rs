@@ -1,12 +1,13 @@
 //! For black-box tests: starts the built `forebay` in a folder of its own, speaks to it byte by byte, puts load on it, looks at its
-//! processes. Nothing here knows the server's code; it sees what a user sees. Every wait is for a condition, with a generous limit, and a
-//! limit that passes is a panic that says what was waited for.
+//! processes, and gives it a real PostgreSQL. Nothing here knows the server's code; it sees what a user sees. Every wait is for a
+//! condition, with a generous limit, and a limit that passes is a panic that says what was waited for.
 
 mod binary;
 mod client;
 mod document;
 mod folder;
 mod load;
+pub mod postgres;
 mod process;
 mod response;
 mod server;
@@ -18,6 +19,7 @@ pub use self::{
     document::blocks,
     folder::Folder,
     load::{Load, Report},
+    postgres::Postgres,
     process::Process,
     response::Response,
     server::{Server, Setup},

@@ -16,6 +16,7 @@ mod lifecycle;
 mod limits;
 mod logs;
 mod output;
+mod postgres;
 mod python;
 mod qoper8;
 mod queue;

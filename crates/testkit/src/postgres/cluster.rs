@@ -1,0 +1,219 @@
+//! One server's folder: its data, its socket and its log. It lies below the system's folder for temporary files, where the server's user
+//! can reach it whoever owns the sources, and where the path of a socket is short enough.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use postgres::NoTls;
+
+use super::{Error, programs::Programs};
+use crate::Process;
+
+/// How long a server has to answer after its start, and to end.
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+/// Pause between two looks at it.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Ports are taken from here on, below those that the system gives out to clients: a server that is stopped finds its own free again.
+const FIRST_PORT: u16 = 20_000;
+/// So many of them, spread over the processes that want one.
+const PORTS: u16 = 12_000;
+/// How many are tried before giving up.
+const PORTS_TRIED: u16 = 64;
+/// How much of a log an error quotes.
+const LINES_QUOTED: usize = 12;
+
+/// One server, running or not.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    programs: Programs,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Cluster {
+    /// An empty folder of its own.
+    pub(super) fn empty(programs: Programs) -> Result<Self, Error> {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("forebay-postgres-{}-{number}", std::process::id()));
+        private_folder(&folder)?;
+        programs.give(&folder)?;
+        Ok(Self {
+            programs,
+            folder,
+            port: 0,
+        })
+    }
+
+    /// One that somebody else has made and started.
+    pub(super) fn at(programs: Programs, folder: PathBuf, port: u16) -> Self {
+        Self {
+            programs,
+            folder,
+            port,
+        }
+    }
+
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What runs the server, but for its port: `-p PORT`.
+    pub(super) fn command(&self) -> Command {
+        let mut command = self
+            .programs
+            .command(self.programs.path("postgres"), &self.folder);
+        command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
+        if self.programs.can_count_statements() {
+            command.args(["-c", "shared_preload_libraries=pg_stat_statements"]);
+            command.args(["-c", "pg_stat_statements.track=all"]);
+        }
+        command
+    }
+
+    /// The file that takes what the server prints.
+    pub(super) fn log_file(&self) -> Result<File, Error> {
+        let path = self.folder.join("log");
+        let file = File::options().create(true).append(true).open(&path);
+        file.map_err(Error::file("write", path))
+    }
+
+    /// The end of its log.
+    pub(super) fn log(&self) -> String {
+        let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        last_lines(&log)
+    }
+
+    /// The address for users of the benchmarks' database.
+    pub(super) fn url(&self) -> String {
+        format!(
+            "postgres://benchmarkdbuser:benchmarkdbpass@127.0.0.1:{}/hello_world",
+            self.port
+        )
+    }
+
+    /// A connection that may do everything, by the socket.
+    pub(super) fn admin(&self, database: &str) -> Result<postgres::Client, Error> {
+        let client = postgres::Config::new()
+            .host_path(&self.folder)
+            .port(self.port)
+            .user("postgres")
+            .dbname(database)
+            .application_name("forebay-testkit")
+            .connect_timeout(PATIENCE)
+            .connect(NoTls)?;
+        Ok(client)
+    }
+
+    /// Starts it on a port that is free, as `start` is told one, and returns its process once it answers. It keeps its port from then on.
+    pub(super) fn start(
+        &mut self,
+        mut start: impl FnMut(&Self) -> Result<Process, Error>,
+    ) -> Result<Process, Error> {
+        if self.port > 0 {
+            let process = start(self)?;
+            self.wait_until_it_answers(process)?;
+            return Ok(process);
+        }
+        // Neighbours in time have neighbouring numbers: each begins where the one before it would be after some.
+        let spread = std::process::id().wrapping_mul(16) % u32::from(PORTS);
+        let first = FIRST_PORT + spread as u16;
+        for port in first..first + PORTS_TRIED {
+            if !is_free(port) {
+                continue;
+            }
+            self.port = port;
+            let process = start(self)?;
+            match self.wait_until_it_answers(process) {
+                Ok(()) => return Ok(process),
+                // Somebody else was faster.
+                Err(Error::Ended { .. }) if !is_free(port) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.port = 0;
+        Err(Error::NoPort {
+            first,
+            tried: PORTS_TRIED,
+        })
+    }
+
+    fn wait_until_it_answers(&self, process: Process) -> Result<(), Error> {
+        let begun = Instant::now();
+        while !self.is_ready(process) {
+            if !process.is_alive() {
+                return Err(Error::Ended { log: self.log() });
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(Error::Silent {
+                    seconds: PATIENCE.as_secs(),
+                    log: self.log(),
+                });
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        self.admin("postgres")?.simple_query("select 1")?;
+        Ok(())
+    }
+
+    /// Whether the server says in its file of state that it takes connections (`src/include/utils/pidfile.h` of PostgreSQL 10 and newer: the
+    /// process is line 1, the status line 8).
+    fn is_ready(&self, process: Process) -> bool {
+        let state = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        let mut lines = state.lines();
+        lines.next() == Some(&process.pid.to_string()) && lines.nth(6).map(str::trim) == Some("ready")
+    }
+
+    /// Waits until its process has ended.
+    pub(super) fn wait_for_end(process: Process) -> Result<(), Error> {
+        let begun = Instant::now();
+        while process.is_alive() {
+            if begun.elapsed() > PATIENCE {
+                return Err(Error::Endless {
+                    pid: process.pid,
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+/// Makes a folder that only its owner enters, as PostgreSQL wants it.
+pub(super) fn private_folder(path: &Path) -> Result<(), Error> {
+    DirBuilder::new()
+        .mode(0o700)
+        .create(path)
+        .map_err(Error::file("make the folder", path))
+}
+
+/// The last lines of what a program has printed.
+pub(super) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(LINES_QUOTED)..].join("\n")
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}

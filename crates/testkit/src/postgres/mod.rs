@@ -1,0 +1,144 @@
+//! A real PostgreSQL for development and tests, from the programs that are installed: with the settings and the data of the TechEmpower
+//! benchmarks, reached on a free port of this machine and by a socket in a folder of its own, never run by root. Tests have [`Postgres`],
+//! which ends with them; `make postgres` has [`resident`], which stays.
+
+mod cluster;
+mod error;
+mod guard;
+mod programs;
+pub mod resident;
+mod template;
+
+use std::{path::Path, sync::OnceLock, thread, time::Instant};
+
+use self::{
+    cluster::{Cluster, LOOK_EVERY, PATIENCE},
+    guard::Guard,
+    programs::Programs,
+};
+use crate::Process;
+
+pub use self::error::Error;
+
+/// A PostgreSQL of a test. It ends, and all that it has written is gone, when this is dropped or the process of the tests ends, in whatever way.
+#[derive(Debug)]
+pub struct Postgres {
+    cluster: Cluster,
+    guard: Guard,
+}
+
+impl Postgres {
+    /// Starts one and waits until it answers. Panics when it does not, and says why.
+    pub fn start() -> Self {
+        Self::try_start().unwrap_or_else(|error| panic!("{}", chain(&error)))
+    }
+
+    /// One for all tests of this process, started by the first that asks. What stops it, or ends the connections of others, is for tests that
+    /// start one of their own.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
+    }
+
+    fn try_start() -> Result<Self, Error> {
+        let mut cluster = template::instance(&Programs::find()?)?;
+        let mut guard = Guard::over(&cluster)?;
+        cluster.start(|cluster| guard.start(cluster.port()))?;
+        Ok(Self { cluster, guard })
+    }
+
+    /// `postgres://USER:PASSWORD@127.0.0.1:PORT/hello_world`, for a user who owns that database. It stays the same when the server is stopped and
+    /// started again.
+    pub fn url(&self) -> String {
+        self.cluster.url()
+    }
+
+    /// The folder of the socket, by which nobody is asked for a password.
+    pub fn socket_folder(&self) -> &Path {
+        self.cluster.folder()
+    }
+
+    /// The port, of TCP and of the socket's name.
+    pub fn port(&self) -> u16 {
+        self.cluster.port()
+    }
+
+    /// The end of what the server has logged.
+    pub fn log(&self) -> String {
+        self.cluster.log()
+    }
+
+    /// A connection to `hello_world` that may do everything, for checks.
+    pub fn admin(&self) -> postgres::Client {
+        self.cluster
+            .admin("hello_world")
+            .unwrap_or_else(|error| panic!("{}", chain(&error)))
+    }
+
+    /// Ends all connections and the server, and waits until it has ended. Its data stays.
+    pub fn stop(&mut self) {
+        self.guard
+            .stop()
+            .unwrap_or_else(|error| panic!("{}", chain(&error)));
+    }
+
+    /// Kills the server as a crash would. Its data stays, and is recovered by the next start.
+    pub fn kill(&mut self) {
+        self.guard
+            .kill()
+            .unwrap_or_else(|error| panic!("{}", chain(&error)));
+    }
+
+    /// Starts it again on the same port, and waits until it answers.
+    pub fn start_again(&mut self) {
+        let guard = &mut self.guard;
+        self.cluster
+            .start(|cluster| guard.start(cluster.port()))
+            .unwrap_or_else(|error| panic!("{}", chain(&error)));
+    }
+
+    /// Ends the process behind each connection but those of [`Postgres::admin`], waits until all of these are gone, and returns how many there
+    /// were.
+    pub fn kill_backends(&self) -> usize {
+        let mut admin = self.admin();
+        // First the list: else the order of conditions would be free, and each is asked of everybody.
+        let killed = admin.query(
+            "with others as materialized (select pid from pg_stat_activity where backend_type = 'client backend' \
+             and usename <> current_user) select pid from others where pg_terminate_backend(pid)",
+            &[],
+        );
+        let killed: Vec<i32> = killed
+            .expect("an administrator may end connections")
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        let begun = Instant::now();
+        while admin
+            .query_one(
+                "select count(*) from pg_stat_activity where pid = any ($1)",
+                &[&killed],
+            )
+            .expect("the server still answers")
+            .get::<_, i64>(0)
+            > 0
+        {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited {PATIENCE:?} for connections to end"
+            );
+            thread::sleep(LOOK_EVERY);
+        }
+        killed.len()
+    }
+}
+
+/// An error with its causes, as tests and programs print it.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut layers = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        layers.push(error.to_string());
+        cause = error.source();
+    }
+    layers.join(": ")
+}

@@ -1,0 +1,210 @@
+//! The programs of an installed PostgreSQL, and the user whom its server runs as.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::Error;
+
+/// Names the folder of the programs, before any that are found.
+const NAMED: &str = "FOREBAY_POSTGRES";
+/// Where Debian has a folder for each version.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// What a command is left of this process's environment: PostgreSQL heeds many variables, and none of a developer's is meant for this one.
+const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"];
+
+/// An installed PostgreSQL.
+#[derive(Clone, Debug)]
+pub(super) struct Programs {
+    folder: PathBuf,
+    /// None: as whoever runs this.
+    user: Option<User>,
+}
+
+/// A user of the system, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct User {
+    id: u32,
+    group: u32,
+}
+
+impl Programs {
+    /// Finds them: in the folder that `FOREBAY_POSTGRES` names; else in the newest of Debian's; else along `PATH`.
+    pub(super) fn find() -> Result<Self, Error> {
+        let named = std::env::var_os(NAMED).filter(|named| !named.is_empty());
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let folder = folder(named.as_deref(), Path::new(DEBIAN), &paths)?;
+        let user = if rustix::process::geteuid().is_root() {
+            let known = fs::read_to_string("/etc/passwd").map_err(Error::file("read", "/etc/passwd"))?;
+            Some(unprivileged(&known).ok_or(Error::NoUser)?)
+        } else {
+            None
+        };
+        Ok(Self { folder, user })
+    }
+
+    /// Where they are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a program is.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A command that runs as the server's user, in a folder that this user can enter.
+    pub(super) fn command(&self, program: impl AsRef<OsStr>, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(folder).env_clear().env("LC_ALL", "C");
+        for name in ENVIRONMENT {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if let Some(User { id, group }) = self.user {
+            command.uid(id).gid(group);
+        }
+        command
+    }
+
+    /// Gives the server's user a file or folder.
+    pub(super) fn give(&self, path: &Path) -> Result<(), Error> {
+        let Some(User { id, group }) = self.user else {
+            return Ok(());
+        };
+        chown(path, Some(id), Some(group)).map_err(Error::file("give the user of PostgreSQL", path))
+    }
+
+    /// Whether its extension `pg_stat_statements` is there to be loaded at the start.
+    pub(super) fn can_count_statements(&self) -> bool {
+        // Debian has libraries in lib/, most other builds in lib/postgresql/.
+        ["../lib", "../lib/postgresql"]
+            .iter()
+            .any(|libraries| self.folder.join(libraries).join("pg_stat_statements.so").exists())
+    }
+}
+
+fn folder(named: Option<&OsStr>, debian: &Path, paths: &OsStr) -> Result<PathBuf, Error> {
+    if let Some(named) = named {
+        let named = PathBuf::from(named);
+        return if is_whole(&named) {
+            Ok(named)
+        } else {
+            Err(Error::NotInstalled {
+                looked: format!("{} ({NAMED})", named.display()),
+            })
+        };
+    }
+    let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(debian)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .filter(|(_, folder)| is_whole(folder))
+        .collect();
+    versions.sort();
+    versions
+        .pop()
+        .map(|(_, folder)| folder)
+        .or_else(|| std::env::split_paths(paths).find(|folder| is_whole(folder)))
+        .ok_or_else(|| Error::NotInstalled {
+            looked: format!("{}/*/bin and PATH", debian.display()),
+        })
+}
+
+fn is_whole(folder: &Path) -> bool {
+    ["initdb", "postgres"]
+        .iter()
+        .all(|program| folder.join(program).is_file())
+}
+
+/// Whom a server runs as that root starts: PostgreSQL's own user, else nobody.
+fn unprivileged(known: &str) -> Option<User> {
+    ["postgres", "nobody"].iter().find_map(|wanted| {
+        known.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            let mut numbers = fields.skip(1).map(str::parse);
+            (name == *wanted).then_some(User {
+                id: numbers.next()?.ok()?,
+                group: numbers.next()?.ok()?,
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsString, path::Path};
+
+    use super::{User, folder, unprivileged};
+    use crate::Folder;
+
+    fn installed(place: &Folder, folders: &[&str]) {
+        for folder in folders {
+            place.write(&format!("{folder}/initdb"), "");
+            place.write(&format!("{folder}/postgres"), "");
+        }
+    }
+
+    #[test]
+    fn the_newest_version_that_debian_has_whole_is_taken() {
+        let place = Folder::new();
+        installed(&place, &["9/bin", "15/bin", "old/bin", "path"]);
+        place.write("16/bin/psql", "");
+        let path = OsString::from(place.path().join("path"));
+        assert_eq!(
+            folder(None, place.path(), &path).unwrap(),
+            place.path().join("15/bin")
+        );
+        let nowhere = Path::new("/nowhere");
+        assert_eq!(folder(None, nowhere, &path).unwrap(), place.path().join("path"));
+    }
+
+    #[test]
+    fn a_named_folder_comes_first_and_must_have_the_programs() {
+        let place = Folder::new();
+        installed(&place, &["15/bin", "own"]);
+        let own = place.path().join("own");
+        assert_eq!(
+            folder(Some(own.as_os_str()), place.path(), "".as_ref()).unwrap(),
+            own
+        );
+        let error = folder(Some("/nowhere".as_ref()), place.path(), "".as_ref()).unwrap_err();
+        assert!(
+            error.to_string().contains("in /nowhere (FOREBAY_POSTGRES)"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_any_the_error_says_what_to_install() {
+        let error = folder(None, Path::new("/nowhere"), "/empty".as_ref()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("/nowhere/*/bin and PATH"), "{text}");
+        assert!(text.contains("apt-get install postgresql"), "{text}");
+    }
+
+    #[test]
+    fn root_has_the_server_run_as_postgres_or_as_nobody() {
+        let nobody = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65533:nobody:/nonexistent:/bin/false\n";
+        let both = format!("{nobody}postgres:x:101:104:,,,:/var/lib/postgresql:/bin/bash\n");
+        assert_eq!(unprivileged(&both), Some(User { id: 101, group: 104 }));
+        assert_eq!(
+            unprivileged(nobody),
+            Some(User {
+                id: 65534,
+                group: 65533
+            })
+        );
+        assert_eq!(unprivileged("root:x:0:0:root:/root:/bin/bash\n"), None);
+    }
+}
