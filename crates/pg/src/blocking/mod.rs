@@ -1,0 +1,5 @@
+//! Statements that their thread waits for.
+
+mod connection;
+
+pub use connection::Connection;

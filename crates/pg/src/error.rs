@@ -1,0 +1,93 @@
+//! What goes wrong between here and a server.
+
+use std::{io, sync::Arc, time::Duration};
+
+/// An error that the server has told (manual, 53.8).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ServerError {
+    /// SQLSTATE: five characters, whose first two are the class (manual, appendix A).
+    pub code: String,
+    /// In one line.
+    pub message: String,
+    /// More of it, and what to do.
+    pub detail: Option<String>,
+    /// What may be done about it.
+    pub hint: Option<String>,
+    /// Where in the statement, in characters from 1.
+    pub position: Option<usize>,
+    /// The constraint that was violated.
+    pub constraint: Option<String>,
+    /// Whether the connection ends with it.
+    pub is_fatal: bool,
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} (SQLSTATE {})", self.message, self.code)
+    }
+}
+
+/// Why a statement has no result.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PgError {
+    /// The server refused it.
+    #[error("{0}")]
+    Server(Box<ServerError>),
+    /// The connection broke while the statement was on it; whether it took effect is not known.
+    #[error("the connection broke: {reason}")]
+    Broken {
+        /// Why.
+        reason: String,
+    },
+    /// There is no connection, and none could be made.
+    #[error("cannot connect to {address}: {reason}")]
+    Connect {
+        /// Host and port.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// What the server sent is not the protocol.
+    #[error("the server sent what is not the protocol: {reason}")]
+    Protocol {
+        /// What.
+        reason: String,
+    },
+    /// The way of logging in that the server asks for is not known here.
+    #[error("the server asks for authentication by {method}; trust, password, md5 and scram-sha-256 are known")]
+    Authentication {
+        /// Which.
+        method: String,
+    },
+    /// As many statements as may are under way or wait.
+    #[error("source is full (in_flight_max {in_flight_max})")]
+    Full {
+        /// How many that is.
+        in_flight_max: usize,
+    },
+    /// It took too long.
+    #[error("{what} took longer than {limit:?}")]
+    TimedOut {
+        /// What: waiting for a connection, connecting, the statement.
+        what: &'static str,
+        /// How long it may.
+        limit: Duration,
+    },
+    /// A parameter cannot be what the statement makes of it.
+    #[error("parameter `{name}` is no {expected}")]
+    Parameter {
+        /// Its name.
+        name: String,
+        /// What it has to be.
+        expected: String,
+    },
+    /// Reading or writing failed.
+    #[error("{0}")]
+    Io(Arc<io::Error>),
+}
+
+impl From<io::Error> for PgError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(Arc::new(error))
+    }
+}

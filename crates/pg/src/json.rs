@@ -1,0 +1,276 @@
+//! Values as JSON, from the text in which the server writes them. What `to_json` of the server gives for the same value is the model (manual, 9.16), but that text of JSON comes as it was stored.
+
+use postgres_protocol::Oid;
+
+/// What becomes of a type's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Bool,
+    /// Digits as they are; `NaN` and `Infinity` are strings.
+    Number,
+    /// JSON as it is.
+    Json,
+    /// `2020-01-31 10:20:30` with a `T`, and `+00:00` for `+00`.
+    Timestamp,
+    Text,
+}
+
+/// OIDs of types and of their arrays, which never change (`pg_type.dat` of the server's sources).
+const FORMS: [(Oid, Oid, Form); 20] = [
+    (16, 1000, Form::Bool),
+    (20, 1016, Form::Number),
+    (21, 1005, Form::Number),
+    (23, 1007, Form::Number),
+    (26, 1028, Form::Number),
+    (700, 1021, Form::Number),
+    (701, 1022, Form::Number),
+    (1700, 1231, Form::Number),
+    (114, 199, Form::Json),
+    (3802, 3807, Form::Json),
+    (1114, 1115, Form::Timestamp),
+    (1184, 1185, Form::Timestamp),
+    (17, 1001, Form::Text),
+    (18, 1002, Form::Text),
+    (19, 1003, Form::Text),
+    (25, 1009, Form::Text),
+    (1042, 1014, Form::Text),
+    (1043, 1015, Form::Text),
+    (1082, 1182, Form::Text),
+    (2950, 2951, Form::Text),
+];
+
+/// How values of one column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer {
+    form: Form,
+    is_array: bool,
+}
+
+impl Writer {
+    /// For a type; those that are not known are text.
+    pub fn of(oid: Oid) -> Self {
+        for (element, array, form) in FORMS {
+            if oid == element || oid == array {
+                return Self {
+                    form,
+                    is_array: oid == array,
+                };
+            }
+        }
+        Self {
+            form: Form::Text,
+            is_array: false,
+        }
+    }
+
+    /// Appends a value; `None` is null.
+    pub fn write(self, value: Option<&[u8]>, out: &mut Vec<u8>) {
+        match value {
+            None => out.extend_from_slice(b"null"),
+            Some(text) if self.is_array => write_array(self.form, text, out),
+            Some(text) => write_scalar(self.form, text, out),
+        }
+    }
+}
+
+fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
+    match form {
+        Form::Bool => out.extend_from_slice(if text == b"t" { b"true" } else { b"false" }),
+        Form::Number if matches!(text, [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => out.extend_from_slice(text),
+        Form::Json => out.extend_from_slice(text),
+        Form::Timestamp => write_timestamp(text, out),
+        Form::Number | Form::Text => write_string(text, out),
+    }
+}
+
+fn write_timestamp(text: &[u8], out: &mut Vec<u8>) {
+    let from = out.len();
+    write_string(text, out);
+    let Some(space) = out[from..].iter().position(|&byte| byte == b' ') else {
+        return;
+    };
+    out[from + space] = b'T';
+    let end = out.len() - 1;
+    if matches!(out[end - 3..end], [b'+' | b'-', b'0'..=b'9', b'0'..=b'9']) {
+        out.truncate(end);
+        out.extend_from_slice(b":00\"");
+    }
+}
+
+/// Appends text as a string. The server's text is UTF-8 unless its database has no encoding: what is not becomes U+FFFD.
+pub fn write_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for chunk in text.utf8_chunks() {
+        write_escaped(chunk.valid().as_bytes(), out);
+        if !chunk.invalid().is_empty() {
+            out.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+    out.push(b'"');
+}
+
+fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
+    let mut copied = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&text[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+        }
+    }
+    out.extend_from_slice(&text[copied..]);
+}
+
+/// Writes `{1,NULL,"a b",{...}}` (manual, 8.15.6) as arrays in one another. Text that is no array is written as text.
+fn write_array(form: Form, text: &[u8], out: &mut Vec<u8>) {
+    // Bounds that do not begin at 1 stand before it: `[0:1]={1,2}`.
+    let body = match text.iter().position(|&byte| byte == b'{') {
+        Some(at) => &text[at..],
+        None => return write_string(text, out),
+    };
+    let mut element = Vec::new();
+    let mut at = 0;
+    // Whether the next thing follows an element of the same array.
+    let mut follows = false;
+    while at < body.len() {
+        match body[at] {
+            b'{' => {
+                separate(follows, out);
+                out.push(b'[');
+                follows = false;
+                at += 1;
+            }
+            b'}' => {
+                out.push(b']');
+                follows = true;
+                at += 1;
+            }
+            b',' => at += 1,
+            b'"' => {
+                separate(follows, out);
+                follows = true;
+                element.clear();
+                at = unquote(body, at + 1, &mut element);
+                write_scalar(form, &element, out);
+            }
+            _ => {
+                separate(follows, out);
+                follows = true;
+                let length = body[at..]
+                    .iter()
+                    .position(|byte| matches!(byte, b',' | b'}'))
+                    .unwrap_or(body.len() - at);
+                let bare = &body[at..at + length];
+                if bare == b"NULL" {
+                    out.extend_from_slice(b"null");
+                } else {
+                    write_scalar(form, bare, out);
+                }
+                at += length;
+            }
+        }
+    }
+}
+
+fn separate(follows: bool, out: &mut Vec<u8>) {
+    if follows {
+        out.push(b',');
+    }
+}
+
+/// Reads a quoted element up to its end, which is behind the quote.
+fn unquote(text: &[u8], mut at: usize, element: &mut Vec<u8>) -> usize {
+    while at < text.len() {
+        match text[at] {
+            b'"' => return at + 1,
+            b'\\' if at + 1 < text.len() => {
+                element.push(text[at + 1]);
+                at += 2;
+            }
+            byte => {
+                element.push(byte);
+                at += 1;
+            }
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn json(oid: Oid, text: &str) -> String {
+        let mut out = Vec::new();
+        Writer::of(oid).write(Some(text.as_bytes()), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn values_are_written_as_the_server_itself_would() {
+        for (oid, text, expected) in [
+            (16, "t", "true"),
+            (16, "f", "false"),
+            (23, "-7", "-7"),
+            (20, "9223372036854775807", "9223372036854775807"),
+            (1700, "0.10", "0.10"),
+            (1700, "NaN", "\"NaN\""),
+            (701, "1e+20", "1e+20"),
+            (701, "-Infinity", "\"-Infinity\""),
+            (25, "a\"b\\\n\u{1}é", r#""a\"b\\\n\u0001é""#),
+            (114, "{\"a\" : 1}", "{\"a\" : 1}"),
+            (1114, "2020-01-31 10:20:30.5", "\"2020-01-31T10:20:30.5\""),
+            (1184, "2020-01-31 10:20:30+00", "\"2020-01-31T10:20:30+00:00\""),
+            (1184, "infinity", "\"infinity\""),
+            (17, "\\x00ff", r#""\\x00ff""#),
+            (600, "(1,2)", "\"(1,2)\""),
+        ] {
+            assert_eq!(json(oid, text), expected, "{oid} {text}");
+        }
+        let mut out = Vec::new();
+        Writer::of(25).write(None, &mut out);
+        assert_eq!(out, b"null");
+        out.clear();
+        Writer::of(25).write(Some(b"a\xff"), &mut out);
+        assert_eq!(out, "\"a\u{fffd}\"".as_bytes());
+    }
+
+    #[test]
+    fn arrays_are_arrays_in_one_another() {
+        for (oid, text, expected) in [
+            (1007, "{1,NULL,3}", "[1,null,3]"),
+            (1007, "{}", "[]"),
+            (1007, "{{1,2},{3,4}}", "[[1,2],[3,4]]"),
+            (1007, "[0:1]={1,2}", "[1,2]"),
+            (1009, r#"{a,"b c","d\"e\\",NULL,"NULL",""}"#, r#"["a","b c","d\"e\\",null,"NULL",""]"#),
+            (1000, "{t,f}", "[true,false]"),
+            (3807, r#"{"{\"a\": 1}",2}"#, r#"[{"a": 1},2]"#),
+            (1185, r#"{"2020-01-31 10:20:30+00"}"#, r#"["2020-01-31T10:20:30+00:00"]"#),
+        ] {
+            assert_eq!(json(oid, text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_written(text in ".{0,40}", oid in prop::sample::select(vec![25_u32, 1009, 1007, 1184, 23])) {
+            let _ = json(oid, &text);
+        }
+
+        #[test]
+        fn strings_are_json(text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}") {
+            let written = json(25, &text);
+            prop_assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Statements and their answers on one connection, in order.
+//!
+//! **Invariant:** every statement has a Sync of its own, so that an error of one ends nothing but that one, and a pipeline means what its statements would mean one by one.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator as _;
+use postgres_protocol::{
+    IsNull, Oid,
+    message::{
+        backend::{DataRowBody, ErrorFields, Message},
+        frontend,
+    },
+};
+
+use crate::error::{PgError, ServerError};
+
+/// A column of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// As the statement calls it.
+    pub name: String,
+    /// Its type.
+    pub oid: Oid,
+}
+
+/// What the server says of a statement that it has prepared.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Description {
+    /// Types of the parameters.
+    pub(crate) parameters: Vec<Oid>,
+    /// Empty where it gives no rows.
+    pub(crate) columns: Vec<Column>,
+}
+
+/// What is under way, in the order in which it was sent. `M` is the owner's mark.
+struct Exchange<M> {
+    mark: M,
+    description: Option<Description>,
+    affected: u64,
+    error: Option<PgError>,
+}
+
+/// The end of a statement.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It was prepared.
+    Prepared(Description),
+    /// It was run; so many rows were changed, or given.
+    Run(u64),
+}
+
+/// What has come.
+#[derive(Debug)]
+pub(crate) enum Event<'m, M> {
+    /// A row of the statement with this mark.
+    Row(&'m M, DataRowBody),
+    /// The statement with this mark is over.
+    Over(M, Result<Outcome, PgError>),
+    /// Somebody has notified a channel that this connection listens to.
+    Notified {
+        channel: Arc<str>,
+        payload: Arc<str>,
+    },
+}
+
+/// One connection after its start.
+pub(crate) struct Conversation<M> {
+    exchanges: VecDeque<Exchange<M>>,
+}
+
+impl<M> Conversation<M> {
+    pub(crate) fn new() -> Self {
+        Self {
+            exchanges: VecDeque::new(),
+        }
+    }
+
+    /// Statements that are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    /// The mark of the statement that the server works on.
+    pub(crate) fn head(&self) -> Option<&M> {
+        self.exchanges.front().map(|exchange| &exchange.mark)
+    }
+
+    /// Has a statement prepared under a name.
+    pub(crate) fn prepare(&mut self, mark: M, name: &str, text: &str, out: &mut BytesMut) -> Result<(), PgError> {
+        frontend::parse(name, text, [], out)?;
+        frontend::describe(b'S', name, out)?;
+        self.sent(mark, Some(Description::default()), out);
+        Ok(())
+    }
+
+    /// Has a prepared statement run, with parameters as text; `None` is null.
+    pub(crate) fn run<'p>(
+        &mut self,
+        mark: M,
+        name: &str,
+        parameters: impl IntoIterator<Item = Option<&'p [u8]>>,
+        out: &mut BytesMut,
+    ) -> Result<(), PgError> {
+        frontend::bind(
+            "",
+            name,
+            [],
+            parameters,
+            |parameter, out| {
+                let Some(text) = parameter else {
+                    return Ok(IsNull::Yes);
+                };
+                out.extend_from_slice(text);
+                Ok(IsNull::No)
+            },
+            [],
+            out,
+        )
+        .map_err(|error| match error {
+            frontend::BindError::Conversion(error) => PgError::Protocol {
+                reason: error.to_string(),
+            },
+            frontend::BindError::Serialization(error) => PgError::from(error),
+        })?;
+        frontend::execute("", 0, out)?;
+        self.sent(mark, None, out);
+        Ok(())
+    }
+
+    /// Has the server forget a prepared statement.
+    pub(crate) fn forget(&mut self, mark: M, name: &str, out: &mut BytesMut) -> Result<(), PgError> {
+        frontend::close(b'S', name, out)?;
+        self.sent(mark, None, out);
+        Ok(())
+    }
+
+    fn sent(&mut self, mark: M, description: Option<Description>, out: &mut BytesMut) {
+        frontend::sync(out);
+        self.exchanges.push_back(Exchange {
+            mark,
+            description,
+            affected: 0,
+            error: None,
+        });
+    }
+
+    /// Takes what the server has sent, as far as it is whole, and gives each event as it comes.
+    pub(crate) fn receive(
+        &mut self,
+        received: &mut BytesMut,
+        mut give: impl FnMut(Event<'_, M>),
+    ) -> Result<(), PgError> {
+        while let Some(message) = Message::parse(received)? {
+            match message {
+                Message::DataRow(row) => give(Event::Row(&self.front()?.mark, row)),
+                Message::CommandComplete(body) => {
+                    let affected = affected(body.tag()?);
+                    self.front()?.affected = affected;
+                }
+                Message::ReadyForQuery(_) => {
+                    let Some(exchange) = self.exchanges.pop_front() else {
+                        return Err(unasked());
+                    };
+                    let outcome = match (exchange.error, exchange.description) {
+                        (Some(error), _) => Err(error),
+                        (None, Some(description)) => Ok(Outcome::Prepared(description)),
+                        (None, None) => Ok(Outcome::Run(exchange.affected)),
+                    };
+                    give(Event::Over(exchange.mark, outcome));
+                }
+                Message::ErrorResponse(body) => {
+                    let error = server_error(body.fields())?;
+                    if error.is_fatal && self.exchanges.is_empty() {
+                        return Err(PgError::Server(Box::new(error)));
+                    }
+                    self.front()?.error.get_or_insert(PgError::Server(Box::new(error)));
+                }
+                Message::ParameterDescription(body) => {
+                    let parameters: Vec<Oid> = body.parameters().collect()?;
+                    self.description()?.parameters = parameters;
+                }
+                Message::RowDescription(body) => {
+                    let columns: Vec<Column> = body
+                        .fields()
+                        .map(|field| {
+                            Ok(Column {
+                                name: field.name().to_owned(),
+                                oid: field.type_oid(),
+                            })
+                        })
+                        .collect()?;
+                    self.description()?.columns = columns;
+                }
+                Message::NotificationResponse(body) => give(Event::Notified {
+                    channel: body.channel()?.into(),
+                    payload: body.message()?.into(),
+                }),
+                Message::ParseComplete
+                | Message::BindComplete
+                | Message::CloseComplete
+                | Message::NoData
+                | Message::EmptyQueryResponse
+                | Message::NoticeResponse(_)
+                | Message::ParameterStatus(_) => {}
+                _ => {
+                    return Err(PgError::Protocol {
+                        reason: "a message that nothing asked for".into(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection is over: the marks of all that was under way, in order.
+    pub(crate) fn broken(&mut self) -> impl Iterator<Item = M> {
+        self.exchanges.drain(..).map(|exchange| exchange.mark)
+    }
+
+    fn front(&mut self) -> Result<&mut Exchange<M>, PgError> {
+        self.exchanges.front_mut().ok_or_else(unasked)
+    }
+
+    fn description(&mut self) -> Result<&mut Description, PgError> {
+        self.front()?.description.as_mut().ok_or_else(unasked)
+    }
+}
+
+fn unasked() -> PgError {
+    PgError::Protocol {
+        reason: "an answer to nothing".into(),
+    }
+}
+
+/// The last word of `INSERT 0 5` and its like.
+fn affected(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, PgError> {
+    let mut error = ServerError::default();
+    while let Some(field) = fields.next()? {
+        let text = || String::from_utf8_lossy(field.value_bytes()).into_owned();
+        match field.type_() {
+            b'C' => error.code = text(),
+            b'M' => error.message = text(),
+            b'D' => error.detail = Some(text()),
+            b'H' => error.hint = Some(text()),
+            b'P' => error.position = text().parse().ok(),
+            b'n' => error.constraint = Some(text()),
+            b'V' => error.is_fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
+            _ => {}
+        }
+    }
+    Ok(error)
+}
