@@ -54,7 +54,9 @@ pub enum PgError {
         reason: String,
     },
     /// The way of logging in that the server asks for is not known here.
-    #[error("the server asks for authentication by {method}; trust, password, md5 and scram-sha-256 are known")]
+    #[error(
+        "the server asks for authentication by {method}; trust, password, md5 and scram-sha-256 are known"
+    )]
     Authentication {
         /// Which.
         method: String,

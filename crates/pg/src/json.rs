@@ -76,7 +76,9 @@ impl Writer {
 fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
     match form {
         Form::Bool => out.extend_from_slice(if text == b"t" { b"true" } else { b"false" }),
-        Form::Number if matches!(text, [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => out.extend_from_slice(text),
+        Form::Number if matches!(text, [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => {
+            out.extend_from_slice(text)
+        }
         Form::Json => out.extend_from_slice(text),
         Form::Timestamp => write_timestamp(text, out),
         Form::Number | Form::Text => write_string(text, out),
@@ -252,10 +254,18 @@ mod tests {
             (1007, "{}", "[]"),
             (1007, "{{1,2},{3,4}}", "[[1,2],[3,4]]"),
             (1007, "[0:1]={1,2}", "[1,2]"),
-            (1009, r#"{a,"b c","d\"e\\",NULL,"NULL",""}"#, r#"["a","b c","d\"e\\",null,"NULL",""]"#),
+            (
+                1009,
+                r#"{a,"b c","d\"e\\",NULL,"NULL",""}"#,
+                r#"["a","b c","d\"e\\",null,"NULL",""]"#,
+            ),
             (1000, "{t,f}", "[true,false]"),
             (3807, r#"{"{\"a\": 1}",2}"#, r#"[{"a": 1},2]"#),
-            (1185, r#"{"2020-01-31 10:20:30+00"}"#, r#"["2020-01-31T10:20:30+00:00"]"#),
+            (
+                1185,
+                r#"{"2020-01-31 10:20:30+00"}"#,
+                r#"["2020-01-31T10:20:30+00:00"]"#,
+            ),
         ] {
             assert_eq!(json(oid, text), expected, "{text}");
         }

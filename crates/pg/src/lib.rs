@@ -5,6 +5,7 @@
 pub mod blocking;
 mod error;
 pub mod json;
+pub mod pipelined;
 mod protocol;
 mod rows;
 mod sql;

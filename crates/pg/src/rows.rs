@@ -6,8 +6,8 @@ use bytes::Bytes;
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::DataRowBody;
 
-pub use crate::protocol::Column;
 use crate::error::PgError;
+pub use crate::protocol::Column;
 
 /// A row: the text of each value, `None` for null.
 #[derive(Clone, Debug)]

@@ -103,7 +103,9 @@ impl Sql {
     fn parameter(&mut self, name: &str, there: Range<usize>) -> Result<(), SqlError> {
         let number = match self.names.iter().position(|known| known == name) {
             Some(index) => index + 1,
-            None if self.names.len() == PARAMETERS_MAX => return Err(SqlError::TooMany { max: PARAMETERS_MAX }),
+            None if self.names.len() == PARAMETERS_MAX => {
+                return Err(SqlError::TooMany { max: PARAMETERS_MAX });
+            }
             None => {
                 self.names.push(name.to_owned());
                 self.names.len()
@@ -130,8 +132,9 @@ fn token(text: &str, at: usize) -> Result<Token, SqlError> {
     let bytes = text.as_bytes();
     let rest = &bytes[at..];
     let end = match rest {
-        [b'\'', ..] => quoted(bytes, at, b'\'', has_escapes(bytes, at))
-            .ok_or(SqlError::Open { what: "a string", at })?,
+        [b'\'', ..] => {
+            quoted(bytes, at, b'\'', has_escapes(bytes, at)).ok_or(SqlError::Open { what: "a string", at })?
+        }
         [b'"', ..] => quoted(bytes, at, b'"', false).ok_or(SqlError::Open {
             what: "a quoted name",
             at,
@@ -140,7 +143,10 @@ fn token(text: &str, at: usize) -> Result<Token, SqlError> {
             .iter()
             .position(|&byte| byte == b'\n')
             .map_or(bytes.len(), |length| at + length + 1),
-        [b'/', b'*', ..] => comment(bytes, at).ok_or(SqlError::Open { what: "a comment", at })?,
+        [b'/', b'*', ..] => comment(bytes, at).ok_or(SqlError::Open {
+            what: "a comment",
+            at,
+        })?,
         [b'$', ..] => dollar(text, at)?,
         [b':', b':', ..] => at + 2,
         [b':', first, ..] if begins_name(*first) && !follows_operand(bytes, at) => {
@@ -169,13 +175,17 @@ fn continues_name(byte: u8) -> bool {
 }
 
 fn name_end(bytes: &[u8], at: usize) -> usize {
-    at + bytes[at..].iter().take_while(|&&byte| continues_name(byte)).count()
+    at + bytes[at..]
+        .iter()
+        .take_while(|&&byte| continues_name(byte))
+        .count()
 }
 
 /// Whether a colon stands right behind a value, as in the slice `list[1:n]`.
 fn follows_operand(bytes: &[u8], at: usize) -> bool {
-    at.checked_sub(1)
-        .is_some_and(|before| continues_name(bytes[before]) || matches!(bytes[before], b']' | b')' | b'"' | b'\''))
+    at.checked_sub(1).is_some_and(|before| {
+        continues_name(bytes[before]) || matches!(bytes[before], b']' | b')' | b'"' | b'\'')
+    })
 }
 
 /// Whether a string is one of `E'...'`, in which a backslash takes away the next character's meaning.
@@ -183,7 +193,10 @@ fn has_escapes(bytes: &[u8], at: usize) -> bool {
     let Some(prefix) = at.checked_sub(1) else {
         return false;
     };
-    matches!(bytes[prefix], b'e' | b'E') && prefix.checked_sub(1).is_none_or(|before| !continues_name(bytes[before]))
+    matches!(bytes[prefix], b'e' | b'E')
+        && prefix
+            .checked_sub(1)
+            .is_none_or(|before| !continues_name(bytes[before]))
 }
 
 fn quoted(bytes: &[u8], at: usize, quote: u8, escapes: bool) -> Option<usize> {
@@ -224,7 +237,10 @@ fn comment(bytes: &[u8], at: usize) -> Option<usize> {
 fn dollar(text: &str, at: usize) -> Result<usize, SqlError> {
     let bytes = text.as_bytes();
     let tag = at + 1;
-    let digits = bytes[tag..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = bytes[tag..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     if digits > 0 {
         let number = text[tag..tag + digits].parse().unwrap_or(u32::MAX);
         return Err(SqlError::Numbered { number, at });
@@ -263,7 +279,10 @@ mod tests {
         let (text, names) = parsed("select * from t where a = :a and b = :b or a > :a");
         assert_eq!(text, "select * from t where a = $1 and b = $2 or a > $1");
         assert_eq!(names, ["a", "b"]);
-        assert_eq!(parsed("select :größe::int"), ("select $1::int".into(), vec!["größe".into()]));
+        assert_eq!(
+            parsed("select :größe::int"),
+            ("select $1::int".into(), vec!["größe".into()])
+        );
         assert_eq!(parsed("limit :n"), ("limit $1".into(), vec!["n".into()]));
     }
 
@@ -316,7 +335,10 @@ mod tests {
             let here = sql.text().find(name).unwrap();
             assert_eq!(sql.written_at(here), written.find(name).unwrap(), "{name}");
         }
-        assert_eq!(sql.written_at(sql.text().find("$2").unwrap() + 1), written.find(":second").unwrap());
+        assert_eq!(
+            sql.written_at(sql.text().find("$2").unwrap() + 1),
+            written.find(":second").unwrap()
+        );
     }
 
     proptest! {

@@ -59,10 +59,7 @@ pub(crate) enum Event<'m, M> {
     /// The statement with this mark is over.
     Over(M, Result<Outcome, PgError>),
     /// Somebody has notified a channel that this connection listens to.
-    Notified {
-        channel: Arc<str>,
-        payload: Arc<str>,
-    },
+    Notified { channel: Arc<str>, payload: Arc<str> },
 }
 
 /// One connection after its start.
@@ -88,7 +85,13 @@ impl<M> Conversation<M> {
     }
 
     /// Has a statement prepared under a name.
-    pub(crate) fn prepare(&mut self, mark: M, name: &str, text: &str, out: &mut BytesMut) -> Result<(), PgError> {
+    pub(crate) fn prepare(
+        &mut self,
+        mark: M,
+        name: &str,
+        text: &str,
+        out: &mut BytesMut,
+    ) -> Result<(), PgError> {
         frontend::parse(name, text, [], out)?;
         frontend::describe(b'S', name, out)?;
         self.sent(mark, Some(Description::default()), out);
@@ -175,7 +178,9 @@ impl<M> Conversation<M> {
                     if error.is_fatal && self.exchanges.is_empty() {
                         return Err(PgError::Server(Box::new(error)));
                     }
-                    self.front()?.error.get_or_insert(PgError::Server(Box::new(error)));
+                    self.front()?
+                        .error
+                        .get_or_insert(PgError::Server(Box::new(error)));
                 }
                 Message::ParameterDescription(body) => {
                     let parameters: Vec<Oid> = body.parameters().collect()?;
@@ -236,7 +241,10 @@ fn unasked() -> PgError {
 
 /// The last word of `INSERT 0 5` and its like.
 fn affected(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
+    tag.rsplit(' ')
+        .next()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(0)
 }
 
 pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, PgError> {

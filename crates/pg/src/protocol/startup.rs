@@ -63,17 +63,24 @@ impl Startup {
     }
 
     /// Takes what the server has sent, puts what is to be sent into `out`; the result once the server is ready.
-    pub(crate) fn receive(&mut self, received: &mut BytesMut, out: &mut BytesMut) -> Result<Option<Started>, PgError> {
+    pub(crate) fn receive(
+        &mut self,
+        received: &mut BytesMut,
+        out: &mut BytesMut,
+    ) -> Result<Option<Started>, PgError> {
         while let Some(message) = Message::parse(received)? {
             match message {
                 Message::AuthenticationOk | Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
-                Message::AuthenticationCleartextPassword => frontend::password_message(self.password()?, out)?,
+                Message::AuthenticationCleartextPassword => {
+                    frontend::password_message(self.password()?, out)?
+                }
                 Message::AuthenticationMd5Password(body) => {
                     let hash = md5_hash(self.login.user.as_bytes(), self.password()?, body.salt());
                     frontend::password_message(hash.as_bytes(), out)?;
                 }
                 Message::AuthenticationSasl(body) => {
-                    let mechanisms: Vec<String> = body.mechanisms().map(|name| Ok(name.to_owned())).collect()?;
+                    let mechanisms: Vec<String> =
+                        body.mechanisms().map(|name| Ok(name.to_owned())).collect()?;
                     if !mechanisms.iter().any(|name| name == SCRAM_SHA_256) {
                         return Err(unknown(&mechanisms.join(", ")));
                     }
@@ -82,23 +89,33 @@ impl Startup {
                     self.scram = Some(scram);
                 }
                 Message::AuthenticationSaslContinue(body) => {
-                    let scram = self.scram.as_mut().ok_or_else(|| protocol("SASL that was not begun"))?;
+                    let scram = self
+                        .scram
+                        .as_mut()
+                        .ok_or_else(|| protocol("SASL that was not begun"))?;
                     scram.update(body.data())?;
                     frontend::sasl_response(scram.message(), out)?;
                 }
                 Message::AuthenticationSaslFinal(body) => {
-                    let scram = self.scram.as_mut().ok_or_else(|| protocol("SASL that was not begun"))?;
+                    let scram = self
+                        .scram
+                        .as_mut()
+                        .ok_or_else(|| protocol("SASL that was not begun"))?;
                     scram.finish(body.data())?;
                 }
                 Message::AuthenticationKerberosV5 => return Err(unknown("Kerberos")),
-                Message::AuthenticationGss | Message::AuthenticationSspi => return Err(unknown("GSSAPI or SSPI")),
+                Message::AuthenticationGss | Message::AuthenticationSspi => {
+                    return Err(unknown("GSSAPI or SSPI"));
+                }
                 Message::BackendKeyData(body) => {
                     self.started = Started {
                         process_id: body.process_id(),
                         secret_key: body.secret_key(),
                     };
                 }
-                Message::ErrorResponse(body) => return Err(PgError::Server(Box::new(server_error(body.fields())?))),
+                Message::ErrorResponse(body) => {
+                    return Err(PgError::Server(Box::new(server_error(body.fields())?)));
+                }
                 Message::ReadyForQuery(_) => return Ok(Some(self.started)),
                 _ => return Err(protocol("a message that has no place at the start")),
             }
@@ -117,9 +134,13 @@ impl Startup {
 }
 
 fn unknown(method: &str) -> PgError {
-    PgError::Authentication { method: method.into() }
+    PgError::Authentication {
+        method: method.into(),
+    }
 }
 
 fn protocol(reason: &str) -> PgError {
-    PgError::Protocol { reason: reason.into() }
+    PgError::Protocol {
+        reason: reason.into(),
+    }
 }
