@@ -1,6 +1,8 @@
 //! What goes wrong between here and a server.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
+
+use crate::settings::ServerUrl;
 
 /// An error that the server has told (manual, 53.8).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -17,6 +19,8 @@ pub struct ServerError {
     pub position: Option<usize>,
     /// The constraint that was violated.
     pub constraint: Option<String>,
+    /// The number of the parameter that could not be read, from 1.
+    pub parameter: Option<usize>,
     /// Whether the connection ends with it.
     pub is_fatal: bool,
 }
@@ -28,7 +32,7 @@ impl std::fmt::Display for ServerError {
 }
 
 /// Why a statement has no result.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PgError {
     /// The server refused it.
     #[error("{0}")]
@@ -75,21 +79,27 @@ pub enum PgError {
         /// How long it may.
         limit: Duration,
     },
-    /// A parameter cannot be what the statement makes of it.
-    #[error("parameter `{name}` is no {expected}")]
-    Parameter {
-        /// Its name.
-        name: String,
-        /// What it has to be.
-        expected: String,
-    },
-    /// Reading or writing failed.
-    #[error("{0}")]
-    Io(Arc<io::Error>),
 }
 
 impl From<io::Error> for PgError {
     fn from(error: io::Error) -> Self {
-        Self::Io(Arc::new(error))
+        Self::Broken {
+            reason: error.to_string(),
+        }
+    }
+}
+
+impl PgError {
+    /// The same for a connection that does not come to be.
+    pub(crate) fn at_start(self, server: &ServerUrl) -> Self {
+        let reason = match self {
+            Self::Server(error) => error.to_string(),
+            Self::Broken { reason } => reason,
+            error => return error,
+        };
+        Self::Connect {
+            address: server.to_string(),
+            reason,
+        }
     }
 }

@@ -77,7 +77,7 @@ fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
     match form {
         Form::Bool => out.extend_from_slice(if text == b"t" { b"true" } else { b"false" }),
         Form::Number if matches!(text, [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => {
-            out.extend_from_slice(text)
+            out.extend_from_slice(text);
         }
         Form::Json => out.extend_from_slice(text),
         Form::Timestamp => write_timestamp(text, out),

@@ -1,15 +1,19 @@
 //! Statements on PostgreSQL.
 //!
-//! [`Sql`] is a statement whose parameters have names; [`json`] writes values as JSON.
+//! A [`Source`] runs them, pipelined or blocking; [`Sql`] is one whose parameters have names; [`json`] writes values as JSON.
 
-pub mod blocking;
+mod blocking;
 mod error;
 pub mod json;
-pub mod pipelined;
+mod pipelined;
 mod protocol;
 mod rows;
+mod settings;
+mod source;
 mod sql;
 
 pub use error::{PgError, ServerError};
 pub use rows::{Column, Row, Rows};
+pub use settings::{Driver, ServerUrl, Settings, UrlError};
+pub use source::Source;
 pub use sql::{Sql, SqlError};

@@ -1,5 +1,7 @@
-//! Statements that their thread waits for.
+//! Statements on threads that wait for them, each with a connection of its own.
 
 mod connection;
+mod pool;
 
-pub use connection::Connection;
+use connection::Connection;
+pub(crate) use pool::Pool;

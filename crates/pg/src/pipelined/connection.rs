@@ -20,7 +20,8 @@ use tokio::{
 
 use crate::{
     Column, PgError, Row, Rows,
-    protocol::{Conversation, Event, Login, Outcome, Started, Startup},
+    protocol::{Conversation, Event, Outcome, Startup},
+    settings::ServerUrl,
 };
 
 /// Room for one read.
@@ -28,7 +29,7 @@ const READ_BYTES: usize = 65_536;
 
 /// A connection; clones are the same one.
 #[derive(Clone)]
-pub struct Connection {
+pub(super) struct Connection {
     shared: Rc<Shared>,
 }
 
@@ -36,7 +37,6 @@ struct Shared {
     state: RefCell<State>,
     /// Wakes the connection's task.
     writer: RefCell<Option<Waker>>,
-    started: Started,
 }
 
 struct State {
@@ -106,65 +106,29 @@ impl Drop for Waiting {
 
 impl Connection {
     /// Connects and logs in. The future that comes with it is the connection's own task: it ends when the connection does.
-    pub(crate) async fn connect(
-        address: &str,
-        login: Login,
+    pub(super) async fn connect(
+        server: &ServerUrl,
     ) -> Result<(Self, impl Future<Output = ()> + use<>), PgError> {
-        let connect = |error: std::io::Error| PgError::Connect {
-            address: address.to_owned(),
-            reason: error.to_string(),
-        };
-        let mut stream = TcpStream::connect(address).await.map_err(connect)?;
-        stream.set_nodelay(true).map_err(connect)?;
-        let mut out = BytesMut::new();
-        let mut received = BytesMut::with_capacity(READ_BYTES);
-        let mut startup = Startup::begin(login, &mut out)?;
-        let started = loop {
-            stream.write_all_buf(&mut out).await?;
-            if stream.read_buf(&mut received).await? == 0 {
-                return Err(closed());
-            }
-            if let Some(started) = startup.receive(&mut received, &mut out)? {
-                break started;
-            }
-        };
-        let shared = Rc::new(Shared {
-            state: RefCell::new(State {
-                conversation: Conversation::new(),
-                out,
-                prepared: HashMap::new(),
-                count: 0,
-                broken: None,
-            }),
-            writer: RefCell::new(None),
-            started,
-        });
+        let task = Task::connect(server)
+            .await
+            .map_err(|error| error.at_start(server))?;
         let connection = Self {
-            shared: Rc::clone(&shared),
+            shared: Rc::clone(&task.shared),
         };
-        Ok((
-            connection,
-            Task {
-                shared,
-                stream,
-                received,
-            }
-            .run(),
-        ))
-    }
-
-    /// Names this connection to the server.
-    pub(crate) fn started(&self) -> Started {
-        self.shared.started
+        Ok((connection, task.run()))
     }
 
     /// Statements that are under way.
-    pub fn in_flight(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.shared.state.borrow().conversation.len()
     }
 
+    pub(super) fn is_broken(&self) -> bool {
+        self.shared.state.borrow().broken.is_some()
+    }
+
     /// Runs a statement, prepared when it comes for the first time. It is sent when this is polled first.
-    pub async fn query(&self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
+    pub(super) async fn query(&self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
         let Prepared { name, columns } = self.prepare(text).await?;
         let slot = Rc::new(Slot::default());
         self.ask(
@@ -255,6 +219,38 @@ struct Task {
 }
 
 impl Task {
+    async fn connect(server: &ServerUrl) -> Result<Self, PgError> {
+        let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
+        stream.set_nodelay(true)?;
+        let mut out = BytesMut::new();
+        let mut received = BytesMut::with_capacity(READ_BYTES);
+        let mut startup = Startup::begin(server, &mut out)?;
+        loop {
+            stream.write_all_buf(&mut out).await?;
+            if stream.read_buf(&mut received).await? == 0 {
+                return Err(closed());
+            }
+            if startup.receive(&mut received, &mut out)? {
+                break;
+            }
+        }
+        let shared = Shared {
+            state: RefCell::new(State {
+                conversation: Conversation::new(),
+                out,
+                prepared: HashMap::new(),
+                count: 0,
+                broken: None,
+            }),
+            writer: RefCell::new(None),
+        };
+        Ok(Self {
+            shared: Rc::new(shared),
+            stream,
+            received,
+        })
+    }
+
     async fn run(mut self) {
         let error = poll_fn(|context| self.poll(context)).await;
         let mut state = self.shared.state.borrow_mut();
@@ -319,7 +315,6 @@ impl Task {
                     }
                 }
                 Event::Over(slot, outcome) => slot.finish(outcome),
-                Event::Notified { .. } => {}
             })?;
         failed.map_or(Ok(()), Err)
     }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** every statement has a Sync of its own, so that an error of one ends nothing but that one, and a pipeline means what its statements would mean one by one.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator as _;
@@ -35,6 +35,7 @@ pub(crate) struct Description {
 }
 
 /// What is under way, in the order in which it was sent. `M` is the owner's mark.
+#[derive(Debug)]
 struct Exchange<M> {
     mark: M,
     description: Option<Description>,
@@ -58,11 +59,10 @@ pub(crate) enum Event<'m, M> {
     Row(&'m M, DataRowBody),
     /// The statement with this mark is over.
     Over(M, Result<Outcome, PgError>),
-    /// Somebody has notified a channel that this connection listens to.
-    Notified { channel: Arc<str>, payload: Arc<str> },
 }
 
 /// One connection after its start.
+#[derive(Debug)]
 pub(crate) struct Conversation<M> {
     exchanges: VecDeque<Exchange<M>>,
 }
@@ -77,11 +77,6 @@ impl<M> Conversation<M> {
     /// Statements that are under way.
     pub(crate) fn len(&self) -> usize {
         self.exchanges.len()
-    }
-
-    /// The mark of the statement that the server works on.
-    pub(crate) fn head(&self) -> Option<&M> {
-        self.exchanges.front().map(|exchange| &exchange.mark)
     }
 
     /// Has a statement prepared under a name.
@@ -128,13 +123,6 @@ impl<M> Conversation<M> {
             frontend::BindError::Serialization(error) => PgError::from(error),
         })?;
         frontend::execute("", 0, out)?;
-        self.sent(mark, None, out);
-        Ok(())
-    }
-
-    /// Has the server forget a prepared statement.
-    pub(crate) fn forget(&mut self, mark: M, name: &str, out: &mut BytesMut) -> Result<(), PgError> {
-        frontend::close(b'S', name, out)?;
         self.sent(mark, None, out);
         Ok(())
     }
@@ -198,16 +186,13 @@ impl<M> Conversation<M> {
                         .collect()?;
                     self.description()?.columns = columns;
                 }
-                Message::NotificationResponse(body) => give(Event::Notified {
-                    channel: body.channel()?.into(),
-                    payload: body.message()?.into(),
-                }),
                 Message::ParseComplete
                 | Message::BindComplete
                 | Message::CloseComplete
                 | Message::NoData
                 | Message::EmptyQueryResponse
                 | Message::NoticeResponse(_)
+                | Message::NotificationResponse(_)
                 | Message::ParameterStatus(_) => {}
                 _ => {
                     return Err(PgError::Protocol {
@@ -247,6 +232,13 @@ fn affected(tag: &str) -> u64 {
         .unwrap_or(0)
 }
 
+/// The number of the parameter that a context such as `unnamed portal parameter $2 = 'x'` is about (since version 14).
+fn parameter(context: &str) -> Option<usize> {
+    let (_, rest) = context.split_once("portal parameter $")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    rest[..digits].parse().ok()
+}
+
 pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, PgError> {
     let mut error = ServerError::default();
     while let Some(field) = fields.next()? {
@@ -258,6 +250,7 @@ pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, P
             b'H' => error.hint = Some(text()),
             b'P' => error.position = text().parse().ok(),
             b'n' => error.constraint = Some(text()),
+            b'W' => error.parameter = parameter(&text()),
             b'V' => error.is_fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
             _ => {}
         }

@@ -5,4 +5,4 @@ mod startup;
 
 pub use conversation::Column;
 pub(crate) use conversation::{Conversation, Event, Outcome};
-pub(crate) use startup::{Login, Started, Startup};
+pub(crate) use startup::Startup;

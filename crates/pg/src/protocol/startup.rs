@@ -11,30 +11,13 @@ use postgres_protocol::{
 };
 
 use super::conversation::server_error;
-use crate::error::PgError;
-
-/// Who connects to what.
-#[derive(Clone, Debug)]
-pub(crate) struct Login {
-    pub(crate) user: String,
-    pub(crate) password: Option<String>,
-    pub(crate) database: String,
-    pub(crate) application: String,
-}
-
-/// What the server has told at the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Started {
-    /// Names this connection in requests to cancel.
-    pub(crate) process_id: i32,
-    pub(crate) secret_key: i32,
-}
+use crate::{PgError, settings::ServerUrl};
 
 /// A connection that is being started.
 pub(crate) struct Startup {
-    login: Login,
+    user: String,
+    password: Option<String>,
     scram: Option<ScramSha256>,
-    started: Started,
 }
 
 /// How values are written: all drivers and all connections get the same text for the same value.
@@ -48,34 +31,33 @@ const SETTINGS: [(&str, &str); 5] = [
 
 impl Startup {
     /// Begins: `out` is to be sent.
-    pub(crate) fn begin(login: Login, out: &mut BytesMut) -> Result<Self, PgError> {
+    pub(crate) fn begin(server: &ServerUrl, out: &mut BytesMut) -> Result<Self, PgError> {
         let names = [
-            ("user", login.user.as_str()),
-            ("database", &login.database),
-            ("application_name", &login.application),
+            ("user", server.user.as_str()),
+            ("database", &server.database),
+            ("application_name", &server.application),
         ];
         frontend::startup_message(names.into_iter().chain(SETTINGS), out)?;
         Ok(Self {
-            login,
+            user: server.user.clone(),
+            password: server.password.clone(),
             scram: None,
-            started: Started::default(),
         })
     }
 
-    /// Takes what the server has sent, puts what is to be sent into `out`; the result once the server is ready.
-    pub(crate) fn receive(
-        &mut self,
-        received: &mut BytesMut,
-        out: &mut BytesMut,
-    ) -> Result<Option<Started>, PgError> {
+    /// Takes what the server has sent, puts what is to be sent into `out`; true once the server is ready.
+    pub(crate) fn receive(&mut self, received: &mut BytesMut, out: &mut BytesMut) -> Result<bool, PgError> {
         while let Some(message) = Message::parse(received)? {
             match message {
-                Message::AuthenticationOk | Message::ParameterStatus(_) | Message::NoticeResponse(_) => {}
+                Message::AuthenticationOk
+                | Message::BackendKeyData(_)
+                | Message::ParameterStatus(_)
+                | Message::NoticeResponse(_) => {}
                 Message::AuthenticationCleartextPassword => {
-                    frontend::password_message(self.password()?, out)?
+                    frontend::password_message(self.password()?, out)?;
                 }
                 Message::AuthenticationMd5Password(body) => {
-                    let hash = md5_hash(self.login.user.as_bytes(), self.password()?, body.salt());
+                    let hash = md5_hash(self.user.as_bytes(), self.password()?, body.salt());
                     frontend::password_message(hash.as_bytes(), out)?;
                 }
                 Message::AuthenticationSasl(body) => {
@@ -107,24 +89,18 @@ impl Startup {
                 Message::AuthenticationGss | Message::AuthenticationSspi => {
                     return Err(unknown("GSSAPI or SSPI"));
                 }
-                Message::BackendKeyData(body) => {
-                    self.started = Started {
-                        process_id: body.process_id(),
-                        secret_key: body.secret_key(),
-                    };
-                }
                 Message::ErrorResponse(body) => {
                     return Err(PgError::Server(Box::new(server_error(body.fields())?)));
                 }
-                Message::ReadyForQuery(_) => return Ok(Some(self.started)),
+                Message::ReadyForQuery(_) => return Ok(true),
                 _ => return Err(protocol("a message that has no place at the start")),
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     fn password(&self) -> Result<&[u8], PgError> {
-        match &self.login.password {
+        match &self.password {
             Some(password) => Ok(password.as_bytes()),
             None => Err(PgError::Authentication {
                 method: "a password, and the URL has none".into(),

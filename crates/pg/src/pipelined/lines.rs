@@ -1,0 +1,145 @@
+//! A thread's connections to one source: made when they are needed, and again when they break.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use super::Connection;
+use crate::{PgError, Rows, source::Shared};
+
+/// Connections of a thread. A second one serves while the first is held up by a long answer.
+pub(crate) const CONNECTIONS_MAX: usize = 2;
+/// After a failure it is tried again so much later, and later still after each that follows, up to the second.
+const RETRY_FIRST: Duration = Duration::from_millis(25);
+const RETRY_MAX: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// This thread's lines, by source.
+    static HERE: RefCell<Vec<Rc<Lines>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread's connections to a source.
+pub(crate) struct Lines {
+    source: Weak<Shared>,
+    connections: RefCell<Vec<Connection>>,
+    is_connecting: Cell<bool>,
+    /// Why there is no connection; asked anew in the background.
+    failure: RefCell<Option<PgError>>,
+    /// Told whenever a connection was made, or could not be.
+    changed: Notify,
+}
+
+impl Lines {
+    /// Those of the thread that asks.
+    pub(crate) fn here(source: &Arc<Shared>) -> Rc<Self> {
+        HERE.with_borrow_mut(|here| {
+            if let Some(known) = here
+                .iter()
+                .find(|lines| lines.source.as_ptr() == Arc::as_ptr(source))
+            {
+                return Rc::clone(known);
+            }
+            // Sources end with a reload.
+            here.retain(|lines| lines.source.strong_count() > 0);
+            let lines = Rc::new(Self {
+                source: Arc::downgrade(source),
+                connections: RefCell::default(),
+                is_connecting: Cell::new(false),
+                failure: RefCell::default(),
+                changed: Notify::new(),
+            });
+            here.push(Rc::clone(&lines));
+            lines
+        })
+    }
+
+    pub(crate) async fn query(
+        self: Rc<Self>,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+    ) -> Result<Rows, PgError> {
+        let connection = self.connection().await?;
+        connection.query(text, parameters).await
+    }
+
+    /// The connection with the least under way.
+    async fn connection(self: &Rc<Self>) -> Result<Connection, PgError> {
+        if let Some(connection) = self.best() {
+            return Ok(connection);
+        }
+        let limit = self
+            .source
+            .upgrade()
+            .map_or(Duration::ZERO, |source| source.settings.acquire_timeout);
+        let wait = async {
+            loop {
+                if let Some(connection) = self.best() {
+                    return Ok(connection);
+                }
+                if let Some(failure) = &*self.failure.borrow() {
+                    return Err(failure.clone());
+                }
+                self.changed.notified().await;
+            }
+        };
+        tokio::time::timeout(limit, wait)
+            .await
+            .unwrap_or(Err(PgError::TimedOut {
+                what: "waiting for a connection",
+                limit,
+            }))
+    }
+
+    fn best(self: &Rc<Self>) -> Option<Connection> {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|connection| !connection.is_broken());
+        let best = connections
+            .iter()
+            .min_by_key(|connection| connection.in_flight())
+            .cloned();
+        let is_idle = best.as_ref().is_some_and(|best| best.in_flight() == 0);
+        let max = self
+            .source
+            .upgrade()
+            .map_or(0, |source| source.thread_connections_max);
+        if !is_idle && connections.len() < max && !self.is_connecting.replace(true) {
+            tokio::task::spawn_local(connect(Rc::clone(self)));
+        }
+        best
+    }
+}
+
+/// Makes a connection, as often as it takes.
+async fn connect(lines: Rc<Lines>) {
+    let mut pause = RETRY_FIRST;
+    while let Some(source) = lines.source.upgrade() {
+        let limit = source.settings.connect_timeout;
+        let connected = tokio::time::timeout(limit, Connection::connect(&source.settings.server)).await;
+        let connected = connected.unwrap_or(Err(PgError::TimedOut {
+            what: "connecting",
+            limit,
+        }));
+        drop(source);
+        match connected {
+            Ok((connection, task)) => {
+                tokio::task::spawn_local(task);
+                lines.connections.borrow_mut().push(connection);
+                lines.failure.replace(None);
+                break;
+            }
+            Err(failure) => {
+                lines.failure.replace(Some(failure));
+                lines.changed.notify_waiters();
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_MAX);
+            }
+        }
+    }
+    lines.is_connecting.set(false);
+    lines.changed.notify_waiters();
+}

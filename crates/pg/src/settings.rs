@@ -1,0 +1,189 @@
+//! Where a source's statements go, and what bounds them.
+
+use std::time::Duration;
+
+use url::Url;
+
+/// The port of servers that say no other.
+const PORT: u16 = 5432;
+/// What connections call themselves (`application_name`, manual, 20.8).
+const APPLICATION: &str = "forebay";
+
+/// How statements are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// Many under way on few connections, each thread with its own.
+    Pipelined,
+    /// One at a time on each connection, on threads that wait.
+    Blocking,
+}
+
+/// A source: its server, and its bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Its server, and who connects.
+    pub server: ServerUrl,
+    /// How statements are run.
+    pub driver: Driver,
+    /// Connections of all threads.
+    pub connections_max: usize,
+    /// Statements under way and waiting, of all threads; one more is refused.
+    pub in_flight_max: usize,
+    /// How long a statement may wait for a connection.
+    pub acquire_timeout: Duration,
+    /// From the beginning of a connection to its first statement.
+    pub connect_timeout: Duration,
+    /// From a statement's beginning to its last row.
+    pub statement_timeout: Duration,
+}
+
+/// A server, a database in it, and who connects to it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerUrl {
+    /// A name or an address.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) password: Option<String>,
+    pub(crate) database: String,
+    pub(crate) application: String,
+}
+
+/// Why a text does not say where to connect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It is no URL.
+    #[error("is not a URL such as \"postgres://user:password@host:5432/database\": {reason}")]
+    Url {
+        /// Why not.
+        reason: String,
+    },
+    /// A part is missing.
+    #[error("has no {part}; it is written as \"postgres://user:password@host:5432/database\"")]
+    Missing {
+        /// Which.
+        part: &'static str,
+    },
+    /// A parameter that is not known.
+    #[error("has the parameter {name:?}; known are `sslmode` and `application_name`")]
+    Parameter {
+        /// Its name.
+        name: String,
+    },
+    /// A way of encryption that is not known.
+    #[error("has sslmode={found}; known is \"disable\"")]
+    SslMode {
+        /// What it says.
+        found: String,
+    },
+}
+
+impl std::fmt::Debug for ServerUrl {
+    /// Without the password.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.to_string())
+    }
+}
+
+impl std::fmt::Display for ServerUrl {
+    /// Without the password.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            host,
+            port,
+            user,
+            database,
+            ..
+        } = self;
+        write!(formatter, "postgres://{user}@{host}:{port}/{database}")
+    }
+}
+
+impl std::str::FromStr for ServerUrl {
+    type Err = UrlError;
+
+    /// Reads `postgres://user:password@host:5432/database?sslmode=disable`; what is not plain in a part is percent-encoded.
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let url = Url::parse(text).map_err(|error| UrlError::Url {
+            reason: error.to_string(),
+        })?;
+        if !matches!(url.scheme(), "postgres" | "postgresql") {
+            return Err(UrlError::Url {
+                reason: format!("it begins with {:?}", url.scheme()),
+            });
+        }
+        let decoded = |part: &str| {
+            percent_encoding::percent_decode_str(part)
+                .decode_utf8_lossy()
+                .into_owned()
+        };
+        let present = |part: &str, name| {
+            if part.is_empty() {
+                Err(UrlError::Missing { part: name })
+            } else {
+                Ok(decoded(part))
+            }
+        };
+        let host = present(url.host_str().unwrap_or_default(), "host")?;
+        let mut read = Self {
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: url.port().unwrap_or(PORT),
+            user: present(url.username(), "user")?,
+            password: url.password().map(decoded),
+            database: present(url.path().trim_start_matches('/'), "database")?,
+            application: APPLICATION.to_owned(),
+        };
+        for (name, value) in url.query_pairs() {
+            match &*name {
+                "application_name" => read.application = value.into_owned(),
+                "sslmode" if value == "disable" => {}
+                "sslmode" => {
+                    return Err(UrlError::SslMode {
+                        found: value.into_owned(),
+                    });
+                }
+                _ => {
+                    return Err(UrlError::Parameter {
+                        name: name.into_owned(),
+                    });
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ServerUrl, String> {
+        text.parse::<ServerUrl>().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_url_says_who_connects_to_what_and_hides_the_password() {
+        let read = read("postgres://a%40b:p%3Aq@[::1]:99/d%2Fe?sslmode=disable&application_name=x").unwrap();
+        assert_eq!(
+            (&*read.host, read.port, &*read.user, read.password.as_deref()),
+            ("::1", 99, "a@b", Some("p:q"))
+        );
+        assert_eq!((&*read.database, &*read.application), ("d/e", "x"));
+        assert_eq!(format!("{read:?}"), "postgres://a@b@::1:99/d/e");
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_named() {
+        for (text, part) in [
+            ("localhost", "is not a URL"),
+            ("http://u@h/d", "it begins with \"http\""),
+            ("postgres://h/d", "no user"),
+            ("postgres://u@h", "no database"),
+            ("postgres://u@h/d?pool=5", "the parameter \"pool\""),
+            ("postgres://u@h/d?sslmode=prefer", "sslmode=prefer"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}
