@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
 /// The port of servers that say no other.
@@ -70,8 +71,10 @@ pub enum UrlError {
         /// Its name.
         name: String,
     },
-    /// A way of encryption that is not known.
-    #[error("has sslmode={found}; known is \"disable\"")]
+    /// A way of encryption that is not there.
+    #[error(
+        "asks for sslmode={found}, which holds where none is written; this version connects without encryption only: sslmode=disable"
+    )]
     SslMode {
         /// What it says.
         found: String,
@@ -88,14 +91,23 @@ impl std::fmt::Debug for ServerUrl {
 impl std::fmt::Display for ServerUrl {
     /// Without the password.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            host,
-            port,
-            user,
-            database,
-            ..
-        } = self;
-        write!(formatter, "postgres://{user}@{host}:{port}/{database}")
+        let encoded = |part| utf8_percent_encode(part, NON_ALPHANUMERIC);
+        write!(formatter, "postgres://{}@", encoded(&self.user))?;
+        if self.host.contains(':') {
+            write!(formatter, "[{}]", self.host)?;
+        } else {
+            formatter.write_str(&self.host)?;
+        }
+        write!(
+            formatter,
+            ":{}/{}?sslmode=disable",
+            self.port,
+            encoded(&self.database)
+        )?;
+        if self.application != APPLICATION {
+            write!(formatter, "&application_name={}", encoded(&self.application))?;
+        }
+        Ok(())
     }
 }
 
@@ -112,11 +124,7 @@ impl std::str::FromStr for ServerUrl {
                 reason: format!("it begins with {:?}", url.scheme()),
             });
         }
-        let decoded = |part: &str| {
-            percent_encoding::percent_decode_str(part)
-                .decode_utf8_lossy()
-                .into_owned()
-        };
+        let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let present = |part: &str, name| {
             if part.is_empty() {
                 Err(UrlError::Missing { part: name })
@@ -133,15 +141,11 @@ impl std::str::FromStr for ServerUrl {
             database: present(url.path().trim_start_matches('/'), "database")?,
             application: APPLICATION.to_owned(),
         };
+        let mut sslmode = "verify-full".to_owned();
         for (name, value) in url.query_pairs() {
             match &*name {
                 "application_name" => read.application = value.into_owned(),
-                "sslmode" if value == "disable" => {}
-                "sslmode" => {
-                    return Err(UrlError::SslMode {
-                        found: value.into_owned(),
-                    });
-                }
+                "sslmode" => sslmode = value.into_owned(),
                 _ => {
                     return Err(UrlError::Parameter {
                         name: name.into_owned(),
@@ -149,7 +153,11 @@ impl std::str::FromStr for ServerUrl {
                 }
             }
         }
-        Ok(read)
+        if sslmode == "disable" {
+            Ok(read)
+        } else {
+            Err(UrlError::SslMode { found: sslmode })
+        }
     }
 }
 
@@ -169,7 +177,10 @@ mod tests {
             ("::1", 99, "a@b", Some("p:q"))
         );
         assert_eq!((&*read.database, &*read.application), ("d/e", "x"));
-        assert_eq!(format!("{read:?}"), "postgres://a@b@::1:99/d/e");
+        assert_eq!(
+            format!("{read:?}"),
+            "postgres://a%40b@[::1]:99/d%2Fe?sslmode=disable&application_name=x"
+        );
     }
 
     #[test]
@@ -179,7 +190,11 @@ mod tests {
             ("http://u@h/d", "it begins with \"http\""),
             ("postgres://h/d", "no user"),
             ("postgres://u@h", "no database"),
-            ("postgres://u@h/d?pool=5", "the parameter \"pool\""),
+            ("postgres://u@h/d", "sslmode=verify-full"),
+            (
+                "postgres://u@h/d?sslmode=disable&pool=5",
+                "the parameter \"pool\"",
+            ),
             ("postgres://u@h/d?sslmode=prefer", "sslmode=prefer"),
         ] {
             let error = read(text).unwrap_err();

@@ -16,9 +16,11 @@ use crate::{
     metrics::{RouteBook, RouteCounts, ScriptBook},
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
+    sources::SourceBook,
     store::OpenStore,
     target::{
-        FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, StoreTarget, Target, TqlTarget,
+        FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
+        TqlTarget,
     },
 };
 
@@ -32,6 +34,7 @@ pub(crate) struct Ground {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteBook,
     pub(crate) scripts: ScriptBook,
+    pub(crate) sources: SourceBook,
     pub(crate) log: logging::Handle,
     /// Makes JavaScript of TypeScript.
     pub(crate) erase_types: EraseTypes,
@@ -125,6 +128,7 @@ impl App {
             scripts: &scripts,
             store: store_target.as_ref(),
             open_store: ground.store.as_ref(),
+            sources: &ground.sources,
             config: &config,
         };
         let rules = config
@@ -163,6 +167,7 @@ struct Parts<'a> {
     store: Option<&'a StoreTarget>,
     records: Option<&'a RecordsTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
+    sources: &'a SourceBook,
     config: &'a Config,
 }
 
@@ -210,6 +215,13 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         config::Target::Store => Target::Store(parts.store.expect(checked).at(kind)),
         config::Target::Records => Target::Records(parts.records.expect(checked).clone()),
         config::Target::Tql => Target::Tql(TqlTarget::new(parts.records.expect(checked).clone())),
+        config::Target::Sql(route) => {
+            let settings = &parts.config.sql[&route.source];
+            let source = parts
+                .sources
+                .of(&route.source, settings, parts.config.server.threads);
+            Target::Sql(SqlTarget::new(source, route))
+        }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Pool(way) => {
             let pool = parts.pools.get(&way.pool).expect(checked).clone();

@@ -5,6 +5,9 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 use forebay_records::{Denial, RecordsError, StatementError};
 use forebay_store::{KeyError, StoreError};
 
+mod sql;
+
+pub(crate) use self::sql::SqlFailure;
 use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
 
 /// Why a request is not answered as asked.
@@ -109,6 +112,14 @@ pub(crate) enum Refusal {
     Pool(#[from] forebay_pool::Failure),
     #[error("{}", script_text(.0))]
     Script(forebay_script::Failure),
+    #[error("parameter {name:?}: {what}")]
+    Parameter { name: String, what: String },
+    #[error("the body is no JSON object of parameters: {what}")]
+    ParameterBody { what: String },
+    #[error("there is no such row")]
+    NoRow,
+    #[error("{0}")]
+    Sql(SqlFailure),
 }
 
 /// Kinds of failure, each with one status.
@@ -348,7 +359,9 @@ impl Refusal {
             Self::HeadTooLarge { .. } | Self::TooManyFields { .. } => Class::HeadTooLarge,
             Self::HeadTimeout { .. } | Self::BodyTimeout { .. } => Class::Timeout,
             Self::BodyTooLarge { .. } | Self::MessageTooLarge { .. } => Class::BodyTooLarge,
-            Self::NotFound | Self::NoSuchFile | Self::NoSuchNode | Self::NoReference => Class::NotFound,
+            Self::NotFound | Self::NoRow | Self::NoSuchFile | Self::NoSuchNode | Self::NoReference => {
+                Class::NotFound
+            }
             Self::NodePath(error) => match error {
                 PathError::Key(
                     KeyError::GlobalTooLong { .. } | KeyError::TooLong { .. } | KeyError::TooDeep,
@@ -364,6 +377,8 @@ impl Refusal {
             | Self::Tags(_)
             | Self::BadCall { .. }
             | Self::Batch { .. }
+            | Self::Parameter { .. }
+            | Self::ParameterBody { .. }
             | Self::Untellable { .. } => Class::BadInput,
             Self::Precondition => Class::Precondition,
             Self::TooLongToCompare { .. } | Self::ResultTooLarge { .. } => Class::TooLong,
@@ -380,6 +395,7 @@ impl Refusal {
             | Self::Stopping => Class::Overload,
             Self::DeadlinePassed | Self::WriteExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
+            Self::Sql(failure) => failure.class(),
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
             Self::Pool(failure) => match failure {
@@ -435,6 +451,7 @@ impl Refusal {
                 tracing::error!(target: "forebay::script", request_id, "{failure}");
                 true
             }
+            Self::Sql(failure) => failure.log(request_id),
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => false,
         }
@@ -475,6 +492,7 @@ impl Refusal {
             text(request_id),
             match self {
                 Self::Records(failure) => failure.details(),
+                Self::Sql(failure) => failure.details(),
                 Self::InStatement(_) => format!(",\"code\":{}", self.code()),
                 _ => String::new(),
             },

@@ -19,6 +19,7 @@ mod reload;
 mod reply;
 pub mod router;
 mod server;
+mod sources;
 mod store;
 mod target;
 mod watch;

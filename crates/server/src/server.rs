@@ -24,6 +24,7 @@ use crate::{
     logging,
     metrics::{PoolBook, RouteBook, ScriptBook},
     reload::{FIRST_GENERATION, Reload, Reloading},
+    sources::SourceBook,
     store::{OpenStore, StoreOpenError},
     watch::watch,
 };
@@ -190,6 +191,7 @@ impl Server {
             mailboxes: Mailboxes::new(threads),
             routes: RouteBook::new(threads),
             scripts: ScriptBook::default(),
+            sources: SourceBook::default(),
             log,
             erase_types,
             store,

@@ -158,7 +158,12 @@ impl Places {
             match &route.target {
                 Target::Respond(respond) => places.files.extend(respond.file.clone()),
                 Target::Files(files) => places.left_out.push(files.folder.clone()),
-                Target::Store | Target::Records | Target::Tql | Target::Pool(_) | Target::Script(_) => {}
+                Target::Store
+                | Target::Records
+                | Target::Tql
+                | Target::Sql(_)
+                | Target::Pool(_)
+                | Target::Script(_) => {}
             }
         }
         places

@@ -14,7 +14,10 @@ use postgres_protocol::{
     },
 };
 
-use crate::error::{PgError, ServerError};
+use crate::{
+    PgError, ServerError,
+    json::{Writer, write_string},
+};
 
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,23 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub oid: Oid,
+    /// Its name as that of a JSON member: `"name":`.
+    pub(crate) json_key: Box<[u8]>,
+    pub(crate) writer: Writer,
+}
+
+impl Column {
+    fn new(name: &str, oid: Oid) -> Self {
+        let mut json_key = Vec::with_capacity(name.len() + 3);
+        write_string(name.as_bytes(), &mut json_key);
+        json_key.push(b':');
+        Self {
+            name: name.to_owned(),
+            oid,
+            json_key: json_key.into(),
+            writer: Writer::of(oid),
+        }
+    }
 }
 
 /// What the server says of a statement that it has prepared.
@@ -177,12 +197,7 @@ impl<M> Conversation<M> {
                 Message::RowDescription(body) => {
                     let columns: Vec<Column> = body
                         .fields()
-                        .map(|field| {
-                            Ok(Column {
-                                name: field.name().to_owned(),
-                                oid: field.type_oid(),
-                            })
-                        })
+                        .map(|field| Ok(Column::new(field.name(), field.type_oid())))
                         .collect()?;
                     self.description()?.columns = columns;
                 }

@@ -3,6 +3,7 @@
 
 mod records;
 mod script;
+mod sql;
 
 /// A section.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ impl Section {
 }
 
 /// Targets of a route that a later version has.
-pub(super) const LATER_TARGETS: &[&str] = &["workflow", "sql", "proxy"];
+pub(super) const LATER_TARGETS: &[&str] = &["workflow", "proxy"];
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -154,9 +155,15 @@ pub(super) static SECTIONS: &[Section] = &[
         keys: script::SCRIPT,
     },
     Section {
+        name: "sql",
+        shape: Shape::Named,
+        meaning: "A database of PostgreSQL. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: sql::SQL,
+    },
+    Section {
         name: "route",
         shape: Shape::Repeated,
-        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `pool` or `script`.",
+        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `sql`, `pool` or `script`.",
         keys: ROUTE,
     },
 ];
@@ -739,6 +746,13 @@ static ROUTE: &[Key] = &[
         kind: Kind::Table(STORE_ROUTE),
         default: Default::Nothing,
         meaning: "Target: statements of TQL about records of the store, by the rules of `[store.access]`; written `tql = {}`.",
+        exceeded: "",
+    },
+    Key {
+        name: "sql",
+        kind: Kind::Table(sql::SQL_ROUTE),
+        default: Default::Nothing,
+        meaning: "Target: a statement on a database. Such a route says which `methods` it answers.",
         exceeded: "",
     },
     Key {

@@ -35,6 +35,9 @@ impl Config {
         self.scripts
             .values()
             .try_for_each(|script| write_script(out, script))?;
+        for (name, source) in &self.sql {
+            write_source(out, name, source)?;
+        }
         self.routes.iter().try_for_each(|route| write_route(out, route))
     }
 }
@@ -253,6 +256,22 @@ fn write_protocol(out: &mut String, pool: &Pool) -> fmt::Result {
     Ok(())
 }
 
+fn write_source(out: &mut String, name: &str, source: &forebay_pg::Settings) -> fmt::Result {
+    let driver = match source.driver {
+        forebay_pg::Driver::Pipelined => "async",
+        forebay_pg::Driver::Blocking => "blocking",
+    };
+    writeln!(out, "\n[sql.{name}]")?;
+    // The password is nobody's business.
+    writeln!(out, "url = {}", text(&source.server.to_string()))?;
+    writeln!(out, "driver = {}", text(driver))?;
+    writeln!(out, "connections_max = {}", source.connections_max)?;
+    writeln!(out, "in_flight_max = {}", source.in_flight_max)?;
+    writeln!(out, "acquire_timeout = {}", duration(source.acquire_timeout))?;
+    writeln!(out, "connect_timeout = {}", duration(source.connect_timeout))?;
+    writeln!(out, "statement_timeout = {}", duration(source.statement_timeout))
+}
+
 fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "\n[script.{}]", script.name)?;
     writeln!(out, "handler = {}", path(&script.handler))?;
@@ -292,6 +311,13 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
         Target::Store => writeln!(out, "store = {{}}"),
         Target::Records => writeln!(out, "records = {{}}"),
         Target::Tql => writeln!(out, "tql = {{}}"),
+        Target::Sql(sql) => writeln!(
+            out,
+            "sql = {{ source = {}, query = {}, result = {} }}",
+            text(&sql.source),
+            text(&sql.query),
+            text(sql.result.name())
+        ),
         Target::Script(name) => writeln!(out, "script = {}", text(name)),
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;

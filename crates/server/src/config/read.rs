@@ -30,6 +30,7 @@ pub(super) struct Sections {
     pub(super) has_records: bool,
     pub(super) pools: Vec<(String, Fields)>,
     pub(super) scripts: Vec<(String, Fields)>,
+    pub(super) sql: Vec<(String, Fields)>,
     pub(super) routes: Vec<Fields>,
 }
 
@@ -97,6 +98,7 @@ impl Reader<'_> {
             has_records: root.get("records").is_some(),
             pools: self.named(root, "pool"),
             scripts: self.named(root, "script"),
+            sql: self.named(root, "sql"),
             routes: self.repeated(root, "route"),
         }
     }

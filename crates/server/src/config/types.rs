@@ -32,6 +32,8 @@ pub struct Config {
     pub pools: BTreeMap<String, Pool>,
     /// `[script.NAME]`, by name.
     pub scripts: BTreeMap<String, Script>,
+    /// `[sql.NAME]`, by name.
+    pub sql: BTreeMap<String, forebay_pg::Settings>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }
@@ -491,6 +493,7 @@ impl Route {
             | Target::Files(_)
             | Target::Records
             | Target::Tql
+            | Target::Sql(_)
             | Target::Pool(_)
             | Target::Script(_) => None,
         };
@@ -517,10 +520,47 @@ pub enum Target {
     Records,
     /// Statements about them.
     Tql,
+    /// A statement on a database.
+    Sql(SqlRoute),
     /// A pool of worker processes.
     Pool(PoolRoute),
     /// A key of [`Config::scripts`].
     Script(String),
+}
+
+/// A statement on a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlRoute {
+    /// A key of [`Config::sql`].
+    pub source: String,
+    /// As it is written.
+    pub query: String,
+    /// With numbers in the place of names.
+    pub statement: forebay_pg::Sql,
+    /// What of its result is the answer.
+    pub result: SqlResult,
+}
+
+/// `sql.result` of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlResult {
+    /// An array of all rows.
+    Rows,
+    /// The first row; 404 without one.
+    Row,
+    /// Its first value.
+    Value,
+}
+
+impl SqlResult {
+    /// As the configuration says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Row => "row",
+            Self::Value => "value",
+        }
+    }
 }
 
 /// An answer from memory.

@@ -302,6 +302,14 @@ impl<S: Stream> Exchange<S> {
                 self.now = Instant::now();
                 answer
             }
+            Target::Sql(sql) => {
+                if self.flush().await.is_err() {
+                    return Next::Abort;
+                }
+                let answer = sql.answer(request, &mut body, &mut self.socket).await;
+                self.now = Instant::now();
+                answer
+            }
             Target::Pool(pool) => {
                 if self.flush().await.is_err() {
                     return Next::Abort;

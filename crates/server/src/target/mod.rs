@@ -11,6 +11,7 @@ mod reading;
 pub(crate) mod records;
 pub(crate) mod respond;
 pub(crate) mod script;
+mod sql;
 pub(crate) mod store;
 mod streamed;
 pub(crate) mod tql;
@@ -25,6 +26,7 @@ pub(crate) use self::{
     records::RecordsTarget,
     respond::RespondTarget,
     script::{ScriptStream, ScriptTarget, TriedHere},
+    sql::SqlTarget,
     store::{ChangeFeed, Fed, StoreTarget},
     streamed::Streamed,
     tql::TqlTarget,
@@ -39,6 +41,7 @@ pub(crate) enum Target {
     Store(StoreTarget),
     Records(RecordsTarget),
     Tql(TqlTarget),
+    Sql(SqlTarget),
     Pool(PoolTarget),
     Script(ScriptTarget),
 }
@@ -52,6 +55,7 @@ impl Target {
             | Self::Store(_)
             | Self::Records(_)
             | Self::Tql(_)
+            | Self::Sql(_)
             | Self::Script(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }

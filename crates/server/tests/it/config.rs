@@ -204,6 +204,20 @@ retry = "never"
 [[route]]
 path = "/*"
 pool = "ruby"
+
+[sql.main]
+url = "postgres://forebay@db.example.com:6000/app?sslmode=disable&application_name=all"
+driver = "blocking"
+connections_max = 4
+in_flight_max = 99
+acquire_timeout = "1s"
+connect_timeout = "3s"
+statement_timeout = "4s"
+
+[[route]]
+path = "/users/:id"
+methods = ["GET"]
+sql = { source = "main", query = "select name from users where id = :id", result = "row" }
 "#;
 
 fn everything() -> Project {
@@ -394,6 +408,15 @@ fn every_route_reaches_its_target() {
 }
 
 #[test]
+fn the_password_of_a_database_is_not_printed() {
+    let project = everything();
+    let text = "[sql.main]\nurl = 'postgres://u:s3cret@h/d?sslmode=disable'\n";
+    let config = project.good(text);
+    assert!(config.to_toml().contains("postgres://u@h:5432/d?sslmode=disable"));
+    assert!(!format!("{}{config:?}", config.to_toml()).contains("s3cret"));
+}
+
+#[test]
 fn the_effective_configuration_reads_back_as_an_equal_one() {
     let project = everything();
     for text in ["", EVERYTHING] {
@@ -425,7 +448,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [[route]]",
         ),
         (
             "server = 1",
@@ -601,15 +624,35 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, pool or script",
+            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool or script",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, pool or script",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool or script",
         ),
         (
-            "[[route]]\npath = '/a'\nsql = { source = 'main' }",
-            "3: route.sql: this version has no target `sql`; it has respond, files, store, records, tql, pool or script",
+            "[[route]]\npath = '/a'\nworkflow = {}",
+            "3: route.workflow: this version has no target `workflow`; it has respond, files, store, records, tql, sql, pool or script",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u:secret@h/d'",
+            "2: sql.main.url: what is written there asks for sslmode=verify-full, which holds where none is written; this version connects without encryption only: sslmode=disable",
+        ),
+        (
+            "[sql.main]\nurl = 'u:secret@h'",
+            "2: sql.main.url: what is written there is not a URL such as \"postgres://user:password@host:5432/database\": it begins with \"u\"",
+        ),
+        (
+            "[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 1' }",
+            "4: route.sql.source: there is no sql `main`: the file has no [sql.main]",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nsql = { source = 'main', query = 'select 1' }",
+            "5: route.sql: a route with `sql` says which methods it answers, such as [\"GET\"]: one that changes something is not for GET",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = \"select 'x\" }",
+            "6: route.sql.query: a string that begins at byte 7 does not end",
         ),
         (
             "[[route]]\npath = 'a'\nrespond = {}",
@@ -751,7 +794,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
 #[test]
 fn all_problems_of_a_file_are_reported_together() {
     let project = Project::new();
-    let text = "[log]\nfromat = 'text'\n[server]\nthreads = 999\n[[route]]\npath = '/'\nsql = {}\n";
+    let text = "[log]\nfromat = 'text'\n[server]\nthreads = 999\n[[route]]\npath = '/'\nworkflow = {}\n";
     let lines: Vec<String> = project
         .errors(text)
         .lines()

@@ -7,6 +7,7 @@ mod records;
 mod route;
 mod script;
 mod server;
+mod sql;
 mod store;
 
 pub(super) use self::route::TARGETS_LISTED;
@@ -54,10 +55,15 @@ pub(super) fn build(
                 .map(|script| (name.clone(), script)),
         );
     }
+    let mut sql = BTreeMap::new();
+    for (name, fields) in &sections.sql {
+        sql.extend(builder.source(name, fields).map(|source| (name.clone(), source)));
+    }
     let behind = route::Behind {
         pools_declared: names(&sections.pools),
         pools: &pools,
         scripts_declared: names(&sections.scripts),
+        sources_declared: names(&sections.sql),
         has_store,
     };
     let routes = builder.routes(&sections.routes, &server, &behind);
@@ -72,6 +78,7 @@ pub(super) fn build(
             records,
             pools,
             scripts,
+            sql,
             routes,
         });
     }

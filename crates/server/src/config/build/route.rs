@@ -15,9 +15,11 @@ use crate::target::files::content_type_of;
 /// Largest body of `respond.file`; it stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 7] = ["respond", "files", "store", "records", "tql", "pool", "script"];
+const TARGETS: [&str; 8] = [
+    "respond", "files", "store", "records", "tql", "sql", "pool", "script",
+];
 /// The same in a sentence.
-pub(in crate::config) const TARGETS_LISTED: &str = "respond, files, store, records, tql, pool or script";
+pub(in crate::config) const TARGETS_LISTED: &str = "respond, files, store, records, tql, sql, pool or script";
 
 /// What only routes with `pool` have.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
@@ -30,6 +32,8 @@ pub(super) struct Behind<'a> {
     pub(super) pools: &'a BTreeMap<String, Pool>,
     /// The same for scripts.
     pub(super) scripts_declared: Vec<&'a str>,
+    /// The same for databases.
+    pub(super) sources_declared: Vec<&'a str>,
     pub(super) has_store: bool,
 }
 
@@ -166,6 +170,7 @@ impl Builder<'_> {
                 behind.has_store.then_some(Target::Tql)
             }
             "script" => self.script_route(fields, behind).map(Target::Script),
+            "sql" => self.sql_route(fields, behind).map(Target::Sql),
             _ => self.pool_route(fields, behind).map(Target::Pool),
         }
     }
@@ -351,7 +356,7 @@ fn too_wide(found: &str, outer_name: &str, outer: &str) -> String {
 }
 
 /// `what` is the kind of section that a route names.
-fn none_such(what: &str, name: &str, declared: &[&str]) -> String {
+pub(super) fn none_such(what: &str, name: &str, declared: &[&str]) -> String {
     if declared.is_empty() {
         return format!("there is no {what} `{name}`: the file has no [{what}.{name}]");
     }
