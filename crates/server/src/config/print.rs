@@ -313,9 +313,10 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
         Target::Tql => writeln!(out, "tql = {{}}"),
         Target::Sql(sql) => writeln!(
             out,
-            "sql = {{ source = {}, query = {}, result = {} }}",
+            "sql = {{ source = {}, query = {}, optional = {}, result = {} }}",
             text(&sql.source),
             text(&sql.query),
+            texts(&sql.optional),
             text(sql.result.name())
         ),
         Target::Script(name) => writeln!(out, "script = {}", text(name)),

@@ -537,6 +537,8 @@ pub struct SqlRoute {
     pub query: String,
     /// With numbers in the place of names.
     pub statement: forebay_pg::Sql,
+    /// Names of parameters that are null where a request leaves them out.
+    pub optional: Vec<String>,
     /// What of its result is the answer.
     pub result: SqlResult,
 }

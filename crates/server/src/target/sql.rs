@@ -24,6 +24,7 @@ use crate::{
 pub(crate) struct SqlTarget {
     source: Source,
     statement: Sql,
+    optional: Vec<String>,
     result: SqlResult,
 }
 
@@ -35,6 +36,7 @@ impl SqlTarget {
         Self {
             source,
             statement: route.statement.clone(),
+            optional: route.optional.clone(),
             result: route.result,
         }
     }
@@ -56,7 +58,11 @@ impl SqlTarget {
         let values: Vec<Value<'_>> = names
             .iter()
             .zip(values)
-            .map(|(name, value)| value.ok_or_else(|| wrong(name, "it is missing")))
+            .map(|(name, value)| match value {
+                Some(value) => Ok(value),
+                None if self.optional.contains(name) => Ok(None),
+                None => Err(wrong(name, "it is missing")),
+            })
             .collect::<Result<_, _>>()?;
         let parameters: Vec<Option<&[u8]>> = values
             .iter()

@@ -217,7 +217,7 @@ statement_timeout = "4s"
 [[route]]
 path = "/users/:id"
 methods = ["GET"]
-sql = { source = "main", query = "select name from users where id = :id", result = "row" }
+sql = { source = "main", query = "select name from users where id = :id and name like :like", optional = ["like"], result = "row" }
 "#;
 
 fn everything() -> Project {
@@ -653,6 +653,10 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = \"select 'x\" }",
             "6: route.sql.query: a string that begins at byte 7 does not end",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select :a', optional = ['b'] }",
+            "6: route.sql.optional: the statement has no parameter `:b`",
         ),
         (
             "[[route]]\npath = 'a'\nrespond = {}",

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 22] = [
+const ARROWS: [(&str, &str); 23] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -26,6 +26,7 @@ const ARROWS: [(&str, &str); 22] = [
     ("forebay-script", "forebay-records"),
     ("forebay-script", "forebay-store"),
     ("forebay-script", "forebay-wire"),
+    ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
     ("forebay-server", "forebay-records"),
     ("forebay-runtimes", "forebay-pool"),

@@ -26,6 +26,7 @@ mod script_answers;
 mod script_tls;
 mod scripts;
 mod shutdown;
+mod sql;
 mod stdio;
 mod store;
 mod suite;

@@ -46,10 +46,19 @@ impl Builder<'_> {
         let statement = Sql::parse(query)
             .map_err(|error| self.note(sql.problem("query", error.to_string())))
             .ok()?;
+        let mut optional = Vec::new();
+        for name in sql.texts("optional") {
+            if !statement.names().contains(&name.text) {
+                let message = format!("the statement has no parameter `:{}`", name.text);
+                self.note(sql.problem_at(name.line, "optional", message));
+            }
+            optional.push(name.text.clone());
+        }
         Some(SqlRoute {
             source: source.to_owned(),
             query: query.to_owned(),
             statement,
+            optional,
             result: match sql.text("result") {
                 "row" => SqlResult::Row,
                 "value" => SqlResult::Value,

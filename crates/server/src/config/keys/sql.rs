@@ -73,6 +73,13 @@ pub(super) static SQL_ROUTE: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "optional",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Parameters that a request may leave out: they are null then. One that is missing and not listed here is answered with 400.",
+        exceeded: "",
+    },
+    Key {
         name: "result",
         kind: Kind::Choice(&["rows", "row", "value"]),
         default: Default::Is("rows"),

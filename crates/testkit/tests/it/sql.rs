@@ -1,0 +1,358 @@
+//! The target `sql`: statements on a real PostgreSQL, with both drivers.
+
+use forebay_testkit::{Client, Postgres, Server, Setup, wait_until};
+use serde_json::{Value, json};
+
+use crate::store::ask;
+
+const DRIVERS: [&str; 2] = ["async", "blocking"];
+
+/// A table of its own for each test, and a server with routes to it.
+fn server(postgres: &Postgres, driver: &str, table: &str) -> Server {
+    let mut admin = postgres.admin();
+    admin
+        .batch_execute(&format!(
+            "drop table if exists {table}; \
+             create table {table} (id int primary key, name text not null check (name <> 'nobody'), born date, score numeric, tags text[], more jsonb); \
+             insert into {table} values (7, 'Ada \"L\"', '1815-12-10', 0.1, '{{a,\"b c\",NULL}}', '{{\"x\": [1, 2]}}'), (8, 'Bob', null, null, null, null); \
+             grant all on {table} to public"
+        ))
+        .expect("the table is made");
+    let route = |path: &str, method: &str, query: &str, result: &str| {
+        format!(
+            "[[route]]\npath = \"{path}\"\nmethods = [\"{method}\"]\n\
+             sql = {{ source = \"main\", query = '''{query}''', result = \"{result}\", optional = [{}] }}\n",
+            if query.contains(":most") { "'most'" } else { "" }
+        )
+    };
+    let routes = [
+        route(
+            "/one/:id",
+            "GET",
+            &format!("select * from {table} where id = :id"),
+            "row",
+        ),
+        route(
+            "/like",
+            "GET",
+            &format!(
+                "select id, name from {table} where name like :like order by id limit coalesce(:most::int, 10)"
+            ),
+            "rows",
+        ),
+        route("/count", "GET", &format!("select count(*) from {table}"), "value"),
+        route(
+            "/add",
+            "POST",
+            &format!("insert into {table} (id, name, more) values (:id, :name, :more)"),
+            "rows",
+        ),
+        route(
+            "/rename/:id",
+            "PUT",
+            &format!("update {table} set name = :name where id = :id"),
+            "row",
+        ),
+        route("/echo", "POST", "select :it::text as it", "value"),
+        route(
+            "/sleep/:seconds",
+            "GET",
+            "select pg_sleep(:seconds::float)::text",
+            "value",
+        ),
+        route(
+            "/raise/:text",
+            "GET",
+            "select * from no_such_table where a = :text",
+            "value",
+        ),
+    ];
+    Setup::new(&format!(
+        "[sql.main]\nurl = \"{}\"\ndriver = \"{driver}\"\nstatement_timeout = \"1s\"\nin_flight_max = 8\nconnections_max = 4\n{}",
+        url(postgres),
+        routes.concat()
+    ))
+    .start()
+}
+
+fn url(postgres: &Postgres) -> String {
+    let url = postgres.url();
+    if url.contains("sslmode") {
+        url
+    } else {
+        format!("{url}?sslmode=disable")
+    }
+}
+
+fn get(server: &Server, path: &str) -> (u16, Value) {
+    let answer = server.get(path);
+    let body = if answer.body.is_empty() {
+        Value::Null
+    } else {
+        answer.json()
+    };
+    (answer.status, body)
+}
+
+fn send(client: &mut Client, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let answer = ask(
+        client,
+        method,
+        path,
+        &[("content-type", "application/json")],
+        body.as_bytes(),
+    );
+    let body = if answer.body.is_empty() {
+        Value::Null
+    } else {
+        answer.json()
+    };
+    (answer.status, body)
+}
+
+#[test]
+fn rows_are_answered_as_json_the_same_by_both_drivers() {
+    for driver in DRIVERS {
+        let server = server(Postgres::shared(), driver, &format!("shapes_{driver}"));
+        let ada = server.get("/one/7");
+        assert_eq!(
+            (ada.status, String::from_utf8_lossy(&ada.body).into_owned()),
+            (200, r#"{"id":7,"name":"Ada \"L\"","born":"1815-12-10","score":0.1,"tags":["a","b c",null],"more":{"x": [1, 2]}}"#.to_owned())
+        );
+        assert_eq!(get(&server, "/one/9").0, 404);
+        assert_eq!(
+            get(&server, "/like?like=%25b%25"),
+            (200, json!([{"id": 8, "name": "Bob"}]))
+        );
+        assert_eq!(get(&server, "/like?like=x"), (200, json!([])));
+        assert_eq!(get(&server, "/count"), (200, json!(2)));
+    }
+}
+
+#[test]
+fn parameters_come_from_the_path_else_the_query_else_the_body() {
+    for driver in DRIVERS {
+        let server = server(Postgres::shared(), driver, &format!("given_{driver}"));
+        let mut client = server.connect();
+        assert_eq!(
+            send(
+                &mut client,
+                "POST",
+                "/add",
+                r#"{"id": 9, "name": "Cy", "more": {"a": [1, "b"]}}"#
+            ),
+            (204, Value::Null)
+        );
+        assert_eq!(get(&server, "/one/9").1["more"], json!({"a": [1, "b"]}));
+        assert_eq!(
+            send(
+                &mut client,
+                "POST",
+                "/add?id=10",
+                r#"{"id": 11, "name": "Di", "more": null}"#
+            )
+            .0,
+            204
+        );
+        assert_eq!(get(&server, "/one/10").1["name"], "Di");
+        assert_eq!(get(&server, "/one/11").0, 404);
+        assert_eq!(
+            send(&mut client, "PUT", "/rename/7?id=8", r#"{"name": "Eve"}"#).0,
+            204
+        );
+        assert_eq!(get(&server, "/one/7").1["name"], "Eve");
+        assert_eq!(
+            send(&mut client, "PUT", "/rename/70", r#"{"name": "Eve"}"#).0,
+            404
+        );
+        // Digits that no floating-point number has.
+        let long = "12345678901234567890.1234567890123456789";
+        assert_eq!(
+            send(&mut client, "POST", "/echo", &format!("{{\"it\": {long}}}")),
+            (200, json!(long))
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_parameter_is_a_400_that_names_it() {
+    for driver in DRIVERS {
+        let server = server(Postgres::shared(), driver, &format!("wrong_{driver}"));
+        let mut client = server.connect();
+        for (method, path, body, status, detail) in [
+            (
+                "GET",
+                "/one/abc",
+                "",
+                400,
+                "parameter \"id\": invalid input syntax for type integer: \"abc\"",
+            ),
+            (
+                "GET",
+                "/one/99999999999",
+                "",
+                400,
+                "parameter \"id\": value \"99999999999\" is out of range for type integer",
+            ),
+            ("GET", "/like", "", 400, "parameter \"like\": it is missing"),
+            (
+                "GET",
+                "/like?like=%ff",
+                "",
+                400,
+                "query parameter \"like\": it is not percent-encoded UTF-8",
+            ),
+            (
+                "POST",
+                "/add",
+                "[1]",
+                400,
+                "the body is no JSON object of parameters",
+            ),
+            (
+                "POST",
+                "/add",
+                "{\"id\": 5",
+                400,
+                "the body is no JSON object of parameters",
+            ),
+            (
+                "POST",
+                "/add",
+                r#"{"id": 5, "name": "F"}"#,
+                400,
+                "parameter \"more\": it is missing",
+            ),
+            (
+                "POST",
+                "/echo",
+                r#"{"it": "a\u0000b"}"#,
+                400,
+                "parameter \"it\": invalid byte sequence",
+            ),
+            (
+                "POST",
+                "/add",
+                r#"{"id": 7, "name": "F", "more": null}"#,
+                409,
+                "duplicate key value violates unique constraint",
+            ),
+            (
+                "POST",
+                "/add",
+                r#"{"id": 5, "name": null, "more": null}"#,
+                409,
+                "violates not-null constraint",
+            ),
+            (
+                "POST",
+                "/add",
+                r#"{"id": 5, "name": "nobody", "more": null}"#,
+                409,
+                "violates check constraint",
+            ),
+            (
+                "GET",
+                "/raise/x",
+                "",
+                500,
+                "the statement fails; the log says why",
+            ),
+            ("POST", "/one/7", "", 405, "allowed"),
+        ] {
+            let (got, problem) = send(&mut client, method, path, body);
+            let told = problem["detail"].as_str().unwrap_or_default();
+            assert!(
+                got == status && told.contains(detail),
+                "{driver} {method} {path} {body}: {got} {problem}"
+            );
+        }
+        let (_, problem) = send(&mut client, "GET", "/one/abc", "");
+        assert_eq!(
+            (&problem["sqlstate"], &problem["parameter"]),
+            (&json!("22P02"), &json!("id"))
+        );
+        let text = ask(
+            &mut client,
+            "POST",
+            "/echo",
+            &[("content-type", "text/plain")],
+            b"it",
+        );
+        assert_eq!(text.status, 415);
+    }
+}
+
+#[test]
+fn what_looks_like_sql_stays_a_value() {
+    for driver in DRIVERS {
+        let server = server(Postgres::shared(), driver, &format!("inject_{driver}"));
+        let mut client = server.connect();
+        for text in [
+            "' or '1'='1",
+            "x'; drop table world; --",
+            "$1",
+            "\\'; select 1",
+            ":id",
+            "/* */ or true",
+        ] {
+            let body = json!({ "it": text }).to_string();
+            assert_eq!(send(&mut client, "POST", "/echo", &body), (200, json!(text)));
+            let encoded: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            assert_eq!(get(&server, &format!("/like?like={encoded}")), (200, json!([])));
+        }
+        assert_eq!(get(&server, "/count"), (200, json!(2)));
+    }
+}
+
+#[test]
+fn a_statement_that_takes_too_long_is_a_504_and_holds_nobody_up_for_good() {
+    for driver in DRIVERS {
+        let server = server(Postgres::shared(), driver, &format!("long_{driver}"));
+        let (status, problem) = get(&server, "/sleep/30");
+        assert_eq!(status, 504, "{problem}");
+        wait_until("the next statement to be answered", || {
+            get(&server, "/count").0 == 200
+        });
+    }
+}
+
+#[test]
+fn a_database_that_is_gone_is_a_503_and_is_used_again_when_it_is_back() {
+    for driver in DRIVERS {
+        let mut postgres = Postgres::start();
+        let server = server(&postgres, driver, "gone");
+        assert_eq!(get(&server, "/count"), (200, json!(2)));
+        assert!(postgres.kill_backends() > 0);
+        wait_until("an answer after the connections were cut", || {
+            get(&server, "/count").0 == 200
+        });
+        postgres.stop();
+        wait_until("the server to notice", || get(&server, "/count").0 == 503);
+        assert_eq!(server.get("/count").header("retry-after"), Some("1"));
+        postgres.start_again();
+        wait_until("the database to be used again", || {
+            get(&server, "/count").0 == 200
+        });
+    }
+}
+
+#[test]
+fn each_of_many_clients_gets_its_own_answer() {
+    for driver in DRIVERS {
+        let server = server(Postgres::shared(), driver, &format!("many_{driver}"));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let server = &server;
+                scope.spawn(move || {
+                    let mut client = server.connect();
+                    for number in 0..100 {
+                        let marker = format!("{driver} {thread} {number}");
+                        let body = json!({ "it": marker }).to_string();
+                        assert_eq!(send(&mut client, "POST", "/echo", &body), (200, json!(marker)));
+                    }
+                });
+            }
+        });
+    }
+}
