@@ -298,7 +298,9 @@ fn what_looks_like_sql_stays_a_value() {
         ] {
             let body = json!({ "it": text }).to_string();
             assert_eq!(send(&mut client, "POST", "/echo", &body), (200, json!(text)));
-            let encoded: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let encoded = text
+                .bytes()
+                .fold(String::new(), |text, byte| format!("{text}%{byte:02x}"));
             assert_eq!(get(&server, &format!("/like?like={encoded}")), (200, json!([])));
         }
         assert_eq!(get(&server, "/count"), (200, json!(2)));
