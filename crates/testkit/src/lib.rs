@@ -12,6 +12,7 @@ mod process;
 mod response;
 mod server;
 pub mod sys;
+pub mod techempower;
 mod wait;
 
 pub use self::{

@@ -31,4 +31,5 @@ mod stdio;
 mod store;
 mod suite;
 mod support;
+mod techempower;
 mod wabur;
