@@ -107,7 +107,7 @@ impl Cluster {
     /// The address for users of the benchmarks' database.
     pub(super) fn url(&self) -> String {
         format!(
-            "postgres://benchmarkdbuser:benchmarkdbpass@127.0.0.1:{}/hello_world",
+            "postgres://benchmarkdbuser:benchmarkdbpass@127.0.0.1:{}/hello_world?sslmode=disable",
             self.port
         )
     }

@@ -47,7 +47,7 @@ impl Postgres {
         Ok(Self { cluster, guard })
     }
 
-    /// `postgres://USER:PASSWORD@127.0.0.1:PORT/hello_world`, for a user who owns that database. It stays the same when the server is stopped and
+    /// `postgres://USER:PASSWORD@127.0.0.1:PORT/hello_world?sslmode=disable`, for a user who owns that database. It stays the same when the server is stopped and
     /// started again.
     pub fn url(&self) -> String {
         self.cluster.url()

@@ -1,5 +1,6 @@
 //! The acceptance test of the TechEmpower benchmarks, held against a server that keeps all its rules, and against one for each way to break one.
 
+mod example;
 mod server;
 
 use forebay_testkit::{
