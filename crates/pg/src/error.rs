@@ -21,6 +21,8 @@ pub struct ServerError {
     pub constraint: Option<String>,
     /// The number of the parameter that could not be read, from 1.
     pub parameter: Option<usize>,
+    /// The routine of the server's sources that tells it.
+    pub routine: Option<String>,
     /// Whether the connection ends with it.
     pub is_fatal: bool,
 }
@@ -65,6 +67,33 @@ pub enum PgError {
         /// Which.
         method: String,
     },
+    /// The connection cannot be encrypted, or not with this server.
+    #[error("TLS: {reason}")]
+    Tls {
+        /// Why.
+        reason: String,
+    },
+    /// The statement cannot be written as a message.
+    #[error("the statement cannot be sent: {reason}")]
+    Unsendable {
+        /// Why.
+        reason: String,
+    },
+    /// A statement about its whole connection, which others use too.
+    #[error("`{keyword}` is about a whole connection, and statements share theirs; transactions have an own")]
+    Session {
+        /// How it begins.
+        keyword: &'static str,
+    },
+    /// The statement was cancelled together with another one on its connection, and was not run again because it may change something. It has had no effect.
+    #[error("the statement was cancelled together with another one on its connection; it has had no effect")]
+    Hit,
+    /// A result that is to be in memory as a whole and is too large for that.
+    #[error("the result is larger than {result_bytes_max} bytes (result_bytes_max)")]
+    TooLarge {
+        /// How large it may be.
+        result_bytes_max: usize,
+    },
     /// As many statements as may are under way or wait.
     #[error("source is full (in_flight_max {in_flight_max})")]
     Full {
@@ -89,7 +118,25 @@ impl From<io::Error> for PgError {
     }
 }
 
+/// SQLSTATE of a statement that was cancelled.
+const CANCELLED: &str = "57014";
+/// SQLSTATE of a name that no prepared statement has.
+const UNPREPARED: &str = "26000";
+/// SQLSTATE of what the server does not do, and the routine that says so of a plan whose result would be another one by now.
+const STALE: (&str, &str) = ("0A000", "RevalidateCachedQuery");
+
 impl PgError {
+    /// Whether the server has cancelled the statement.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Server(error) if error.code == CANCELLED)
+    }
+
+    /// Whether the statement has to be prepared anew.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, Self::Server(error) if error.code == UNPREPARED
+            || (error.code == STALE.0 && error.routine.as_deref() == Some(STALE.1)))
+    }
+
     /// The same for a connection that does not come to be.
     pub(crate) fn at_start(self, server: &ServerUrl) -> Self {
         let reason = match self {

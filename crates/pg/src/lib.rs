@@ -11,6 +11,8 @@ mod rows;
 mod settings;
 mod source;
 mod sql;
+mod statement;
+mod tls;
 
 pub use error::{PgError, ServerError};
 pub use rows::{Column, Row, Rows};

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::DataRowBody;
 
-use crate::error::PgError;
 pub use crate::protocol::Column;
+use crate::{error::PgError, protocol::foreign};
 
 /// A row: the text of each value, `None` for null.
 #[derive(Clone, Debug)]
@@ -20,8 +20,13 @@ impl Row {
     pub(crate) fn new(body: &DataRowBody) -> Result<Self, PgError> {
         Ok(Self {
             bytes: body.buffer_bytes().clone(),
-            ranges: body.ranges().collect()?,
+            ranges: body.ranges().collect().map_err(foreign)?,
         })
+    }
+
+    /// How many bytes its values have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// How many values it has.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
+use crate::tls::Tls;
+
 /// The port of servers that say no other.
 const PORT: u16 = 5432;
 /// What connections call themselves (`application_name`, manual, 20.8).
@@ -38,6 +40,16 @@ pub struct Settings {
     pub statement_timeout: Duration,
 }
 
+/// How much later than here the server itself ends a statement.
+const SERVER_TIMEOUT_LATER: Duration = Duration::from_secs(1);
+
+impl Settings {
+    /// When the server itself ends a statement: what is cancelled here does not come to that.
+    pub(crate) fn server_timeout(&self) -> Duration {
+        self.statement_timeout + SERVER_TIMEOUT_LATER
+    }
+}
+
 /// A server, a database in it, and who connects to it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
@@ -48,6 +60,8 @@ pub struct ServerUrl {
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) application: String,
+    /// Whom its certificate has to be of; none for a connection that is not encrypted.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// Why a text does not say where to connect.
@@ -66,15 +80,16 @@ pub enum UrlError {
         part: &'static str,
     },
     /// A parameter that is not known.
-    #[error("has the parameter {name:?}; known are `sslmode` and `application_name`")]
+    #[error("has the parameter {name:?}; known are `sslmode`, `sslrootcert` and `application_name`")]
     Parameter {
         /// Its name.
         name: String,
     },
+    /// Authorities for a connection that has no certificate.
+    #[error("has both sslmode=disable and sslrootcert")]
+    RootsUnused,
     /// A way of encryption that is not there.
-    #[error(
-        "asks for sslmode={found}, which holds where none is written; this version connects without encryption only: sslmode=disable"
-    )]
+    #[error("has sslmode={found}; known are \"verify-full\", which is the default, and \"disable\"")]
     SslMode {
         /// What it says.
         found: String,
@@ -100,10 +115,18 @@ impl std::fmt::Display for ServerUrl {
         }
         write!(
             formatter,
-            ":{}/{}?sslmode=disable",
+            ":{}/{}?sslmode={}",
             self.port,
-            encoded(&self.database)
+            encoded(&self.database),
+            if self.tls.is_some() {
+                "verify-full"
+            } else {
+                "disable"
+            }
         )?;
+        if let Some(roots) = self.tls.as_ref().and_then(Tls::roots) {
+            write!(formatter, "&sslrootcert={}", encoded(roots))?;
+        }
         if self.application != APPLICATION {
             write!(formatter, "&application_name={}", encoded(&self.application))?;
         }
@@ -114,7 +137,10 @@ impl std::fmt::Display for ServerUrl {
 impl std::str::FromStr for ServerUrl {
     type Err = UrlError;
 
-    /// Reads `postgres://user:password@host:5432/database?sslmode=disable`; what is not plain in a part is percent-encoded.
+    /// Reads `postgres://user:password@host:5432/database`; what is not plain in a part is percent-encoded.
+    ///
+    /// Connections are encrypted, and the server's certificate has to be of an authority that the system trusts, or of one in the file `sslrootcert`, and for the host's name (`sslmode=verify-full`). `sslmode=disable`
+    /// has them plain. Nothing in between is known: what does not look at the certificate does not know whom it talks to.
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let url = Url::parse(text).map_err(|error| UrlError::Url {
             reason: error.to_string(),
@@ -140,11 +166,14 @@ impl std::str::FromStr for ServerUrl {
             password: url.password().map(decoded),
             database: present(url.path().trim_start_matches('/'), "database")?,
             application: APPLICATION.to_owned(),
+            tls: None,
         };
+        let mut roots = None;
         let mut sslmode = "verify-full".to_owned();
         for (name, value) in url.query_pairs() {
             match &*name {
                 "application_name" => read.application = value.into_owned(),
+                "sslrootcert" => roots = Some(value.into_owned()),
                 "sslmode" => sslmode = value.into_owned(),
                 _ => {
                     return Err(UrlError::Parameter {
@@ -153,11 +182,13 @@ impl std::str::FromStr for ServerUrl {
                 }
             }
         }
-        if sslmode == "disable" {
-            Ok(read)
-        } else {
-            Err(UrlError::SslMode { found: sslmode })
-        }
+        read.tls = match (&*sslmode, roots) {
+            ("verify-full", roots) => Some(Tls::new(roots)),
+            ("disable", None) => None,
+            ("disable", Some(_)) => return Err(UrlError::RootsUnused),
+            _ => return Err(UrlError::SslMode { found: sslmode }),
+        };
+        Ok(read)
     }
 }
 
@@ -184,13 +215,27 @@ mod tests {
     }
 
     #[test]
+    fn connections_are_encrypted_unless_the_url_says_otherwise() {
+        let plain = read("postgres://u@h/d?sslmode=disable").unwrap();
+        assert!(plain.tls.is_none());
+        let secured = read("postgres://u@h/d").unwrap();
+        assert_eq!(secured.to_string(), "postgres://u@h:5432/d?sslmode=verify-full");
+        let trusting = read("postgres://u@h/d?sslmode=verify-full&sslrootcert=/a/b.pem").unwrap();
+        assert_eq!(
+            trusting.to_string(),
+            "postgres://u@h:5432/d?sslmode=verify-full&sslrootcert=%2Fa%2Fb%2Epem"
+        );
+        assert_eq!(read(&trusting.to_string()).unwrap(), trusting);
+    }
+
+    #[test]
     fn what_is_missing_or_unknown_is_named() {
         for (text, part) in [
             ("localhost", "is not a URL"),
             ("http://u@h/d", "it begins with \"http\""),
             ("postgres://h/d", "no user"),
             ("postgres://u@h", "no database"),
-            ("postgres://u@h/d", "sslmode=verify-full"),
+            ("postgres://u@h/d?sslmode=disable&sslrootcert=a", "both"),
             (
                 "postgres://u@h/d?sslmode=disable&pool=5",
                 "the parameter \"pool\"",

@@ -8,10 +8,16 @@ use std::{
     time::Instant,
 };
 
+use tokio::sync::watch;
+
 use crate::{
     Driver, PgError, Rows, Settings, blocking,
     pipelined::{self, Lines},
+    statement::session_keyword,
 };
+
+/// How large a result may be that is in memory as a whole; larger ones stream.
+pub(crate) const RESULT_BYTES_MAX: usize = 256 << 20;
 
 /// A source of results; clones are the same one.
 #[derive(Clone, Debug)]
@@ -27,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) thread_connections_max: usize,
     in_flight: AtomicUsize,
     blocking: Option<blocking::Pool>,
+    /// Ends with the source, and tells the threads that have connections to it.
+    pub(crate) open: watch::Sender<()>,
 }
 
 impl Source {
@@ -41,6 +49,7 @@ impl Source {
             thread_connections_max,
             in_flight: AtomicUsize::new(0),
             blocking,
+            open: watch::Sender::new(()),
         };
         Self {
             shared: Arc::new(shared),
@@ -69,6 +78,9 @@ impl Source {
         parameters: &[Option<&[u8]>],
         deadline: Instant,
     ) -> Result<Rows, PgError> {
+        if let Some(keyword) = session_keyword(text) {
+            return Err(PgError::Session { keyword });
+        }
         let _place = Place::take(&self.shared)?;
         let limit = self.shared.settings.statement_timeout;
         let until = deadline.min(Instant::now() + limit);

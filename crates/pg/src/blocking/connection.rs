@@ -2,31 +2,43 @@
 
 use std::{
     collections::HashMap,
-    io::{self, Read as _, Write as _},
-    net::{TcpStream, ToSocketAddrs as _},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
 
+use super::stream::{Stream, late, left};
 use crate::{
-    Column, PgError, Row, Rows,
-    protocol::{Conversation, Event, Outcome, Startup},
-    settings::ServerUrl,
+    Column, PgError, Row, Rows, Settings,
+    pipelined::PREPARED_MAX,
+    protocol::{
+        CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, write_cancel, write_prepare,
+        write_run,
+    },
+    source::RESULT_BYTES_MAX,
 };
 
 /// Room for one read.
 const READ_BYTES: usize = 16_384;
+/// How often it is looked whether anybody still waits.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a cancellation, and then the statement's end, may take; a connection that needs longer is given up.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+/// A statement is run once more where its plan is out of date.
+const RUNS_MAX: usize = 2;
 
 /// A connection with what it has prepared.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    settings: Settings,
+    stream: Stream,
+    key: Option<CancelKey>,
     conversation: Conversation<()>,
     received: BytesMut,
     out: BytesMut,
     prepared: HashMap<Arc<str>, Prepared>,
+    /// Statements that were prepared, and uses of them.
     count: u64,
     is_broken: bool,
 }
@@ -35,46 +47,72 @@ pub(super) struct Connection {
 struct Prepared {
     name: Arc<str>,
     columns: Arc<[Column]>,
+    /// When it was used last.
+    used: u64,
+}
+
+/// How long a statement may take, and whether anybody waits for it.
+pub(super) struct Wanted<'w> {
+    pub(super) until: Instant,
+    pub(super) is_wanted: &'w dyn Fn() -> bool,
+}
+
+impl Wanted<'_> {
+    /// For what is waited for at any rate.
+    fn until(until: Instant) -> Self {
+        Self {
+            until,
+            is_wanted: &|| true,
+        }
+    }
+
+    /// How long to wait before looking again; an error when nobody waits any more.
+    fn wait(&self) -> Result<Duration, PgError> {
+        if !(self.is_wanted)() {
+            return Err(late());
+        }
+        Ok(left(self.until)?.min(LOOK))
+    }
 }
 
 impl Connection {
     /// Connects and logs in, within a time.
-    pub(super) fn connect(server: &ServerUrl, limit: Duration) -> Result<Self, PgError> {
-        Self::begin(server, Instant::now() + limit).map_err(|error| match error {
+    pub(super) fn connect(settings: &Settings) -> Result<Self, PgError> {
+        let limit = settings.connect_timeout;
+        Self::begin(settings, Instant::now() + limit).map_err(|error| match error {
             PgError::TimedOut { .. } => PgError::TimedOut {
                 what: "connecting",
                 limit,
             },
-            error => error.at_start(server),
+            error => error.at_start(&settings.server),
         })
     }
 
-    fn begin(server: &ServerUrl, until: Instant) -> Result<Self, PgError> {
-        let mut failure = None;
-        let mut addresses = (&*server.host, server.port).to_socket_addrs()?;
-        let stream = addresses.find_map(|address| {
-            TcpStream::connect_timeout(&address, left(until).ok()?)
-                .inspect_err(|error| failure = Some(error.to_string()))
-                .ok()
-        });
-        let stream = stream.ok_or_else(|| PgError::Broken {
-            reason: failure.unwrap_or_else(|| "its name has no address".into()),
-        })?;
-        stream.set_nodelay(true)?;
+    fn begin(settings: &Settings, until: Instant) -> Result<Self, PgError> {
+        let stream = Stream::connect(&settings.server, until)?;
         let mut connection = Self {
-            stream,
+            settings: settings.clone(),
+            key: None,
             conversation: Conversation::new(),
             received: BytesMut::new(),
             out: BytesMut::new(),
             prepared: HashMap::new(),
             count: 0,
             is_broken: false,
+            stream,
         };
-        let mut startup = Startup::begin(server, &mut connection.out)?;
+        let mut startup = Startup::begin(
+            &settings.server,
+            Some(settings.server_timeout()),
+            connection.stream.end_point(),
+            &mut connection.out,
+        )?;
+        let wanted = Wanted::until(until);
         loop {
             connection.send(until)?;
-            connection.read(until)?;
+            connection.read(&wanted)?;
             if startup.receive(&mut connection.received, &mut connection.out)? {
+                connection.key = startup.key();
                 return Ok(connection);
             }
         }
@@ -86,37 +124,56 @@ impl Connection {
 
     /// Whether the server has not closed it while nothing was asked.
     pub(super) fn is_alive(&self) -> bool {
-        let is_quiet = || {
-            self.stream.set_nonblocking(true)?;
-            let peeked = self.stream.peek(&mut [0]);
-            self.stream.set_nonblocking(false)?;
-            Ok::<_, io::Error>(peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
-        };
-        is_quiet().unwrap_or(false)
+        self.stream.is_quiet()
     }
 
-    /// Runs a statement, prepared when it comes for the first time. Whatever is no error of the server's breaks the connection.
+    /// Runs a statement, prepared when it comes for the first time, and cancels it when its time is over or nobody waits for it. What is no error of the server's breaks the connection, unless the cancellation comes
+    /// to an end.
     pub(super) fn query(
         &mut self,
         text: &str,
         parameters: &[Option<&[u8]>],
-        until: Instant,
+        wanted: &Wanted<'_>,
     ) -> Result<Rows, PgError> {
-        let outcome = self.run(text, parameters, until);
-        self.is_broken = match &outcome {
-            Ok(_) => false,
-            Err(PgError::Server(error)) => error.is_fatal,
-            Err(_) => true,
-        };
-        outcome
+        let mut runs = 1;
+        loop {
+            let outcome = self.run(text, parameters, wanted);
+            self.is_broken = match &outcome {
+                Ok(_) | Err(PgError::Unsendable { .. }) => false,
+                Err(PgError::Server(error)) => error.is_fatal,
+                Err(PgError::TimedOut { .. } | PgError::TooLarge { .. }) => self.cancel().is_err(),
+                Err(_) => true,
+            };
+            // What a procedure has begun is not for the next statement.
+            self.is_broken |= self.conversation.transaction() != Transaction::None;
+            let is_stale = outcome.as_ref().is_err_and(PgError::is_stale);
+            if is_stale && runs < RUNS_MAX && !self.is_broken {
+                self.prepared.remove(text);
+                runs += 1;
+                continue;
+            }
+            return outcome;
+        }
     }
 
-    fn run(&mut self, text: &str, parameters: &[Option<&[u8]>], until: Instant) -> Result<Rows, PgError> {
-        let Prepared { name, columns } = self.prepare(text, until)?;
-        self.conversation
-            .run((), &name, parameters.iter().copied(), &mut self.out)?;
+    fn run(
+        &mut self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        wanted: &Wanted<'_>,
+    ) -> Result<Rows, PgError> {
+        let Prepared { name, columns, .. } = self.prepare(text, wanted)?;
+        write_run(&name, parameters.iter().copied(), &mut self.out)?;
+        self.conversation.expect((), Expected::Rows);
         let mut rows = Vec::new();
-        let outcome = self.wait(until, |row| {
+        let mut bytes = 0;
+        let outcome = self.wait(wanted, |row| {
+            bytes += row.bytes();
+            if bytes > RESULT_BYTES_MAX {
+                return Err(PgError::TooLarge {
+                    result_bytes_max: RESULT_BYTES_MAX,
+                });
+            }
             rows.push(row);
             Ok(())
         })?;
@@ -130,31 +187,70 @@ impl Connection {
         })
     }
 
-    fn prepare(&mut self, text: &str, until: Instant) -> Result<Prepared, PgError> {
-        if let Some(prepared) = self.prepared.get(text) {
+    fn prepare(&mut self, text: &str, wanted: &Wanted<'_>) -> Result<Prepared, PgError> {
+        self.count += 1;
+        if let Some(prepared) = self.prepared.get_mut(text) {
+            prepared.used = self.count;
             return Ok(prepared.clone());
         }
-        self.count += 1;
         let name: Arc<str> = format!("s{}", self.count).into();
-        self.conversation.prepare((), &name, text, &mut self.out)?;
-        let Outcome::Prepared(description) = self.wait(until, |_| Ok(()))? else {
+        let mut oldest = None;
+        if self.prepared.len() >= PREPARED_MAX {
+            oldest = self
+                .prepared
+                .iter()
+                .min_by_key(|(_, prepared)| prepared.used)
+                .map(|(text, prepared)| (Arc::clone(text), Arc::clone(&prepared.name)));
+        }
+        let closed = oldest.as_ref().map(|(_, name)| &**name);
+        write_prepare(&name, text, closed, &mut self.out)?;
+        if let Some((text, _)) = oldest {
+            self.prepared.remove(&text);
+        }
+        self.conversation.expect((), Expected::Description);
+        let Outcome::Prepared(description) = self.wait(wanted, |_| Ok(()))? else {
             return Err(misplaced());
         };
         let prepared = Prepared {
             name,
             columns: description.columns.into(),
+            used: self.count,
         };
         self.prepared.insert(text.into(), prepared.clone());
         Ok(prepared)
     }
 
-    /// Sends what is to be sent and waits for the end of the one statement that is under way.
+    /// Has the server cancel what it is at, on a connection made for that, and waits for its end. Nothing else is sent meanwhile.
+    fn cancel(&mut self) -> Result<(), PgError> {
+        if self.conversation.len() == 0 {
+            return Ok(());
+        }
+        let until = Instant::now() + CANCEL_TIMEOUT;
+        if let Some(key) = self.key {
+            let mut stream = Stream::connect(&self.settings.server, until)?;
+            let mut out = BytesMut::new();
+            write_cancel(key, &mut out);
+            stream.send(&out, until)?;
+            // The server answers nothing, and closes once it has signalled its process.
+            while stream
+                .receive(&mut [0; 64], left(until)?)
+                .is_ok_and(|read| read.is_some())
+            {}
+        }
+        match self.wait(&Wanted::until(until), |_| Ok(())) {
+            Ok(_) => Ok(()),
+            Err(PgError::Server(error)) if !error.is_fatal => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what is to be sent and waits for the end of the one statement that is under way. An error of `row` ends that before.
     fn wait(
         &mut self,
-        until: Instant,
+        wanted: &Wanted<'_>,
         mut row: impl FnMut(Row) -> Result<(), PgError>,
     ) -> Result<Outcome, PgError> {
-        self.send(until)?;
+        self.send(wanted.until)?;
         loop {
             let mut over = None;
             let mut failed = None;
@@ -166,61 +262,42 @@ impl Connection {
                         }
                     }
                     Event::Over((), outcome) => over = Some(outcome),
+                    Event::Suspended | Event::Complete => {}
                 })?;
             match (over, failed) {
-                (Some(_), Some(error)) => return Err(error),
+                (_, Some(error)) => return Err(error),
                 (Some(outcome), None) => return outcome,
-                (None, _) => self.read(until)?,
+                (None, None) => self.read(wanted)?,
             }
         }
     }
 
     fn send(&mut self, until: Instant) -> Result<(), PgError> {
-        self.stream.set_write_timeout(Some(left(until)?))?;
-        self.stream.write_all(&self.out).map_err(late)?;
+        self.stream.send(&self.out, until)?;
         self.out.clear();
         Ok(())
     }
 
-    fn read(&mut self, until: Instant) -> Result<(), PgError> {
-        self.stream.set_read_timeout(Some(left(until)?))?;
+    fn read(&mut self, wanted: &Wanted<'_>) -> Result<(), PgError> {
         let from = self.received.len();
         self.received.resize(from + READ_BYTES, 0);
-        let read = self.stream.read(&mut self.received[from..]);
-        let count = *read.as_ref().unwrap_or(&0);
-        self.received.truncate(from + count);
-        if read.map_err(late)? == 0 {
-            return Err(PgError::Broken {
-                reason: "the server has closed it".into(),
-            });
-        }
-        Ok(())
+        let read = loop {
+            let read = wanted
+                .wait()
+                .and_then(|wait| self.stream.receive(&mut self.received[from..], wait));
+            match read {
+                Ok(None) => {}
+                Ok(Some(count)) => break Ok(count),
+                Err(error) => break Err(error),
+            }
+        };
+        self.received.truncate(from + read.as_ref().copied().unwrap_or(0));
+        read.map(drop)
     }
 }
 
 fn misplaced() -> PgError {
     PgError::Protocol {
         reason: "an answer to another statement".into(),
-    }
-}
-
-/// The time until then, which has to be some.
-fn left(until: Instant) -> Result<Duration, PgError> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(over()) } else { Ok(left) }
-}
-
-fn late(error: io::Error) -> PgError {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => over(),
-        _ => error.into(),
-    }
-}
-
-/// Who waits knows its limit, and says it.
-fn over() -> PgError {
-    PgError::TimedOut {
-        what: "the statement",
-        limit: Duration::ZERO,
     }
 }

@@ -2,6 +2,7 @@
 
 mod connection;
 mod pool;
+mod stream;
 
-use connection::Connection;
+use connection::{Connection, Wanted};
 pub(crate) use pool::Pool;

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use super::Connection;
+use super::{Connection, Wanted};
 use crate::{PgError, Rows, Settings};
 
 /// A connection without work for so long is closed.
@@ -152,12 +152,16 @@ fn run(shared: &Shared, connection: &mut Option<(Connection, Instant)>, job: &Jo
     let open = match connection {
         Some((open, _)) => open,
         None => {
-            let made = Connection::connect(&shared.settings.server, shared.settings.connect_timeout)?;
+            let made = Connection::connect(&shared.settings)?;
             &mut connection.insert((made, Instant::now())).0
         }
     };
     let parameters: Vec<Option<&[u8]>> = job.parameters.iter().map(Option::as_deref).collect();
-    open.query(&job.text, &parameters, job.until)
+    let wanted = Wanted {
+        until: job.until,
+        is_wanted: &|| !job.reply.is_closed(),
+    };
+    open.query(&job.text, &parameters, &wanted)
         .map_err(|error| match error {
             PgError::TimedOut { what, .. } => PgError::TimedOut {
                 what,

@@ -4,337 +4,308 @@
 //! Nothing here crosses threads.
 
 use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
-    future::poll_fn,
+    cell::RefCell,
+    collections::{HashMap, VecDeque},
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::Waker,
 };
 
 use bytes::BytesMut;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    net::TcpStream,
-};
 
+use super::{
+    slot::{Slot, Statement},
+    task::Task,
+};
 use crate::{
-    Column, PgError, Row, Rows,
-    protocol::{Conversation, Event, Outcome, Startup},
-    settings::ServerUrl,
+    PgError, Rows, Settings,
+    protocol::{Conversation, Expected, write_prepare, write_run},
+    statement::only_reads,
 };
 
-/// Room for one read.
-const READ_BYTES: usize = 65_536;
+/// Statements that a connection has prepared; the one not used for longest makes room for another.
+pub(crate) const PREPARED_MAX: usize = 256;
+/// Statements that the server has and has not answered. Those behind them wait here, where they can still be dropped.
+const PIPELINE_MAX: usize = 256;
+/// How often a statement is run whose plan is out of date, or that was cancelled with another: more often would be another reason.
+const RUNS_MAX: usize = 3;
 
-/// A connection; clones are the same one.
+/// A connection; clones are the same one. It ends when the last is dropped.
 #[derive(Clone)]
 pub(super) struct Connection {
-    shared: Rc<Shared>,
+    handle: Rc<Handle>,
 }
 
-struct Shared {
-    state: RefCell<State>,
-    /// Wakes the connection's task.
-    writer: RefCell<Option<Waker>>,
-}
+struct Handle(Rc<Shared>);
 
-struct State {
-    conversation: Conversation<Rc<Slot>>,
-    out: BytesMut,
-    prepared: HashMap<Arc<str>, Preparation>,
-    count: u64,
-    broken: Option<PgError>,
-}
-
-#[derive(Clone)]
-enum Preparation {
-    /// Others wait for the same.
-    UnderWay(Rc<Slot>),
-    Ready(Prepared),
-}
-
-#[derive(Clone)]
-struct Prepared {
-    name: Arc<str>,
-    columns: Arc<[Column]>,
-}
-
-/// Where the answer to one statement arrives.
-#[derive(Default)]
-struct Slot {
-    rows: RefCell<Vec<Row>>,
-    outcome: RefCell<Option<Result<Outcome, PgError>>>,
-    wakers: RefCell<Vec<Waker>>,
-    /// Nobody waits any more: rows are dropped as they come.
-    is_abandoned: Cell<bool>,
-}
-
-impl Slot {
-    fn is_over(&self) -> bool {
-        self.outcome.borrow().is_some()
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().is_closed = true;
+        self.0.wake();
     }
+}
 
-    fn finish(&self, outcome: Result<Outcome, PgError>) {
-        *self.outcome.borrow_mut() = Some(outcome);
-        for waker in self.wakers.borrow_mut().drain(..) {
-            waker.wake();
+/// What a connection's users and its task have in common.
+pub(super) struct Shared {
+    pub(super) state: RefCell<State>,
+    /// Wakes the connection's task.
+    pub(super) task: RefCell<Option<Waker>>,
+}
+
+impl Shared {
+    pub(super) fn new(out: BytesMut) -> Self {
+        Self {
+            state: RefCell::new(State {
+                conversation: Conversation::new(),
+                out,
+                waiting: VecDeque::new(),
+                is_held: false,
+                is_closed: false,
+                prepared: HashMap::new(),
+                count: 0,
+                broken: None,
+            }),
+            task: RefCell::new(None),
         }
     }
 
-    /// Resolves when it is over.
-    async fn over(&self) {
-        poll_fn(|context| {
-            if self.is_over() {
-                return Poll::Ready(());
-            }
-            self.wakers.borrow_mut().push(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
+    fn wake(&self) {
+        if let Some(waker) = self.task.borrow_mut().take() {
+            waker.wake();
+        }
     }
 }
 
-/// Has rows dropped that nobody waits for.
-struct Waiting(Rc<Slot>);
+pub(super) struct State {
+    pub(super) conversation: Conversation<Mark>,
+    /// What is to be written.
+    pub(super) out: BytesMut,
+    /// What is not to be written yet.
+    waiting: VecDeque<Unsent>,
+    /// A statement is being cancelled: whatever is sent now could be cancelled in its place.
+    pub(super) is_held: bool,
+    /// Nobody has the connection any more.
+    pub(super) is_closed: bool,
+    prepared: HashMap<Arc<str>, Rc<Statement>>,
+    /// Statements that were prepared, and uses of them.
+    count: u64,
+    pub(super) broken: Option<PgError>,
+}
 
-impl Drop for Waiting {
+/// Whom an answer is for.
+#[derive(Clone)]
+pub(super) enum Mark {
+    Prepare(Rc<Statement>),
+    Run(Rc<Slot>),
+}
+
+struct Unsent {
+    mark: Mark,
+    bytes: BytesMut,
+}
+
+impl Mark {
+    fn expected(&self) -> Expected {
+        match self {
+            Self::Prepare(_) => Expected::Description,
+            Self::Run(_) => Expected::Rows,
+        }
+    }
+
+    /// Whether it is a statement that nobody waits for.
+    pub(super) fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Run(slot) if slot.is_abandoned())
+    }
+}
+
+impl State {
+    /// Sends something, or keeps it until that may be.
+    fn push(
+        &mut self,
+        mark: Mark,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), PgError>,
+    ) -> Result<(), PgError> {
+        if self.waiting.is_empty() && self.may_send() {
+            write(&mut self.out)?;
+            let expected = mark.expected();
+            self.conversation.expect(mark, expected);
+        } else {
+            let mut bytes = BytesMut::new();
+            write(&mut bytes)?;
+            self.waiting.push_back(Unsent { mark, bytes });
+        }
+        Ok(())
+    }
+
+    fn may_send(&self) -> bool {
+        !self.is_held && self.conversation.len() < PIPELINE_MAX
+    }
+
+    /// Sends what has waited, as far as that may be, without what nobody waits for any more.
+    pub(super) fn release(&mut self) {
+        while self.may_send() {
+            let Some(Unsent { mark, bytes }) = self.waiting.pop_front() else {
+                return;
+            };
+            if mark.is_abandoned() {
+                continue;
+            }
+            self.out.extend_from_slice(&bytes);
+            let expected = mark.expected();
+            self.conversation.expect(mark, expected);
+        }
+    }
+
+    /// Whether there is nothing left to do for anybody.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_closed && self.conversation.len() == 0 && self.waiting.is_empty() && self.out.is_empty()
+    }
+
+    /// The connection is over: everything ends with that.
+    pub(super) fn end(&mut self, error: &PgError) {
+        self.broken = Some(error.clone());
+        let unsent = self.waiting.drain(..).map(|unsent| (unsent.mark, None));
+        for (mark, told) in self.conversation.broken().chain(unsent) {
+            if let Mark::Run(slot) = mark {
+                slot.finish(Err(told.unwrap_or_else(|| error.clone())));
+            }
+        }
+    }
+
+    /// The statement with this text, prepared now if it is not.
+    fn statement(&mut self, text: &str) -> Result<Rc<Statement>, PgError> {
+        self.count += 1;
+        if let Some(known) = self.prepared.get(text) {
+            known.used.set(self.count);
+            return Ok(Rc::clone(known));
+        }
+        let oldest = if self.prepared.len() < PREPARED_MAX {
+            None
+        } else {
+            self.prepared
+                .values()
+                .min_by_key(|statement| statement.used.get())
+                .cloned()
+        };
+        let statement = Rc::new(Statement::new(text, format!("s{}", self.count)));
+        statement.used.set(self.count);
+        self.push(Mark::Prepare(Rc::clone(&statement)), |out| {
+            let closed = oldest.as_ref().map(|oldest| &*oldest.name);
+            write_prepare(&statement.name, text, closed, out)
+        })?;
+        if let Some(oldest) = oldest {
+            self.prepared.remove(&oldest.text);
+        }
+        self.prepared
+            .insert(Arc::clone(&statement.text), Rc::clone(&statement));
+        Ok(statement)
+    }
+
+    /// Has a statement prepared anew when it is run next.
+    pub(super) fn forget(&mut self, statement: &Rc<Statement>) {
+        let is_known = self
+            .prepared
+            .get(&statement.text)
+            .is_some_and(|known| Rc::ptr_eq(known, statement));
+        if is_known {
+            self.prepared.remove(&statement.text);
+        }
+    }
+}
+
+/// Has a statement dropped, or cancelled, that nobody waits for.
+struct Waiting<'c> {
+    connection: &'c Connection,
+    slot: Rc<Slot>,
+}
+
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.is_abandoned.set(true);
+        if !self.slot.is_over() {
+            self.slot.abandon();
+            self.connection.handle.0.wake();
+        }
     }
 }
 
 impl Connection {
     /// Connects and logs in. The future that comes with it is the connection's own task: it ends when the connection does.
     pub(super) async fn connect(
-        server: &ServerUrl,
+        settings: &Settings,
     ) -> Result<(Self, impl Future<Output = ()> + use<>), PgError> {
-        let task = Task::connect(server)
+        let task = Task::connect(settings)
             .await
-            .map_err(|error| error.at_start(server))?;
+            .map_err(|error| error.at_start(&settings.server))?;
         let connection = Self {
-            shared: Rc::clone(&task.shared),
+            handle: Rc::new(Handle(task.shared())),
         };
         Ok((connection, task.run()))
     }
 
-    /// Statements that are under way.
+    /// Statements that are under way or wait here.
     pub(super) fn in_flight(&self) -> usize {
-        self.shared.state.borrow().conversation.len()
+        let state = self.handle.0.state.borrow();
+        state.conversation.len() + state.waiting.len()
+    }
+
+    /// Whether nothing is sent before a statement is cancelled.
+    pub(super) fn is_held(&self) -> bool {
+        self.handle.0.state.borrow().is_held
     }
 
     pub(super) fn is_broken(&self) -> bool {
-        self.shared.state.borrow().broken.is_some()
+        self.handle.0.state.borrow().broken.is_some()
     }
 
-    /// Runs a statement, prepared when it comes for the first time. It is sent when this is polled first.
+    /// Runs a statement, prepared when it comes for the first time. It is sent when this is polled first, and cancelled when this is dropped.
     pub(super) async fn query(&self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
-        let Prepared { name, columns } = self.prepare(text).await?;
-        let slot = Rc::new(Slot::default());
-        self.ask(
-            |State {
-                 conversation, out, ..
-             }| { conversation.run(Rc::clone(&slot), &name, parameters.iter().copied(), out) },
-        )?;
-        let waiting = Waiting(slot);
-        let slot = &waiting.0;
-        slot.over().await;
-        let outcome = slot.outcome.borrow_mut().take();
-        match outcome {
-            Some(Ok(Outcome::Run(affected))) => Ok(Rows {
-                columns,
-                rows: slot.rows.take(),
-                affected,
-            }),
-            Some(Err(error)) => Err(error),
-            _ => Err(misplaced()),
-        }
-    }
-
-    async fn prepare(&self, text: &str) -> Result<Prepared, PgError> {
-        let known = self.shared.state.borrow().prepared.get(text).cloned();
-        match known {
-            Some(Preparation::Ready(prepared)) => Ok(prepared),
-            Some(Preparation::UnderWay(slot)) => {
-                slot.over().await;
-                match self.shared.state.borrow().prepared.get(text) {
-                    Some(Preparation::Ready(prepared)) => Ok(prepared.clone()),
-                    _ => Err(failure(&slot)),
+        let mut runs = 1;
+        loop {
+            let (statement, slot) = self.send(text, parameters)?;
+            let waiting = Waiting {
+                connection: self,
+                slot,
+            };
+            let error = match waiting.slot.outcome().await {
+                Ok((rows, affected)) => {
+                    return Ok(Rows {
+                        columns: statement.columns()?,
+                        rows,
+                        affected,
+                    });
                 }
+                Err(error) => error,
+            };
+            let failure = statement.failure();
+            // A statement that could not be prepared is not known where it is run.
+            let is_unprepared = failure.is_some();
+            let error = failure.unwrap_or(error);
+            let is_hit = error.is_cancelled() && (waiting.slot.is_exposed() || statement.is_exposed());
+            if is_hit && !is_unprepared && !only_reads(text) {
+                return Err(PgError::Hit);
             }
-            None => self.prepare_first(text).await,
+            if runs == RUNS_MAX || !(is_hit || error.is_stale()) {
+                return Err(error);
+            }
+            if !is_hit {
+                self.handle.0.state.borrow_mut().forget(&statement);
+            }
+            runs += 1;
         }
     }
 
-    async fn prepare_first(&self, text: &str) -> Result<Prepared, PgError> {
-        let slot = Rc::new(Slot::default());
-        let key: Arc<str> = text.into();
-        let mut name: Arc<str> = "".into();
-        self.ask(|state| {
-            state.count += 1;
-            name = format!("s{}", state.count).into();
-            state
-                .conversation
-                .prepare(Rc::clone(&slot), &name, text, &mut state.out)?;
-            state
-                .prepared
-                .insert(Arc::clone(&key), Preparation::UnderWay(Rc::clone(&slot)));
-            Ok(())
-        })?;
-        slot.over().await;
-        let mut state = self.shared.state.borrow_mut();
-        let outcome = slot.outcome.borrow();
-        let Some(Ok(Outcome::Prepared(description))) = &*outcome else {
-            state.prepared.remove(&key);
-            drop(outcome);
-            return Err(failure(&slot));
-        };
-        let prepared = Prepared {
-            name,
-            columns: description.columns.clone().into(),
-        };
-        state.prepared.insert(key, Preparation::Ready(prepared.clone()));
-        Ok(prepared)
-    }
-
-    /// Puts something into the outgoing bytes and has them written.
-    fn ask(&self, ask: impl FnOnce(&mut State) -> Result<(), PgError>) -> Result<(), PgError> {
-        let mut state = self.shared.state.borrow_mut();
+    /// Puts a statement into the outgoing bytes and has them written.
+    fn send(&self, text: &str, parameters: &[Option<&[u8]>]) -> Result<(Rc<Statement>, Rc<Slot>), PgError> {
+        let mut state = self.handle.0.state.borrow_mut();
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
-        ask(&mut state)?;
-        if let Some(waker) = self.shared.writer.borrow_mut().take() {
-            waker.wake();
-        }
-        Ok(())
-    }
-}
-
-/// What moves the connection's bytes.
-struct Task {
-    shared: Rc<Shared>,
-    stream: TcpStream,
-    received: BytesMut,
-}
-
-impl Task {
-    async fn connect(server: &ServerUrl) -> Result<Self, PgError> {
-        let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
-        stream.set_nodelay(true)?;
-        let mut out = BytesMut::new();
-        let mut received = BytesMut::with_capacity(READ_BYTES);
-        let mut startup = Startup::begin(server, &mut out)?;
-        loop {
-            stream.write_all_buf(&mut out).await?;
-            if stream.read_buf(&mut received).await? == 0 {
-                return Err(closed());
-            }
-            if startup.receive(&mut received, &mut out)? {
-                break;
-            }
-        }
-        let shared = Shared {
-            state: RefCell::new(State {
-                conversation: Conversation::new(),
-                out,
-                prepared: HashMap::new(),
-                count: 0,
-                broken: None,
-            }),
-            writer: RefCell::new(None),
-        };
-        Ok(Self {
-            shared: Rc::new(shared),
-            stream,
-            received,
-        })
-    }
-
-    async fn run(mut self) {
-        let error = poll_fn(|context| self.poll(context)).await;
-        let mut state = self.shared.state.borrow_mut();
-        state.broken = Some(error.clone());
-        for slot in state.conversation.broken() {
-            slot.finish(Err(error.clone()));
-        }
-    }
-
-    /// Ready with why the connection ends.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<PgError> {
-        if let Err(error) = self.poll_read(context) {
-            return Poll::Ready(error);
-        }
-        if let Err(error) = self.poll_write(context) {
-            return Poll::Ready(error);
-        }
-        *self.shared.writer.borrow_mut() = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    /// Reads until there is nothing left, and gives what has come.
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
-        loop {
-            self.received.reserve(READ_BYTES);
-            // `read_buf` is safe over memory that is not written yet, and is ready at once or leaves the waker with the socket.
-            let mut read = std::pin::pin!(self.stream.read_buf(&mut self.received));
-            match read.as_mut().poll(context) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(0)) => return Err(closed()),
-                Poll::Ready(Ok(_)) => self.take()?,
-                Poll::Ready(Err(error)) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn poll_write(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
-        let mut state = self.shared.state.borrow_mut();
-        while !state.out.is_empty() {
-            match std::pin::Pin::new(&mut self.stream).poll_write(context, &state.out) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(written)) => drop(state.out.split_to(written)),
-                Poll::Ready(Err(error)) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self) -> Result<(), PgError> {
-        let mut state = self.shared.state.borrow_mut();
-        let mut failed = None;
-        state
-            .conversation
-            .receive(&mut self.received, |event| match event {
-                Event::Row(slot, body) => {
-                    if slot.is_abandoned.get() {
-                        return;
-                    }
-                    match Row::new(&body) {
-                        Ok(row) => slot.rows.borrow_mut().push(row),
-                        Err(error) => drop(failed.get_or_insert(error)),
-                    }
-                }
-                Event::Over(slot, outcome) => slot.finish(outcome),
-            })?;
-        failed.map_or(Ok(()), Err)
-    }
-}
-
-fn failure(slot: &Slot) -> PgError {
-    match &*slot.outcome.borrow() {
-        Some(Err(error)) => error.clone(),
-        _ => misplaced(),
-    }
-}
-
-fn misplaced() -> PgError {
-    PgError::Protocol {
-        reason: "an answer to another statement".into(),
-    }
-}
-
-fn closed() -> PgError {
-    PgError::Broken {
-        reason: "the server has closed it".into(),
+        let statement = state.statement(text)?;
+        let slot = Rc::new(Slot::default());
+        state.push(Mark::Run(Rc::clone(&slot)), |out| {
+            write_run(&statement.name, parameters.iter().copied(), out)
+        })?;
+        self.handle.0.wake();
+        Ok((statement, slot))
     }
 }

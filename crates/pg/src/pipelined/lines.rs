@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::Connection;
 use crate::{PgError, Rows, source::Shared};
@@ -44,8 +44,6 @@ impl Lines {
             {
                 return Rc::clone(known);
             }
-            // Sources end with a reload.
-            here.retain(|lines| lines.source.strong_count() > 0);
             let lines = Rc::new(Self {
                 source: Arc::downgrade(source),
                 connections: RefCell::default(),
@@ -54,6 +52,7 @@ impl Lines {
                 changed: Notify::new(),
             });
             here.push(Rc::clone(&lines));
+            tokio::task::spawn_local(end_with(source.open.subscribe(), Arc::downgrade(source)));
             lines
         })
     }
@@ -100,7 +99,7 @@ impl Lines {
         connections.retain(|connection| !connection.is_broken());
         let best = connections
             .iter()
-            .min_by_key(|connection| connection.in_flight())
+            .min_by_key(|connection| (connection.is_held(), connection.in_flight()))
             .cloned();
         let is_idle = best.as_ref().is_some_and(|best| best.in_flight() == 0);
         let max = self
@@ -114,12 +113,22 @@ impl Lines {
     }
 }
 
+/// Drops this thread's connections to a source when it ends, as it does with a reload.
+async fn end_with(mut open: watch::Receiver<()>, source: Weak<Shared>) {
+    while open.changed().await.is_ok() {}
+    let ended = HERE.with_borrow_mut(|here| {
+        let at = here.iter().position(|lines| lines.source.ptr_eq(&source))?;
+        Some(here.swap_remove(at))
+    });
+    drop(ended);
+}
+
 /// Makes a connection, as often as it takes.
 async fn connect(lines: Rc<Lines>) {
     let mut pause = RETRY_FIRST;
     while let Some(source) = lines.source.upgrade() {
         let limit = source.settings.connect_timeout;
-        let connected = tokio::time::timeout(limit, Connection::connect(&source.settings.server)).await;
+        let connected = tokio::time::timeout(limit, Connection::connect(&source.settings)).await;
         let connected = connected.unwrap_or(Err(PgError::TimedOut {
             what: "connecting",
             limit,

@@ -2,6 +2,11 @@
 
 mod connection;
 mod lines;
+mod slot;
+mod stream;
+mod task;
 
 use connection::Connection;
+pub(crate) use connection::PREPARED_MAX;
 pub(crate) use lines::{CONNECTIONS_MAX, Lines};
+use stream::Stream;

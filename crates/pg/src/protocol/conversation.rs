@@ -7,13 +7,11 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::{
-    IsNull, Oid,
-    message::{
-        backend::{DataRowBody, ErrorFields, Message},
-        frontend,
-    },
+    Oid,
+    message::backend::{DataRowBody, ErrorFields, Message},
 };
 
+use super::messages::{foreign, next};
 use crate::{
     PgError, ServerError,
     json::{Writer, write_string},
@@ -63,6 +61,15 @@ struct Exchange<M> {
     error: Option<PgError>,
 }
 
+/// What the answer to something sent will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A description of a statement.
+    Description,
+    /// Rows, and how many.
+    Rows,
+}
+
 /// The end of a statement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -77,20 +84,37 @@ pub(crate) enum Outcome {
 pub(crate) enum Event<'m, M> {
     /// A row of the statement with this mark.
     Row(&'m M, DataRowBody),
+    /// As many rows as were asked for have come, and there may be more.
+    Suspended,
+    /// The statement has given all its rows, or has failed; its end is still to come.
+    Complete,
     /// The statement with this mark is over.
     Over(M, Result<Outcome, PgError>),
+}
+
+/// Where a connection is after a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transaction {
+    /// In none.
+    None,
+    /// In one.
+    Open,
+    /// In one that has failed, where all is refused until it is rolled back.
+    Failed,
 }
 
 /// One connection after its start.
 #[derive(Debug)]
 pub(crate) struct Conversation<M> {
     exchanges: VecDeque<Exchange<M>>,
+    transaction: Transaction,
 }
 
 impl<M> Conversation<M> {
     pub(crate) fn new() -> Self {
         Self {
             exchanges: VecDeque::new(),
+            transaction: Transaction::None,
         }
     }
 
@@ -99,59 +123,21 @@ impl<M> Conversation<M> {
         self.exchanges.len()
     }
 
-    /// Has a statement prepared under a name.
-    pub(crate) fn prepare(
-        &mut self,
-        mark: M,
-        name: &str,
-        text: &str,
-        out: &mut BytesMut,
-    ) -> Result<(), PgError> {
-        frontend::parse(name, text, [], out)?;
-        frontend::describe(b'S', name, out)?;
-        self.sent(mark, Some(Description::default()), out);
-        Ok(())
+    /// Where the connection was after the last statement that is over.
+    pub(crate) fn transaction(&self) -> Transaction {
+        self.transaction
     }
 
-    /// Has a prepared statement run, with parameters as text; `None` is null.
-    pub(crate) fn run<'p>(
-        &mut self,
-        mark: M,
-        name: &str,
-        parameters: impl IntoIterator<Item = Option<&'p [u8]>>,
-        out: &mut BytesMut,
-    ) -> Result<(), PgError> {
-        frontend::bind(
-            "",
-            name,
-            [],
-            parameters,
-            |parameter, out| {
-                let Some(text) = parameter else {
-                    return Ok(IsNull::Yes);
-                };
-                out.extend_from_slice(text);
-                Ok(IsNull::No)
-            },
-            [],
-            out,
-        )
-        .map_err(|error| match error {
-            frontend::BindError::Conversion(error) => PgError::Protocol {
-                reason: error.to_string(),
-            },
-            frontend::BindError::Serialization(error) => PgError::from(error),
-        })?;
-        frontend::execute("", 0, out)?;
-        self.sent(mark, None, out);
-        Ok(())
+    /// The marks of what is under way, what the server is at first.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &M> {
+        self.exchanges.iter().map(|exchange| &exchange.mark)
     }
 
-    fn sent(&mut self, mark: M, description: Option<Description>, out: &mut BytesMut) {
-        frontend::sync(out);
+    /// Something is sent whose answer comes after all that was sent before.
+    pub(crate) fn expect(&mut self, mark: M, expected: Expected) {
         self.exchanges.push_back(Exchange {
             mark,
-            description,
+            description: (expected == Expected::Description).then(Description::default),
             affected: 0,
             error: None,
         });
@@ -163,14 +149,24 @@ impl<M> Conversation<M> {
         received: &mut BytesMut,
         mut give: impl FnMut(Event<'_, M>),
     ) -> Result<(), PgError> {
-        while let Some(message) = Message::parse(received)? {
+        while let Some(message) = next(received)? {
             match message {
                 Message::DataRow(row) => give(Event::Row(&self.front()?.mark, row)),
                 Message::CommandComplete(body) => {
-                    let affected = affected(body.tag()?);
+                    let affected = affected(body.tag().map_err(foreign)?);
                     self.front()?.affected = affected;
+                    give(Event::Complete);
                 }
-                Message::ReadyForQuery(_) => {
+                Message::PortalSuspended => {
+                    self.front()?;
+                    give(Event::Suspended);
+                }
+                Message::ReadyForQuery(body) => {
+                    self.transaction = match body.status() {
+                        b'I' => Transaction::None,
+                        b'T' => Transaction::Open,
+                        _ => Transaction::Failed,
+                    };
                     let Some(exchange) = self.exchanges.pop_front() else {
                         return Err(unasked());
                     };
@@ -189,23 +185,28 @@ impl<M> Conversation<M> {
                     self.front()?
                         .error
                         .get_or_insert(PgError::Server(Box::new(error)));
+                    give(Event::Complete);
                 }
                 Message::ParameterDescription(body) => {
-                    let parameters: Vec<Oid> = body.parameters().collect()?;
+                    let parameters: Vec<Oid> = body.parameters().collect().map_err(foreign)?;
                     self.description()?.parameters = parameters;
                 }
                 Message::RowDescription(body) => {
                     let columns: Vec<Column> = body
                         .fields()
                         .map(|field| Ok(Column::new(field.name(), field.type_oid())))
-                        .collect()?;
+                        .collect()
+                        .map_err(foreign)?;
                     self.description()?.columns = columns;
+                }
+                Message::EmptyQueryResponse => {
+                    self.front()?;
+                    give(Event::Complete);
                 }
                 Message::ParseComplete
                 | Message::BindComplete
                 | Message::CloseComplete
                 | Message::NoData
-                | Message::EmptyQueryResponse
                 | Message::NoticeResponse(_)
                 | Message::NotificationResponse(_)
                 | Message::ParameterStatus(_) => {}
@@ -219,9 +220,11 @@ impl<M> Conversation<M> {
         Ok(())
     }
 
-    /// The connection is over: the marks of all that was under way, in order.
-    pub(crate) fn broken(&mut self) -> impl Iterator<Item = M> {
-        self.exchanges.drain(..).map(|exchange| exchange.mark)
+    /// The connection is over: the marks of all that was under way, in order, with what the server has said of it.
+    pub(crate) fn broken(&mut self) -> impl Iterator<Item = (M, Option<PgError>)> {
+        self.exchanges
+            .drain(..)
+            .map(|exchange| (exchange.mark, exchange.error))
     }
 
     fn front(&mut self) -> Result<&mut Exchange<M>, PgError> {
@@ -256,7 +259,7 @@ fn parameter(context: &str) -> Option<usize> {
 
 pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, PgError> {
     let mut error = ServerError::default();
-    while let Some(field) = fields.next()? {
+    while let Some(field) = fields.next().map_err(foreign)? {
         let text = || String::from_utf8_lossy(field.value_bytes()).into_owned();
         match field.type_() {
             b'C' => error.code = text(),
@@ -265,6 +268,7 @@ pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, P
             b'H' => error.hint = Some(text()),
             b'P' => error.position = text().parse().ok(),
             b'n' => error.constraint = Some(text()),
+            b'R' => error.routine = Some(text()),
             b'W' => error.parameter = parameter(&text()),
             b'V' => error.is_fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
             _ => {}

@@ -1,8 +1,10 @@
 //! PostgreSQL's protocol (manual, chapter 53) without input and output: bytes go in, bytes and events come out. Both drivers have it, so both give the same results.
 
 mod conversation;
+mod messages;
 mod startup;
 
 pub use conversation::Column;
-pub(crate) use conversation::{Conversation, Event, Outcome};
-pub(crate) use startup::Startup;
+pub(crate) use conversation::{Conversation, Event, Expected, Outcome, Transaction};
+pub(crate) use messages::{foreign, write_cancel, write_prepare, write_run};
+pub(crate) use startup::{CancelKey, Startup, wants_tls, write_tls_request};

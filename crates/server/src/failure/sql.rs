@@ -43,9 +43,16 @@ impl SqlFailure {
                 what: "the statement",
                 ..
             } => Class::Deadline,
-            PgError::Connect { .. } | PgError::Full { .. } | PgError::TimedOut { .. } => Class::Overload,
+            PgError::Connect { .. } | PgError::Full { .. } | PgError::TimedOut { .. } | PgError::Hit => {
+                Class::Overload
+            }
             PgError::Broken { .. } => Class::BadGateway,
-            PgError::Protocol { .. } | PgError::Authentication { .. } => Class::Internal,
+            PgError::Protocol { .. }
+            | PgError::Authentication { .. }
+            | PgError::Tls { .. }
+            | PgError::Unsendable { .. }
+            | PgError::Session { .. }
+            | PgError::TooLarge { .. } => Class::Internal,
         }
     }
 

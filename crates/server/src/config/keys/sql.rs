@@ -7,7 +7,7 @@ pub(super) static SQL: &[Key] = &[
         name: "url",
         kind: Kind::Text,
         default: Default::Required,
-        meaning: "The server, the database, and who connects: `postgres://user:password@host:5432/database?sslmode=disable`; what is not plain in a part is percent-encoded.",
+        meaning: "The server, the database, and who connects: `postgres://user:password@host:5432/database`; what is not plain in a part is percent-encoded. Connections are encrypted and the server's certificate is verified (`?sslrootcert=FILE`: by the authorities in that file); `?sslmode=disable` has them plain.",
         exceeded: "",
     },
     Key {

@@ -1,0 +1,147 @@
+//! A connection's bytes, encrypted or not, up to the first statement; and the connection that cancels what another does.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    PgError,
+    protocol::{CancelKey, Startup, wants_tls, write_cancel, write_tls_request},
+    settings::ServerUrl,
+    tls,
+};
+
+/// Room for the messages of a start.
+const READ_BYTES: usize = 65_536;
+
+/// A socket, or TLS on it.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Secured(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection that is ready for its first statement.
+pub(super) struct Started {
+    pub(super) stream: Stream,
+    pub(super) received: BytesMut,
+    pub(super) out: BytesMut,
+    pub(super) key: Option<CancelKey>,
+}
+
+/// Connects and logs in.
+pub(super) async fn start(
+    server: &ServerUrl,
+    statement_timeout: Option<Duration>,
+) -> Result<Started, PgError> {
+    let mut stream = Stream::connect(server).await?;
+    let mut out = BytesMut::new();
+    let mut received = BytesMut::with_capacity(READ_BYTES);
+    let mut startup = Startup::begin(server, statement_timeout, stream.end_point(), &mut out)?;
+    loop {
+        stream.write_all_buf(&mut out).await?;
+        stream.flush().await?;
+        if stream.read_buf(&mut received).await? == 0 {
+            return Err(closed());
+        }
+        if startup.receive(&mut received, &mut out)? {
+            return Ok(Started {
+                stream,
+                received,
+                out,
+                key: startup.key(),
+            });
+        }
+    }
+}
+
+/// Asks the server to cancel what another connection does, and waits until it has passed that on.
+pub(super) async fn cancel(server: &ServerUrl, key: CancelKey) -> Result<(), PgError> {
+    let mut stream = Stream::connect(server).await?;
+    let mut out = BytesMut::new();
+    write_cancel(key, &mut out);
+    stream.write_all_buf(&mut out).await?;
+    stream.flush().await?;
+    // It answers nothing and closes.
+    while stream.read(&mut [0; 64]).await? > 0 {}
+    Ok(())
+}
+
+impl Stream {
+    async fn connect(server: &ServerUrl) -> Result<Self, PgError> {
+        let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
+        stream.set_nodelay(true)?;
+        let Some(tls) = &server.tls else {
+            return Ok(Self::Plain(stream));
+        };
+        let (config, name) = tls.load(&server.host)?;
+        let mut out = BytesMut::new();
+        write_tls_request(&mut out);
+        stream.write_all_buf(&mut out).await?;
+        wants_tls(stream.read_u8().await?)?;
+        let connected = TlsConnector::from(config).connect(name, stream).await;
+        Ok(Self::Secured(Box::new(
+            connected.map_err(|error| tls::refused(&error))?,
+        )))
+    }
+
+    /// What binds a password to the server's certificate.
+    fn end_point(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Secured(stream) => tls::end_point(stream.get_ref().1.peer_certificates()),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Secured(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Secured(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Secured(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Secured(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+fn closed() -> PgError {
+    PgError::Broken {
+        reason: "the server has closed it".into(),
+    }
+}

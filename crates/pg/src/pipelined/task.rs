@@ -1,0 +1,243 @@
+//! What moves a connection's bytes, and has statements cancelled that nobody waits for.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWrite as _},
+    task::JoinHandle,
+    time::{Instant, Sleep, sleep},
+};
+
+use super::{
+    Stream,
+    connection::{Mark, Shared},
+    slot::Slot,
+    stream,
+};
+use crate::{
+    PgError, Row, Settings,
+    protocol::{CancelKey, Event, Outcome, Transaction},
+    settings::ServerUrl,
+};
+
+/// Room for one read.
+const READ_BYTES: usize = 65_536;
+/// How long a statement that nobody waits for may still take when the server comes to it: most are faster than a cancellation, which holds up those behind.
+const GRACE: Duration = Duration::from_millis(10);
+/// When it is cancelled again: a cancellation that overtakes its statement does nothing.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A connection's own task.
+pub(super) struct Task {
+    shared: Rc<Shared>,
+    stream: Stream,
+    received: BytesMut,
+    server: ServerUrl,
+    cancel_timeout: Duration,
+    key: Option<CancelKey>,
+    cancelling: Option<Cancelling>,
+}
+
+/// A statement that is to be cancelled.
+struct Cancelling {
+    target: Rc<Slot>,
+    /// When the server is asked, unless the statement is over before.
+    at: Pin<Box<Sleep>>,
+    request: Option<JoinHandle<()>>,
+}
+
+impl Task {
+    pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
+        let started = stream::start(&settings.server, Some(settings.server_timeout())).await?;
+        Ok(Self {
+            shared: Rc::new(Shared::new(started.out)),
+            stream: started.stream,
+            received: started.received,
+            server: settings.server.clone(),
+            cancel_timeout: settings.connect_timeout,
+            key: started.key,
+            cancelling: None,
+        })
+    }
+
+    pub(super) fn shared(&self) -> Rc<Shared> {
+        Rc::clone(&self.shared)
+    }
+
+    pub(super) async fn run(mut self) {
+        let error = poll_fn(|context| self.poll(context)).await;
+        self.shared.state.borrow_mut().end(&error);
+    }
+
+    /// Ready with why the connection ends.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<PgError> {
+        if let Err(error) = self.poll_read(context) {
+            return Poll::Ready(error);
+        }
+        self.poll_cancel(context);
+        self.shared.state.borrow_mut().release();
+        if let Err(error) = self.poll_write(context) {
+            return Poll::Ready(error);
+        }
+        if self.shared.state.borrow().is_done() {
+            return Poll::Ready(closed());
+        }
+        *self.shared.task.borrow_mut() = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Reads until there is nothing left, and gives what has come.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
+        loop {
+            self.received.reserve(READ_BYTES);
+            // `read_buf` is safe over memory that is not written yet, and is ready at once or leaves the waker with the socket.
+            let mut read = std::pin::pin!(self.stream.read_buf(&mut self.received));
+            match read.as_mut().poll(context) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(closed()),
+                Poll::Ready(Ok(_)) => self.take()?,
+                Poll::Ready(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
+        let mut state = self.shared.state.borrow_mut();
+        while !state.out.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(context, &state.out) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(written)) => drop(state.out.split_to(written)),
+                Poll::Ready(Err(error)) => return Err(error.into()),
+            }
+        }
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Ready(Err(error)) => Err(error.into()),
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        }
+    }
+
+    fn take(&mut self) -> Result<(), PgError> {
+        let mut state = self.shared.state.borrow_mut();
+        let mut failed = None;
+        let mut unprepared = Vec::new();
+        state
+            .conversation
+            .receive(&mut self.received, |event| match event {
+                Event::Row(Mark::Run(slot), body) => match Row::new(&body) {
+                    Ok(row) => slot.push(row),
+                    Err(error) => drop(failed.get_or_insert(error)),
+                },
+                Event::Over(Mark::Run(slot), outcome) => slot.finish(match outcome {
+                    Ok(Outcome::Run(affected)) => Ok(affected),
+                    Ok(Outcome::Prepared(_)) => Err(misplaced()),
+                    Err(error) => Err(error),
+                }),
+                Event::Over(Mark::Prepare(statement), outcome) => match outcome {
+                    Ok(Outcome::Prepared(description)) => statement.finish(Ok(description.columns.into())),
+                    Ok(Outcome::Run(_)) => drop(failed.get_or_insert_with(misplaced)),
+                    Err(error) => {
+                        statement.finish(Err(error));
+                        unprepared.push(statement);
+                    }
+                },
+                Event::Row(Mark::Prepare(_), _) => drop(failed.get_or_insert_with(misplaced)),
+                Event::Suspended | Event::Complete => {}
+            })?;
+        for statement in unprepared {
+            state.forget(&statement);
+        }
+        // What a function or a procedure has begun would be around everybody's statements.
+        if state.conversation.transaction() != Transaction::None {
+            failed.get_or_insert(PgError::Broken {
+                reason: "a statement has left a transaction open".into(),
+            });
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Has the statement that the server is at cancelled, if nobody waits for it.
+    ///
+    /// **Invariant:** from the request until the server has closed the request's connection nothing is sent. By then the server has signalled its process, and a signal that finds it at the end of a statement is
+    /// without effect on the next. What was sent before the request may be hit in the place of the one that is meant; it is marked for that, and run again.
+    fn poll_cancel(&mut self, context: &mut Context<'_>) {
+        loop {
+            let Some(cancelling) = &mut self.cancelling else {
+                let state = self.shared.state.borrow();
+                match state.conversation.marks().next() {
+                    Some(Mark::Run(slot)) if slot.is_abandoned() && self.key.is_some() => {
+                        self.cancelling = Some(Cancelling {
+                            target: Rc::clone(slot),
+                            at: Box::pin(sleep(GRACE)),
+                            request: None,
+                        });
+                        continue;
+                    }
+                    _ => return,
+                }
+            };
+            match cancelling.poll(context) {
+                Poll::Pending => return,
+                Poll::Ready(IsOver::Yes) => {
+                    self.cancelling = None;
+                    self.shared.state.borrow_mut().is_held = false;
+                }
+                Poll::Ready(IsOver::No) => {
+                    let Some(key) = self.key else { return };
+                    let mut state = self.shared.state.borrow_mut();
+                    state.is_held = true;
+                    for mark in state.conversation.marks() {
+                        match mark {
+                            Mark::Run(slot) => slot.expose(),
+                            Mark::Prepare(statement) => statement.expose(),
+                        }
+                    }
+                    let (server, limit) = (self.server.clone(), self.cancel_timeout);
+                    cancelling.request = Some(tokio::task::spawn_local(async move {
+                        // Where it fails it is tried again, and the server's own time-out is behind it.
+                        let _ = tokio::time::timeout(limit, stream::cancel(&server, key)).await;
+                    }));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a statement to be cancelled is over, and no request is under way.
+enum IsOver {
+    Yes,
+    No,
+}
+
+impl Cancelling {
+    /// Ready when it is over, or the server is to be asked.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<IsOver> {
+        if let Some(request) = &mut self.request {
+            let _ = ready!(Pin::new(request).poll(context));
+            self.request = None;
+            self.at.as_mut().reset(Instant::now() + AGAIN);
+        }
+        if self.target.is_over() {
+            return Poll::Ready(IsOver::Yes);
+        }
+        self.at.as_mut().poll(context).map(|()| IsOver::No)
+    }
+}
+
+fn misplaced() -> PgError {
+    PgError::Protocol {
+        reason: "an answer to another statement".into(),
+    }
+}
+
+fn closed() -> PgError {
+    PgError::Broken {
+        reason: "the server has closed it".into(),
+    }
+}
