@@ -1,0 +1,198 @@
+//! Statements that nobody waits for.
+
+use std::time::{Duration, Instant};
+
+use forebay_pg::{Driver, PgError, Source};
+use forebay_testkit::Postgres;
+
+use crate::rig::{BOTH, becomes, query, run, settings, source, value};
+
+/// How many statements with this mark sleep.
+fn running(mark: &str) -> String {
+    format!(
+        "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and pid <> pg_backend_pid() \
+         and query like '%{mark}%' and query not like '%pg_stat_activity%'"
+    )
+}
+
+#[test]
+fn a_statement_whose_waiter_goes_is_cancelled_and_its_connection_goes_on() {
+    let postgres = Postgres::shared();
+    run(async {
+        let observer = source(postgres, Driver::Pipelined);
+        for driver in BOTH {
+            let source = source(postgres, driver);
+            let pid = value(&source, "select pg_backend_pid()", &[]).await;
+            let mark = format!("gone {driver:?}");
+            let text = format!("select pg_sleep(1000) /* {mark} */");
+            let count = running(&mark);
+            {
+                let slow = query(&source, &text, &[]);
+                tokio::select! {
+                    outcome = slow => panic!("{outcome:?}"),
+                    () = becomes(&observer, &count, "1") => {}
+                }
+            }
+            becomes(&observer, &count, "0").await;
+            assert_eq!(value(&source, "select pg_backend_pid()", &[]).await, pid);
+            assert_eq!(source.in_flight(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_statement_past_its_deadline_is_cancelled_and_its_connection_goes_on() {
+    let postgres = Postgres::shared();
+    run(async {
+        let observer = source(postgres, Driver::Pipelined);
+        for driver in BOTH {
+            let source = source(postgres, driver);
+            let pid = value(&source, "select pg_backend_pid()", &[]).await;
+            let mark = format!("late {driver:?}");
+            let text = format!("select pg_sleep(1000) /* {mark} */");
+            let deadline = Instant::now() + Duration::from_millis(50);
+            let error = source.query(&text, &[], deadline).await.unwrap_err();
+            let PgError::TimedOut { what, .. } = error else {
+                panic!("{error:?}")
+            };
+            assert_eq!(what, "the statement");
+            becomes(&observer, &running(&mark), "0").await;
+            assert_eq!(value(&source, "select pg_backend_pid()", &[]).await, pid);
+        }
+    });
+}
+
+#[test]
+fn the_server_ends_what_takes_too_long_even_if_nobody_cancels_it() {
+    let postgres = Postgres::shared();
+    run(async {
+        for driver in BOTH {
+            let source = source(postgres, driver);
+            let limit = value(&source, "select current_setting('statement_timeout')", &[]).await;
+            assert_eq!(limit, "31s");
+        }
+    });
+}
+
+#[test]
+fn a_cancellation_hits_no_statement_that_is_waited_for() {
+    let postgres = Postgres::shared();
+    run(async {
+        let source = source(postgres, Driver::Pipelined);
+        for round in 0..20 {
+            let slow = query(&source, "select pg_sleep(1000)", &[]);
+            let others: Vec<_> = (0..30)
+                .map(|number| {
+                    let source = source.clone();
+                    let marker = format!("{round}/{number}");
+                    tokio::task::spawn_local(async move {
+                        let text = "select $1::text from pg_sleep(0.001)";
+                        assert_eq!(value(&source, text, &[Some(&marker)]).await, marker);
+                    })
+                })
+                .collect();
+            let outcome = tokio::time::timeout(Duration::from_millis(5), slow).await;
+            assert!(outcome.is_err());
+            for other in others {
+                other.await.unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_victim_that_only_reads_is_run_again_and_another_is_told() {
+    let postgres = Postgres::shared();
+    run(async {
+        let observer = source(postgres, Driver::Pipelined);
+        // Counts runs, also those that fail.
+        query(&observer, "create sequence runs", &[]).await.unwrap();
+        for (text, is_run_again) in [
+            (
+                "select case when nextval('runs') = 1 then pg_sleep(1000)::text else 'victim' end",
+                true,
+            ),
+            (
+                "update world set id = id where id = 1 and pg_sleep(1000) is null /* victim */",
+                false,
+            ),
+        ] {
+            let source = source(postgres, Driver::Pipelined);
+            let pid = value(&source, "select pg_backend_pid()", &[]).await;
+            let slow = tokio::time::timeout(
+                Duration::from_millis(20),
+                query(&source, "select pg_sleep(1000) /* meant */", &[]),
+            );
+            let victim = query(&source, text, &[]);
+            // Somebody else cancels what comes behind the one that is meant.
+            let hit = async {
+                becomes(&observer, &running("victim"), "1").await;
+                value(&observer, "select pg_cancel_backend($1::int)", &[Some(&pid)]).await
+            };
+            let (slow, victim, hit) = tokio::join!(slow, victim, hit);
+            assert!(slow.is_err());
+            assert_eq!(hit, "t");
+            if is_run_again {
+                assert_eq!(crate::rig::first(&victim.unwrap()), "victim");
+            } else {
+                assert_eq!(victim.unwrap_err(), PgError::Hit);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_waits_behind_and_is_given_up_is_never_sent() {
+    let postgres = Postgres::start();
+    let mut admin = postgres.admin();
+    admin
+        .batch_execute("create table marks (mark int); grant all on marks to benchmarkdbuser")
+        .unwrap();
+    run(async {
+        let source = source(&postgres, Driver::Pipelined);
+        // More than are sent without answers.
+        let before: Vec<_> = (0..300)
+            .map(|number| {
+                let source = source.clone();
+                let seconds = if number == 0 { "0.3" } else { "0" };
+                tokio::task::spawn_local(async move {
+                    query(&source, "select pg_sleep($1)", &[Some(seconds)]).await
+                })
+            })
+            .collect();
+        let given_up: Vec<_> = (0..10)
+            .map(|_| {
+                let source = source.clone();
+                let deadline = Duration::from_millis(100);
+                tokio::task::spawn_local(async move {
+                    let insert = query(&source, "insert into marks values (1)", &[]);
+                    tokio::time::timeout(deadline, insert).await.is_err()
+                })
+            })
+            .collect();
+        for task in given_up {
+            assert!(task.await.unwrap());
+        }
+        for task in before {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(value(&source, "select count(*) from marks", &[]).await, "0");
+    });
+}
+
+#[test]
+fn a_connection_ends_with_its_source() {
+    let postgres = Postgres::start();
+    run(async {
+        let observer = source(&postgres, Driver::Pipelined);
+        let count = "select count(*) from pg_stat_activity where application_name = 'ending'";
+        for driver in BOTH {
+            let url = format!("{}&application_name=ending", crate::rig::plain(&postgres.url()));
+            let source = Source::new("main", settings(&url, driver), 1);
+            query(&source, "select 1", &[]).await.unwrap();
+            becomes(&observer, count, "1").await;
+            drop(source);
+            becomes(&observer, count, "0").await;
+        }
+    });
+}

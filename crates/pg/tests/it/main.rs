@@ -1,0 +1,16 @@
+//! Sources on a real PostgreSQL.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails with where it is"
+)]
+
+mod cancel;
+mod faults;
+mod pipelining;
+mod prepared;
+mod relay;
+mod results;
+mod rig;
+mod tls;
