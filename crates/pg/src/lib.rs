@@ -4,6 +4,8 @@
 
 mod blocking;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod json;
 mod pipelined;
 mod protocol;

@@ -60,6 +60,20 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// A server that sends rows of another length than it has said is none.
+    pub(crate) fn new(columns: Arc<[Column]>, rows: Vec<Row>, affected: u64) -> Result<Self, PgError> {
+        if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
+            return Err(PgError::Protocol {
+                reason: format!("a row of {} values, not {}", row.len(), columns.len()),
+            });
+        }
+        Ok(Self {
+            columns,
+            rows,
+            affected,
+        })
+    }
+
     /// Appends a row as a JSON object, its members in the order of the columns.
     pub fn write_row(&self, row: &Row, out: &mut Vec<u8>) {
         out.push(b'{');

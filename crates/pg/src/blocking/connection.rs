@@ -180,11 +180,7 @@ impl Connection {
         let Outcome::Run(affected) = outcome else {
             return Err(misplaced());
         };
-        Ok(Rows {
-            columns,
-            rows,
-            affected,
-        })
+        Rows::new(columns, rows, affected)
     }
 
     fn prepare(&mut self, text: &str, wanted: &Wanted<'_>) -> Result<Prepared, PgError> {

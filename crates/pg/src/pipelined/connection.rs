@@ -268,11 +268,7 @@ impl Connection {
             };
             let error = match waiting.slot.outcome().await {
                 Ok((rows, affected)) => {
-                    return Ok(Rows {
-                        columns: statement.columns()?,
-                        rows,
-                        affected,
-                    });
+                    return Rows::new(statement.columns()?, rows, affected);
                 }
                 Err(error) => error,
             };

@@ -35,6 +35,9 @@ pub(crate) struct Startup {
     scram: Option<ScramSha256>,
 }
 
+/// How often a password may have to be hashed: a server that asks for more would keep this thread from everything else for seconds. PostgreSQL asks for 4096 unless it is told otherwise.
+const ITERATIONS_MAX: u64 = 1_000_000;
+
 /// The server's settings are 32 bits.
 const TIMEOUT_MS_MAX: u128 = i32::MAX as u128;
 
@@ -121,6 +124,9 @@ impl Startup {
                         .scram
                         .as_mut()
                         .ok_or_else(|| protocol("SASL that was not begun"))?;
+                    if iterations(body.data()) > ITERATIONS_MAX {
+                        return Err(protocol("too many iterations for a password"));
+                    }
                     scram.update(body.data()).map_err(foreign)?;
                     frontend::sasl_response(scram.message(), out).map_err(foreign)?;
                 }
@@ -155,6 +161,17 @@ impl Startup {
     }
 }
 
+/// How often the server wants the password hashed (RFC 5802, 5.1).
+fn iterations(challenge: &[u8]) -> u64 {
+    let Ok(challenge) = str::from_utf8(challenge) else {
+        return 0;
+    };
+    challenge
+        .split(',')
+        .find_map(|attribute| attribute.strip_prefix("i="))
+        .map_or(0, |count| count.parse().unwrap_or(u64::MAX))
+}
+
 /// Asks whether the server has TLS; it answers with one byte, which [`wants_tls`] reads.
 pub(crate) fn write_tls_request(out: &mut BytesMut) {
     frontend::ssl_request(out);
@@ -187,7 +204,7 @@ fn protocol(reason: &str) -> PgError {
 mod tests {
     use bytes::BytesMut;
 
-    use super::{Startup, wants_tls};
+    use super::{ITERATIONS_MAX, Startup, iterations, wants_tls};
     use crate::ServerUrl;
 
     /// What is answered to a server that offers these ways of SCRAM.
@@ -219,6 +236,14 @@ mod tests {
         // A server that offers no binding is told that it was wanted, so that nobody in between can take it away.
         assert!(says(&answer(Some(b"hash"), &both[1..]), "y,,"));
         assert!(says(&answer(None, &both), "n,,"));
+    }
+
+    #[test]
+    fn a_password_is_not_hashed_for_seconds() {
+        assert_eq!(iterations(b"r=abc,s=eA==,i=4096"), 4096);
+        assert!(iterations(b"r=abc,s=eA==,i=4294967295") > ITERATIONS_MAX);
+        assert!(iterations(b"r=abc,s=eA==,i=99999999999999999999999") > ITERATIONS_MAX);
+        assert_eq!(iterations(b"e=other-error"), 0);
     }
 
     #[test]
