@@ -8,6 +8,10 @@ enum Form {
     Bool,
     /// Digits as they are; `NaN` and `Infinity` are strings.
     Number,
+    /// The same for integers of 64 bits.
+    BigInteger,
+    /// The same for numbers of any length.
+    Decimal,
     /// JSON as it is.
     Json,
     /// `2020-01-31 10:20:30` with a `T`, and `+00:00` for `+00`.
@@ -18,13 +22,13 @@ enum Form {
 /// OIDs of types and of their arrays, which never change (`pg_type.dat` of the server's sources).
 const FORMS: [(Oid, Oid, Form); 20] = [
     (16, 1000, Form::Bool),
-    (20, 1016, Form::Number),
+    (20, 1016, Form::BigInteger),
     (21, 1005, Form::Number),
     (23, 1007, Form::Number),
     (26, 1028, Form::Number),
     (700, 1021, Form::Number),
     (701, 1022, Form::Number),
-    (1700, 1231, Form::Number),
+    (1700, 1231, Form::Decimal),
     (114, 199, Form::Json),
     (3802, 3807, Form::Json),
     (1114, 1115, Form::Timestamp),
@@ -38,6 +42,15 @@ const FORMS: [(Oid, Oid, Form); 20] = [
     (1082, 1182, Form::Text),
     (2950, 2951, Form::Text),
 ];
+
+/// Who reads numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Whoever keeps all of their digits: numbers are numbers.
+    Exact,
+    /// Who makes floating-point numbers of them: those that would lose digits are strings, as all of `numeric` are, and integers beyond 2^53 - 1.
+    Doubles,
+}
 
 /// How values of one column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +77,16 @@ impl Writer {
     }
 
     /// Appends a value; `None` is null.
-    pub fn write(self, value: Option<&[u8]>, out: &mut Vec<u8>) {
+    pub fn write(self, value: Option<&[u8]>, numbers: Numbers, out: &mut Vec<u8>) {
+        let form = match (numbers, self.form) {
+            (Numbers::Doubles, Form::Decimal) => Form::Text,
+            (Numbers::Exact, Form::BigInteger | Form::Decimal) => Form::Number,
+            (_, form) => form,
+        };
         match value {
             None => out.extend_from_slice(b"null"),
-            Some(text) if self.is_array => write_array(self.form, text, out),
-            Some(text) => write_scalar(self.form, text, out),
+            Some(text) if self.is_array => write_array(form, text, out),
+            Some(text) => write_scalar(form, text, out),
         }
     }
 }
@@ -76,13 +94,22 @@ impl Writer {
 fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
     match form {
         Form::Bool => out.extend_from_slice(if text == b"t" { b"true" } else { b"false" }),
+        Form::BigInteger if is_safe_integer(text) => out.extend_from_slice(text),
         Form::Number if matches!(text, [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => {
             out.extend_from_slice(text);
         }
         Form::Json => out.extend_from_slice(text),
         Form::Timestamp => write_timestamp(text, out),
-        Form::Number | Form::Text => write_string(text, out),
+        Form::Number | Form::BigInteger | Form::Decimal | Form::Text => write_string(text, out),
     }
+}
+
+/// Whether an integer is a floating-point number, as are all below it.
+fn is_safe_integer(text: &[u8]) -> bool {
+    let number = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok());
+    number.is_some_and(|number| number.unsigned_abs() < 1 << 53)
 }
 
 fn write_timestamp(text: &[u8], out: &mut Vec<u8>) {
@@ -214,7 +241,7 @@ mod tests {
 
     fn json(oid: Oid, text: &str) -> String {
         let mut out = Vec::new();
-        Writer::of(oid).write(Some(text.as_bytes()), &mut out);
+        Writer::of(oid).write(Some(text.as_bytes()), Numbers::Exact, &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -240,11 +267,29 @@ mod tests {
             assert_eq!(json(oid, text), expected, "{oid} {text}");
         }
         let mut out = Vec::new();
-        Writer::of(25).write(None, &mut out);
+        Writer::of(25).write(None, Numbers::Exact, &mut out);
         assert_eq!(out, b"null");
         out.clear();
-        Writer::of(25).write(Some(b"a\xff"), &mut out);
+        Writer::of(25).write(Some(b"a\xff"), Numbers::Exact, &mut out);
         assert_eq!(out, "\"a\u{fffd}\"".as_bytes());
+    }
+
+    #[test]
+    fn numbers_that_a_double_would_cut_are_strings_for_those_who_have_only_doubles() {
+        for (oid, text, expected) in [
+            (20, "9007199254740991", "9007199254740991"),
+            (20, "-9007199254740991", "-9007199254740991"),
+            (20, "9007199254740992", "\"9007199254740992\""),
+            (20, "-9223372036854775808", "\"-9223372036854775808\""),
+            (23, "5", "5"),
+            (1700, "5", "\"5\""),
+            (1231, "{1.50,NULL}", "[\"1.50\",null]"),
+            (701, "0.1", "0.1"),
+        ] {
+            let mut out = Vec::new();
+            Writer::of(oid).write(Some(text.as_bytes()), Numbers::Doubles, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{oid} {text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::DataRowBody;
 
 pub use crate::protocol::Column;
-use crate::{error::PgError, protocol::foreign};
+use crate::{error::PgError, json::Numbers, protocol::foreign};
 
 /// A row: the text of each value, `None` for null.
 #[derive(Clone, Debug)]
@@ -75,34 +75,34 @@ impl Rows {
     }
 
     /// Appends a row as a JSON object, its members in the order of the columns.
-    pub fn write_row(&self, row: &Row, out: &mut Vec<u8>) {
+    pub fn write_row(&self, row: &Row, numbers: Numbers, out: &mut Vec<u8>) {
         out.push(b'{');
         for (index, column) in self.columns.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
             out.extend_from_slice(&column.json_key);
-            column.writer.write(row.text(index), out);
+            column.writer.write(row.text(index), numbers, out);
         }
         out.push(b'}');
     }
 
     /// Appends all rows as an array.
-    pub fn write_all(&self, out: &mut Vec<u8>) {
+    pub fn write_all(&self, numbers: Numbers, out: &mut Vec<u8>) {
         out.push(b'[');
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            self.write_row(row, out);
+            self.write_row(row, numbers, out);
         }
         out.push(b']');
     }
 
     /// Appends the first value of a row; without a column it is null.
-    pub fn write_value(&self, row: &Row, out: &mut Vec<u8>) {
+    pub fn write_value(&self, row: &Row, numbers: Numbers, out: &mut Vec<u8>) {
         match self.columns.first() {
-            Some(column) => column.writer.write(row.text(0), out),
+            Some(column) => column.writer.write(row.text(0), numbers, out),
             None => out.extend_from_slice(b"null"),
         }
     }

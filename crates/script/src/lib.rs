@@ -23,6 +23,7 @@ mod modules;
 mod options;
 mod rejections;
 mod script;
+mod sql;
 mod stream;
 mod sys;
 mod text;

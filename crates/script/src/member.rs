@@ -378,6 +378,13 @@ impl Executor {
                 });
                 (task, None)
             }
+            What::Sql(statements) => {
+                let task = tokio::task::spawn_local(async move {
+                    let outcomes = statements.run().await;
+                    own.came(key, &engine, wait, Came::Outcomes(outcomes));
+                });
+                (task, None)
+            }
             What::Fetch(request) => {
                 let (demand, demands) = mpsc::unbounded_channel();
                 let task = tokio::task::spawn_local(async move {

@@ -1,6 +1,7 @@
 //! What a script is, what it may use, and what it may reach.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -66,6 +67,8 @@ pub struct Allow {
     pub store: Vec<String>,
     /// Hosts that may be fetched from.
     pub fetch: Vec<FetchHost>,
+    /// Databases, by their names.
+    pub sql: BTreeMap<String, forebay_pg::Source>,
 }
 
 impl Allow {

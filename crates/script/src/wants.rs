@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{calls::CallId, fetch, stream::Piece};
+use crate::{calls::CallId, fetch, sql, stream::Piece};
 
 /// Names what a call waits for; the script chooses it.
 pub(crate) type WaitId = u32;
@@ -27,6 +27,8 @@ pub(crate) enum What {
     Fetch(Box<fetch::Request>),
     /// The next piece of such an answer, which is named by what the fetch was waited for as.
     Read(WaitId),
+    /// What statements on a database give.
+    Sql(Box<sql::Statements>),
     /// Room for a piece of the call's own answer.
     Room(Option<Piece>),
     /// That this is not waited for any more, nor anything that belongs to it.
@@ -42,6 +44,8 @@ pub(crate) enum Came {
     Head(Box<fetch::Head>),
     /// A piece of it; `None`: it has ended.
     Piece(Option<Bytes>),
+    /// Outcomes of statements, as JSON.
+    Outcomes(Vec<u8>),
     /// What was asked for did not come about.
     Failed(fetch::Error),
 }

@@ -216,10 +216,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         config::Target::Records => Target::Records(parts.records.expect(checked).clone()),
         config::Target::Tql => Target::Tql(TqlTarget::new(parts.records.expect(checked).clone())),
         config::Target::Sql(route) => {
-            let settings = &parts.config.sql[&route.source];
-            let source = parts
-                .sources
-                .of(&route.source, settings, parts.config.server.threads);
+            let source = parts.sources.of(&route.source, parts.config);
             Target::Sql(SqlTarget::new(source, route))
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
@@ -242,7 +239,9 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
             records: config.records.to_text(),
         });
         let counts = ground.scripts.of(&script.name);
-        let options = script_options(script, store, ground.erase_types, counts);
+        let mut options = script_options(script, store, ground.erase_types, counts);
+        let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+        options.allow.sql = script.allow.sql.iter().map(source).collect();
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
             source,
@@ -283,6 +282,7 @@ pub(crate) fn script_options(
         allow: forebay_script::Allow {
             store: script.allow.store.clone(),
             fetch: script.allow.fetch.clone(),
+            sql: BTreeMap::new(),
         },
         store,
         surroundings: forebay_script::Surroundings {

@@ -5,23 +5,45 @@ use std::collections::BTreeMap;
 use forebay_pg::{Settings, Source};
 use parking_lot::Mutex;
 
+use crate::config::Config;
+
 /// The databases of a server.
 #[derive(Debug, Default)]
 pub(crate) struct SourceBook {
-    sources: Mutex<BTreeMap<String, Source>>,
+    sources: Mutex<BTreeMap<String, Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    source: Source,
+    threads: usize,
 }
 
 impl SourceBook {
-    /// The database of this name with these settings.
-    pub(crate) fn of(&self, name: &str, settings: &Settings, threads: usize) -> Source {
+    /// The database of this name in a configuration, which has it.
+    pub(crate) fn of(&self, name: &str, config: &Config) -> Source {
+        let settings: &Settings = &config.sql[name];
+        let threads = threads(name, config);
         let mut sources = self.sources.lock();
         if let Some(known) = sources.get(name)
-            && known.settings() == settings
+            && known.source.settings() == settings
+            && known.threads == threads
         {
-            return known.clone();
+            return known.source.clone();
         }
         let source = Source::new(name, settings.clone(), threads);
-        sources.insert(name.to_owned(), source.clone());
+        let known = Known {
+            source: source.clone(),
+            threads,
+        };
+        sources.insert(name.to_owned(), known);
         source
     }
+}
+
+/// Threads whose statements go there: those of routes, and those of scripts that may reach it.
+fn threads(name: &str, config: &Config) -> usize {
+    let scripts = config.scripts.values();
+    let reaching = scripts.filter(|script| script.allow.sql.iter().any(|allowed| allowed == name));
+    config.server.threads + reaching.map(|script| script.executors).sum::<usize>()
 }

@@ -16,6 +16,7 @@ use crate::{
     answer::{Answer, Body},
     calls::CallId,
     fetch::{self, Redirect},
+    sql::{self, Statement, Statements},
     stream::{Piece, Room},
     text,
     wants::{WaitId, Want, What},
@@ -81,6 +82,27 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         move |ctx: Ctx<'js>, call: CallId, wait: WaitId, head: Vec<JsString<'js>>, body: Value<'js>| {
             let request = own.request(&ctx, call, head, body)?;
             own.want(&ctx, call, wait, What::Fetch(Box::new(request)))
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "sql",
+        move |ctx: Ctx<'js>,
+              call: CallId,
+              wait: WaitId,
+              source: String,
+              texts: Vec<String>,
+              parameters: Vec<Vec<Option<String>>>| {
+            let source = sql::source(&source, &own.options)
+                .map_err(|message| Exception::throw_type(&ctx, &message))?
+                .clone();
+            let statements = texts
+                .into_iter()
+                .zip(parameters)
+                .map(|(text, parameters)| Statement { text, parameters })
+                .collect();
+            let statements = Statements { source, statements };
+            own.want(&ctx, call, wait, What::Sql(Box::new(statements)))
         },
     )?;
     let own = host.clone();
@@ -167,7 +189,7 @@ impl Host {
         if call == 0 {
             return Err(Exception::throw_type(
                 ctx,
-                "timers and fetches belong to a request: there is none while the script is loaded or ends",
+                "timers, fetches and statements belong to a request: there is none while the script is loaded or ends",
             ));
         }
         match self.calls.borrow_mut().wait(call) {

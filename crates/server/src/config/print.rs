@@ -290,8 +290,9 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "fetch_time_max = {}", duration(script.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(script.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", script.fetches_max)?;
-    let (store, fetch) = (texts(&script.allow.store), texts(&script.allow.fetch));
-    writeln!(out, "allow = {{ store = {store}, fetch = {fetch} }}")
+    let allow = &script.allow;
+    let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
+    writeln!(out, "allow = {{ store = {store}, sql = {sql}, fetch = {fetch} }}")
 }
 
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {

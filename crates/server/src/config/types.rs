@@ -451,6 +451,8 @@ pub struct ScriptAllow {
     pub store: Vec<String>,
     /// Hosts that may be fetched from.
     pub fetch: Vec<forebay_script::FetchHost>,
+    /// Keys of [`Config::sql`].
+    pub sql: Vec<String>,
 }
 
 /// `[[route]]`

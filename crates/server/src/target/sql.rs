@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use forebay_pg::{PgError, Rows, Source, Sql};
+use forebay_pg::{PgError, Rows, Source, Sql, json::Numbers};
 use serde_json::value::RawValue;
 
 use super::{
@@ -86,10 +86,10 @@ impl SqlTarget {
         }
         let mut out = Vec::new();
         match (self.result, rows.rows.first()) {
-            (SqlResult::Rows, _) => rows.write_all(&mut out),
+            (SqlResult::Rows, _) => rows.write_all(Numbers::Exact, &mut out),
             (_, None) => return Err(Refusal::NoRow),
-            (SqlResult::Row, Some(row)) => rows.write_row(row, &mut out),
-            (SqlResult::Value, Some(row)) => rows.write_value(row, &mut out),
+            (SqlResult::Row, Some(row)) => rows.write_row(row, Numbers::Exact, &mut out),
+            (SqlResult::Value, Some(row)) => rows.write_value(row, Numbers::Exact, &mut out),
         }
         Ok(json(200, out))
     }

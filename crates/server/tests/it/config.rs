@@ -163,7 +163,7 @@ queue_bytes_max = "2MiB"
 executors = 3
 engines_max = 5
 isolated = true
-allow = { store = ["Article", "*"] }
+allow = { store = ["Article", "*"], sql = ["main"] }
 
 [[route]]
 path = "/local"
@@ -697,6 +697,10 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[script.e1]\nhandler = 'api.mjs'\nallow = { store = ['Person'] }",
             "3: script.e1.allow.store: there is no store: the file has no [store]",
+        ),
+        (
+            "[script.e1]\nhandler = 'api.mjs'\nallow = { sql = ['main'] }",
+            "3: script.e1.allow.sql: there is no sql `main`: the file has no [sql.main]",
         ),
         (
             "[script.'e 1']\nhandler = 'api.mjs'",

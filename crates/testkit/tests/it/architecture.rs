@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 23] = [
+const ARROWS: [(&str, &str); 24] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -23,6 +23,7 @@ const ARROWS: [(&str, &str); 23] = [
     ("forebay-node-native", "forebay-store"),
     ("forebay-pool", "forebay-wire"),
     ("forebay-records", "forebay-store"),
+    ("forebay-script", "forebay-pg"),
     ("forebay-script", "forebay-records"),
     ("forebay-script", "forebay-store"),
     ("forebay-script", "forebay-wire"),

@@ -358,3 +358,118 @@ fn each_of_many_clients_gets_its_own_answer() {
         });
     }
 }
+
+/// What a script says of statements.
+const SCRIPT: &str = r#"
+import { sql, SqlError } from 'forebay/sql';
+
+const said = ({ name, code, message, constraint, position }) => ({ name, code, message, constraint, position });
+const failing = (run) => run().then(() => 'no error', said);
+
+const { main, other } = sql;
+const answers = {
+  async values() {
+    const bytes = new Uint8Array([0, 255]);
+    const date = new Date('2020-01-02T03:04:05.678Z');
+    const row = await main.row(
+      'select $1::int as a, $2::text as b, $3::numeric as c, $4::int8 as d, $5::bool as e, $6::timestamptz as f, $7::bytea as g, $8::jsonb as h, $9::text[] as i, $10::int[][] as j, $11::text as k',
+      [1, "a'b", '0.10', 9007199254740993n, true, date, bytes, { x: [1, 'y'] }, ['a "b"', null, 'c\\'], [[1, 2], [3, 4]], undefined],
+    );
+    return row;
+  },
+  async shapes() {
+    const name = "Robert'); drop table students;--";
+    const tagged = await main`select ${name}::text as name, ${2}::int + 1 as three`;
+    const none = await main.row('select 1 where false');
+    const count = await main.value('select count(*) from generate_series(1, 3)');
+    const created = await main.query('create temporary table if not exists gone (a int)');
+    return { tagged, count, none: none ?? null, changed: created.count, rows: created.length };
+  },
+  async pipeline() {
+    const results = await main.pipeline([...Array.from({ length: 20 }, (_, index) => ['select $1::int as it', [index]]), 'select 99 as it']);
+    return results.map(([{ it }]) => it);
+  },
+  async together() {
+    const values = await Promise.all(Array.from({ length: 20 }, (_, index) => main.value('select $1::int', [index])));
+    return values;
+  },
+  async errors() {
+    return [
+      await failing(() => main.query('select 1/0')),
+      await failing(() => main.query('selec 1')),
+      await failing(() => main.query('select $1::int', ['x'])),
+      await failing(() => other.query('select 1')),
+      await failing(() => main.query('select $1::int', [Symbol('x')])),
+      await failing(() => main.pipeline(['select 1', 'select 1/0', 'select 2'])),
+      await main.value('select 5'),
+      (await main.query('select 1/0').catch((error) => error)) instanceof SqlError,
+    ];
+  },
+};
+export default (request) => answers[request.path.slice(1)]();
+"#;
+
+#[test]
+fn scripts_run_statements_with_both_drivers() {
+    for driver in DRIVERS {
+        let server = Setup::new(&format!(
+            "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n[sql.other]\nurl = \"{url}\"\n\
+             [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
+            url = url(Postgres::shared())
+        ))
+        .file("s.mjs", SCRIPT)
+        .start();
+        assert_eq!(
+            get(&server, "/values"),
+            (
+                200,
+                json!({
+                    "a": 1, "b": "a'b", "c": "0.10", "d": "9007199254740993", "e": true, "f": "2020-01-02T03:04:05.678+00:00",
+                    "g": "\\x00ff", "h": {"x": [1, "y"]}, "i": ["a \"b\"", null, "c\\"], "j": [[1, 2], [3, 4]], "k": null
+                })
+            ),
+            "{driver}"
+        );
+        assert_eq!(
+            get(&server, "/shapes"),
+            (
+                200,
+                json!({"tagged": [{"name": "Robert'); drop table students;--", "three": 3}], "count": 3, "none": null, "changed": 0, "rows": 0})
+            ),
+            "{driver}"
+        );
+        let to_20: Vec<u32> = (0..20).collect();
+        let (status, mut pipelined) = get(&server, "/pipeline");
+        assert_eq!(pipelined.as_array_mut().and_then(Vec::pop), Some(json!(99)));
+        assert_eq!((status, pipelined), (200, json!(to_20)));
+        assert_eq!(get(&server, "/together"), (200, json!(to_20)));
+        let (_, errors) = get(&server, "/errors");
+        for (index, (code, message)) in [
+            ("22012", "division by zero"),
+            ("42601", "syntax error at or near \"selec\""),
+            ("22P02", "invalid input syntax for type integer: \"x\""),
+            (
+                "",
+                "script `s` may not reach database `other`: its `allow` names main",
+            ),
+            ("", "a parameter is text, a number"),
+            ("22012", "division by zero"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let error = &errors[index];
+            assert!(
+                error["message"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(message))
+                    && error["code"].as_str().unwrap_or_default() == code,
+                "{driver}: {error}"
+            );
+        }
+        assert_eq!(
+            (&errors[1]["position"], &errors[6], &errors[7]),
+            (&json!(1), &json!(5), &json!(true))
+        );
+    }
+}

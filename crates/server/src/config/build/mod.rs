@@ -51,7 +51,7 @@ pub(super) fn build(
     for (name, fields) in &sections.scripts {
         scripts.extend(
             builder
-                .script(name, fields, has_store)
+                .script(name, fields, has_store, &names(&sections.sql))
                 .map(|script| (name.clone(), script)),
         );
     }

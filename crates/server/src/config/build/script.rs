@@ -2,16 +2,22 @@
 
 use forebay_script::FetchHost;
 
-use super::Builder;
+use super::{Builder, route::none_such};
 use crate::config::fields::Fields;
 use crate::config::{Script, ScriptAllow, ScriptPlace};
 
 impl Builder<'_> {
     /// `None`: a problem has been noted.
-    pub(super) fn script(&mut self, name: &str, fields: &Fields, has_store: bool) -> Option<Script> {
+    pub(super) fn script(
+        &mut self,
+        name: &str,
+        fields: &Fields,
+        has_store: bool,
+        sources: &[&str],
+    ) -> Option<Script> {
         self.check_name(name, "script", fields);
         let handler = self.existing_file(fields, "handler");
-        let allow = self.allow(fields.table("allow"), has_store);
+        let allow = self.allow(fields.table("allow"), has_store, sources);
         Some(Script {
             name: name.to_owned(),
             handler: handler?,
@@ -41,7 +47,7 @@ impl Builder<'_> {
         })
     }
 
-    fn allow(&mut self, fields: &Fields, has_store: bool) -> ScriptAllow {
+    fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
         let store = fields.texts("store");
         if let (Some(first), false) = (store.first(), has_store) {
             let message = "there is no store: the file has no [store]".to_owned();
@@ -54,9 +60,16 @@ impl Builder<'_> {
                 Err(error) => self.note(fields.problem_at(host.line, "fetch", error.to_string())),
             }
         }
+        for source in fields.texts("sql") {
+            if !sources.contains(&source.text.as_str()) {
+                let message = none_such("sql", &source.text, sources);
+                self.note(fields.problem_at(source.line, "sql", message));
+            }
+        }
         ScriptAllow {
             store: store.iter().map(|global| global.text.clone()).collect(),
             fetch,
+            sql: fields.texts("sql").iter().map(|name| name.text.clone()).collect(),
         }
     }
 }

@@ -148,6 +148,13 @@ static ALLOW: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "sql",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Databases: NAMEs of `[sql.NAME]`.",
+        exceeded: "",
+    },
+    Key {
         name: "fetch",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),

@@ -1,0 +1,30 @@
+/**
+ * Databases of PostgreSQL, by their names in the configuration.
+ *
+ * ```js
+ * import { sql } from 'forebay/sql';
+ *
+ * const user = await sql.main.row('select id, name from users where id = $1', [id]);
+ * ```
+ *
+ * Numbers of the type `numeric`, and integers beyond 2^53 - 1, are strings, so that they lose no digits; times are strings by ISO 8601, `bytea` is a string as `\\x00ff`.
+ *
+ * @module
+ */
+import { databaseOf, type Database } from './database.js';
+
+export { SqlError } from './error.js';
+export type { Row } from './outcome.js';
+export type { Database, Rows, Statement } from './database.js';
+
+const databases = new Map<string, Database>();
+
+/** A database by the NAME of its `[sql.NAME]`. */
+export const sql: Readonly<Record<string, Database>> = new Proxy(Object.create(null) as Record<string, Database>, {
+  get(_, name) {
+    if (typeof name !== 'string') return undefined;
+    let database = databases.get(name);
+    if (database === undefined) databases.set(name, (database = databaseOf(name)));
+    return database;
+  },
+});

@@ -1,0 +1,7 @@
+import type { SqlErrorMembers } from './error.js';
+
+/** A row by the names of its columns. */
+export type Row = Record<string, any>;
+
+/** What became of one statement. */
+export type Outcome = { readonly rows: Row[]; readonly count: number } | { readonly error: SqlErrorMembers & { readonly message: string } };
