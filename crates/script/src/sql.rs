@@ -103,7 +103,13 @@ fn write_error(error: &PgError, source: &str, out: &mut Vec<u8>) {
         }
         PgError::Full { .. } => member("code", Some("full")),
         PgError::TimedOut { .. } => member("code", Some("timeout")),
-        PgError::Connect { .. } | PgError::Authentication { .. } => member("code", Some("unreachable")),
+        PgError::Connect { .. } | PgError::Authentication { .. } | PgError::Tls { .. } => {
+            member("code", Some("unreachable"));
+        }
+        PgError::Unsendable { .. } => member("code", Some("not_sendable")),
+        PgError::Session { .. } => member("code", Some("session")),
+        PgError::Hit => member("code", Some("cancelled")),
+        PgError::TooLarge { .. } => member("code", Some("too_large")),
         PgError::Broken { .. } | PgError::Protocol { .. } => member("code", Some("broken")),
     }
     out.extend_from_slice(b"}}");

@@ -1,6 +1,6 @@
 //! What values come to.
 
-use forebay_pg::json::Writer;
+use forebay_pg::json::{Numbers, Writer};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, query, run, source};
@@ -73,7 +73,7 @@ fn both_drivers_give_the_same_bytes_and_the_json_that_the_server_would_write() {
                 assert_eq!(row.text(0), row.text(1), "{value}");
             }
             let mut written = Vec::new();
-            Writer::of(one.columns[0].oid).write(row.text(0), &mut written);
+            Writer::of(one.columns[0].oid).write(row.text(0), Numbers::Exact, &mut written);
             let model = row.text(2).unwrap_or(b"null");
             assert_eq!(
                 String::from_utf8_lossy(&written),

@@ -635,8 +635,8 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "3: route.workflow: this version has no target `workflow`; it has respond, files, store, records, tql, sql, pool or script",
         ),
         (
-            "[sql.main]\nurl = 'postgres://u:secret@h/d'",
-            "2: sql.main.url: what is written there asks for sslmode=verify-full, which holds where none is written; this version connects without encryption only: sslmode=disable",
+            "[sql.main]\nurl = 'postgres://u:secret@h/d?sslmode=prefer'",
+            "2: sql.main.url: what is written there has sslmode=prefer; known are \"verify-full\", which is the default, and \"disable\"",
         ),
         (
             "[sql.main]\nurl = 'u:secret@h'",
