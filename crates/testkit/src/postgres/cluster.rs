@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, DirBuilder, File},
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddrV4},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::Command,
@@ -13,6 +13,7 @@ use std::{
 };
 
 use postgres::NoTls;
+use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr};
 
 use super::{Error, programs::Programs};
 use crate::Process;
@@ -214,6 +215,38 @@ pub(super) fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES_QUOTED)..].join("\n")
 }
 
+/// Whether nobody listens on a port. It is bound but not listened on for this: two sockets can be bound to it with this option, so that a server
+/// that starts there at this moment is not kept from it.
 fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None);
+    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+    socket.is_ok_and(|socket| {
+        set_socket_reuseaddr(&socket, true)
+            .and_then(|()| bind(&socket, &address))
+            .is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::{FIRST_PORT, PORTS, PORTS_TRIED, is_free};
+
+    #[test]
+    fn a_port_is_free_when_nobody_listens_and_looking_takes_it_from_nobody() {
+        // One that no server takes meanwhile.
+        let mut ports = FIRST_PORT + PORTS + PORTS_TRIED..32_768;
+        let port = ports.find(|port| is_free(*port)).expect("one of them is free");
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| (0..10_000).filter(|_| is_free(port)).count());
+            let listened = (0..1_000).filter(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
+            assert_eq!(listened.count(), 1_000);
+            looks.join().expect("it looks on");
+        });
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        assert!(!is_free(port));
+        drop(listener);
+        assert!(is_free(port));
+    }
 }
