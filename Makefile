@@ -8,6 +8,8 @@ NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
 SDK_MODULES := sdk/node/node_modules/.package-lock.json
 SHOWCASE_MODULES := examples/showcase/node_modules/.package-lock.json
+# The newest PostgreSQL: the tests run on it, too.
+POSTGRESQL_MODULES := crates/testkit/postgresql/node_modules/.package-lock.json
 PEER_MODULES := bench/peers/node_modules/.package-lock.json
 PYTHON ?= python3
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps --require-hashes
@@ -62,7 +64,7 @@ build: sdk $(SHOWCASE_MODULES) $(SHOWCASE_PYTHON)
 
 sdk: $(SDK_SCRIPTS) $(SDK_ADDON)
 
-deps: $(SDK_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(SHOWCASE_PYTHON)
+deps: $(SDK_MODULES) $(POSTGRESQL_MODULES) $(SHOWCASE_MODULES) $(TEST_PYTHON) $(SHOWCASE_PYTHON)
 
 # The browser in which the tests use the page of `forebay new --template records`: one that is there, or Debian's where this user may install it.
 browser:
@@ -71,12 +73,13 @@ browser:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
 	{ echo 'The tests need Chromium: install it (Debian: apt-get install chromium), or name it in FOREBAY_CHROMIUM.' >&2; exit 1; }
 
-# The programs of a PostgreSQL: those that are there, or Debian's where this user may install them. crates/testkit/src/postgres/programs.rs looks in
-# the same places.
+# The programs of a PostgreSQL: those that are there, or Debian's where this user may install them, or npm's.
+# crates/testkit/src/postgres/programs.rs looks in the same places.
 postgresql:
 	@test -n "$$FOREBAY_POSTGRES" || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends postgresql >/dev/null; } || \
+	$(MAKE) --no-print-directory $(POSTGRESQL_MODULES) || \
 	{ echo 'PostgreSQL is needed: install it (Debian: apt-get install postgresql), or name the folder of its programs in FOREBAY_POSTGRES.' >&2; exit 1; }
 
 postgres: postgresql

@@ -37,7 +37,8 @@ fn program() -> &'static Path {
     })
 }
 
-fn workspace() -> &'static Path {
+/// The folder of all sources.
+pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)

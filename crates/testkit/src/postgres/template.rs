@@ -6,12 +6,13 @@ use std::{
     fs::{self, File},
     hash::{Hash, Hasher},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use super::{
     Error,
-    cluster::{Cluster, last_lines, private_folder},
+    cluster::{Cluster, last_lines},
+    folders::copy,
     guard::Guard,
     programs::Programs,
 };
@@ -124,8 +125,8 @@ fn initialise(cluster: &Cluster) -> Result<(), Error> {
 
 fn version(programs: &Programs) -> Result<String, Error> {
     let postgres = programs.path("postgres");
-    let output = programs
-        .command(&postgres, Path::new("/"))
+    // As whoever runs this, who reaches it wherever it is.
+    let output = Command::new(&postgres)
         .arg("--version")
         .stdin(Stdio::null())
         .output()
@@ -134,22 +135,4 @@ fn version(programs: &Programs) -> Result<String, Error> {
             source,
         })?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Copies a folder with all below it, and hands each copy to `own`.
-fn copy(from: &Path, to: &Path, own: &dyn Fn(&Path) -> Result<(), Error>) -> Result<(), Error> {
-    private_folder(to)?;
-    own(to)?;
-    let read = || Error::file("read", from);
-    for entry in fs::read_dir(from).map_err(read())? {
-        let entry = entry.map_err(read())?;
-        let target = to.join(entry.file_name());
-        if entry.file_type().map_err(read())?.is_dir() {
-            copy(&entry.path(), &target, own)?;
-        } else {
-            fs::copy(entry.path(), &target).map_err(Error::file("copy", entry.path()))?;
-            own(&target)?;
-        }
-    }
-    Ok(())
 }

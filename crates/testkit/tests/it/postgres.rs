@@ -80,6 +80,20 @@ fn a_server_has_the_settings_of_the_benchmarks() {
 }
 
 #[test]
+fn the_newest_version_has_all_that_the_installed_one_has() {
+    let postgres = Postgres::start_newest();
+    let version = number(
+        &mut postgres.admin(),
+        "select current_setting('server_version_num')::int8",
+    );
+    assert!(version >= 180_000, "{version}");
+    let mut client = connect(&postgres.url());
+    assert_eq!(number(&mut client, "select count(*) from \"World\""), 10_000);
+    let counted = number(&mut postgres.admin(), "select count(*) from pg_stat_statements");
+    assert!(counted > 0);
+}
+
+#[test]
 fn over_tcp_nobody_gets_in_without_the_password() {
     let right = Postgres::shared().url();
     let wrong = right.replace("benchmarkdbpass", "guessed");

@@ -16,15 +16,23 @@ fn example(postgres: &Postgres, driver: &str) -> Server {
         .start()
 }
 
-#[test]
-fn the_routes_of_the_example_keep_the_rules_with_both_drivers() {
-    let postgres = Postgres::start();
+fn keeps_the_rules_with_both_drivers(postgres: &Postgres) {
     for driver in ["async", "blocking"] {
-        let server = example(&postgres, driver);
+        let server = example(postgres, driver);
         for kind in [Kind::Json, Kind::Plaintext, Kind::Db] {
-            verify(&server, &postgres, kind);
+            verify(&server, postgres, kind);
         }
     }
+}
+
+#[test]
+fn the_example_keeps_the_rules_with_both_drivers_on_the_postgresql_that_is_installed() {
+    keeps_the_rules_with_both_drivers(&Postgres::start());
+}
+
+#[test]
+fn the_example_keeps_the_rules_with_both_drivers_on_the_newest_postgresql() {
+    keeps_the_rules_with_both_drivers(&Postgres::start_newest());
 }
 
 #[test]
