@@ -6,39 +6,55 @@ use forebay_testkit::{
 };
 
 const CONFIG: &str = include_str!("../../../../../examples/techempower/forebay.toml");
-const HELLO: &str = include_str!("../../../../../examples/techempower/handlers/hello.mjs");
+const HANDLERS: [(&str, &str); 4] = [
+    (
+        "handlers/cache.mjs",
+        include_str!("../../../../../examples/techempower/handlers/cache.mjs"),
+    ),
+    (
+        "handlers/fortunes.mjs",
+        include_str!("../../../../../examples/techempower/handlers/fortunes.mjs"),
+    ),
+    (
+        "handlers/hello.mjs",
+        include_str!("../../../../../examples/techempower/handlers/hello.mjs"),
+    ),
+    (
+        "handlers/worlds.mjs",
+        include_str!("../../../../../examples/techempower/handlers/worlds.mjs"),
+    ),
+];
 
-fn example(postgres: &Postgres, driver: &str) -> Server {
-    Setup::new(CONFIG)
-        .file("handlers/hello.mjs", HELLO)
-        .env("FOREBAY_PG_URL", &postgres.url())
-        .env("FOREBAY_PG_DRIVER", driver)
+fn example(postgres: &Postgres) -> Server {
+    let setup = Setup::new(CONFIG).env("FOREBAY_PG_URL", &postgres.url());
+    let files = HANDLERS.iter();
+    files
+        .fold(setup, |setup, (name, content)| setup.file(name, content))
         .start()
 }
 
-fn keeps_the_rules_with_both_drivers(postgres: &Postgres) {
-    for driver in ["async", "blocking"] {
-        let server = example(postgres, driver);
-        for kind in [Kind::Json, Kind::Plaintext, Kind::Db] {
-            verify(&server, postgres, kind);
-        }
+fn keeps_the_rules(postgres: &Postgres) {
+    let server = example(postgres);
+    for kind in Kind::ALL {
+        verify(&server, postgres, kind);
     }
 }
 
 #[test]
-fn the_example_keeps_the_rules_with_both_drivers_on_the_postgresql_that_is_installed() {
-    keeps_the_rules_with_both_drivers(&Postgres::start());
+fn the_example_keeps_all_rules_on_the_postgresql_that_is_installed() {
+    keeps_the_rules(&Postgres::start());
 }
 
 #[test]
-fn the_example_keeps_the_rules_with_both_drivers_on_the_newest_postgresql() {
-    keeps_the_rules_with_both_drivers(&Postgres::start_newest());
+fn the_example_keeps_all_rules_on_the_newest_postgresql() {
+    keeps_the_rules(&Postgres::start_newest());
 }
 
 #[test]
 fn the_routes_of_the_example_answer_get_alone() {
-    let server = example(Postgres::shared(), "async");
-    for path in ["/json", "/plaintext", "/db"] {
+    let server = example(Postgres::shared());
+    for kind in Kind::ALL {
+        let path = kind.path();
         assert_eq!(server.post(path, b"").status, 405, "{path}");
     }
 }
