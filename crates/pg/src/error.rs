@@ -88,6 +88,9 @@ pub enum PgError {
     /// The statement was cancelled together with another one on its connection, and was not run again because it may change something. It has had no effect.
     #[error("the statement was cancelled together with another one on its connection; it has had no effect")]
     Hit,
+    /// A statement of the transaction had failed, so that it could not be committed.
+    #[error("the transaction is rolled back, because a statement in it has failed")]
+    RolledBack,
     /// A result that is to be in memory as a whole and is too large for that.
     #[error("the result is larger than {result_bytes_max} bytes (result_bytes_max)")]
     TooLarge {

@@ -4,10 +4,12 @@
 
 mod blocking;
 mod error;
+mod exclusive;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod json;
 mod pipelined;
+mod prepared;
 mod protocol;
 mod rows;
 mod settings;
@@ -17,6 +19,7 @@ mod statement;
 mod tls;
 
 pub use error::{PgError, ServerError};
+pub use exclusive::{RowStream, Savepoint, Transaction};
 pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};
 pub use source::Source;

@@ -3,15 +3,16 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::watch;
 
 use crate::{
-    Driver, PgError, Rows, Settings, blocking,
+    Driver, PgError, RowStream, Rows, Settings, Transaction, blocking,
+    exclusive::{Lease, Leases},
     pipelined::{self, Lines},
     statement::session_keyword,
 };
@@ -32,7 +33,11 @@ pub(crate) struct Shared {
     /// Connections that each thread may have.
     pub(crate) thread_connections_max: usize,
     in_flight: AtomicUsize,
-    blocking: Option<blocking::Pool>,
+    pub(crate) blocking: Option<blocking::Pool>,
+    /// Connections of streams and transactions.
+    pub(crate) leases: Arc<Leases>,
+    /// Whether a task closes those that nobody has had for long.
+    pub(crate) is_sweeping: AtomicBool,
     /// Ends with the source, and tells the threads that have connections to it.
     pub(crate) open: watch::Sender<()>,
 }
@@ -40,15 +45,26 @@ pub(crate) struct Shared {
 impl Source {
     /// A source whose statements come from so many threads. Nothing is connected before the first statement.
     pub fn new(name: &str, settings: Settings, threads: usize) -> Self {
-        let blocking = (settings.driver == Driver::Blocking).then(|| blocking::Pool::new(&settings));
+        let threads = threads.max(1);
+        let connections_max = settings.connections_max;
+        // One is left for a stream or a transaction.
         let thread_connections_max =
-            (settings.connections_max / threads.max(1)).clamp(1, pipelined::CONNECTIONS_MAX);
+            (connections_max.saturating_sub(1) / threads).clamp(1, pipelined::CONNECTIONS_MAX);
+        let shared_max = match settings.driver {
+            Driver::Pipelined => threads * thread_connections_max,
+            Driver::Blocking => 1,
+        };
+        let leases = Arc::new(Leases::new(connections_max.saturating_sub(shared_max).max(1)));
+        let is_blocking = settings.driver == Driver::Blocking;
+        let blocking = is_blocking.then(|| blocking::Pool::new(&settings, Arc::clone(&leases)));
         let shared = Shared {
             name: name.to_owned(),
             settings,
             thread_connections_max,
             in_flight: AtomicUsize::new(0),
             blocking,
+            leases,
+            is_sweeping: AtomicBool::new(false),
             open: watch::Sender::new(()),
         };
         Self {
@@ -98,6 +114,59 @@ impl Source {
             }),
         }
     }
+}
+
+impl Source {
+    /// Runs a statement whose rows are taken one by one, until `deadline`, on a connection of its own. Its future ends when the first rows have come, or the statement has failed.
+    pub async fn stream(
+        &self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        deadline: Instant,
+    ) -> Result<RowStream, PgError> {
+        if let Some(keyword) = session_keyword(text) {
+            return Err(PgError::Session { keyword });
+        }
+        let begin = async {
+            let lease = self.lease().await?;
+            RowStream::open(lease, text, parameters, deadline).await
+        };
+        within(deadline, "the statement", begin).await
+    }
+
+    /// Begins a transaction, on a connection of its own, that may take until `deadline`.
+    pub async fn begin(&self, deadline: Instant) -> Result<Transaction, PgError> {
+        let begin = async {
+            let lease = self.lease().await?;
+            Transaction::begin(lease, deadline).await
+        };
+        within(deadline, "the transaction", begin).await
+    }
+
+    /// A connection for one task; those that wait for one count as statements.
+    async fn lease(&self) -> Result<Lease, PgError> {
+        let _place = Place::take(&self.shared)?;
+        Lease::take(&self.shared).await
+    }
+}
+
+async fn within<O>(
+    deadline: Instant,
+    what: &'static str,
+    run: impl Future<Output = Result<O, PgError>>,
+) -> Result<O, PgError> {
+    let begun = Instant::now();
+    let outcome = tokio::time::timeout_at(deadline.into(), run).await;
+    outcome.unwrap_or(Err(PgError::TimedOut {
+        what,
+        limit: whole_ms(deadline, begun),
+    }))
+}
+
+/// How long there was until a deadline, without the fractions of a millisecond that nobody has asked for.
+pub(crate) fn whole_ms(deadline: Instant, begun: Instant) -> Duration {
+    let micros = deadline.saturating_duration_since(begun).as_micros();
+    Duration::from_millis(u64::try_from(micros.div_ceil(1000)).unwrap_or(u64::MAX))
 }
 
 /// One of the statements that may be under way.

@@ -109,6 +109,7 @@ fn write_error(error: &PgError, source: &str, out: &mut Vec<u8>) {
         PgError::Unsendable { .. } => member("code", Some("not_sendable")),
         PgError::Session { .. } => member("code", Some("session")),
         PgError::Hit => member("code", Some("cancelled")),
+        PgError::RolledBack => member("code", Some("rolled_back")),
         PgError::TooLarge { .. } => member("code", Some("too_large")),
         PgError::Broken { .. } | PgError::Protocol { .. } => member("code", Some("broken")),
     }

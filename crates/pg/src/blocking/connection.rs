@@ -1,17 +1,13 @@
 //! One connection, used by one thread at a time.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
 use super::stream::{Stream, late, left};
 use crate::{
-    Column, PgError, Row, Rows, Settings,
-    pipelined::PREPARED_MAX,
+    PgError, Row, Rows, Settings,
+    prepared::{Prepared, PreparedBook},
     protocol::{
         CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, write_cancel, write_prepare,
         write_run,
@@ -24,7 +20,7 @@ const READ_BYTES: usize = 16_384;
 /// How often it is looked whether anybody still waits.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a cancellation, and then the statement's end, may take; a connection that needs longer is given up.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// A statement is run once more where its plan is out of date.
 const RUNS_MAX: usize = 2;
 
@@ -37,18 +33,8 @@ pub(super) struct Connection {
     conversation: Conversation<()>,
     received: BytesMut,
     out: BytesMut,
-    prepared: HashMap<Arc<str>, Prepared>,
-    /// Statements that were prepared, and uses of them.
-    count: u64,
+    prepared: PreparedBook,
     is_broken: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Prepared {
-    name: Arc<str>,
-    columns: Arc<[Column]>,
-    /// When it was used last.
-    used: u64,
 }
 
 /// How long a statement may take, and whether anybody waits for it.
@@ -96,8 +82,7 @@ impl Connection {
             conversation: Conversation::new(),
             received: BytesMut::new(),
             out: BytesMut::new(),
-            prepared: HashMap::new(),
-            count: 0,
+            prepared: PreparedBook::default(),
             is_broken: false,
             stream,
         };
@@ -148,7 +133,7 @@ impl Connection {
             self.is_broken |= self.conversation.transaction() != Transaction::None;
             let is_stale = outcome.as_ref().is_err_and(PgError::is_stale);
             if is_stale && runs < RUNS_MAX && !self.is_broken {
-                self.prepared.remove(text);
+                self.prepared.forget(text);
                 runs += 1;
                 continue;
             }
@@ -184,36 +169,16 @@ impl Connection {
     }
 
     fn prepare(&mut self, text: &str, wanted: &Wanted<'_>) -> Result<Prepared, PgError> {
-        self.count += 1;
-        if let Some(prepared) = self.prepared.get_mut(text) {
-            prepared.used = self.count;
-            return Ok(prepared.clone());
+        if let Some(prepared) = self.prepared.find(text) {
+            return Ok(prepared);
         }
-        let name: Arc<str> = format!("s{}", self.count).into();
-        let mut oldest = None;
-        if self.prepared.len() >= PREPARED_MAX {
-            oldest = self
-                .prepared
-                .iter()
-                .min_by_key(|(_, prepared)| prepared.used)
-                .map(|(text, prepared)| (Arc::clone(text), Arc::clone(&prepared.name)));
-        }
-        let closed = oldest.as_ref().map(|(_, name)| &**name);
-        write_prepare(&name, text, closed, &mut self.out)?;
-        if let Some((text, _)) = oldest {
-            self.prepared.remove(&text);
-        }
+        let (name, closed) = self.prepared.make_room();
+        write_prepare(&name, text, closed.as_deref(), &mut self.out)?;
         self.conversation.expect((), Expected::Description);
         let Outcome::Prepared(description) = self.wait(wanted, |_| Ok(()))? else {
             return Err(misplaced());
         };
-        let prepared = Prepared {
-            name,
-            columns: description.columns.into(),
-            used: self.count,
-        };
-        self.prepared.insert(text.into(), prepared.clone());
-        Ok(prepared)
+        Ok(self.prepared.insert(text, name, description.columns.into()))
     }
 
     /// Has the server cancel what it is at, on a connection made for that, and waits for its end. Nothing else is sent meanwhile.

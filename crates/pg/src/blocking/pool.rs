@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{Connection, Wanted};
-use crate::{PgError, Rows, Settings};
+use crate::{PgError, Rows, Settings, exclusive::Leases};
 
 /// A connection without work for so long is closed.
 const IDLE_MAX: Duration = Duration::from_mins(10);
@@ -26,6 +26,8 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    /// Connections that are not this pool's, but count with them.
+    leases: Arc<Leases>,
     state: Mutex<State>,
     /// There is work, or none will come.
     changed: Condvar,
@@ -51,9 +53,10 @@ struct Job {
 }
 
 impl Pool {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, leases: Arc<Leases>) -> Self {
         let shared = Shared {
             settings: settings.clone(),
+            leases,
             state: Mutex::default(),
             changed: Condvar::new(),
         };
@@ -82,11 +85,16 @@ impl Pool {
         }))
     }
 
+    /// A connection is made that is not this pool's: a thread that has nothing to do ends, if that makes too many.
+    pub(crate) fn make_room(&self) {
+        self.shared.changed.notify_all();
+    }
+
     /// Has a thread run it, another one if all that there are have work.
     fn submit(&self, job: Job) -> Result<(), PgError> {
         let mut state = self.shared.state.lock();
         state.jobs.push_back(job);
-        if state.idle < state.jobs.len() && state.threads < self.shared.settings.connections_max {
+        if state.idle < state.jobs.len() && self.shared.may_grow(state.threads) {
             state.threads += 1;
             let shared = Arc::clone(&self.shared);
             let spawned = std::thread::Builder::new()
@@ -113,6 +121,18 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.state.lock().is_closed = true;
         self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    /// Whether there may be one thread more: there is always one.
+    fn may_grow(&self, threads: usize) -> bool {
+        threads == 0 || threads + self.leases.count() < self.settings.connections_max
+    }
+
+    /// Whether there is a thread too many.
+    fn must_shrink(&self, threads: usize) -> bool {
+        threads > 1 && threads + self.leases.count() > self.settings.connections_max
     }
 }
 
@@ -177,6 +197,9 @@ fn next(shared: &Shared) -> Option<Job> {
     state.idle += 1;
     let until = Instant::now() + IDLE_MAX;
     let job = loop {
+        if shared.must_shrink(state.threads) {
+            break None;
+        }
         if let Some(job) = state.jobs.pop_front() {
             break Some(job);
         }

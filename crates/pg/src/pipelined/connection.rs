@@ -19,12 +19,11 @@ use super::{
 };
 use crate::{
     PgError, Rows, Settings,
+    prepared::PREPARED_MAX,
     protocol::{Conversation, Expected, write_prepare, write_run},
     statement::only_reads,
 };
 
-/// Statements that a connection has prepared; the one not used for longest makes room for another.
-pub(crate) const PREPARED_MAX: usize = 256;
 /// Statements that the server has and has not answered. Those behind them wait here, where they can still be dropped.
 const PIPELINE_MAX: usize = 256;
 /// How often a statement is run whose plan is out of date, or that was cancelled with another: more often would be another reason.

@@ -7,6 +7,5 @@ mod stream;
 mod task;
 
 use connection::Connection;
-pub(crate) use connection::PREPARED_MAX;
 pub(crate) use lines::{CONNECTIONS_MAX, Lines};
-use stream::Stream;
+pub(crate) use stream::{Stream, cancel, start};

@@ -26,21 +26,21 @@ const READ_BYTES: usize = 65_536;
 
 /// A socket, or TLS on it.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Secured(Box<TlsStream<TcpStream>>),
 }
 
 /// A connection that is ready for its first statement.
-pub(super) struct Started {
-    pub(super) stream: Stream,
-    pub(super) received: BytesMut,
-    pub(super) out: BytesMut,
-    pub(super) key: Option<CancelKey>,
+pub(crate) struct Started {
+    pub(crate) stream: Stream,
+    pub(crate) received: BytesMut,
+    pub(crate) out: BytesMut,
+    pub(crate) key: Option<CancelKey>,
 }
 
 /// Connects and logs in.
-pub(super) async fn start(
+pub(crate) async fn start(
     server: &ServerUrl,
     statement_timeout: Option<Duration>,
 ) -> Result<Started, PgError> {
@@ -66,7 +66,7 @@ pub(super) async fn start(
 }
 
 /// Asks the server to cancel what another connection does, and waits until it has passed that on.
-pub(super) async fn cancel(server: &ServerUrl, key: CancelKey) -> Result<(), PgError> {
+pub(crate) async fn cancel(server: &ServerUrl, key: CancelKey) -> Result<(), PgError> {
     let mut stream = Stream::connect(server).await?;
     let mut out = BytesMut::new();
     write_cancel(key, &mut out);
@@ -101,6 +101,21 @@ impl Stream {
             Self::Plain(_) => None,
             Self::Secured(stream) => tls::end_point(stream.get_ref().1.peer_certificates()),
         }
+    }
+}
+
+impl Stream {
+    /// Whether the server has neither closed it nor said anything while nothing was asked.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let socket = match self {
+            Self::Plain(stream) => stream,
+            Self::Secured(stream) => stream.get_ref().0,
+        };
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        socket
+            .poll_peek(&mut Context::from_waker(std::task::Waker::noop()), &mut buffer)
+            .is_pending()
     }
 }
 

@@ -32,7 +32,7 @@ const READ_BYTES: usize = 65_536;
 /// How long a statement that nobody waits for may still take when the server comes to it: most are faster than a cancellation, which holds up those behind.
 const GRACE: Duration = Duration::from_millis(10);
 /// When it is cancelled again: a cancellation that overtakes its statement does nothing.
-const AGAIN: Duration = Duration::from_millis(100);
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// A connection's own task.
 pub(super) struct Task {

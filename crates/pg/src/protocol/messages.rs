@@ -92,6 +92,33 @@ pub(crate) fn write_run<'p>(
     })
 }
 
+/// Has a prepared statement give its first rows, at most so many; [`write_fetch`] asks for more, [`write_end`] is its end.
+pub(crate) fn write_open<'p>(
+    name: &str,
+    parameters: impl IntoIterator<Item = Option<&'p [u8]>>,
+    rows_max: u16,
+    out: &mut BytesMut,
+) -> Result<(), PgError> {
+    whole(out, |out| {
+        write_bind(name, parameters, out)?;
+        write_fetch(rows_max, out)
+    })
+}
+
+/// Asks for so many rows more. A flush has them sent: a Sync would end the portal.
+pub(crate) fn write_fetch(rows_max: u16, out: &mut BytesMut) -> Result<(), PgError> {
+    frontend::execute("", i32::from(rows_max), out).map_err(|error| unsendable(&error))?;
+    frontend::flush(out);
+    Ok(())
+}
+
+/// Ends a statement that gives rows in parts, whether or not it has given all: within a transaction a Sync alone leaves the portal open.
+pub(crate) fn write_end(out: &mut BytesMut) -> Result<(), PgError> {
+    frontend::close(b'P', "", out).map_err(|error| unsendable(&error))?;
+    frontend::sync(out);
+    Ok(())
+}
+
 fn write_bind<'p>(
     name: &str,
     parameters: impl IntoIterator<Item = Option<&'p [u8]>>,

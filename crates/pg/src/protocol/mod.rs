@@ -6,5 +6,7 @@ mod startup;
 
 pub use conversation::Column;
 pub(crate) use conversation::{Conversation, Event, Expected, Outcome, Transaction};
-pub(crate) use messages::{foreign, write_cancel, write_prepare, write_run};
+pub(crate) use messages::{
+    foreign, write_cancel, write_end, write_fetch, write_open, write_prepare, write_run,
+};
 pub(crate) use startup::{CancelKey, Startup, wants_tls, write_tls_request};

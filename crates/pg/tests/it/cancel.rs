@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use forebay_pg::{Driver, PgError, Source};
 use forebay_testkit::Postgres;
 
-use crate::rig::{BOTH, becomes, query, run, settings, source, value};
+use crate::rig::{BOTH, PATIENCE, becomes, query, run, settings, source, value};
 
 /// How many statements with this mark sleep.
 fn running(mark: &str) -> String {
@@ -119,19 +119,25 @@ fn a_victim_that_only_reads_is_run_again_and_another_is_told() {
         ] {
             let source = source(postgres, Driver::Pipelined);
             let pid = value(&source, "select pg_backend_pid()", &[]).await;
-            let slow = tokio::time::timeout(
-                Duration::from_millis(20),
-                query(&source, "select pg_sleep(1000) /* meant */", &[]),
-            );
-            let victim = query(&source, text, &[]);
-            // Somebody else cancels what comes behind the one that is meant.
+            let meant = tokio::task::spawn_local({
+                let source = source.clone();
+                async move { query(&source, "select pg_sleep(1000) /* meant */", &[]).await }
+            });
+            while source.in_flight() == 0 {
+                tokio::task::yield_now().await;
+            }
+            // Somebody else cancels what comes behind the one that is meant, unless it was hit already.
             let hit = async {
+                becomes(&observer, &running("meant"), "1").await;
+                meant.abort();
                 becomes(&observer, &running("victim"), "1").await;
-                value(&observer, "select pg_cancel_backend($1::int)", &[Some(&pid)]).await
+                value(&observer, "select pg_cancel_backend($1::int)", &[Some(&pid)]).await;
+                std::future::pending::<()>().await;
             };
-            let (slow, victim, hit) = tokio::join!(slow, victim, hit);
-            assert!(slow.is_err());
-            assert_eq!(hit, "t");
+            let victim = tokio::select! {
+                outcome = query(&source, text, &[]) => outcome,
+                () = hit => continue,
+            };
             if is_run_again {
                 assert_eq!(crate::rig::first(&victim.unwrap()), "victim");
             } else {
@@ -149,30 +155,29 @@ fn what_waits_behind_and_is_given_up_is_never_sent() {
         .batch_execute("create table marks (mark int); grant all on marks to benchmarkdbuser")
         .unwrap();
     run(async {
+        let holder = source(&postgres, Driver::Pipelined);
+        let mut lock = holder.begin(Instant::now() + PATIENCE).await.unwrap();
+        lock.query("select pg_advisory_xact_lock(7)", &[]).await.unwrap();
         let source = source(&postgres, Driver::Pipelined);
+        value(&source, "select 1", &[]).await;
+        let sent = |count: usize, text: &'static str| -> Vec<_> {
+            let send = || {
+                let source = source.clone();
+                tokio::task::spawn_local(async move { query(&source, text, &[]).await })
+            };
+            (0..count).map(|_| send()).collect()
+        };
         // More than are sent without answers.
-        let before: Vec<_> = (0..300)
-            .map(|number| {
-                let source = source.clone();
-                let seconds = if number == 0 { "0.3" } else { "0" };
-                tokio::task::spawn_local(async move {
-                    query(&source, "select pg_sleep($1)", &[Some(seconds)]).await
-                })
-            })
-            .collect();
-        let given_up: Vec<_> = (0..10)
-            .map(|_| {
-                let source = source.clone();
-                let deadline = Duration::from_millis(100);
-                tokio::task::spawn_local(async move {
-                    let insert = query(&source, "insert into marks values (1)", &[]);
-                    tokio::time::timeout(deadline, insert).await.is_err()
-                })
-            })
-            .collect();
-        for task in given_up {
-            assert!(task.await.unwrap());
+        let before = sent(300, "select pg_advisory_xact_lock_shared(7)");
+        let given_up = sent(10, "insert into marks values (1)");
+        while source.in_flight() < 310 {
+            tokio::task::yield_now().await;
         }
+        for task in given_up {
+            task.abort();
+            assert!(task.await.is_err());
+        }
+        lock.commit().await.unwrap();
         for task in before {
             task.await.unwrap().unwrap();
         }

@@ -7,6 +7,7 @@
 )]
 
 mod cancel;
+mod exclusive;
 mod faults;
 mod pipelining;
 mod prepared;

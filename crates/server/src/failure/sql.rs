@@ -52,6 +52,7 @@ impl SqlFailure {
             | PgError::Tls { .. }
             | PgError::Unsendable { .. }
             | PgError::Session { .. }
+            | PgError::RolledBack
             | PgError::TooLarge { .. } => Class::Internal,
         }
     }

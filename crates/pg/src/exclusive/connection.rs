@@ -1,0 +1,283 @@
+//! A connection that one task has to itself.
+//!
+//! A future of it may be dropped at any time: what has been sent and received stays here, and [`Connection::settle`] brings it to an end.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::{
+    PgError, Row, Rows, Settings,
+    pipelined::{Stream, cancel, start},
+    prepared::{Prepared, PreparedBook},
+    protocol::{
+        CancelKey, Conversation, Event, Expected, Outcome, Transaction, write_end, write_fetch, write_open,
+        write_prepare, write_run,
+    },
+    source::RESULT_BYTES_MAX,
+};
+
+/// Room for one read, and so for the rows of a stream that nobody has taken yet.
+const READ_BYTES: usize = 65_536;
+/// Rows that a stream asks for at a time: no more than that come when it is dropped.
+const FETCH_ROWS: u16 = 256;
+/// How long what nobody waits for may still take before it is cancelled.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    settings: Settings,
+    stream: Stream,
+    key: Option<CancelKey>,
+    conversation: Conversation<()>,
+    received: BytesMut,
+    out: BytesMut,
+    prepared: PreparedBook,
+    /// Rows of a stream that have come.
+    rows: VecDeque<Row>,
+    /// The end of what is under way has been asked for.
+    is_ended: bool,
+    is_broken: bool,
+    pub(super) since: Instant,
+}
+
+/// What has come beside rows.
+enum Step {
+    Suspended,
+    Complete,
+    Over(Result<Outcome, PgError>),
+}
+
+impl Connection {
+    pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
+        let limit = settings.connect_timeout;
+        // How long a stream or a transaction takes is up to its reader: the server has no limit of its own for it.
+        let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
+        let started = started
+            .map_err(|_| PgError::TimedOut {
+                what: "connecting",
+                limit,
+            })?
+            .map_err(|error| error.at_start(&settings.server))?;
+        Ok(Self {
+            settings: settings.clone(),
+            stream: started.stream,
+            key: started.key,
+            conversation: Conversation::new(),
+            received: started.received,
+            out: started.out,
+            prepared: PreparedBook::default(),
+            rows: VecDeque::new(),
+            is_ended: true,
+            is_broken: false,
+            since: Instant::now(),
+        })
+    }
+
+    pub(super) fn transaction(&self) -> Transaction {
+        self.conversation.transaction()
+    }
+
+    /// Whether nothing is under way and no transaction is open.
+    pub(super) fn is_clean(&self) -> bool {
+        !self.is_broken && self.conversation.len() == 0 && self.transaction() == Transaction::None
+    }
+
+    /// Whether the server has not closed it while nothing was asked.
+    pub(super) fn is_alive(&self) -> bool {
+        self.stream.is_quiet()
+    }
+
+    /// Runs a statement to its end.
+    pub(super) async fn query(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
+        let Prepared { name, columns, .. } = self.prepare(text).await?;
+        write_run(&name, parameters.iter().copied(), &mut self.out)?;
+        self.expect(Expected::Rows, true);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let outcome = loop {
+            let step = self.step().await?;
+            for row in self.rows.drain(..) {
+                bytes += row.bytes();
+                rows.push(row);
+            }
+            if bytes > RESULT_BYTES_MAX {
+                return Err(PgError::TooLarge {
+                    result_bytes_max: RESULT_BYTES_MAX,
+                });
+            }
+            if let Some(Step::Over(outcome)) = step {
+                break outcome;
+            }
+        };
+        match outcome {
+            Ok(Outcome::Run(affected)) => Rows::new(columns, rows, affected),
+            Ok(Outcome::Prepared(_)) => Err(misplaced()),
+            Err(error) => Err(self.stale(text, error)),
+        }
+    }
+
+    /// Begins a statement whose rows are taken by [`Connection::row`].
+    pub(super) async fn open(
+        &mut self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+    ) -> Result<std::sync::Arc<[crate::Column]>, PgError> {
+        let Prepared { name, columns, .. } = self.prepare(text).await?;
+        write_open(&name, parameters.iter().copied(), FETCH_ROWS, &mut self.out)?;
+        self.expect(Expected::Rows, false);
+        // What is wrong with it shows before its first rows.
+        while self.rows.is_empty() && self.conversation.len() > 0 {
+            if let Err(error) = self.advance().await {
+                return Err(self.stale(text, error));
+            }
+        }
+        Ok(columns)
+    }
+
+    /// The next row; none after the last.
+    pub(super) async fn row(&mut self) -> Result<Option<Row>, PgError> {
+        loop {
+            if let Some(row) = self.rows.pop_front() {
+                return Ok(Some(row));
+            }
+            if self.conversation.len() == 0 {
+                return Ok(None);
+            }
+            self.advance().await?;
+        }
+    }
+
+    /// One step of a stream: more rows are asked for when those have come that were.
+    async fn advance(&mut self) -> Result<(), PgError> {
+        match self.step().await? {
+            Some(Step::Suspended) if !self.is_ended => write_fetch(FETCH_ROWS, &mut self.out),
+            Some(Step::Complete) if !self.is_ended => self.end(),
+            Some(Step::Over(outcome)) => outcome.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), PgError> {
+        self.is_ended = true;
+        write_end(&mut self.out)
+    }
+
+    async fn prepare(&mut self, text: &str) -> Result<Prepared, PgError> {
+        if let Some(known) = self.prepared.find(text) {
+            return Ok(known);
+        }
+        let (name, closed) = self.prepared.make_room();
+        write_prepare(&name, text, closed.as_deref(), &mut self.out)?;
+        self.expect(Expected::Description, true);
+        loop {
+            match self.step().await? {
+                Some(Step::Over(Ok(Outcome::Prepared(description)))) => {
+                    return Ok(self.prepared.insert(text, name, description.columns.into()));
+                }
+                Some(Step::Over(Ok(Outcome::Run(_)))) => return Err(misplaced()),
+                Some(Step::Over(Err(error))) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    fn stale(&mut self, text: &str, error: PgError) -> PgError {
+        if error.is_stale() {
+            self.prepared.forget(text);
+        }
+        error
+    }
+
+    fn expect(&mut self, expected: Expected, is_ended: bool) {
+        self.conversation.expect((), expected);
+        self.is_ended = is_ended;
+    }
+
+    /// Takes what has come, or sends and reads once.
+    async fn step(&mut self) -> Result<Option<Step>, PgError> {
+        let moved = self.move_bytes().await;
+        self.is_broken |= moved.is_err();
+        moved
+    }
+
+    async fn move_bytes(&mut self) -> Result<Option<Step>, PgError> {
+        if !self.out.is_empty() {
+            self.stream.write_all_buf(&mut self.out).await?;
+        }
+        self.stream.flush().await?;
+        let mut step = None;
+        let mut failed = None;
+        let rows = &mut self.rows;
+        self.conversation
+            .receive(&mut self.received, |event| match event {
+                Event::Row((), body) => match Row::new(&body) {
+                    Ok(row) => rows.push_back(row),
+                    Err(error) => failed = Some(error),
+                },
+                Event::Suspended => step = Some(Step::Suspended),
+                Event::Complete => step = Some(Step::Complete),
+                Event::Over((), outcome) => step = Some(Step::Over(outcome)),
+            })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if step.is_none() && self.rows.is_empty() {
+            self.received.reserve(READ_BYTES);
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err(PgError::Broken {
+                    reason: "the server has closed it".into(),
+                });
+            }
+        }
+        Ok(step)
+    }
+
+    /// Brings what is under way to an end, by a cancellation if it takes long, and rolls back what is open.
+    pub(super) async fn settle(&mut self) -> Result<(), PgError> {
+        if self.is_broken {
+            return Err(misplaced());
+        }
+        self.interrupt().await?;
+        if self.transaction() != Transaction::None {
+            self.query("rollback", &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings what is under way to an end.
+    pub(super) async fn interrupt(&mut self) -> Result<(), PgError> {
+        if self.conversation.len() == 0 {
+            return Ok(());
+        }
+        if !self.is_ended {
+            self.end()?;
+        }
+        if let Ok(ended) = tokio::time::timeout(GRACE, self.drain()).await {
+            return ended;
+        }
+        if let Some(key) = self.key {
+            cancel(&self.settings.server, key).await?;
+        }
+        self.drain().await
+    }
+
+    async fn drain(&mut self) -> Result<(), PgError> {
+        self.rows.clear();
+        while self.conversation.len() > 0 {
+            self.step().await?;
+            self.rows.clear();
+        }
+        Ok(())
+    }
+}
+
+fn misplaced() -> PgError {
+    PgError::Protocol {
+        reason: "an answer to another statement".into(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Who has which of these connections, and for how long they are kept.
+
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Connection;
+use crate::{PgError, source::Shared};
+
+/// A connection that nobody has had for so long is closed.
+const IDLE_MAX: Duration = Duration::from_mins(1);
+/// One as old as this is not given to anybody else.
+const LIFETIME_MAX: Duration = Duration::from_mins(30);
+/// How long a connection may need to become usable again after it was given back in the middle of something.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The connections of a source that somebody has or may have.
+///
+/// **Invariant:** who has a place has at most one connection, and makes one only when none is idle: there are never more than places.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    max: usize,
+    places: Arc<Semaphore>,
+    idle: Mutex<Vec<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+/// A connection, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    source: Weak<Shared>,
+    /// Gone while it is given back.
+    held: Option<(Connection, OwnedSemaphorePermit)>,
+}
+
+impl Leases {
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            max,
+            places: Arc::new(Semaphore::new(max)),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// Connections that there are, or are being made.
+    pub(crate) fn count(&self) -> usize {
+        self.max - self.places.available_permits() + self.idle.lock().len()
+    }
+
+    fn idle(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock();
+        idle.retain(|idle| idle.since.elapsed() < IDLE_MAX && idle.connection.since.elapsed() < LIFETIME_MAX);
+        idle.pop().map(|idle| idle.connection)
+    }
+}
+
+impl Lease {
+    /// One that is idle and still there, else a new one, when there is a place for it in time.
+    pub(crate) async fn take(source: &Arc<Shared>) -> Result<Self, PgError> {
+        let leases = &source.leases;
+        let limit = source.settings.acquire_timeout;
+        let place = tokio::time::timeout(limit, Arc::clone(&leases.places).acquire_owned()).await;
+        let place = place
+            .map_err(|_| PgError::TimedOut {
+                what: "waiting for a connection",
+                limit,
+            })?
+            .expect("the places are never closed");
+        let lease = |connection| Self {
+            source: Arc::downgrade(source),
+            held: Some((connection, place)),
+        };
+        while let Some(connection) = leases.idle() {
+            if connection.is_alive() {
+                return Ok(lease(connection));
+            }
+        }
+        if let Some(pool) = &source.blocking {
+            pool.make_room();
+        }
+        Connection::connect(&source.settings).await.map(lease)
+    }
+
+    pub(super) fn connection(&mut self) -> &mut Connection {
+        let (connection, _) = self.held.as_mut().expect("it is given back only when dropped");
+        connection
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some((mut connection, place)) = self.held.take() else {
+            return;
+        };
+        let source = self.source.clone();
+        if connection.is_clean() {
+            give_back(&source, connection);
+        } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // One that does not come to an end in time is closed, which ends it on the server too.
+                let settled = tokio::time::timeout(SETTLE_TIMEOUT, connection.settle()).await;
+                if matches!(settled, Ok(Ok(()))) && connection.is_clean() {
+                    give_back(&source, connection);
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Keeps a connection for the next, unless nobody can come any more. Its place is free after that.
+fn give_back(source: &Weak<Shared>, connection: Connection) {
+    let Some(shared) = source.upgrade() else { return };
+    let since = Instant::now();
+    shared.leases.idle.lock().push(Idle { connection, since });
+    let is_first = !shared.is_sweeping.swap(true, Ordering::Relaxed);
+    if let (true, Ok(runtime)) = (is_first, tokio::runtime::Handle::try_current()) {
+        runtime.spawn(sweep(Weak::clone(source)));
+    } else if is_first {
+        shared.is_sweeping.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Closes connections that nobody has had for long, while there are any.
+async fn sweep(source: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(IDLE_MAX).await;
+        let Some(source) = source.upgrade() else { return };
+        let mut idle = source.leases.idle.lock();
+        idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
+        if idle.is_empty() {
+            source.is_sweeping.store(false, Ordering::Relaxed);
+            return;
+        }
+    }
+}

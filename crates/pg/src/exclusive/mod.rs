@@ -1,0 +1,11 @@
+//! Connections that one task at a time has to itself: for streams and transactions, of both drivers.
+
+mod connection;
+mod lease;
+mod stream;
+mod transaction;
+
+use connection::Connection;
+pub(crate) use lease::{Lease, Leases};
+pub use stream::RowStream;
+pub use transaction::{Savepoint, Transaction};
