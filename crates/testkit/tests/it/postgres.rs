@@ -258,6 +258,12 @@ fn make_postgres_starts_one_server_which_stays_until_it_is_stopped() {
     let url = env.strip_prefix("FOREBAY_PG_URL=").unwrap().trim_end();
     assert!(said(&first).starts_with("PostgreSQL runs (process "), "{first:?}");
     assert!(said(&first).contains(url), "{first:?}");
+    let script = "set -a && . ./postgres.env && printenv FOREBAY_PG_URL";
+    let shell = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(folder.path())
+        .output();
+    assert_eq!(said(&shell.unwrap()).trim_end(), url, "a shell reads it as well");
     let mut client = connect(url);
     let second = order("start", &folder);
     assert!(

@@ -25,16 +25,18 @@ const HANDLERS: [(&str, &str); 4] = [
     ),
 ];
 
-fn example(postgres: &Postgres) -> Server {
-    let setup = Setup::new(CONFIG).env("FOREBAY_PG_URL", &postgres.url());
+fn example(postgres: &Postgres, driver: &str) -> Server {
+    let setup = Setup::new(CONFIG)
+        .env("FOREBAY_PG_URL", &postgres.url())
+        .env("FOREBAY_PG_DRIVER", driver);
     let files = HANDLERS.iter();
     files
         .fold(setup, |setup, (name, content)| setup.file(name, content))
         .start()
 }
 
-fn keeps_the_rules(postgres: &Postgres) {
-    let server = example(postgres);
+fn keeps_the_rules(postgres: &Postgres, driver: &str) {
+    let server = example(postgres, driver);
     for kind in Kind::ALL {
         verify(&server, postgres, kind);
     }
@@ -42,17 +44,22 @@ fn keeps_the_rules(postgres: &Postgres) {
 
 #[test]
 fn the_example_keeps_all_rules_on_the_postgresql_that_is_installed() {
-    keeps_the_rules(&Postgres::start());
+    keeps_the_rules(&Postgres::start(), "async");
+}
+
+#[test]
+fn the_example_keeps_all_rules_with_the_blocking_driver_alone() {
+    keeps_the_rules(&Postgres::start(), "blocking");
 }
 
 #[test]
 fn the_example_keeps_all_rules_on_the_newest_postgresql() {
-    keeps_the_rules(&Postgres::start_newest());
+    keeps_the_rules(&Postgres::start_newest(), "async");
 }
 
 #[test]
 fn the_routes_of_the_example_answer_get_alone() {
-    let server = example(Postgres::shared());
+    let server = example(Postgres::shared(), "async");
     for kind in Kind::ALL {
         let path = kind.path();
         assert_eq!(server.post(path, b"").status, 405, "{path}");
