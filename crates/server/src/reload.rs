@@ -195,6 +195,7 @@ impl Shared {
         self.reloading.generation.store(generation, Ordering::Release);
         self.ground.routes.keep(&app.config.routes);
         self.ground.scripts.keep(&app.config.scripts);
+        self.ground.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
             self.ground
                 .log

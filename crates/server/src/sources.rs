@@ -39,6 +39,13 @@ impl SourceBook {
         sources.insert(name.to_owned(), known);
         source
     }
+
+    /// Forgets the databases that a configuration has not.
+    pub(crate) fn keep(&self, config: &Config) {
+        self.sources
+            .lock()
+            .retain(|name, _| config.sql.contains_key(name));
+    }
 }
 
 /// Threads whose statements go there: those of routes, and those of scripts that may reach it.

@@ -13,7 +13,7 @@ fn saying(word: &str) -> String {
 }
 
 /// Has the server reload, and waits until it has.
-fn reload(server: &Server) -> Response {
+pub(crate) fn reload(server: &Server) -> Response {
     let mut control = server.control();
     control.request("POST", "/reload");
     control.response()

@@ -3,7 +3,7 @@
 use forebay_testkit::{Client, Postgres, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
-use crate::store::ask;
+use crate::{reload::reload, store::ask};
 
 const DRIVERS: [&str; 2] = ["async", "blocking"];
 
@@ -471,5 +471,42 @@ fn scripts_run_statements_with_both_drivers() {
             (&errors[1]["position"], &errors[6], &errors[7]),
             (&json!(1), &json!(5), &json!(true))
         );
+    }
+}
+
+#[test]
+fn a_database_keeps_its_connections_over_a_reload_until_the_configuration_has_it_no_more() {
+    for driver in DRIVERS {
+        let postgres = Postgres::shared();
+        let mark = format!("reload_{driver}");
+        let config = |more: &str| {
+            format!(
+                "[sql.main]\nurl = \"{}&application_name={mark}\"\ndriver = \"{driver}\"\n\
+                 [[route]]\npath = \"/one\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select 1\", result = \"value\" }}\n{more}",
+                url(postgres)
+            )
+        };
+        let server = Setup::new(&config("")).admin().start();
+        assert_eq!(get(&server, "/one"), (200, json!(1)));
+        let mut admin = postgres.admin();
+        let mut processes = || -> Vec<i32> {
+            let rows = admin.query(
+                "select pid from pg_stat_activity where application_name = $1 order by pid",
+                &[&mark],
+            );
+            rows.expect("the server answers")
+                .iter()
+                .map(|row| row.get(0))
+                .collect()
+        };
+        let before = processes();
+        assert!(!before.is_empty(), "{driver}");
+        server.reconfigure(&config("[[route]]\npath = \"/two\"\nrespond = {}\n"));
+        assert_eq!(reload(&server).status, 200);
+        assert_eq!(get(&server, "/one"), (200, json!(1)));
+        assert!(before.iter().all(|pid| processes().contains(pid)), "{driver}");
+        server.reconfigure("[[route]]\npath = \"/two\"\nrespond = {}\n");
+        assert_eq!(reload(&server).status, 200);
+        wait_until("the connections to end", || processes().is_empty());
     }
 }
