@@ -6,7 +6,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::AbortHandle,
+};
 
 use super::Connection;
 use crate::{PgError, source::Shared};
@@ -15,6 +18,8 @@ use crate::{PgError, source::Shared};
 const IDLE_MAX: Duration = Duration::from_mins(1);
 /// One as old as this is not given to anybody else.
 const LIFETIME_MAX: Duration = Duration::from_mins(30);
+/// Who has one for longer is told of in the log: it may have been forgotten.
+const HELD_MAX: Duration = Duration::from_mins(1);
 /// How long a connection may need to become usable again after it was given back in the middle of something.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -40,6 +45,8 @@ pub(crate) struct Lease {
     source: Weak<Shared>,
     /// Gone while it is given back.
     held: Option<(Connection, OwnedSemaphorePermit)>,
+    /// Tells the log when it is held for long.
+    watch: AbortHandle,
 }
 
 impl Leases {
@@ -78,6 +85,7 @@ impl Lease {
         let lease = |connection| Self {
             source: Arc::downgrade(source),
             held: Some((connection, place)),
+            watch: tokio::spawn(tell_when_long(source.name.clone(), HELD_MAX)).abort_handle(),
         };
         while let Some(connection) = leases.idle() {
             if connection.is_alive() {
@@ -98,6 +106,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        self.watch.abort();
         let Some((mut connection, place)) = self.held.take() else {
             return;
         };
@@ -115,6 +124,12 @@ impl Drop for Lease {
             });
         }
     }
+}
+
+/// Tells the log of a connection that somebody has for long.
+async fn tell_when_long(source: String, limit: Duration) {
+    tokio::time::sleep(limit).await;
+    tracing::warn!(target: "forebay::sql", source, "a stream or a transaction has had its connection for {limit:?}");
 }
 
 /// Keeps a connection for the next, unless nobody can come any more. Its place is free after that.
@@ -141,5 +156,53 @@ async fn sweep(source: Weak<Shared>) {
             source.is_sweeping.store(false, Ordering::Relaxed);
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use super::tell_when_long;
+
+    /// What is logged, as text.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_held_for_long_is_told_of() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .finish();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            runtime.block_on(tell_when_long("main".to_owned(), Duration::from_millis(1)));
+        });
+        let log = log.0.lock().unwrap();
+        let log = String::from_utf8_lossy(&log);
+        assert!(
+            log.contains("has had its connection for 1ms") && log.contains("main"),
+            "{log}"
+        );
     }
 }

@@ -176,6 +176,8 @@ fn a_transaction_takes_effect_as_a_whole_or_not_at_all() {
             let mut dropped = source.begin(later()).await.unwrap();
             dropped.query(insert, &[Some(b"3")]).await.unwrap();
             drop(dropped);
+            let open = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
+            becomes(&source, open, "0").await;
             let mut failed = source.begin(later()).await.unwrap();
             failed.query(insert, &[Some(b"4")]).await.unwrap();
             assert!(failed.query(insert, &[Some(b"1")]).await.is_err());
