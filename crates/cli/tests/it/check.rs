@@ -187,7 +187,7 @@ fn a_script_that_cannot_be_loaded_is_a_problem_with_its_file_and_line() {
         ("throws.js", "throws.js:2:"),
         (
             "timer.js",
-            "timer.js:2:1: script.timer: TypeError: timers and fetches belong to a request",
+            "timer.js:2:1: script.timer: TypeError: timers, fetches and statements belong to a request",
         ),
         (
             "types.js",
