@@ -3,6 +3,7 @@
 //! A [`Source`] runs them, pipelined or blocking; [`Sql`] is one whose parameters have names; [`json`] writes values as JSON.
 
 mod blocking;
+mod counts;
 mod error;
 mod exclusive;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -18,6 +19,7 @@ mod sql;
 mod statement;
 mod tls;
 
+pub use counts::Counted;
 pub use error::{PgError, ServerError};
 pub use exclusive::{RowStream, Savepoint, Transaction};
 pub use rows::{Column, Row, Rows};

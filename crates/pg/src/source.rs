@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::{
     Driver, PgError, RowStream, Rows, Settings, Transaction, blocking,
+    counts::{Counted, Counting, Counts},
     exclusive::{Lease, Leases},
     pipelined::{self, Lines},
     statement::session_keyword,
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     /// Connections that each thread may have.
     pub(crate) thread_connections_max: usize,
     in_flight: AtomicUsize,
+    counts: Counts,
     pub(crate) blocking: Option<blocking::Pool>,
     /// Connections of streams and transactions.
     pub(crate) leases: Arc<Leases>,
@@ -62,6 +64,7 @@ impl Source {
             settings,
             thread_connections_max,
             in_flight: AtomicUsize::new(0),
+            counts: Counts::default(),
             blocking,
             leases,
             is_sweeping: AtomicBool::new(false),
@@ -87,8 +90,26 @@ impl Source {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
+    /// What has been counted of its statements, without those of streams and transactions.
+    pub fn counted(&self) -> Counted {
+        let in_flight_max = self.shared.settings.in_flight_max;
+        self.shared.counts.read(self.in_flight(), in_flight_max)
+    }
+
     /// Runs a statement with parameters as text, at most until `deadline`. The task is one of a thread's [`tokio::task::LocalSet`].
     pub async fn query(
+        &self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        deadline: Instant,
+    ) -> Result<Rows, PgError> {
+        let counting = Counting::begin(&self.shared.counts);
+        let outcome = self.run(text, parameters, deadline).await;
+        counting.end(&outcome);
+        outcome
+    }
+
+    async fn run(
         &self,
         text: &str,
         parameters: &[Option<&[u8]>],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_pg::{Settings, Source};
+use forebay_pg::{Counted, Settings, Source};
 use parking_lot::Mutex;
 
 use crate::config::Config;
@@ -38,6 +38,13 @@ impl SourceBook {
         };
         sources.insert(name.to_owned(), known);
         source
+    }
+
+    /// What is counted of every database, by name.
+    pub(crate) fn read(&self) -> Vec<(String, Counted)> {
+        let sources = self.sources.lock();
+        let counted = |(name, known): (&String, &Known)| (name.clone(), known.source.counted());
+        sources.iter().map(counted).collect()
     }
 
     /// Forgets the databases that a configuration has not.

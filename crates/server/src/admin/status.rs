@@ -29,6 +29,7 @@ impl Shared {
             store: self.ground.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
             scripts: self.ground.scripts.read(),
+            databases: self.ground.sources.read(),
         }
     }
 

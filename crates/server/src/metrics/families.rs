@@ -74,6 +74,11 @@ families! {
     SCRIPT_THREADS_GIVEN_UP = Counter "forebay_script_threads_given_up_total" ["script"] "Executors given up because a call could not be stopped.";
     SCRIPT_ENGINES = Gauge "forebay_script_engines" ["script"] "Engines on all threads, those of before a reload included until they end.";
     SCRIPT_ENGINES_MEMORY = Gauge "forebay_script_engines_memory_bytes" ["script"] "Memory of the engines together, within 64 KiB for each.";
+    SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Statements that have ended: done; data, a value was refused (SQLSTATE class 22); constraint (23); conflict, two transactions stood in each other's way (40); server, refused for another reason; timeout; full, because of in_flight_max; unreachable, no connection could be made; broken, the connection broke or the statement was cancelled with another; refused, not sent because of what it is; abandoned, nobody waited for it any more.";
+    SQL_SECONDS = Counter "forebay_sql_statement_seconds_total" ["database"] "How long they took together, their waits for a connection included.";
+    SQL_ROWS = Counter "forebay_sql_rows_total" ["database"] "Rows that they gave or changed.";
+    SQL_IN_FLIGHT = Gauge "forebay_sql_statements_in_flight" ["database"] "Statements under way and waiting.";
+    SQL_IN_FLIGHT_MAX = Gauge "forebay_sql_statements_in_flight_max" ["database"] "How many of these there may be: sql.NAME.in_flight_max.";
     POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
     POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
     POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";

@@ -44,6 +44,8 @@ pub(crate) struct Facts {
     pub(crate) pools: PoolStates,
     /// By name.
     pub(crate) scripts: Vec<(String, Counted)>,
+    /// By name.
+    pub(crate) databases: Vec<(String, forebay_pg::Counted)>,
 }
 
 /// The facts as text.
@@ -55,6 +57,7 @@ pub(crate) fn exposition(facts: &Facts) -> String {
         store(&mut text, facts);
     }
     scripts(&mut text, &facts.scripts);
+    databases(&mut text, &facts.databases);
     pools(&mut text, &facts.pools);
     text.out
 }
@@ -162,6 +165,30 @@ fn scripts(text: &mut Text, scripts: &[(String, Counted)]) {
         text.family(family);
         for (name, counted) in scripts {
             text.sample(family, &[name], value(counted) as f64);
+        }
+    }
+}
+
+fn databases(text: &mut Text, databases: &[(String, forebay_pg::Counted)]) {
+    type Value = fn(&forebay_pg::Counted) -> f64;
+    text.family(&families::SQL_STATEMENTS);
+    for (name, counted) in databases {
+        for (outcome, count) in counted.outcomes {
+            text.sample(&families::SQL_STATEMENTS, &[name, outcome], count as f64);
+        }
+    }
+    let simple: [(&Family, Value); 4] = [
+        (&families::SQL_SECONDS, |counted| counted.time.as_secs_f64()),
+        (&families::SQL_ROWS, |counted| counted.rows as f64),
+        (&families::SQL_IN_FLIGHT, |counted| counted.in_flight as f64),
+        (&families::SQL_IN_FLIGHT_MAX, |counted| {
+            counted.in_flight_max as f64
+        }),
+    ];
+    for (family, value) in simple {
+        text.family(family);
+        for (name, counted) in databases {
+            text.sample(family, &[name], value(counted));
         }
     }
 }
@@ -408,6 +435,7 @@ mod tests {
                 retiring: Vec::new(),
             },
             scripts: Vec::new(),
+            databases: Vec::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 use forebay_testkit::{Client, Postgres, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
-use crate::{reload::reload, store::ask};
+use crate::{reload::reload, store::ask, support::metric};
 
 const DRIVERS: [&str; 2] = ["async", "blocking"];
 
@@ -69,19 +69,11 @@ fn server(postgres: &Postgres, driver: &str, table: &str) -> Server {
     ];
     Setup::new(&format!(
         "[sql.main]\nurl = \"{}\"\ndriver = \"{driver}\"\nstatement_timeout = \"1s\"\nin_flight_max = 8\nconnections_max = 4\n{}",
-        url(postgres),
+        postgres.url(),
         routes.concat()
     ))
+    .admin()
     .start()
-}
-
-fn url(postgres: &Postgres) -> String {
-    let url = postgres.url();
-    if url.contains("sslmode") {
-        url
-    } else {
-        format!("{url}?sslmode=disable")
-    }
 }
 
 fn get(server: &Server, path: &str) -> (u16, Value) {
@@ -267,6 +259,10 @@ fn what_is_wrong_with_a_parameter_is_a_400_that_names_it() {
                 "{driver} {method} {path} {body}: {got} {problem}"
             );
         }
+        for (outcome, count) in [("data", 3), ("constraint", 3), ("server", 1), ("done", 0)] {
+            let name = format!("forebay_sql_statements_total{{database=\"main\",outcome=\"{outcome}\"}}");
+            assert_eq!(metric(&server, &name), count, "{driver} {outcome}");
+        }
         let (_, problem) = send(&mut client, "GET", "/one/abc", "");
         assert_eq!(
             (&problem["sqlstate"], &problem["parameter"]),
@@ -415,7 +411,7 @@ fn scripts_run_statements_with_both_drivers() {
         let server = Setup::new(&format!(
             "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n[sql.other]\nurl = \"{url}\"\n\
              [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
-            url = url(Postgres::shared())
+            url = Postgres::shared().url()
         ))
         .file("s.mjs", SCRIPT)
         .start();
@@ -483,7 +479,7 @@ fn a_database_keeps_its_connections_over_a_reload_until_the_configuration_has_it
             format!(
                 "[sql.main]\nurl = \"{}&application_name={mark}\"\ndriver = \"{driver}\"\n\
                  [[route]]\npath = \"/one\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", query = \"select 1\", result = \"value\" }}\n{more}",
-                url(postgres)
+                postgres.url()
             )
         };
         let server = Setup::new(&config("")).admin().start();
