@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{PgError, Rows};
+use crate::{Code, PgError, Rows};
 
 /// Counts that go on as long as the source is there.
 #[derive(Debug, Default)]
@@ -85,22 +85,18 @@ impl Outcome {
 
     fn of(outcome: &Result<Rows, PgError>) -> Self {
         let Err(error) = outcome else { return Self::Done };
-        match error {
-            PgError::Server(error) => match error.code.as_bytes() {
+        match error.code() {
+            Code::State(state) => match state.as_bytes() {
                 [b'2', b'2', ..] => Self::Data,
                 [b'2', b'3', ..] => Self::Constraint,
                 [b'4', b'0', ..] => Self::Conflict,
                 _ => Self::Server,
             },
-            PgError::TimedOut { .. } => Self::Timeout,
-            PgError::Full { .. } => Self::Full,
-            PgError::Connect { .. } | PgError::Authentication { .. } | PgError::Tls { .. } => {
-                Self::Unreachable
-            }
-            PgError::Broken { .. } | PgError::Protocol { .. } | PgError::Hit | PgError::RolledBack => {
-                Self::Broken
-            }
-            PgError::Unsendable { .. } | PgError::Session { .. } | PgError::TooLarge { .. } => Self::Refused,
+            Code::Timeout => Self::Timeout,
+            Code::Full => Self::Full,
+            Code::Unreachable => Self::Unreachable,
+            Code::Broken | Code::Cancelled | Code::RolledBack => Self::Broken,
+            Code::NotSendable | Code::Session | Code::TooLarge => Self::Refused,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong between here and a server.
 
-use std::{io, time::Duration};
+use std::{fmt, io, time::Duration};
 
 use crate::settings::ServerUrl;
 
@@ -27,8 +27,8 @@ pub struct ServerError {
     pub is_fatal: bool,
 }
 
-impl std::fmt::Display for ServerError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for ServerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} (SQLSTATE {})", self.message, self.code)
     }
 }
@@ -106,11 +106,78 @@ pub enum PgError {
     /// It took too long.
     #[error("{what} took longer than {limit:?}")]
     TimedOut {
-        /// What: waiting for a connection, connecting, the statement.
-        what: &'static str,
+        /// What.
+        what: Stage,
         /// How long it may.
         limit: Duration,
     },
+}
+
+/// What has a time limit of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Until there is a connection for it. Nothing has been sent.
+    Acquire,
+    /// Until a new connection can be used. Nothing has been sent.
+    Connect,
+    /// The statement, from its beginning.
+    Statement,
+    /// The transaction, from its beginning.
+    Transaction,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Acquire => "waiting for a connection",
+            Self::Connect => "connecting",
+            Self::Statement => "the statement",
+            Self::Transaction => "the transaction",
+        })
+    }
+}
+
+/// What kind of failure it is, for programs: SQLSTATE where the server has said it, else one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code<'e> {
+    /// SQLSTATE: five characters, whose first two are the class (manual, appendix A).
+    State(&'e str),
+    /// As much is under way as may be; nothing was sent.
+    Full,
+    /// It took too long, and was cancelled.
+    Timeout,
+    /// There is no connection to the server; nothing was sent.
+    Unreachable,
+    /// The connection broke meanwhile; whether it took effect is not known.
+    Broken,
+    /// It was cancelled with another one on its connection, without effect.
+    Cancelled,
+    /// A statement of the transaction had failed; nothing of it has taken effect.
+    RolledBack,
+    /// The result does not fit into what it may have of the memory.
+    TooLarge,
+    /// It is about the whole connection, which others use too; nothing was sent.
+    Session,
+    /// It cannot be written as a message; nothing was sent.
+    NotSendable,
+}
+
+impl<'e> Code<'e> {
+    /// As programs are given it.
+    pub fn as_str(self) -> &'e str {
+        match self {
+            Self::State(state) => state,
+            Self::Full => "full",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Broken => "broken",
+            Self::Cancelled => "cancelled",
+            Self::RolledBack => "rolled_back",
+            Self::TooLarge => "too_large",
+            Self::Session => "session",
+            Self::NotSendable => "not_sendable",
+        }
+    }
 }
 
 impl From<io::Error> for PgError {
@@ -129,6 +196,33 @@ const UNPREPARED: &str = "26000";
 const STALE: (&str, &str) = ("0A000", "RevalidateCachedQuery");
 
 impl PgError {
+    /// What kind of failure it is: the one classification that others are made of.
+    pub fn code(&self) -> Code<'_> {
+        match self {
+            Self::Server(error) => Code::State(&error.code),
+            Self::Full { .. }
+            | Self::TimedOut {
+                what: Stage::Acquire, ..
+            } => Code::Full,
+            Self::TimedOut {
+                what: Stage::Statement | Stage::Transaction,
+                ..
+            } => Code::Timeout,
+            Self::TimedOut {
+                what: Stage::Connect, ..
+            }
+            | Self::Connect { .. }
+            | Self::Authentication { .. }
+            | Self::Tls { .. } => Code::Unreachable,
+            Self::Broken { .. } | Self::Protocol { .. } => Code::Broken,
+            Self::Hit => Code::Cancelled,
+            Self::RolledBack => Code::RolledBack,
+            Self::TooLarge { .. } => Code::TooLarge,
+            Self::Session { .. } => Code::Session,
+            Self::Unsendable { .. } => Code::NotSendable,
+        }
+    }
+
     /// Whether the server has cancelled the statement.
     pub(crate) fn is_cancelled(&self) -> bool {
         matches!(self, Self::Server(error) if error.code == CANCELLED)

@@ -20,7 +20,7 @@ mod statement;
 mod tls;
 
 pub use counts::Counted;
-pub use error::{PgError, ServerError};
+pub use error::{Code, PgError, ServerError, Stage};
 pub use exclusive::{RowStream, Savepoint, Transaction};
 pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};

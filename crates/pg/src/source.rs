@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    Driver, PgError, RowStream, Rows, Settings, Transaction, blocking,
+    Driver, PgError, RowStream, Rows, Settings, Stage, Transaction, blocking,
     counts::{Counted, Counting, Counts},
     exclusive::{Lease, Leases},
     pipelined::{self, Lines},
@@ -130,7 +130,7 @@ impl Source {
         match tokio::time::timeout_at(until.into(), run).await {
             Ok(outcome) => outcome,
             Err(_) => Err(PgError::TimedOut {
-                what: "the statement",
+                what: Stage::Statement,
                 limit,
             }),
         }
@@ -152,7 +152,7 @@ impl Source {
             let lease = self.lease().await?;
             RowStream::open(lease, text, parameters, deadline).await
         };
-        within(deadline, "the statement", begin).await
+        within(deadline, Stage::Statement, begin).await
     }
 
     /// Begins a transaction, on a connection of its own, that may take until `deadline`.
@@ -161,7 +161,7 @@ impl Source {
             let lease = self.lease().await?;
             Transaction::begin(lease, deadline).await
         };
-        within(deadline, "the transaction", begin).await
+        within(deadline, Stage::Transaction, begin).await
     }
 
     /// A connection for one task; those that wait for one count as statements.
@@ -173,7 +173,7 @@ impl Source {
 
 async fn within<O>(
     deadline: Instant,
-    what: &'static str,
+    what: Stage,
     run: impl Future<Output = Result<O, PgError>>,
 ) -> Result<O, PgError> {
     let begun = Instant::now();

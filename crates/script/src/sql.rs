@@ -92,26 +92,13 @@ fn write_error(error: &PgError, source: &str, out: &mut Vec<u8>) {
             write_string(value.as_bytes(), out);
         }
     };
-    match error {
-        PgError::Server(error) => {
-            member("code", Some(&error.code));
-            member("detail", error.detail.as_deref());
-            member("hint", error.hint.as_deref());
-            member("constraint", error.constraint.as_deref());
-            let position = error.position.map(|position| position.to_string());
-            member("position", position.as_deref());
-        }
-        PgError::Full { .. } => member("code", Some("full")),
-        PgError::TimedOut { .. } => member("code", Some("timeout")),
-        PgError::Connect { .. } | PgError::Authentication { .. } | PgError::Tls { .. } => {
-            member("code", Some("unreachable"));
-        }
-        PgError::Unsendable { .. } => member("code", Some("not_sendable")),
-        PgError::Session { .. } => member("code", Some("session")),
-        PgError::Hit => member("code", Some("cancelled")),
-        PgError::RolledBack => member("code", Some("rolled_back")),
-        PgError::TooLarge { .. } => member("code", Some("too_large")),
-        PgError::Broken { .. } | PgError::Protocol { .. } => member("code", Some("broken")),
+    member("code", Some(error.code().as_str()));
+    if let PgError::Server(error) = error {
+        member("detail", error.detail.as_deref());
+        member("hint", error.hint.as_deref());
+        member("constraint", error.constraint.as_deref());
+        let position = error.position.map(|position| position.to_string());
+        member("position", position.as_deref());
     }
     out.extend_from_slice(b"}}");
 }

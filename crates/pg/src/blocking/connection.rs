@@ -6,7 +6,7 @@ use bytes::BytesMut;
 
 use super::stream::{Stream, late, left};
 use crate::{
-    PgError, Row, Rows, Settings,
+    PgError, Row, Rows, Settings, Stage,
     prepared::{Prepared, PreparedBook},
     protocol::{
         CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, write_cancel, write_prepare,
@@ -67,7 +67,7 @@ impl Connection {
         let limit = settings.connect_timeout;
         Self::begin(settings, Instant::now() + limit).map_err(|error| match error {
             PgError::TimedOut { .. } => PgError::TimedOut {
-                what: "connecting",
+                what: Stage::Connect,
                 limit,
             },
             error => error.at_start(&settings.server),

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{Connection, Wanted};
-use crate::{PgError, Rows, Settings, exclusive::Leases};
+use crate::{PgError, Rows, Settings, Stage, exclusive::Leases};
 
 /// A connection without work for so long is closed.
 const IDLE_MAX: Duration = Duration::from_mins(10);
@@ -147,7 +147,7 @@ fn work(shared: &Shared) {
         let acquire_timeout = shared.settings.acquire_timeout;
         if job.since.elapsed() > acquire_timeout {
             let _ = job.reply.send(Err(PgError::TimedOut {
-                what: "waiting for a connection",
+                what: Stage::Acquire,
                 limit: acquire_timeout,
             }));
             continue;

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::{
-    PgError,
+    PgError, Stage,
     protocol::{wants_tls, write_tls_request},
     settings::ServerUrl,
     tls,
@@ -138,7 +138,7 @@ pub(super) fn left(until: Instant) -> Result<Duration, PgError> {
 /// Who waits knows its limit, and says it.
 pub(super) fn late() -> PgError {
     PgError::TimedOut {
-        what: "the statement",
+        what: Stage::Statement,
         limit: Duration::ZERO,
     }
 }

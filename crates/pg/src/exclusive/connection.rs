@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
-    PgError, Row, Rows, Settings,
+    PgError, Row, Rows, Settings, Stage,
     pipelined::{Stream, cancel, start},
     prepared::{Prepared, PreparedBook},
     protocol::{
@@ -60,7 +60,7 @@ impl Connection {
         let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
         let started = started
             .map_err(|_| PgError::TimedOut {
-                what: "connecting",
+                what: Stage::Connect,
                 limit,
             })?
             .map_err(|error| error.at_start(&settings.server))?;

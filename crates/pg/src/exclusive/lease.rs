@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::Connection;
-use crate::{PgError, source::Shared};
+use crate::{PgError, Stage, source::Shared};
 
 /// A connection that nobody has had for so long is closed.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -78,7 +78,7 @@ impl Lease {
         let place = tokio::time::timeout(limit, Arc::clone(&leases.places).acquire_owned()).await;
         let place = place
             .map_err(|_| PgError::TimedOut {
-                what: "waiting for a connection",
+                what: Stage::Acquire,
                 limit,
             })?
             .expect("the places are never closed");

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use super::Lease;
-use crate::{Column, PgError, Row, source::whole_ms};
+use crate::{Column, PgError, Row, Stage, source::whole_ms};
 
 /// The rows of one statement, on a connection of its own: what is in memory is what one read has brought, however large the result is and however slowly it is read.
 ///
@@ -46,7 +46,7 @@ impl RowStream {
         let begun = Instant::now();
         let row = tokio::time::timeout_at(self.deadline.into(), self.lease.connection().row()).await;
         let row = row.unwrap_or(Err(PgError::TimedOut {
-            what: "the statement",
+            what: Stage::Statement,
             limit: whole_ms(self.deadline, begun),
         }))?;
         match row {

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use super::Lease;
-use crate::{PgError, Rows, protocol::Transaction as State, source::whole_ms, statement::session_keyword};
+use crate::{
+    PgError, Rows, Stage, protocol::Transaction as State, source::whole_ms, statement::session_keyword,
+};
 
 /// A transaction on a connection of its own. It is rolled back unless it is committed: also when it is dropped.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Transaction {
         };
         let outcome = tokio::time::timeout_at(self.deadline.into(), run).await;
         outcome.unwrap_or(Err(PgError::TimedOut {
-            what: "the transaction",
+            what: Stage::Transaction,
             limit: whole_ms(self.deadline, begun),
         }))
     }

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use super::Connection;
-use crate::{PgError, Rows, source::Shared};
+use crate::{PgError, Rows, Stage, source::Shared};
 
 /// Connections of a thread. A second one serves while the first is held up by a long answer.
 pub(crate) const CONNECTIONS_MAX: usize = 2;
@@ -89,7 +89,7 @@ impl Lines {
         tokio::time::timeout(limit, wait)
             .await
             .unwrap_or(Err(PgError::TimedOut {
-                what: "waiting for a connection",
+                what: Stage::Acquire,
                 limit,
             }))
     }
@@ -130,7 +130,7 @@ async fn connect(lines: Rc<Lines>) {
         let limit = source.settings.connect_timeout;
         let connected = tokio::time::timeout(limit, Connection::connect(&source.settings)).await;
         let connected = connected.unwrap_or(Err(PgError::TimedOut {
-            what: "connecting",
+            what: Stage::Connect,
             limit,
         }));
         drop(source);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_pg::{Driver, PgError, Source};
+use forebay_pg::{Driver, PgError, Source, Stage};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, PATIENCE, becomes, query, run, settings, source, value};
@@ -55,7 +55,7 @@ fn a_statement_past_its_deadline_is_cancelled_and_its_connection_goes_on() {
             let PgError::TimedOut { what, .. } = error else {
                 panic!("{error:?}")
             };
-            assert_eq!(what, "the statement");
+            assert_eq!(what, Stage::Statement);
             becomes(&observer, &running(&mark), "0").await;
             assert_eq!(value(&source, "select pg_backend_pid()", &[]).await, pid);
         }

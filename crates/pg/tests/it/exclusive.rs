@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_pg::{Driver, PgError, Row, RowStream, Source};
+use forebay_pg::{Driver, PgError, Row, RowStream, Source, Stage};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, PATIENCE, becomes, first, query, run, settings, source, value};
@@ -136,7 +136,7 @@ fn streams_and_statements_together_have_so_many_connections() {
                     Err(error) => break error,
                 }
             };
-            let what = "waiting for a connection";
+            let what = Stage::Acquire;
             let limit = Duration::from_secs(1);
             assert_eq!(error, PgError::TimedOut { what, limit });
             assert!(!open.is_empty());
@@ -239,7 +239,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back() {
             matches!(
                 error,
                 PgError::TimedOut {
-                    what: "the transaction",
+                    what: Stage::Transaction,
                     ..
                 }
             ),

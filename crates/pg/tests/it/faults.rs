@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_pg::{Driver, PgError, Source};
+use forebay_pg::{Driver, PgError, Source, Stage};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, PATIENCE, plain, query, run, settings, source, value};
@@ -58,13 +58,13 @@ fn what_takes_too_long_says_what_it_was() {
             let mut slow = settings(&postgres.url(), driver);
             slow.statement_timeout = limit;
             let error = query(&Source::new("main", slow, 1), "select pg_sleep(1000)", &[]).await;
-            let what = "the statement";
+            let what = Stage::Statement;
             assert_eq!(error.unwrap_err(), PgError::TimedOut { what, limit });
 
             let mut unconnected = settings(&silent, driver);
             unconnected.connect_timeout = limit;
             let error = query(&Source::new("main", unconnected, 1), "select 1", &[]).await;
-            let what = "connecting";
+            let what = Stage::Connect;
             assert_eq!(error.unwrap_err(), PgError::TimedOut { what, limit });
         }
         let mut busy = settings(&postgres.url(), Driver::Blocking);
@@ -76,7 +76,7 @@ fn what_takes_too_long_says_what_it_was() {
             query(&busy, "select pg_sleep(1.5)", &[]),
             query(&busy, "select 1", &[])
         );
-        let what = "waiting for a connection";
+        let what = Stage::Acquire;
         assert_eq!(error.unwrap_err(), PgError::TimedOut { what, limit });
 
         let mut unconnected = settings(&silent, Driver::Pipelined);

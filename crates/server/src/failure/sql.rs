@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use forebay_pg::PgError;
+use forebay_pg::{Code, PgError};
 
 use super::Class;
 
@@ -26,8 +26,8 @@ impl SqlFailure {
 
     /// By the class of SQLSTATE (manual, appendix A).
     pub(super) fn class(&self) -> Class {
-        match &self.error {
-            PgError::Server(error) => match error.code.as_bytes() {
+        match self.error.code() {
+            Code::State(state) => match state.as_bytes() {
                 // Data exceptions: a value that is no number, or too large for its type.
                 [b'2', b'2', ..] => Class::BadInput,
                 // Constraints.
@@ -39,21 +39,10 @@ impl SqlFailure {
                 b"40001" | b"40P01" | [b'0', b'8', ..] | [b'5', b'3' | b'7', ..] => Class::Overload,
                 _ => Class::Internal,
             },
-            PgError::TimedOut {
-                what: "the statement",
-                ..
-            } => Class::Deadline,
-            PgError::Connect { .. } | PgError::Full { .. } | PgError::TimedOut { .. } | PgError::Hit => {
-                Class::Overload
-            }
-            PgError::Broken { .. } => Class::BadGateway,
-            PgError::Protocol { .. }
-            | PgError::Authentication { .. }
-            | PgError::Tls { .. }
-            | PgError::Unsendable { .. }
-            | PgError::Session { .. }
-            | PgError::RolledBack
-            | PgError::TooLarge { .. } => Class::Internal,
+            Code::Timeout => Class::Deadline,
+            Code::Full | Code::Unreachable | Code::Cancelled => Class::Overload,
+            Code::Broken => Class::BadGateway,
+            Code::RolledBack | Code::TooLarge | Code::Session | Code::NotSendable => Class::Internal,
         }
     }
 
@@ -86,7 +75,7 @@ impl SqlFailure {
 
     /// Tells the log of what no client has caused.
     pub(super) fn log(&self, request_id: &str) -> bool {
-        if self.is_clients() || matches!(self.error, PgError::Full { .. }) {
+        if self.is_clients() || self.error.code() == Code::Full {
             return false;
         }
         let Self { source, error, .. } = self;
@@ -102,22 +91,18 @@ impl fmt::Display for SqlFailure {
             parameter,
             error,
         } = self;
-        match error {
-            PgError::Server(error) if self.is_clients() => match parameter {
+        match (error, error.code()) {
+            (PgError::Server(error), _) if self.is_clients() => match parameter {
                 Some(parameter) => write!(formatter, "parameter {parameter:?}: {}", error.message),
                 None => formatter.write_str(&error.message),
             },
-            PgError::Full { .. } | PgError::TimedOut { .. } => {
-                write!(formatter, "database `{source}`: {error}")
-            }
-            PgError::Connect { .. } => write!(formatter, "database `{source}` cannot be reached"),
-            PgError::Broken { .. } => {
-                write!(
-                    formatter,
-                    "the connection to database `{source}` broke; whether the statement took effect is not known"
-                )
-            }
-            _ => write!(formatter, "the statement fails; the log says why"),
+            (_, Code::Full | Code::Timeout) => write!(formatter, "database `{source}`: {error}"),
+            (_, Code::Unreachable) => write!(formatter, "database `{source}` cannot be reached"),
+            (_, Code::Broken) => write!(
+                formatter,
+                "the connection to database `{source}` broke; whether the statement took effect is not known"
+            ),
+            _ => formatter.write_str("the statement fails; the log says why"),
         }
     }
 }
