@@ -15,7 +15,7 @@ use crate::{
     counts::{Counted, Counting, Counts},
     exclusive::{Lease, Leases},
     pipelined::{self, Lines},
-    statement::session_keyword,
+    statement::check_session,
 };
 
 /// How large a result may be that is in memory as a whole; larger ones stream.
@@ -115,9 +115,6 @@ impl Source {
         parameters: &[Option<&[u8]>],
         deadline: Instant,
     ) -> Result<Rows, PgError> {
-        if let Some(keyword) = session_keyword(text) {
-            return Err(PgError::Session { keyword });
-        }
         let _place = Place::take(&self.shared)?;
         let limit = self.shared.settings.statement_timeout;
         let until = deadline.min(Instant::now() + limit);
@@ -145,9 +142,7 @@ impl Source {
         parameters: &[Option<&[u8]>],
         deadline: Instant,
     ) -> Result<RowStream, PgError> {
-        if let Some(keyword) = session_keyword(text) {
-            return Err(PgError::Session { keyword });
-        }
+        check_session(text)?;
         let begin = async {
             let lease = self.lease().await?;
             RowStream::open(lease, text, parameters, deadline).await

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use crate::statement::session_keyword;
+
 /// A statement as the server is given it, and what its parameters are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sql {
@@ -80,6 +82,11 @@ impl Sql {
     /// With `$1`, `$2` and so on in the place of names.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The word with which it is about its whole connection, if it is: a [`crate::Source`] refuses it then.
+    pub fn session_keyword(&self) -> Option<&'static str> {
+        session_keyword(&self.text)
     }
 
     /// Names in the order of their numbers.

@@ -1,5 +1,7 @@
 //! What a statement's text tells of it before it is run.
 
+use crate::PgError;
+
 /// First words of statements about a whole connection: its transaction, its settings, its names, or its protocol.
 const SESSION: [&str; 22] = [
     "abort",
@@ -38,6 +40,14 @@ pub(crate) fn session_keyword(text: &str) -> Option<&'static str> {
     SESSION
         .into_iter()
         .find(|keyword| first.eq_ignore_ascii_case(keyword))
+}
+
+/// Refuses a statement about its whole connection, which others use too.
+pub(crate) fn check_session(text: &str) -> Result<(), PgError> {
+    match session_keyword(text) {
+        Some(keyword) => Err(PgError::Session { keyword }),
+        None => Ok(()),
+    }
 }
 
 /// Whether a statement only reads, as far as its words tell. Functions that it calls may change something; what they change is undone where the statement fails.

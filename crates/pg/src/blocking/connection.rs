@@ -9,10 +9,11 @@ use crate::{
     PgError, Row, Rows, Settings, Stage,
     prepared::{Prepared, PreparedBook},
     protocol::{
-        CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, write_cancel, write_prepare,
+        CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, misplaced, write_cancel,
         write_run,
     },
     source::RESULT_BYTES_MAX,
+    statement::check_session,
 };
 
 /// Room for one read.
@@ -33,7 +34,7 @@ pub(super) struct Connection {
     conversation: Conversation<()>,
     received: BytesMut,
     out: BytesMut,
-    prepared: PreparedBook,
+    prepared: PreparedBook<Prepared>,
     is_broken: bool,
 }
 
@@ -124,7 +125,7 @@ impl Connection {
         loop {
             let outcome = self.run(text, parameters, wanted);
             self.is_broken = match &outcome {
-                Ok(_) | Err(PgError::Unsendable { .. }) => false,
+                Ok(_) | Err(PgError::Unsendable { .. } | PgError::Session { .. }) => false,
                 Err(PgError::Server(error)) => error.is_fatal,
                 Err(PgError::TimedOut { .. } | PgError::TooLarge { .. }) => self.cancel().is_err(),
                 Err(_) => true,
@@ -133,7 +134,7 @@ impl Connection {
             self.is_broken |= self.conversation.transaction() != Transaction::None;
             let is_stale = outcome.as_ref().is_err_and(PgError::is_stale);
             if is_stale && runs < RUNS_MAX && !self.is_broken {
-                self.prepared.forget(text);
+                self.prepared.forget(text, |_| true);
                 runs += 1;
                 continue;
             }
@@ -172,13 +173,13 @@ impl Connection {
         if let Some(prepared) = self.prepared.find(text) {
             return Ok(prepared);
         }
-        let (name, closed) = self.prepared.make_room();
-        write_prepare(&name, text, closed.as_deref(), &mut self.out)?;
+        check_session(text)?;
+        let name = self.prepared.write(text, &mut self.out)?;
         self.conversation.expect((), Expected::Description);
         let Outcome::Prepared(description) = self.wait(wanted, |_| Ok(()))? else {
             return Err(misplaced());
         };
-        Ok(self.prepared.insert(text, name, description.columns.into()))
+        Ok(self.prepared.learn(text, name, description.columns))
     }
 
     /// Has the server cancel what it is at, on a connection made for that, and waits for its end. Nothing else is sent meanwhile.
@@ -254,11 +255,5 @@ impl Connection {
         };
         self.received.truncate(from + read.as_ref().copied().unwrap_or(0));
         read.map(drop)
-    }
-}
-
-fn misplaced() -> PgError {
-    PgError::Protocol {
-        reason: "an answer to another statement".into(),
     }
 }

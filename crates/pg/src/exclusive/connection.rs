@@ -15,8 +15,8 @@ use crate::{
     pipelined::{Stream, cancel, start},
     prepared::{Prepared, PreparedBook},
     protocol::{
-        CancelKey, Conversation, Event, Expected, Outcome, Transaction, write_end, write_fetch, write_open,
-        write_prepare, write_run,
+        CancelKey, Conversation, Event, Expected, Outcome, Transaction, misplaced, write_end, write_fetch,
+        write_open, write_run,
     },
     source::RESULT_BYTES_MAX,
 };
@@ -37,7 +37,7 @@ pub(super) struct Connection {
     conversation: Conversation<()>,
     received: BytesMut,
     out: BytesMut,
-    prepared: PreparedBook,
+    prepared: PreparedBook<Prepared>,
     /// Rows of a stream that have come.
     rows: VecDeque<Row>,
     /// The end of what is under way has been asked for.
@@ -171,13 +171,12 @@ impl Connection {
         if let Some(known) = self.prepared.find(text) {
             return Ok(known);
         }
-        let (name, closed) = self.prepared.make_room();
-        write_prepare(&name, text, closed.as_deref(), &mut self.out)?;
+        let name = self.prepared.write(text, &mut self.out)?;
         self.expect(Expected::Description, true);
         loop {
             match self.step().await? {
                 Some(Step::Over(Ok(Outcome::Prepared(description)))) => {
-                    return Ok(self.prepared.insert(text, name, description.columns.into()));
+                    return Ok(self.prepared.learn(text, name, description.columns));
                 }
                 Some(Step::Over(Ok(Outcome::Run(_)))) => return Err(misplaced()),
                 Some(Step::Over(Err(error))) => return Err(error),
@@ -188,7 +187,7 @@ impl Connection {
 
     fn stale(&mut self, text: &str, error: PgError) -> PgError {
         if error.is_stale() {
-            self.prepared.forget(text);
+            self.prepared.forget(text, |_| true);
         }
         error
     }
@@ -273,11 +272,5 @@ impl Connection {
             self.rows.clear();
         }
         Ok(())
-    }
-}
-
-fn misplaced() -> PgError {
-    PgError::Protocol {
-        reason: "an answer to another statement".into(),
     }
 }

@@ -3,13 +3,7 @@
 //! A task writes its statement into the connection's outgoing bytes and wakes the connection's own task once; that runs when the tasks that are ready have run, so one write carries what all of them ask.
 //! Nothing here crosses threads.
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, VecDeque},
-    rc::Rc,
-    sync::Arc,
-    task::Waker,
-};
+use std::{cell::RefCell, collections::VecDeque, rc::Rc, task::Waker};
 
 use bytes::BytesMut;
 
@@ -19,9 +13,9 @@ use super::{
 };
 use crate::{
     PgError, Rows, Settings,
-    prepared::PREPARED_MAX,
-    protocol::{Conversation, Expected, write_prepare, write_run},
-    statement::only_reads,
+    prepared::PreparedBook,
+    protocol::{Conversation, Expected, write_run},
+    statement::{check_session, only_reads},
 };
 
 /// Statements that the server has and has not answered. Those behind them wait here, where they can still be dropped.
@@ -60,8 +54,7 @@ impl Shared {
                 waiting: VecDeque::new(),
                 is_held: false,
                 is_closed: false,
-                prepared: HashMap::new(),
-                count: 0,
+                prepared: PreparedBook::default(),
                 broken: None,
             }),
             task: RefCell::new(None),
@@ -85,9 +78,7 @@ pub(super) struct State {
     pub(super) is_held: bool,
     /// Nobody has the connection any more.
     pub(super) is_closed: bool,
-    prepared: HashMap<Arc<str>, Rc<Statement>>,
-    /// Statements that were prepared, and uses of them.
-    count: u64,
+    prepared: PreparedBook<Rc<Statement>>,
     pub(super) broken: Option<PgError>,
 }
 
@@ -173,42 +164,25 @@ impl State {
 
     /// The statement with this text, prepared now if it is not.
     fn statement(&mut self, text: &str) -> Result<Rc<Statement>, PgError> {
-        self.count += 1;
-        if let Some(known) = self.prepared.get(text) {
-            known.used.set(self.count);
-            return Ok(Rc::clone(known));
+        if let Some(known) = self.prepared.find(text) {
+            return Ok(known);
         }
-        let oldest = if self.prepared.len() < PREPARED_MAX {
-            None
-        } else {
-            self.prepared
-                .values()
-                .min_by_key(|statement| statement.used.get())
-                .cloned()
-        };
-        let statement = Rc::new(Statement::new(text, format!("s{}", self.count)));
-        statement.used.set(self.count);
+        check_session(text)?;
+        let mut bytes = BytesMut::new();
+        let name = self.prepared.write(text, &mut bytes)?;
+        let statement = Rc::new(Statement::new(text, name));
         self.push(Mark::Prepare(Rc::clone(&statement)), |out| {
-            let closed = oldest.as_ref().map(|oldest| &*oldest.name);
-            write_prepare(&statement.name, text, closed, out)
+            out.extend_from_slice(&bytes);
+            Ok(())
         })?;
-        if let Some(oldest) = oldest {
-            self.prepared.remove(&oldest.text);
-        }
-        self.prepared
-            .insert(Arc::clone(&statement.text), Rc::clone(&statement));
+        self.prepared.insert(text, Rc::clone(&statement));
         Ok(statement)
     }
 
     /// Has a statement prepared anew when it is run next.
     pub(super) fn forget(&mut self, statement: &Rc<Statement>) {
-        let is_known = self
-            .prepared
-            .get(&statement.text)
-            .is_some_and(|known| Rc::ptr_eq(known, statement));
-        if is_known {
-            self.prepared.remove(&statement.text);
-        }
+        self.prepared
+            .forget(&statement.text, |known| Rc::ptr_eq(known, statement));
     }
 }
 

@@ -3,11 +3,12 @@
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
+    rc::Rc,
     sync::Arc,
     task::{Poll, Waker},
 };
 
-use crate::{Column, PgError, Row, source::RESULT_BYTES_MAX};
+use crate::{Column, PgError, Row, prepared::Named, source::RESULT_BYTES_MAX};
 
 /// A statement that waits for its answer.
 #[derive(Default)]
@@ -94,19 +95,22 @@ impl Slot {
 /// A statement that a connection has prepared, or is preparing: those that run it are sent right behind.
 pub(super) struct Statement {
     pub(super) text: Arc<str>,
-    pub(super) name: String,
-    /// When it was used last, as a number that grows with each use.
-    pub(super) used: Cell<u64>,
+    pub(super) name: Arc<str>,
     columns: RefCell<Option<Result<Arc<[Column]>, PgError>>>,
     is_exposed: Cell<bool>,
 }
 
+impl Named for Rc<Statement> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Statement {
-    pub(super) fn new(text: &str, name: String) -> Self {
+    pub(super) fn new(text: &str, name: Arc<str>) -> Self {
         Self {
             text: text.into(),
             name,
-            used: Cell::new(0),
             columns: RefCell::default(),
             is_exposed: Cell::new(false),
         }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     PgError, Row, Settings,
-    protocol::{CancelKey, Event, Outcome, Transaction},
+    protocol::{CancelKey, Event, Outcome, Transaction, misplaced},
     settings::ServerUrl,
 };
 
@@ -227,12 +227,6 @@ impl Cancelling {
             return Poll::Ready(IsOver::Yes);
         }
         self.at.as_mut().poll(context).map(|()| IsOver::No)
-    }
-}
-
-fn misplaced() -> PgError {
-    PgError::Protocol {
-        reason: "an answer to another statement".into(),
     }
 }
 

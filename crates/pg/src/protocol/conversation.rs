@@ -242,6 +242,13 @@ fn unasked() -> PgError {
     }
 }
 
+/// An answer to something else than what was sent last, or first.
+pub(crate) fn misplaced() -> PgError {
+    PgError::Protocol {
+        reason: "an answer to another statement".into(),
+    }
+}
+
 /// The last word of `INSERT 0 5` and its like.
 fn affected(tag: &str) -> u64 {
     tag.rsplit(' ')

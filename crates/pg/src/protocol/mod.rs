@@ -5,7 +5,7 @@ mod messages;
 mod startup;
 
 pub use conversation::Column;
-pub(crate) use conversation::{Conversation, Event, Expected, Outcome, Transaction};
+pub(crate) use conversation::{Conversation, Event, Expected, Outcome, Transaction, misplaced};
 pub(crate) use messages::{
     foreign, write_cancel, write_end, write_fetch, write_open, write_prepare, write_run,
 };

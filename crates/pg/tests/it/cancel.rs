@@ -1,6 +1,9 @@
 //! Statements that nobody waits for.
 
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
 
 use forebay_pg::{Driver, PgError, Source, Stage};
 use forebay_testkit::Postgres;
@@ -15,21 +18,44 @@ fn running(mark: &str) -> String {
     )
 }
 
+/// A statement that sleeps for long, on a source with one connection.
+struct Slow {
+    source: Source,
+    /// The server's process behind that connection.
+    pid: String,
+    text: String,
+    /// How many of it sleep.
+    count: String,
+}
+
+async fn slow(postgres: &Postgres, driver: Driver, mark: &str) -> Slow {
+    let source = source(postgres, driver);
+    let pid = value(&source, "select pg_backend_pid()", &[]).await;
+    let mark = format!("{mark} {driver:?}");
+    Slow {
+        source,
+        pid,
+        text: format!("select pg_sleep(1000) /* {mark} */"),
+        count: running(&mark),
+    }
+}
+
 #[test]
 fn a_statement_whose_waiter_goes_is_cancelled_and_its_connection_goes_on() {
     let postgres = Postgres::shared();
     run(async {
         let observer = source(postgres, Driver::Pipelined);
         for driver in BOTH {
-            let source = source(postgres, driver);
-            let pid = value(&source, "select pg_backend_pid()", &[]).await;
-            let mark = format!("gone {driver:?}");
-            let text = format!("select pg_sleep(1000) /* {mark} */");
-            let count = running(&mark);
+            let Slow {
+                source,
+                pid,
+                text,
+                count,
+            } = slow(postgres, driver, "gone").await;
             {
-                let slow = query(&source, &text, &[]);
+                let sleeping = query(&source, &text, &[]);
                 tokio::select! {
-                    outcome = slow => panic!("{outcome:?}"),
+                    outcome = sleeping => panic!("{outcome:?}"),
                     () = becomes(&observer, &count, "1") => {}
                 }
             }
@@ -46,17 +72,19 @@ fn a_statement_past_its_deadline_is_cancelled_and_its_connection_goes_on() {
     run(async {
         let observer = source(postgres, Driver::Pipelined);
         for driver in BOTH {
-            let source = source(postgres, driver);
-            let pid = value(&source, "select pg_backend_pid()", &[]).await;
-            let mark = format!("late {driver:?}");
-            let text = format!("select pg_sleep(1000) /* {mark} */");
+            let Slow {
+                source,
+                pid,
+                text,
+                count,
+            } = slow(postgres, driver, "late").await;
             let deadline = Instant::now() + Duration::from_millis(50);
             let error = source.query(&text, &[], deadline).await.unwrap_err();
             let PgError::TimedOut { what, .. } = error else {
                 panic!("{error:?}")
             };
             assert_eq!(what, Stage::Statement);
-            becomes(&observer, &running(&mark), "0").await;
+            becomes(&observer, &count, "0").await;
             assert_eq!(value(&source, "select pg_backend_pid()", &[]).await, pid);
         }
     });
@@ -132,11 +160,11 @@ fn a_victim_that_only_reads_is_run_again_and_another_is_told() {
                 meant.abort();
                 becomes(&observer, &running("victim"), "1").await;
                 value(&observer, "select pg_cancel_backend($1::int)", &[Some(&pid)]).await;
-                std::future::pending::<()>().await;
+                std::future::pending::<Infallible>().await
             };
             let victim = tokio::select! {
                 outcome = query(&source, text, &[]) => outcome,
-                () = hit => continue,
+                never = hit => match never {},
             };
             if is_run_again {
                 assert_eq!(crate::rig::first(&victim.unwrap()), "victim");
@@ -192,7 +220,7 @@ fn a_connection_ends_with_its_source() {
         let observer = source(&postgres, Driver::Pipelined);
         let count = "select count(*) from pg_stat_activity where application_name = 'ending'";
         for driver in BOTH {
-            let url = format!("{}&application_name=ending", crate::rig::plain(&postgres.url()));
+            let url = format!("{}&application_name=ending", postgres.url());
             let source = Source::new("main", settings(&url, driver), 1);
             query(&source, "select 1", &[]).await.unwrap();
             becomes(&observer, count, "1").await;

@@ -123,7 +123,7 @@ fn streams_and_statements_together_have_so_many_connections() {
             let mut settings = settings(&postgres.url(), driver);
             settings.connections_max = 3;
             settings.acquire_timeout = Duration::from_secs(1);
-            let mut url = crate::rig::plain(&postgres.url());
+            let mut url = postgres.url();
             url.push_str("&application_name=bounded");
             settings.server = url.parse().unwrap();
             let source = Source::new("main", settings, 1);

@@ -11,18 +11,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const BOTH: [Driver; 2] = [Driver::Pipelined, Driver::Blocking];
 
-/// The URL of a server that is talked to without encryption.
-pub(crate) fn plain(url: &str) -> String {
-    if url.contains("sslmode=") {
-        url.to_owned()
-    } else {
-        format!("{url}?sslmode=disable")
-    }
-}
-
 pub(crate) fn settings(url: &str, driver: Driver) -> Settings {
     Settings {
-        server: plain(url).parse().unwrap(),
+        server: url.parse().unwrap(),
         driver,
         connections_max: 1,
         in_flight_max: 10_000,
@@ -68,6 +59,15 @@ pub(crate) async fn value(source: &Source, text: &str, parameters: &[Option<&str
 
 pub(crate) fn first(rows: &Rows) -> &str {
     std::str::from_utf8(rows.rows[0].text(0).unwrap()).unwrap()
+}
+
+/// Waits until statements work.
+pub(crate) async fn works(source: &Source) {
+    let begun = Instant::now();
+    while let Err(error) = query(source, "select 1", &[]).await {
+        assert!(begun.elapsed() < PATIENCE, "{error:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Waits until a query gives this value.
