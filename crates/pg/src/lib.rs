@@ -1,9 +1,10 @@
 //! Statements on PostgreSQL.
 //!
-//! A [`Source`] runs them, pipelined or blocking; [`Sql`] is one whose parameters have names; [`json`] writes values as JSON.
+//! A [`Source`] runs them, pipelined or blocking; [`Sql`] is one whose parameters have names; [`json`] writes values as JSON. A [`Desk`] is what one call of a handler does with databases.
 
 mod blocking;
 mod counts;
+pub mod desk;
 mod error;
 mod exclusive;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -20,6 +21,7 @@ mod statement;
 mod tls;
 
 pub use counts::Counted;
+pub use desk::Desk;
 pub use error::{Code, PgError, ServerError, Stage};
 pub use exclusive::{RowStream, Savepoint, Transaction};
 pub use rows::{Column, Row, Rows};

@@ -50,7 +50,7 @@ impl Entry {
             Came::Nothing | Came::Piece(None) => Null.into_js(ctx)?,
             Came::Head(head) => head_value(ctx, &head)?,
             Came::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
-            Came::Outcomes(json) => ctx.json_parse(json)?,
+            Came::Outcome(json) => ctx.json_parse(json)?,
             Came::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
         };
         resume.call((call, wait, Null, value))

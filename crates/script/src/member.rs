@@ -11,6 +11,7 @@ use std::{
     time::Instant,
 };
 
+use forebay_pg::Desk;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -379,9 +380,21 @@ impl Executor {
                 (task, None)
             }
             What::Sql(statements) => {
+                let deadline = engine.instance.until(call).at;
                 let task = tokio::task::spawn_local(async move {
-                    let outcomes = statements.run().await;
-                    own.came(key, &engine, wait, Came::Outcomes(outcomes));
+                    let outcome = statements.run(deadline).await;
+                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                });
+                (task, None)
+            }
+            What::Desk(operation) => {
+                let deadline = engine.instance.until(call).at;
+                let desk = self
+                    .work
+                    .desk(key, || Desk::new(self.shared.options.allow.sql.clone()));
+                let task = tokio::task::spawn_local(async move {
+                    let outcome = desk.call(&operation, deadline).await;
+                    own.came(key, &engine, wait, Came::Outcome(outcome));
                 });
                 (task, None)
             }

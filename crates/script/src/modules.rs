@@ -31,7 +31,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("dist/store/addon.js", "dist/script/addon.js"),
     ("dist/store/opened.js", "dist/script/opened.js"),
     ("dist/sleep.js", "dist/script/sleep.js"),
-    ("dist/sql/statements.js", "dist/script/sql.js"),
+    ("dist/sql/desk.js", "dist/script/sql.js"),
     ("node:buffer", "dist/script/buffer.js"),
 ];
 /// Longest module, in bytes.

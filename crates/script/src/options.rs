@@ -68,7 +68,7 @@ pub struct Allow {
     /// Hosts that may be fetched from.
     pub fetch: Vec<FetchHost>,
     /// Databases, by their names.
-    pub sql: BTreeMap<String, forebay_pg::Source>,
+    pub sql: Arc<BTreeMap<String, forebay_pg::Source>>,
 }
 
 impl Allow {

@@ -29,6 +29,8 @@ pub(crate) enum What {
     Read(WaitId),
     /// What statements on a database give.
     Sql(Box<sql::Statements>),
+    /// The outcome of an operation on databases, as JSON.
+    Desk(Vec<u8>),
     /// Room for a piece of the call's own answer.
     Room(Option<Piece>),
     /// That this is not waited for any more, nor anything that belongs to it.
@@ -44,8 +46,8 @@ pub(crate) enum Came {
     Head(Box<fetch::Head>),
     /// A piece of it; `None`: it has ended.
     Piece(Option<Bytes>),
-    /// Outcomes of statements, as JSON.
-    Outcomes(Vec<u8>),
+    /// The outcome of an operation on databases, as JSON.
+    Outcome(Vec<u8>),
     /// What was asked for did not come about.
     Failed(fetch::Error),
 }

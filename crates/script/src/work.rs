@@ -3,8 +3,10 @@
 use std::{
     cell::RefCell,
     collections::{HashMap, hash_map::Entry},
+    rc::Rc,
 };
 
+use forebay_pg::Desk;
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{member::CallKey, wants::WaitId};
@@ -20,6 +22,8 @@ struct CallWork {
     /// Ends the call when nobody waits for it any more.
     guard: Option<Task>,
     waits: HashMap<WaitId, Task>,
+    /// What it has open on databases.
+    desk: Option<Rc<Desk>>,
 }
 
 /// A task that ends when this does.
@@ -60,11 +64,18 @@ impl Work {
             .insert(wait, task);
     }
 
+    /// What a call has open on databases, which is made when it is first needed and ends with the call.
+    pub(crate) fn desk(&self, key: CallKey, make: impl FnOnce() -> Desk) -> Rc<Desk> {
+        let mut calls = self.calls.borrow_mut();
+        let desk = &mut calls.entry(key).or_default().desk;
+        Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
+    }
+
     /// A call does not wait for this any more.
     pub(crate) fn remove(&self, key: CallKey, wait: WaitId) {
         if let Entry::Occupied(mut call) = self.calls.borrow_mut().entry(key) {
             call.get_mut().waits.remove(&wait);
-            if call.get().waits.is_empty() && call.get().guard.is_none() {
+            if call.get().waits.is_empty() && call.get().guard.is_none() && call.get().desk.is_none() {
                 call.remove();
             }
         }

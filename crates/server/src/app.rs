@@ -241,7 +241,7 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
         let counts = ground.scripts.of(&script.name);
         let mut options = script_options(script, store, ground.erase_types, counts);
         let source = |name: &String| (name.clone(), ground.sources.of(name, config));
-        options.allow.sql = script.allow.sql.iter().map(source).collect();
+        options.allow.sql = Arc::new(script.allow.sql.iter().map(source).collect());
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
             source,
@@ -282,7 +282,7 @@ pub(crate) fn script_options(
         allow: forebay_script::Allow {
             store: script.allow.store.clone(),
             fetch: script.allow.fetch.clone(),
-            sql: BTreeMap::new(),
+            sql: Arc::default(),
         },
         store,
         surroundings: forebay_script::Surroundings {

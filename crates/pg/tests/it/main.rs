@@ -7,6 +7,7 @@
 )]
 
 mod cancel;
+mod desk;
 mod exclusive;
 mod faults;
 mod pipelining;

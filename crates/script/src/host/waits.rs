@@ -3,6 +3,7 @@
 
 use std::{rc::Rc, time::Duration};
 
+use forebay_pg::desk::Statement;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rquickjs::{
     Ctx, Exception, Result, Runtime, String as JsString, Value,
@@ -16,7 +17,7 @@ use crate::{
     answer::{Answer, Body},
     calls::CallId,
     fetch::{self, Redirect},
-    sql::{self, Statement, Statements},
+    sql::{self, Statements},
     stream::{Piece, Room},
     text,
     wants::{WaitId, Want, What},
@@ -103,6 +104,14 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
                 .collect();
             let statements = Statements { source, statements };
             own.want(&ctx, call, wait, What::Sql(Box::new(statements)))
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "desk",
+        move |ctx: Ctx<'js>, call: CallId, wait: WaitId, operation: JsString<'js>| {
+            let operation = text::owned(operation)?.into_bytes();
+            own.want(&ctx, call, wait, What::Desk(operation))
         },
     )?;
     let own = host.clone();

@@ -446,7 +446,7 @@ fn scripts_run_statements_with_both_drivers() {
             ("22P02", "invalid input syntax for type integer: \"x\""),
             (
                 "",
-                "script `s` may not reach database `other`: its `allow` names main",
+                "script `s`: database `other` may not be reached: its `allow` names main",
             ),
             ("", "a parameter is text, a number"),
             ("22012", "division by zero"),

@@ -60,6 +60,8 @@ export interface Host {
   fetch(call: number, wait: number, head: readonly string[], body: Uint8Array | null): boolean;
   /** Statements on a database, and the parameters of each. */
   sql(call: number, wait: number, database: string, texts: readonly string[], parameters: readonly (readonly (string | null)[])[]): boolean;
+  /** Any operation on databases, as JSON. */
+  desk(call: number, wait: number, operation: string): boolean;
   /** The next piece of what answers the fetch that was waited for as `fetch`. */
   read(call: number, wait: number, fetch: number): boolean;
   /** No more of it is read. */

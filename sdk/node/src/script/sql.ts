@@ -1,14 +1,23 @@
-/** In the place of `sql/statements.ts` in scripts. */
-import type { Outcome } from '../sql/outcome.js';
-import type { Text } from '../sql/values.js';
+/** In the place of `sql/desk.ts` in scripts. */
+import type { Operation } from '../sql/operation.js';
 import { host } from './host.js';
 import { waitFor } from './waits.js';
 
-export function runStatements(name: string, texts: readonly string[], parameters: readonly (readonly Text[])[]): Promise<Outcome[]> {
+export function call(operation: Operation): Promise<unknown> {
   return new Promise((resolve, reject) => {
     waitFor(
-      (error, outcomes) => (error === null ? resolve(outcomes as Outcome[]) : reject(error)),
-      (call, wait) => host.sql(call, wait, name, texts, parameters),
+      (error, outcome) => (error === null ? resolve(outcome) : reject(error)),
+      (call, wait) => {
+        if (operation.op !== 'statements') return host.desk(call, wait, JSON.stringify(operation));
+        // Most operations are these: what they are made of goes over as it is.
+        const texts: string[] = [];
+        const parameters = [];
+        for (const [text, values] of operation.statements) {
+          texts.push(text);
+          parameters.push(values);
+        }
+        return host.sql(call, wait, operation.source, texts, parameters);
+      },
     );
   });
 }

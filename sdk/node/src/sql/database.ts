@@ -1,7 +1,8 @@
 /** A database as handlers have it. */
-import { SqlError } from './error.js';
-import type { Outcome, Row } from './outcome.js';
-import { runStatements } from './statements.js';
+import { errorOf } from './error.js';
+import type { Failed, Outcome, Row } from './outcome.js';
+import { call } from './desk.js';
+import type { WireStatement } from './operation.js';
 import { textOf } from './values.js';
 
 /** The rows of a result, and how many the statement gave or changed. */
@@ -28,7 +29,7 @@ export interface Database {
 
 export function databaseOf(name: string): Database {
   const query = async (text: string, parameters: readonly unknown[] = []): Promise<Rows> => {
-    const [outcome] = await runStatements(name, [text], [parameters.map(textOf)]);
+    const [outcome] = await run(name, [[text, parameters.map(textOf)]]);
     return rowsOf(outcome!);
   };
   const database = (texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows> => {
@@ -49,19 +50,23 @@ export function databaseOf(name: string): Database {
     },
     async pipeline(statements: readonly Statement[]) {
       if (statements.length === 0) return [];
-      const texts: string[] = [];
-      const parameters = [];
+      const written: WireStatement[] = [];
       for (const statement of statements) {
         const [text, values = []] = typeof statement === 'string' ? [statement] : statement;
-        texts.push(text);
-        parameters.push(values.map(textOf));
+        written.push([text, values.map(textOf)]);
       }
-      return (await runStatements(name, texts, parameters)).map(rowsOf);
+      return (await run(name, written)).map(rowsOf);
     },
   });
 }
 
+async function run(source: string, statements: readonly WireStatement[]): Promise<readonly Outcome[]> {
+  const outcome = (await call({ op: 'statements', source, statements })) as readonly Outcome[] | Failed;
+  if ('error' in outcome) throw errorOf(outcome);
+  return outcome;
+}
+
 function rowsOf(outcome: Outcome): Rows {
-  if ('error' in outcome) throw new SqlError(outcome.error.message, outcome.error);
+  if ('error' in outcome) throw errorOf(outcome);
   return Object.defineProperty(outcome.rows, 'count', { value: outcome.count }) as Rows;
 }

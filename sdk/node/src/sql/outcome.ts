@@ -4,4 +4,9 @@ import type { SqlErrorMembers } from './error.js';
 export type Row = Record<string, any>;
 
 /** What became of one statement. */
-export type Outcome = { readonly rows: Row[]; readonly count: number } | { readonly error: SqlErrorMembers & { readonly message: string } };
+export type Outcome = { readonly rows: Row[]; readonly count: number } | Failed;
+
+/** What went wrong. */
+export interface Failed {
+  readonly error: SqlErrorMembers & { readonly message: string };
+}

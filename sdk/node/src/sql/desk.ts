@@ -1,0 +1,11 @@
+/** How operations reach databases: scripts have another module in the place of this one. */
+import type { Operation } from './operation.js';
+
+/**
+ * Has an operation done on a database, on behalf of the call of a handler that is under way, and gives its outcome as it came: JSON that is parsed, which `outcome.ts` describes. What goes wrong with the database is an
+ * outcome with `error`; this rejects only where nothing can be asked of any database, or where nobody waits for the call any more. Operations are sent in the order of the calls of this function, and may be under way at the
+ * same time. What a call of a handler has opened and not closed (transactions, cursors) is undone and closed when the call has ended.
+ */
+export function call(operation: Operation): Promise<unknown> {
+  return Promise.reject(new TypeError(`database ${JSON.stringify(operation.source)} is reached by scripts, which run inside the server (\`[script.NAME]\`); here no database is`));
+}
