@@ -9,6 +9,7 @@ import { versions } from './peers/installed.mjs';
 import { postgresVersion } from './peers/postgres.mjs';
 import { pythonVersions } from './peers/python.mjs';
 import { redisVersion } from './peers/redis.mjs';
+import { tfbVersions } from './peers/tfb.mjs';
 
 /** The machine and the versions of everything that takes part. `binary` is Forebay's, or null. */
 export function describe(binary, repository) {
@@ -24,6 +25,7 @@ export function describe(binary, repository) {
       forebay: binary && forebayVersion(binary),
       ...versions(),
       ...pythonVersions(),
+      ...tfbVersions(),
       postgres: postgresVersion(),
       redis: redisVersion(),
       'GT.M': gtmVersion(),

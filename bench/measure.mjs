@@ -52,11 +52,13 @@ function flagsOf({ requests, errors }, membersBefore, membersAfter) {
 /** wrk on one path; with `post`, POST of this JSON instead of GET. */
 const wrkOn = (path, post) => (server, amounts) => runWrk(server.url + path, { ...amounts, post });
 
+const databaseCpu_us = ({ database }) => (database === undefined ? 0 : treeCpu_us(database));
+
 /**
  * Loads `server` at `path` for `seconds` after a warm-up that is not counted: with wrk, or as `drive(server, {connections, seconds})` does,
  * for servers that wrk cannot speak to; it resolves with what `runWrk` does. CPU is that of the server's whole process tree,
  * divided by the requests that the generator saw answered. `client_cores` is what it and this program used: near 1, wrk's one thread was
- * the limit. `elsewhere_share` is the share of the machine that others used. `flags` names every reason not to use the run; it is
+ * the limit. Where the server has a `database`, a process of this machine, its CPU is told apart. `elsewhere_share` is the share of the machine that others used. `flags` names every reason not to use the run; it is
  * empty for a clean one.
  */
 export async function timedRun(server, { path, post, connections, warmup_s, seconds, drive = wrkOn(path, post) }) {
@@ -64,6 +66,7 @@ export async function timedRun(server, { path, post, connections, warmup_s, seco
 
   const members = processIds(server);
   const cpuBefore_us = treeCpu_us(server.process.pid);
+  const databaseBefore_us = databaseCpu_us(server);
   const ownBefore_us = treeCpu_us(process.pid);
   const busyBefore_us = machineBusy_us();
   const began = performance.now();
@@ -72,17 +75,19 @@ export async function timedRun(server, { path, post, connections, warmup_s, seco
   const busy_us = machineBusy_us() - busyBefore_us;
   const own_us = treeCpu_us(process.pid) - ownBefore_us; // server, generator, and this program
   const cpu_us = treeCpu_us(server.process.pid) - cpuBefore_us;
+  const database_us = databaseCpu_us(server) - databaseBefore_us;
 
   return {
     requests_per_s: load.requests_per_s,
     p50_us: load.p50_us,
     p99_us: load.p99_us,
     cpu_us_per_request: cpu_us / load.requests,
+    ...(server.database && { database_us_per_request: database_us / load.requests }),
     rss_bytes: treeRss_bytes(server.process.pid),
     requests: load.requests,
     seconds: load.seconds,
     client_cores: (own_us - cpu_us) / wall_us,
-    elsewhere_share: Math.max(0, busy_us - own_us) / (wall_us * availableParallelism()),
+    elsewhere_share: Math.max(0, busy_us - own_us - database_us) / (wall_us * availableParallelism()),
     errors: load.errors,
     flags: flagsOf(load, members, processIds(server)),
   };

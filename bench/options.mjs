@@ -6,11 +6,11 @@ import { parseArgs } from 'node:util';
 export class SetupError extends Error {}
 
 /**
- * How much is measured. `pairs` of comparisons, `repeats` of everything else; times in seconds; what is null is left out. `records` and
+ * How much is measured. `pairs` of comparisons, `connections` of the loads on PostgreSQL, `repeats` of everything else; times in seconds; what is null is left out. `records` and
  * `nodes` are what stores hold in one Node process and in Rust, `rows` the records that statements of TQL are asked about.
  */
-const FULL = { pairs: 10, warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000, records: 100_000, nodes: 1_000_000, rows: 1_000_000 };
-const QUICK = { pairs: 3, warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null, records: 20_000, nodes: 200_000, rows: 1_000_000 };
+const FULL = { pairs: 10, connections: [16, 64, 256], warmup_s: 2, seconds: 4, repeats: 5, openLoop_s: 15, memoryRequests: 10_000_000, records: 100_000, nodes: 1_000_000, rows: 1_000_000 };
+const QUICK = { pairs: 3, connections: [64], warmup_s: 1, seconds: 2, repeats: 2, openLoop_s: 5, memoryRequests: null, records: 20_000, nodes: 200_000, rows: 1_000_000 };
 
 export const HELP = `Measures Forebay beside its peers and says which bars of the project hold.
 

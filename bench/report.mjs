@@ -74,6 +74,24 @@ export function renderLaps(rounds) {
   return table(['', 'operation', '/s', 'from .. to', 'per CPU second'], lines, [false, false, true, true, true]);
 }
 
+/** The absolute figures behind a contest (see contest.mjs): medians over each contender's clean runs under each load. */
+export function renderContest(rounds) {
+  const lines = Object.entries(rounds[0]).flatMap(([name, loads]) =>
+    Object.keys(loads).map((load) => {
+      const runs = rounds.map((round) => round[name][load]);
+      const clean = runs.filter(({ flags }) => flags.length === 0);
+      const of = (metric, scale = 1) => (clean.length > 0 ? figure(median(clean.map((run) => run[metric])) / scale) : '-');
+      const figures = [of('requests_per_s'), of('p50_us', 1000), of('p99_us', 1000), of('cpu_us_per_request'), of('database_us_per_request'), of('client_cores')];
+      return [load, name, ...figures, `${clean.length}/${runs.length}`];
+    }),
+  );
+  // Contenders stand beside each other.
+  const loads = [...new Set(lines.map(([load]) => load))];
+  const sorted = loads.flatMap((load) => lines.filter((line) => line[0] === load));
+  const header = ['', '', 'requests/s', 'p50 ms', 'p99 ms', 'server us/request', 'database us/request', 'client cores', 'runs'];
+  return table(header, sorted, [false, false, true, true, true, true, true, true, true]);
+}
+
 /** The absolute figures behind rungs (see rungs.mjs): medians over clean runs, for each way of using connections. */
 export function renderLadder({ rungs, rounds }) {
   const lines = ladderFigures({ rungs, rounds }).map(({ name, path, mode, clean, of }) => [
@@ -109,11 +127,12 @@ export function ladderFigures({ rungs, rounds }) {
 }
 
 /** What a reader must know before believing the figures: peers left out, flagged runs and a machine that others used. */
-export function renderWarnings({ comparisons = [], openLoop = [], ladder, skipped = [] }) {
+export function renderWarnings({ comparisons = [], openLoop = [], ladder, contest = [], skipped = [] }) {
   const timed = comparisons.flatMap(({ a, b, pairs }) => pairs.flatMap((pair) => [{ name: a, ...pair.a }, { name: b, ...pair.b }]));
   for (const { runs } of ladder?.rounds ?? []) {
     for (const [mode, rungs] of Object.entries(runs)) timed.push(...Object.entries(rungs).map(([name, run]) => ({ name: `${name}, ${mode}`, ...run })));
   }
+  for (const [name, loads] of contest.flatMap(Object.entries)) timed.push(...Object.entries(loads).map(([load, run]) => ({ name: `${name}, ${load}`, ...run })));
   const runs = [...timed, ...openLoop.map((run) => ({ name: run.side, ...run }))];
   const lines = skipped.map((sentence) => `  ${sentence}`);
   lines.push(...runs.filter(({ flags }) => flags.length > 0).map(({ name, flags }) => `  set aside: ${name}: ${flags.join('; ')}`));

@@ -11,6 +11,7 @@ import { poolFastify } from './pool-fastify.mjs';
 import { poolNode } from './pool-node.mjs';
 import { poolPython } from './pool-python.mjs';
 import { script } from './script.mjs';
+import { sql } from './sql.mjs';
 import { storeGet } from './store-get.mjs';
 import { storeMgweb } from './store-mgweb.mjs';
 import { storeNode } from './store-node.mjs';
@@ -25,7 +26,7 @@ const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storeP
 /**
  * All suites in the order they run. A suite has `name`, `title`, `needsForebay` and `run(context)`, which resolves with `rows` (see
  * ../rows.mjs) and its raw material: `comparisons` (../pairs.mjs), `openLoop` (../openloop/generator.mjs), `rounds`
- * (../laps.mjs), `ladder` (../rungs.mjs), and `skipped`: sentences about peers that are not installed.
+ * (../laps.mjs), `ladder` (../rungs.mjs), `contest` (../contest.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, ...stores];
+export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, sql, ...stores];

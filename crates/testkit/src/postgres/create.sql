@@ -22,3 +22,10 @@ insert into fortune values
 insert into "Fortune" select * from fortune;
 
 grant all on world, "World", fortune, "Fortune" to benchmarkdbuser;
+
+-- Who logs in otherwise than by SCRAM; pg_hba.conf says how.
+set password_encryption = 'md5';
+create role md5user login password 'password' in role benchmarkdbuser;
+reset password_encryption;
+create role clearuser login password 'password' in role benchmarkdbuser;
+create role trustuser login in role benchmarkdbuser;

@@ -1,0 +1,53 @@
+// Several servers under the same loads, in rounds.
+
+import { get } from './http.mjs';
+import { timedRun } from './measure.mjs';
+import { stop } from './processes.mjs';
+
+/**
+ * Times every contender, `{name, start, paths}`, under every load that it has a path for, `{name, answers}`, with each number of connections, in `context.pairs` rounds. In a round each
+ * contender starts once; they come in order in one round, backwards in the next, so that a machine that drifts drifts for all. Before it is timed, each path has to answer with 200 and a body that the load's
+ * pattern `answers` matches. `database` is the process that leads what they all use, whose CPU is told apart. Resolves with the rounds: `round[contender][label(load, connections)]` is a run of measure.mjs.
+ */
+export async function contest(context, contenders, loads, connections, database) {
+  const rounds = [];
+  for (let number = 0; number < context.pairs; number += 1) {
+    const round = {};
+    for (const contender of number % 2 === 0 ? contenders : contenders.toReversed()) {
+      round[contender.name] = await turnOf(context, contender, loads, connections, database, number);
+    }
+    rounds.push(round);
+  }
+  return rounds;
+}
+
+/** Names a load with so many connections. */
+export const label = ({ name }, connections) => `${name}, ${connections} connections`;
+
+/** One contender under a load beside another as a comparison for `ratioRow`. */
+export function pairOf(rounds, load, connections, a, b) {
+  const key = label(load, connections);
+  return { a, b, pairs: rounds.map((round) => ({ a: round[a][key], b: round[b][key] })) };
+}
+
+async function turnOf(context, { name, start, paths }, loads, connections, database, number) {
+  const runs = {};
+  const server = await start(context.folder);
+  try {
+    for (const load of loads.filter((load) => paths[load.name] !== undefined)) {
+      const path = paths[load.name];
+      const answer = await get(server.url + path);
+      if (answer.status !== 200 || !load.answers.test(answer.body)) {
+        throw server.process.failure(`answered ${path} with ${answer.status} ${answer.body.slice(0, 300)}, not with 200 ${load.answers}`);
+      }
+      for (const count of connections) {
+        context.progress(`round ${number + 1} of ${context.pairs}, ${name}, ${label(load, count)}`);
+        const { warmup_s, seconds } = context;
+        runs[label(load, count)] = await timedRun({ ...server, database }, { path, connections: count, warmup_s, seconds });
+      }
+    }
+  } finally {
+    await stop(server.process);
+  }
+  return runs;
+}

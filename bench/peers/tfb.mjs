@@ -1,0 +1,78 @@
+// The peers of the suites on PostgreSQL: each answers the routes of the TechEmpower benchmarks on the same database.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { withoutPassword } from '../database.mjs';
+import { freePort, getWhenReady } from '../http.mjs';
+import { launch } from '../processes.mjs';
+import { bun, lackingPackage, program } from './installed.mjs';
+
+const START_TIMEOUT_MS = 15_000;
+
+const axumProgram = fileURLToPath(new URL('axum/target/release/forebay-bench-axum', import.meta.url));
+const light4j = fileURLToPath(new URL('light4j/', import.meta.url));
+
+const environment = (url) => ({ PATH: process.env.PATH, NODE_ENV: 'production', FOREBAY_PG_URL: url });
+
+async function startListening(name, command, args, env) {
+  const process_ = launch(name, command, args, { env });
+  const [, url] = await process_.waitForOutput(/listening on (http:\S+)/, START_TIMEOUT_MS);
+  return { process: process_, url };
+}
+
+const PATHS = {
+  db: '/db',
+  'queries=10': '/queries?queries=10',
+  'queries=20': '/queries?queries=20',
+  'updates=20': '/updates?queries=20',
+  fortunes: '/fortunes',
+};
+
+/** axum with tokio-postgres, a pipelined connection for each thread. */
+export const axum = ({ url }) => ({
+  name: 'axum',
+  paths: PATHS,
+  lacking: () => (existsSync(axumProgram) ? null : 'cargo build --release --manifest-path bench/peers/axum/Cargo.toml'),
+  start: () => startListening('axum', axumProgram, [url], {}),
+});
+
+/** Fastify in a process for each core, with the package `postgres` or `pg`. */
+export const fastifyWith = (client, { url }) => ({
+  name: `Fastify, ${client}`,
+  paths: PATHS,
+  lacking: () => lackingPackage(client),
+  start: () => startListening(`Fastify with ${client}`, process.execPath, [program('tfb/fastify.mjs'), client], environment(url)),
+});
+
+/** Bun.serve with Bun.sql, in a process for each core. */
+export const bunSql = ({ url }) => ({
+  name: 'Bun.sql',
+  paths: PATHS,
+  lacking: () => lackingPackage('bun'),
+  start: () => startListening('Bun.sql', bun, [program('tfb/bun.mjs')], environment(url)),
+});
+
+/** light-4j with a Hikari pool of so many connections, and as many of postgres-async-driver beside it. */
+export const light4jWith = (connections, database, { pipelined = true } = {}) => ({
+  name: 'light-4j',
+  paths: { 'blocking queries=10': '/queries?queries=10', 'blocking queries=20': '/queries?queries=20', 'queries=10': '/queries2?queries=10', 'queries=20': '/queries2?queries=20' },
+  lacking: () => (existsSync(`${light4j}target/bench-light4j.jar`) ? null : 'mvn -q -B package -f bench/peers/light4j/pom.xml'),
+  async start() {
+    const port = await freePort();
+    const env = { ...environment(withoutPassword(database)), CONNECTIONS: String(connections), PIPELINED: String(pipelined), SERVER_HTTPPORT: String(port) };
+    const process_ = launch('light-4j', 'java', ['-cp', `${light4j}target/bench-light4j.jar:${light4j}target/lib/*`, 'com.networknt.server.Server'], { env });
+    const url = `http://127.0.0.1:${port}`;
+    await getWhenReady(`${url}/queries`, process_);
+    return { process: process_, url };
+  },
+});
+
+/** The versions of the peers that npm does not bring, by name. */
+export function tfbVersions() {
+  const locked = (file, pattern) => pattern.exec(readFileSync(new URL(file, import.meta.url), 'utf8'))[1];
+  return {
+    axum: locked('axum/Cargo.lock', /name = "axum"\nversion = "([^"]+)"/),
+    'tokio-postgres': locked('axum/Cargo.lock', /name = "tokio-postgres"\nversion = "([^"]+)"/),
+    'light-4j': locked('light4j/pom.xml', /<light4j>([^<]+)</),
+  };
+}

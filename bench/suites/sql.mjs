@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { contest, pairOf } from '../contest.mjs';
+import { findDatabase } from '../database.mjs';
+import { forebay } from '../forebay.mjs';
+import { axum, bunSql, fastifyWith, light4jWith } from '../peers/tfb.mjs';
+import { atLeast, ratioRow } from '../rows.mjs';
+import { present } from './present.mjs';
+
+const EXAMPLE = fileURLToPath(new URL('../../examples/techempower', import.meta.url));
+/** What a blocking pool may have; both sides alike. */
+const BLOCKING_CONNECTIONS = 16;
+
+const worlds = (count) => new RegExp(`^\\[(\\{"id":\\d+,"randomNumber":\\d+\\},?){${count}}\\]$`);
+
+const LOADS = [
+  { name: 'db', answers: /^\{"id":\d+,"randomNumber":\d+\}$/ },
+  { name: 'queries=10', answers: worlds(10) },
+  { name: 'queries=20', answers: worlds(20) },
+  { name: 'updates=20', answers: worlds(20) },
+  { name: 'fortunes', answers: /(&lt;script&gt;|&#60;script&#62;).*<td>Additional fortune added at request time\.<\/td>/ },
+  { name: 'blocking queries=10', answers: worlds(10) },
+  { name: 'blocking queries=20', answers: worlds(20) },
+];
+
+const PATHS = {
+  db: '/db',
+  'queries=10': '/queries2?queries=10',
+  'queries=20': '/queries2?queries=20',
+  'updates=20': '/updates?queries=20',
+  fortunes: '/fortunes',
+  'blocking queries=10': '/queries?queries=10',
+  'blocking queries=20': '/queries?queries=20',
+};
+
+/** What is promised, by load: beside whom, and how much. */
+const BARS = [
+  ['db', 'axum', atLeast(0.95)],
+  ['queries=10', 'Fastify, postgres', atLeast(2)],
+  ['queries=10', 'axum', atLeast(0.75)],
+  ['queries=20', 'Fastify, postgres', atLeast(2)],
+  ['queries=20', 'axum', atLeast(0.75)],
+  ['queries=20', 'Bun.sql', null],
+  ['updates=20', 'axum', atLeast(0.9)],
+  ['updates=20', 'Fastify, postgres', null],
+  ['fortunes', 'Fastify, postgres', atLeast(2)],
+  ['fortunes', 'Fastify, pg', null],
+  ['fortunes', 'axum', null],
+  ['blocking queries=10', 'light-4j', atLeast(1.3)],
+  ['blocking queries=20', 'light-4j', atLeast(1.3)],
+];
+
+/** The example's configuration, its files named by where they are. */
+function sections({ url }) {
+  return readFileSync(`${EXAMPLE}/forebay.toml`, 'utf8')
+    .replaceAll('${FOREBAY_PG_URL}', url)
+    .replaceAll('"handlers/', `"${EXAMPLE}/handlers/`);
+}
+
+/** The routes of examples/techempower beside others that answer them, all on one PostgreSQL. */
+export const sql = {
+  name: 'sql',
+  title: 'the routes of the TechEmpower benchmarks on PostgreSQL',
+  needsForebay: true,
+  async run(context) {
+    const database = findDatabase();
+    const own = { ...forebay(context.binary, 'Forebay', { more: sections(database) }), paths: PATHS };
+    const all = [axum(database), fastifyWith('postgres', database), fastifyWith('pg', database), bunSql(database), light4jWith(BLOCKING_CONNECTIONS, database)];
+    const { there, skipped } = present(all);
+    const rounds = await contest(context, [own, ...there], LOADS, context.connections, database.pid);
+    const isThere = ([, peer]) => there.some(({ name }) => name === peer);
+    const rows = context.connections.flatMap((connections) =>
+      BARS.filter(isThere).map(([name, peer, bar]) => {
+        const load = LOADS.find((load) => load.name === name);
+        return ratioRow(pairOf(rounds, load, connections, 'Forebay', peer), 'requests_per_s', { what: `requests/s, ${name}, ${connections} connections : ${peer}`, bar });
+      }),
+    );
+    return { contest: rounds, rows, skipped };
+  },
+};
