@@ -23,7 +23,7 @@ mod tls;
 pub use counts::Counted;
 pub use desk::Desk;
 pub use error::{Code, PgError, ServerError, Stage};
-pub use exclusive::{RowStream, Savepoint, Transaction};
+pub use exclusive::{Beginning, Isolation, RowStream, Savepoint, Transaction};
 pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};
 pub use source::Source;

@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    Driver, PgError, RowStream, Rows, Settings, Stage, Transaction, blocking,
+    Beginning, Driver, PgError, RowStream, Rows, Settings, Stage, Transaction, blocking,
     counts::{Counted, Counting, Counts},
     exclusive::{Lease, Leases},
     pipelined::{self, Lines},
@@ -151,10 +151,10 @@ impl Source {
     }
 
     /// Begins a transaction, on a connection of its own, that may take until `deadline`.
-    pub async fn begin(&self, deadline: Instant) -> Result<Transaction, PgError> {
+    pub async fn begin(&self, beginning: Beginning, deadline: Instant) -> Result<Transaction, PgError> {
         let begin = async {
             let lease = self.lease().await?;
-            Transaction::begin(lease, deadline).await
+            Transaction::begin(lease, beginning, deadline).await
         };
         within(deadline, Stage::Transaction, begin).await
     }

@@ -1,5 +1,7 @@
 //! Why an operation has no outcome of its own.
 
+use std::time::Duration;
+
 use crate::PgError;
 
 /// What is wrong with an operation, or went wrong with it.
@@ -27,6 +29,32 @@ pub enum DeskError {
         /// Those that may be.
         allowed: Vec<String>,
     },
+    /// As much is open as may be.
+    #[error("{open_max} transactions and cursors are open already (open_max)")]
+    TooManyOpen {
+        /// How many that is.
+        open_max: usize,
+    },
+    /// What is to be used has ended, or was never open.
+    #[error("nothing is open as {id}: it has ended, or failed")]
+    NotOpen {
+        /// The number that it is said to have.
+        id: u32,
+    },
+    /// It was waited for until its deadline.
+    #[error("what is open as {id} was in use by others for {limit:?}")]
+    InUse {
+        /// The number that it has.
+        id: u32,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The transaction has no such savepoint.
+    #[error("the transaction has no savepoint {savepoint}")]
+    NoSavepoint {
+        /// Its number.
+        savepoint: u32,
+    },
     /// What the database said, or why it said nothing.
     #[error("{error}")]
     Pg {
@@ -53,6 +81,10 @@ impl DeskError {
             Self::Malformed { .. } => "malformed",
             Self::UnknownOperation { .. } => "unknown_operation",
             Self::NotAllowed { .. } => "not_allowed",
+            Self::TooManyOpen { .. } => "too_many_open",
+            Self::NotOpen { .. } => "not_open",
+            Self::InUse { .. } => "timeout",
+            Self::NoSavepoint { .. } => "no_savepoint",
             Self::Pg { error, .. } => error.code().as_str(),
         }
     }

@@ -2,37 +2,53 @@
 //!
 //! | operation | outcome |
 //! |---|---|
-//! | `{"op":"statements","source":"main","statements":[["select $1",["1"]],...]}` | `[{"rows":[{...}],"count":1},{"error":{...}},...]` |
+//! | `{"op":"statements","source":"main","statements":[["select $1",["1"]],...]}`, with `"transaction":1` in that | `[{"rows":[{...}],"count":1},{"error":{...}},...]` |
+//! | `{"op":"begin","source":"main","isolation":"serializable","read_only":true}`, the last two if wanted | `{"transaction":1}` |
+//! | `{"op":"savepoint","source":"main","transaction":1}` | `{"savepoint":1}` |
+//! | `{"op":"release","source":"main","transaction":1,"savepoint":1}`, or `rollback_to`; the savepoint is gone after either | `{}` |
+//! | `{"op":"commit","source":"main","transaction":1}`, or `rollback` | `{}` |
+//! | `{"op":"cursor","source":"main","statement":["select ...",[]],"batch":256}`, with `"transaction":1` in that | `{"cursor":1,"rows":[...],"count":256}`; `"cursor":null` with the last rows |
+//! | `{"op":"fetch","source":"main","cursor":1}` | the same |
+//! | `{"op":"close","source":"main","id":1}`, a cursor | `{}` |
 //!
-//! Parameters are text or `null`. Every operation may come to `{"error":{"code":"...","message":"..."}}` instead: `code` is an SQLSTATE or one of the words of [`DeskError::code`] and of `PgError`.
+//! Parameters are text or `null`. Rows have `"bytea":["name"]` beside them where columns are of that type. Every operation may come to `{"error":{"code":"...","message":"..."}}` instead: `code` is an SQLSTATE or one of the
+//! words of [`DeskError::code`].
 
+mod cursor;
 mod error;
+mod open;
 mod operation;
+mod transaction;
 mod write;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
 
-use crate::Source;
+use crate::{PgError, Source};
 pub use error::DeskError;
-use operation::Operation;
+use open::Open;
 pub use operation::Statement;
+use operation::{Id, Operation};
 
 /// What one call of a handler has open on databases. All of it ends with this: transactions are rolled back.
 #[derive(Debug)]
 pub struct Desk {
     sources: Arc<BTreeMap<String, Source>>,
+    open: Open,
 }
 
 impl Desk {
     /// One for a handler that may reach these databases.
     pub fn new(sources: Arc<BTreeMap<String, Source>>) -> Self {
-        Self { sources }
+        Self {
+            sources,
+            open: Open::default(),
+        }
     }
 
-    /// Does an operation, until `deadline`; what goes wrong is its outcome. The task is one of a thread's [`tokio::task::LocalSet`]. Operations may be under way at the same time, and one that nobody waits for any more is
-    /// given up when its future is dropped.
+    /// Does an operation, until `deadline`; what goes wrong is its outcome. The task is one of a thread's [`tokio::task::LocalSet`]. Operations may be under way at the same time; those of one transaction wait for each
+    /// other, in the order in which they were first polled. One that nobody waits for any more is given up when its future is dropped.
     pub async fn call(&self, body: &[u8], deadline: Instant) -> Vec<u8> {
         let outcome = match Operation::parse(body) {
             Ok(operation) => self.perform(operation, deadline).await,
@@ -47,12 +63,38 @@ impl Desk {
 
     async fn perform(&self, operation: Operation, deadline: Instant) -> Result<Vec<u8>, DeskError> {
         match operation {
-            Operation::Statements(it) => {
-                let source = source(&self.sources, &it.source)?;
-                Ok(run_statements(source, &it.statements, deadline).await)
-            }
+            Operation::Statements(it) => match it.transaction {
+                Some(id) => self.run_within(id, &it.statements, deadline).await,
+                None => Ok(run_statements(self.source(&it.source)?, &it.statements, deadline).await),
+            },
+            Operation::Begin(it) => self.begin(&it, deadline).await,
+            Operation::Savepoint(it) => self.savepoint(&it, deadline).await,
+            Operation::Release(it) => self.release(&it, deadline).await,
+            Operation::RollbackTo(it) => self.rollback_to(&it, deadline).await,
+            Operation::Commit(it) => self.commit(&it, deadline).await,
+            Operation::Rollback(it) => self.rollback(&it, deadline).await,
+            Operation::Cursor(it) => self.open_cursor(&it, deadline).await,
+            Operation::Fetch(it) => self.fetch(&it, deadline).await,
+            Operation::Close(it) => self.close_cursor(it.id, deadline).await,
         }
     }
+
+    fn source(&self, name: &str) -> Result<&Source, DeskError> {
+        source(&self.sources, name)
+    }
+}
+
+/// What a database said, as an error of an operation.
+fn of(database: &str) -> impl Fn(PgError) -> DeskError {
+    move |error| DeskError::Pg {
+        database: database.to_owned(),
+        error,
+    }
+}
+
+/// `{"name":1}`
+fn number(name: &str, number: Id) -> Vec<u8> {
+    format!("{{\"{name}\":{number}}}").into_bytes()
 }
 
 /// The database of a name, if it is one of these, and else why not.
@@ -69,16 +111,6 @@ pub async fn run_statements(source: &Source, statements: &[Statement], deadline:
         let parameters = statement.parameters();
         source.query(&statement.text, &parameters, deadline).await
     };
-    let mut out = vec![b'['];
-    for (index, outcome) in join_all(statements.iter().map(run)).await.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        match outcome {
-            Ok(rows) => write::rows(rows, &mut out),
-            Err(error) => write::pg_error(error, source.name(), &mut out),
-        }
-    }
-    out.push(b']');
-    out
+    let outcomes = join_all(statements.iter().map(run)).await;
+    write::outcomes(&outcomes, source.name())
 }

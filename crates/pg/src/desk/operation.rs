@@ -6,6 +6,7 @@ use serde::{
 };
 
 use super::DeskError;
+use crate::{Beginning, Isolation};
 
 /// A statement whose parameters are text; `None` is null. As JSON `["select $1", ["1"]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -33,20 +34,128 @@ impl Statement {
     }
 }
 
+/// Names something that is open.
+pub(super) type Id = u32;
+
 /// One operation.
 #[derive(Debug)]
 pub(super) enum Operation {
     Statements(Run),
+    Begin(Begin),
+    Savepoint(InTransaction),
+    Release(ToSavepoint),
+    RollbackTo(ToSavepoint),
+    Commit(InTransaction),
+    Rollback(InTransaction),
+    Cursor(OpenCursor),
+    Fetch(Fetch),
+    Close(Close),
 }
 
-/// Statements that are sent without waiting for each other.
+/// Statements, sent without waiting for each other.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
     #[serde(rename = "op")]
     _op: IgnoredAny,
     pub(super) source: String,
+    /// The transaction of which they are.
+    pub(super) transaction: Option<Id>,
     pub(super) statements: Vec<Statement>,
+}
+
+/// A transaction.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Begin {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    pub(super) source: String,
+    isolation: Option<IsolationName>,
+    #[serde(default)]
+    read_only: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum IsolationName {
+    #[serde(rename = "read committed")]
+    ReadCommitted,
+    #[serde(rename = "repeatable read")]
+    RepeatableRead,
+    #[serde(rename = "serializable")]
+    Serializable,
+}
+
+impl Begin {
+    pub(super) fn beginning(&self) -> Beginning {
+        Beginning {
+            isolation: self.isolation.map(|name| match name {
+                IsolationName::ReadCommitted => Isolation::ReadCommitted,
+                IsolationName::RepeatableRead => Isolation::RepeatableRead,
+                IsolationName::Serializable => Isolation::Serializable,
+            }),
+            is_read_only: self.read_only,
+        }
+    }
+}
+
+/// Something about a transaction.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InTransaction {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) transaction: Id,
+}
+
+/// Something about a savepoint of a transaction.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToSavepoint {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) transaction: Id,
+    pub(super) savepoint: Id,
+}
+
+/// A cursor, and its first rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenCursor {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    pub(super) source: String,
+    /// The transaction in which it is.
+    pub(super) transaction: Option<Id>,
+    pub(super) statement: Statement,
+    /// How many rows to give at a time.
+    pub(super) batch: usize,
+}
+
+/// The next rows of a cursor.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fetch {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) cursor: Id,
+}
+
+/// The end of something that is open.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Close {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) id: Id,
 }
 
 /// Which operation it is. The rest is read once that is known.
@@ -55,13 +164,33 @@ struct Head {
     op: String,
 }
 
-const OPERATIONS: [&str; 1] = ["statements"];
+const OPERATIONS: [&str; 10] = [
+    "statements",
+    "begin",
+    "savepoint",
+    "release",
+    "rollback_to",
+    "commit",
+    "rollback",
+    "cursor",
+    "fetch",
+    "close",
+];
 
 impl Operation {
     pub(super) fn parse(body: &[u8]) -> Result<Self, DeskError> {
         let Head { op } = read(body)?;
         Ok(match op.as_str() {
             "statements" => Self::Statements(read(body)?),
+            "begin" => Self::Begin(read(body)?),
+            "savepoint" => Self::Savepoint(read(body)?),
+            "release" => Self::Release(read(body)?),
+            "rollback_to" => Self::RollbackTo(read(body)?),
+            "commit" => Self::Commit(read(body)?),
+            "rollback" => Self::Rollback(read(body)?),
+            "cursor" => Self::Cursor(read(body)?),
+            "fetch" => Self::Fetch(read(body)?),
+            "close" => Self::Close(read(body)?),
             _ => {
                 return Err(DeskError::UnknownOperation {
                     op,

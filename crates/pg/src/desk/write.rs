@@ -6,13 +6,49 @@ use crate::{
     json::{Numbers, write_string},
 };
 
-/// `{"rows":[...],"count":1}`
-pub(super) fn rows(rows: &Rows, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"rows\":");
+/// The outcomes of statements, each as [`rows`] or [`pg_error`].
+pub(super) fn outcomes(outcomes: &[Result<Rows, PgError>], source: &str) -> Vec<u8> {
+    let mut out = vec![b'['];
+    for (index, outcome) in outcomes.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        match outcome {
+            Ok(rows) => {
+                out.push(b'{');
+                members(rows, &mut out);
+                out.push(b'}');
+            }
+            Err(error) => pg_error(error, source, &mut out),
+        }
+    }
+    out.push(b']');
+    out
+}
+
+/// `"rows":[...],"count":1`, and where there are columns of `bytea` their names, as `"bytea":["name"]`: their values are text as the database writes it, and say nothing of their type themselves.
+pub(super) fn members(rows: &Rows, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"rows\":");
     rows.write_all(Numbers::Doubles, out);
     out.extend_from_slice(b",\"count\":");
     out.extend_from_slice(itoa::Buffer::new().format(rows.affected).as_bytes());
-    out.push(b'}');
+    let mut follows = false;
+    for (index, column) in rows.columns.iter().enumerate() {
+        // Of columns with the same name the last is the one that is seen.
+        let is_hidden = || {
+            rows.columns[index + 1..]
+                .iter()
+                .any(|other| other.name == column.name)
+        };
+        if column.is_bytes() && !is_hidden() {
+            out.extend_from_slice(if follows { b"," } else { b",\"bytea\":[" });
+            write_string(column.name.as_bytes(), out);
+            follows = true;
+        }
+    }
+    if follows {
+        out.push(b']');
+    }
 }
 
 /// `{"error":{...}}`
@@ -28,7 +64,7 @@ pub(super) fn error(error: &DeskError, out: &mut Vec<u8>) {
 }
 
 /// The same of what a database said; members as the SDK's `SqlError` has them.
-pub(super) fn pg_error(error: &PgError, database: &str, out: &mut Vec<u8>) {
+fn pg_error(error: &PgError, database: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"error\":{\"message\":");
     match error {
         PgError::Server(error) => write_string(error.message.as_bytes(), out),

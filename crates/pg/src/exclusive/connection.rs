@@ -2,13 +2,18 @@
 //!
 //! A future of it may be dropped at any time: what has been sent and received stays here, and [`Connection::settle`] brings it to an end.
 
+mod together;
+
 use std::{
     collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 
 use crate::{
     PgError, Row, Rows, Settings, Stage,
@@ -23,6 +28,8 @@ use crate::{
 
 /// Room for one read, and so for the rows of a stream that nobody has taken yet.
 const READ_BYTES: usize = 65_536;
+/// The same while the server does not take what is sent.
+const READ_WHILE_SENDING_BYTES: usize = 8192;
 /// Rows that a stream asks for at a time: no more than that come when it is dropped.
 const FETCH_ROWS: u16 = 256;
 /// How long what nobody waits for may still take before it is cancelled.
@@ -106,9 +113,7 @@ impl Connection {
                 rows.push(row);
             }
             if bytes > RESULT_BYTES_MAX {
-                return Err(PgError::TooLarge {
-                    result_bytes_max: RESULT_BYTES_MAX,
-                });
+                return Err(too_large());
             }
             if let Some(Step::Over(outcome)) = step {
                 break outcome;
@@ -205,10 +210,7 @@ impl Connection {
     }
 
     async fn move_bytes(&mut self) -> Result<Option<Step>, PgError> {
-        if !self.out.is_empty() {
-            self.stream.write_all_buf(&mut self.out).await?;
-        }
-        self.stream.flush().await?;
+        self.send().await?;
         let mut step = None;
         let mut failed = None;
         let rows = &mut self.rows;
@@ -226,14 +228,53 @@ impl Connection {
             return Err(error);
         }
         if step.is_none() && self.rows.is_empty() {
-            self.received.reserve(READ_BYTES);
-            if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err(PgError::Broken {
-                    reason: "the server has closed it".into(),
-                });
-            }
+            self.read().await?;
         }
         Ok(step)
+    }
+
+    /// Sends what is to be sent. What comes meanwhile is taken: a server that cannot send does not read either.
+    async fn send(&mut self) -> Result<(), PgError> {
+        poll_fn(|context| self.poll_send(context)).await
+    }
+
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PgError>> {
+        loop {
+            let stream = Pin::new(&mut self.stream);
+            let sent = if self.out.is_empty() {
+                stream.poll_flush(context)?.map(|()| 0)
+            } else {
+                stream.poll_write(context, &self.out)?
+            };
+            match sent {
+                Poll::Ready(0) if self.out.is_empty() => return Poll::Ready(Ok(())),
+                Poll::Ready(0) => return Poll::Ready(Err(closed())),
+                Poll::Ready(count) => self.out.advance(count),
+                Poll::Pending => ready!(self.poll_read(context))?,
+            }
+        }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PgError>> {
+        if self.received.len() > RESULT_BYTES_MAX {
+            return Poll::Ready(Err(too_large()));
+        }
+        let mut room = [0; READ_WHILE_SENDING_BYTES];
+        let mut room = ReadBuf::new(&mut room);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut room))?;
+        if room.filled().is_empty() {
+            return Poll::Ready(Err(closed()));
+        }
+        self.received.extend_from_slice(room.filled());
+        Poll::Ready(Ok(()))
+    }
+
+    async fn read(&mut self) -> Result<(), PgError> {
+        self.received.reserve(READ_BYTES);
+        if self.stream.read_buf(&mut self.received).await? == 0 {
+            return Err(closed());
+        }
+        Ok(())
     }
 
     /// Brings what is under way to an end, by a cancellation if it takes long, and rolls back what is open.
@@ -272,5 +313,17 @@ impl Connection {
             self.rows.clear();
         }
         Ok(())
+    }
+}
+
+fn too_large() -> PgError {
+    PgError::TooLarge {
+        result_bytes_max: RESULT_BYTES_MAX,
+    }
+}
+
+fn closed() -> PgError {
+    PgError::Broken {
+        reason: "the server has closed it".into(),
     }
 }

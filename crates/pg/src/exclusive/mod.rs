@@ -8,4 +8,4 @@ mod transaction;
 use connection::Connection;
 pub(crate) use lease::{Lease, Leases};
 pub use stream::RowStream;
-pub use transaction::{Savepoint, Transaction};
+pub use transaction::{Beginning, Isolation, Savepoint, Transaction};

@@ -41,6 +41,11 @@ impl RowStream {
         &self.columns
     }
 
+    /// Has what follows take until another time.
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+    }
+
     /// The next row; none after the last. It may be dropped and asked again.
     pub async fn next(&mut self) -> Result<Option<Row>, PgError> {
         let begun = Instant::now();

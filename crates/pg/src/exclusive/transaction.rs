@@ -7,6 +7,9 @@ use crate::{
     PgError, Rows, Stage, protocol::Transaction as State, source::whole_ms, statement::session_keyword,
 };
 
+/// What statements of a transaction may begin with although they are about more than themselves: its end undoes it.
+const ALLOWED: [&str; 1] = ["lock"];
+
 /// A transaction on a connection of its own. It is rolled back unless it is committed: also when it is dropped.
 #[derive(Debug)]
 pub struct Transaction {
@@ -16,27 +19,92 @@ pub struct Transaction {
     savepoints: u32,
 }
 
+/// What a transaction sees of others (manual, 13.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// What was committed when each statement began.
+    ReadCommitted,
+    /// What was committed when it began.
+    RepeatableRead,
+    /// The same, and its outcome is as if it had been alone.
+    Serializable,
+}
+
+/// How a transaction is begun; what is not said is as the server has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beginning {
+    /// What it sees.
+    pub isolation: Option<Isolation>,
+    /// Whether it may change nothing.
+    pub is_read_only: bool,
+}
+
+impl Beginning {
+    fn text(self) -> String {
+        let isolation = match self.isolation {
+            None => "",
+            Some(Isolation::ReadCommitted) => " isolation level read committed",
+            Some(Isolation::RepeatableRead) => " isolation level repeatable read",
+            Some(Isolation::Serializable) => " isolation level serializable",
+        };
+        let access = if self.is_read_only { " read only" } else { "" };
+        format!("begin{isolation}{access}")
+    }
+}
+
 /// A place in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u32);
 
 impl Transaction {
-    pub(crate) async fn begin(lease: Lease, deadline: Instant) -> Result<Self, PgError> {
+    pub(crate) async fn begin(
+        lease: Lease,
+        beginning: Beginning,
+        deadline: Instant,
+    ) -> Result<Self, PgError> {
         let mut begun = Self {
             lease,
             deadline,
             savepoints: 0,
         };
-        begun.run("begin", &[]).await?;
+        begun.run(&beginning.text(), &[]).await?;
         Ok(begun)
     }
 
     /// Runs a statement. After one that fails all others are refused (SQLSTATE 25P02) until a savepoint is rolled back to.
     pub async fn query(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
-        if let Some(keyword) = session_keyword(text) {
-            return Err(PgError::Session { keyword });
-        }
+        check(text)?;
         self.run(text, parameters).await
+    }
+
+    /// The same for one that is made here, of whatever kind.
+    pub(crate) async fn query_own(
+        &mut self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+    ) -> Result<Rows, PgError> {
+        self.run(text, parameters).await
+    }
+
+    /// Runs statements one after the other; those that were run before on this connection are sent without waiting for those before them. Gives the outcome of each: after one that fails all others are refused.
+    pub async fn query_all(
+        &mut self,
+        statements: &[(&str, Vec<Option<&[u8]>>)],
+    ) -> Result<Vec<Result<Rows, PgError>>, PgError> {
+        for (text, _) in statements {
+            check(text)?;
+        }
+        let connection = self.lease.connection();
+        let run = async {
+            connection.interrupt().await?;
+            Ok(connection.query_all(statements).await)
+        };
+        until(self.deadline, run).await
+    }
+
+    /// Has what follows take until another time.
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
     }
 
     /// Makes a savepoint.
@@ -76,17 +144,28 @@ impl Transaction {
     }
 
     async fn run(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
-        let begun = Instant::now();
         let connection = self.lease.connection();
         let run = async {
             // A statement before may have been given up.
             connection.interrupt().await?;
             connection.query(text, parameters).await
         };
-        let outcome = tokio::time::timeout_at(self.deadline.into(), run).await;
-        outcome.unwrap_or(Err(PgError::TimedOut {
-            what: Stage::Transaction,
-            limit: whole_ms(self.deadline, begun),
-        }))
+        until(self.deadline, run).await
     }
+}
+
+fn check(text: &str) -> Result<(), PgError> {
+    match session_keyword(text) {
+        Some(keyword) if !ALLOWED.contains(&keyword) => Err(PgError::Session { keyword }),
+        _ => Ok(()),
+    }
+}
+
+async fn until<O>(deadline: Instant, run: impl Future<Output = Result<O, PgError>>) -> Result<O, PgError> {
+    let begun = Instant::now();
+    let outcome = tokio::time::timeout_at(deadline.into(), run).await;
+    outcome.unwrap_or(Err(PgError::TimedOut {
+        what: Stage::Transaction,
+        limit: whole_ms(deadline, begun),
+    }))
 }

@@ -29,7 +29,15 @@ pub struct Column {
     pub(crate) writer: Writer,
 }
 
+/// OIDs of `bytea` and of its arrays.
+const BYTES: [Oid; 2] = [17, 1001];
+
 impl Column {
+    /// Whether its values are bytes, or arrays of such.
+    pub(crate) fn is_bytes(&self) -> bool {
+        BYTES.contains(&self.oid)
+    }
+
     fn new(name: &str, oid: Oid) -> Self {
         let mut json_key = Vec::with_capacity(name.len() + 3);
         write_string(name.as_bytes(), &mut json_key);

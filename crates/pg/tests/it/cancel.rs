@@ -184,7 +184,10 @@ fn what_waits_behind_and_is_given_up_is_never_sent() {
         .unwrap();
     run(async {
         let holder = source(&postgres, Driver::Pipelined);
-        let mut lock = holder.begin(Instant::now() + PATIENCE).await.unwrap();
+        let mut lock = holder
+            .begin(forebay_pg::Beginning::default(), Instant::now() + PATIENCE)
+            .await
+            .unwrap();
         lock.query("select pg_advisory_xact_lock(7)", &[]).await.unwrap();
         let source = source(&postgres, Driver::Pipelined);
         value(&source, "select 1", &[]).await;

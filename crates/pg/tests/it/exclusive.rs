@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay_pg::{Driver, PgError, Row, RowStream, Source, Stage};
+use forebay_pg::{Beginning, Driver, PgError, Row, RowStream, Source, Stage};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, PATIENCE, becomes, first, query, run, settings, source, value};
@@ -163,28 +163,28 @@ fn a_transaction_takes_effect_as_a_whole_or_not_at_all() {
             let count = "select count(*) from marks";
             let insert = "insert into marks values ($1::int)";
 
-            let mut kept = source.begin(later()).await.unwrap();
+            let mut kept = source.begin(Beginning::default(), later()).await.unwrap();
             kept.query(insert, &[Some(b"1")]).await.unwrap();
             assert_eq!(first(&kept.query(count, &[]).await.unwrap()), "1");
             assert_eq!(value(&source, count, &[]).await, "0");
             kept.commit().await.unwrap();
             assert_eq!(value(&source, count, &[]).await, "1");
 
-            let mut undone = source.begin(later()).await.unwrap();
+            let mut undone = source.begin(Beginning::default(), later()).await.unwrap();
             undone.query(insert, &[Some(b"2")]).await.unwrap();
             undone.rollback().await.unwrap();
-            let mut dropped = source.begin(later()).await.unwrap();
+            let mut dropped = source.begin(Beginning::default(), later()).await.unwrap();
             dropped.query(insert, &[Some(b"3")]).await.unwrap();
             drop(dropped);
             let open = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
             becomes(&source, open, "0").await;
-            let mut failed = source.begin(later()).await.unwrap();
+            let mut failed = source.begin(Beginning::default(), later()).await.unwrap();
             failed.query(insert, &[Some(b"4")]).await.unwrap();
             assert!(failed.query(insert, &[Some(b"1")]).await.is_err());
             assert_eq!(failed.commit().await.unwrap_err(), PgError::RolledBack);
             assert_eq!(value(&source, count, &[]).await, "1");
 
-            let mut nested = source.begin(later()).await.unwrap();
+            let mut nested = source.begin(Beginning::default(), later()).await.unwrap();
             nested.query(insert, &[Some(b"5")]).await.unwrap();
             let savepoint = nested.savepoint().await.unwrap();
             nested.query(insert, &[Some(b"6")]).await.unwrap();
@@ -206,7 +206,7 @@ fn a_statement_of_a_transaction_that_is_given_up_is_cancelled_and_the_transactio
     let postgres = Postgres::shared();
     run(async {
         let source = source_of_two(postgres, Driver::Pipelined);
-        let mut transaction = source.begin(later()).await.unwrap();
+        let mut transaction = source.begin(Beginning::default(), later()).await.unwrap();
         let savepoint = transaction.savepoint().await.unwrap();
         let observer = crate::rig::source(postgres, Driver::Pipelined);
         let count =
@@ -231,7 +231,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back() {
     run(async {
         let source = source_of_two(postgres, Driver::Pipelined);
         let mut late = source
-            .begin(Instant::now() + Duration::from_secs(1))
+            .begin(Beginning::default(), Instant::now() + Duration::from_secs(1))
             .await
             .unwrap();
         let error = late.query("select pg_sleep(1000)", &[]).await.unwrap_err();
@@ -247,7 +247,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back() {
         );
         drop(late);
         // Its connection is the only one.
-        let mut next = source.begin(later()).await.unwrap();
+        let mut next = source.begin(Beginning::default(), later()).await.unwrap();
         assert_eq!(first(&next.query("select 1", &[]).await.unwrap()), "1");
     });
 }

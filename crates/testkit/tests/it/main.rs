@@ -27,6 +27,7 @@ mod script_tls;
 mod scripts;
 mod shutdown;
 mod sql;
+mod sql_handlers;
 mod stdio;
 mod store;
 mod suite;

@@ -8,7 +8,7 @@ export function call(operation: Operation): Promise<unknown> {
     waitFor(
       (error, outcome) => (error === null ? resolve(outcome) : reject(error)),
       (call, wait) => {
-        if (operation.op !== 'statements') return host.desk(call, wait, JSON.stringify(operation));
+        if (operation.op !== 'statements' || operation.transaction !== undefined) return host.desk(call, wait, JSON.stringify(operation));
         // Most operations are these: what they are made of goes over as it is.
         const texts: string[] = [];
         const parameters = [];

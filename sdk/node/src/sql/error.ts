@@ -1,5 +1,3 @@
-import type { Failed } from './outcome.js';
-
 /** What the database said of a statement, or why it said nothing. */
 export class SqlError extends Error {
   override readonly name = 'SqlError';
@@ -20,10 +18,6 @@ export class SqlError extends Error {
     this.constraint = constraint;
     this.position = position === undefined ? undefined : Number(position);
   }
-}
-
-export function errorOf({ error }: Failed): SqlError {
-  return new SqlError(error.message, error);
 }
 
 export interface SqlErrorMembers {

@@ -7,15 +7,18 @@
  * const user = await sql.main.row('select id, name from users where id = $1', [id]);
  * ```
  *
- * Numbers of the type `numeric`, and integers beyond 2^53 - 1, are strings, so that they lose no digits; times are strings by ISO 8601, `bytea` is a string as `\\x00ff`.
+ * Numbers of the type `numeric`, and integers beyond 2^53 - 1, are strings, so that they lose no digits; times are strings by ISO 8601, `bytea` is a `Uint8Array`.
  *
  * @module
  */
 import { databaseOf, type Database } from './database.js';
 
 export { SqlError } from './error.js';
-export type { Row } from './outcome.js';
-export type { Database, Rows, Statement } from './database.js';
+export type { CursorOptions } from './cursor.js';
+export type { Database } from './database.js';
+export type { Row, Rows } from './outcome.js';
+export type { Queries, Statement } from './queries.js';
+export type { Transaction, TransactionOptions } from './transaction.js';
 
 const databases = new Map<string, Database>();
 

@@ -4,11 +4,58 @@ import type { Text } from './values.js';
 /** A statement with its parameters. */
 export type WireStatement = readonly [text: string, parameters: readonly Text[]];
 
-/** Statements, sent without waiting for each other. The outcome is an {@link Outcome} for each. */
-export interface Statements {
+/** Statements, sent without waiting for each other. The outcome is an `Outcome` for each. */
+export interface Run {
   readonly op: 'statements';
   readonly source: string;
+  readonly transaction?: number;
   readonly statements: readonly WireStatement[];
 }
 
-export type Operation = Statements;
+/** The outcome is `{ transaction }`. */
+export interface Begin {
+  readonly op: 'begin';
+  readonly source: string;
+  readonly isolation?: string;
+  readonly read_only?: boolean;
+}
+
+/** The outcome of `savepoint` is `{ savepoint }`, else `{}`. */
+export interface InTransaction {
+  readonly op: 'savepoint' | 'commit' | 'rollback';
+  readonly source: string;
+  readonly transaction: number;
+}
+
+/** The outcome is `{}`, and the savepoint is gone. */
+export interface ToSavepoint {
+  readonly op: 'release' | 'rollback_to';
+  readonly source: string;
+  readonly transaction: number;
+  readonly savepoint: number;
+}
+
+/** The outcome is a `Part`. */
+export interface OpenCursor {
+  readonly op: 'cursor';
+  readonly source: string;
+  readonly transaction?: number;
+  readonly statement: WireStatement;
+  readonly batch: number;
+}
+
+/** The outcome is a `Part`. */
+export interface Fetch {
+  readonly op: 'fetch';
+  readonly source: string;
+  readonly cursor: number;
+}
+
+/** The end of something that is open; the outcome is `{}`. */
+export interface Close {
+  readonly op: 'close';
+  readonly source: string;
+  readonly id: number;
+}
+
+export type Operation = Run | Begin | InTransaction | ToSavepoint | OpenCursor | Fetch | Close;

@@ -34,8 +34,25 @@ function elementOf(text: Text): string {
   return text === null ? 'NULL' : `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-function hexOf(bytes: Uint8Array): string {
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+/** `\\x00ff` (manual, 8.4.1). */
+export function hexOf(bytes: Uint8Array): string {
   let text = '\\x';
-  for (const byte of bytes) text += byte.toString(16).padStart(2, '0');
+  for (const byte of bytes) text += HEX[byte];
   return text;
+}
+
+/** The bytes of such a text. */
+export function bytesOf(hex: string): Uint8Array {
+  const bytes = new Uint8Array(hex.length / 2 - 1);
+  for (let index = 0; index < bytes.length; index++) {
+    bytes[index] = (digitOf(hex.charCodeAt(2 * index + 2)) << 4) | digitOf(hex.charCodeAt(2 * index + 3));
+  }
+  return bytes;
+}
+
+/** `0` to `9` are 0x30 to 0x39, `a` to `f` 0x61 to 0x66. */
+function digitOf(code: number): number {
+  return code < 0x40 ? code - 0x30 : code - 0x57;
 }

@@ -1,0 +1,117 @@
+//! Statements of one task that do not wait for each other.
+
+use std::{collections::VecDeque, mem};
+
+use super::{Connection, RESULT_BYTES_MAX, too_large};
+use crate::{
+    PgError, Row, Rows,
+    prepared::Prepared,
+    protocol::{Event, Expected, Outcome, misplaced, write_run},
+};
+
+/// Statements that are sent together, fewer than are kept prepared.
+const TOGETHER_MAX: usize = 128;
+
+/// A statement and its parameters.
+pub(crate) type Asked<'a> = (&'a str, Vec<Option<&'a [u8]>>);
+
+impl Connection {
+    /// Runs statements to their ends, one after the other. Those that are prepared already are sent without waiting for those before: others may be wrong until those before have been run. What comes after an
+    /// error that is none of the server's is not sent, and has the same error.
+    pub(in crate::exclusive) async fn query_all(
+        &mut self,
+        statements: &[Asked<'_>],
+    ) -> Vec<Result<Rows, PgError>> {
+        let mut outcomes: Vec<Result<Rows, PgError>> = Vec::with_capacity(statements.len());
+        while let Some((text, parameters)) = statements.get(outcomes.len()) {
+            if let Some(Err(error)) = outcomes.last()
+                && !matches!(error, PgError::Server(_) | PgError::Unsendable { .. })
+            {
+                let error = error.clone();
+                outcomes.push(Err(error));
+                continue;
+            }
+            let rest = &statements[outcomes.len()..];
+            let known = rest.iter().take(TOGETHER_MAX);
+            let known: Vec<Prepared> = known.map_while(|(text, _)| self.prepared.find(text)).collect();
+            if known.len() < 2 {
+                outcomes.push(self.query(text, parameters).await);
+                continue;
+            }
+            match self.run_together(known, rest).await {
+                Ok(ended) => outcomes.extend(ended),
+                Err(error) => {
+                    self.is_broken |= !matches!(error, PgError::TooLarge { .. });
+                    outcomes.push(Err(error));
+                }
+            }
+        }
+        outcomes
+    }
+
+    /// Runs the first of these statements, as many as are prepared.
+    async fn run_together(
+        &mut self,
+        known: Vec<Prepared>,
+        statements: &[Asked<'_>],
+    ) -> Result<Vec<Result<Rows, PgError>>, PgError> {
+        let mut written = Vec::with_capacity(known.len());
+        for (prepared, (_, parameters)) in known.iter().zip(statements) {
+            let wrote = write_run(&prepared.name, parameters.iter().copied(), &mut self.out);
+            if wrote.is_ok() {
+                self.expect(Expected::Rows, true);
+            }
+            written.push(wrote);
+        }
+        let mut ended = self
+            .ends(written.iter().filter(|wrote| wrote.is_ok()).count())
+            .await?;
+        let mut outcomes = Vec::with_capacity(known.len());
+        for ((prepared, (text, _)), wrote) in known.into_iter().zip(statements).zip(written) {
+            let outcome = match wrote {
+                Ok(()) => ended.pop_front().ok_or_else(misplaced)?,
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            outcomes.push(match outcome {
+                (rows, Ok(Outcome::Run(affected))) => Rows::new(prepared.columns, rows, affected),
+                (_, Ok(Outcome::Prepared(_))) => Err(misplaced()),
+                (_, Err(error)) => Err(self.stale(text, error)),
+            });
+        }
+        Ok(outcomes)
+    }
+
+    /// Sends, and takes the answers to so many statements.
+    async fn ends(&mut self, count: usize) -> Result<VecDeque<End>, PgError> {
+        let (mut rows, mut bytes, mut failed) = (Vec::new(), 0, None);
+        let mut ends = VecDeque::with_capacity(count);
+        loop {
+            self.send().await?;
+            self.conversation
+                .receive(&mut self.received, |event| match event {
+                    Event::Row((), body) => match Row::new(&body) {
+                        Ok(row) => {
+                            bytes += row.bytes();
+                            rows.push(row);
+                        }
+                        Err(error) => failed = Some(error),
+                    },
+                    Event::Over((), outcome) => ends.push_back((mem::take(&mut rows), outcome)),
+                    Event::Suspended | Event::Complete => {}
+                })?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if bytes > RESULT_BYTES_MAX {
+                return Err(too_large());
+            }
+            if ends.len() == count {
+                return Ok(ends);
+            }
+            self.read().await?;
+        }
+    }
+}
+
+/// The rows of a statement, and what came after them.
+type End = (Vec<Row>, Result<Outcome, PgError>);
