@@ -111,6 +111,7 @@ fn options(language: Language, workers: usize, plan: &Plan, sdk: &Sdk) -> Result
         message_bytes_max: MESSAGE_BYTES + plan.payload,
         call_timeout: plan.deadline,
         calls: None,
+        desks: None,
     })
 }
 

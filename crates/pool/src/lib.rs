@@ -3,8 +3,10 @@
 
 #![deny(unsafe_code)]
 
+mod call_socket;
 mod calls;
 mod delivery;
+mod desk;
 mod dialect;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -24,8 +26,10 @@ mod sys;
 mod vital;
 mod worker_log;
 
+pub use call_socket::CallSocket;
 pub use calls::{Call, Calls};
 pub use delivery::{Answer, Delivery};
+pub use desk::{Desk, Desks, FrameCall, Unwritten};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};
 pub use mailbox::{LocalMailbox, Mailboxes};

@@ -1,6 +1,7 @@
 //! One worker's link, as all threads share it: any thread appends frames and may write them; one thread reads ([`crate::reader`]).
 
 use std::{
+    collections::VecDeque,
     io,
     os::fd::OwnedFd,
     sync::{
@@ -10,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use forebay_wire::{AbortReason, FRAME_PAYLOAD_MAX, FrameType, Header, flag};
+use forebay_wire::{AbortReason, FRAME_PAYLOAD_MAX, FrameType, Header, flag, put_call};
 use parking_lot::Mutex;
 use rustix::net::{SendFlags, Shutdown};
 use tokio::sync::Notify;
@@ -18,10 +19,18 @@ use tokio::sync::Notify;
 use crate::{
     Protocol,
     calls::{CallKey, OpenCalls},
+    desk::{Intake, Refusal},
     dialect,
     outbox::Page,
     state::LinkPort,
 };
+
+/// Most bytes of answers to calls that wait for one worker to read them.
+const RETURN_BYTES_MAX: usize = 256 << 20;
+/// Longest piece of such an answer: small enough that others of the link have their turn.
+const RETURN_PIECE_MAX: usize = 64 * 1024;
+/// Pieces of such answers are added to what is to be written as long as that is shorter.
+const RETURNS_AHEAD_BYTES: usize = 256 * 1024;
 
 /// What bytes come and go through.
 #[derive(Debug)]
@@ -52,6 +61,8 @@ pub(crate) struct Link {
     pub(crate) generation: u16,
     message_bytes_max: usize,
     calls: Mutex<OpenCalls>,
+    /// Calls that come as frames.
+    pub(crate) intake: Intake,
     /// The worker has been told, in words of its dialect, to end.
     stopped: AtomicBool,
     pub(crate) bell: Option<OwnedFd>,
@@ -92,12 +103,57 @@ struct Outgoing {
     frames: Vec<u8>,
     /// The buffer that is not in use, kept for its memory.
     spare: Vec<u8>,
+    /// Answers to calls whose last pieces are not among the frames; they go on by turns.
+    returns: VecDeque<Return>,
+    /// Their bytes.
+    return_bytes: usize,
     /// A thread is writing; it takes what others append meanwhile.
     writing: bool,
     /// The socket is full; the reader writes on when it is not.
     full: bool,
     course: Course,
     unread: Option<Unread>,
+}
+
+/// The answer to a call, on its way.
+#[derive(Debug)]
+struct Return {
+    header: Header,
+    number: u32,
+    body: Vec<u8>,
+    /// Bytes of it that are among the frames already.
+    sent: usize,
+}
+
+impl Outgoing {
+    /// Adds pieces of answers, as far as little waits to be written.
+    fn add_returns(&mut self) {
+        while self.frames.len() < RETURNS_AHEAD_BYTES
+            && let Some(mut due) = self.returns.pop_front()
+        {
+            let rest = &due.body[due.sent..];
+            let piece = &rest[..rest.len().min(RETURN_PIECE_MAX)];
+            let mut header = due.header;
+            if piece.len() == rest.len() {
+                header.flags |= flag::END;
+            }
+            put_call(&mut self.frames, &header, due.number, piece);
+            due.sent += piece.len();
+            if header.has(flag::END) {
+                self.return_bytes -= due.body.len();
+            } else {
+                self.returns.push_back(due);
+            }
+        }
+    }
+
+    /// Nobody reads it any more.
+    fn close(&mut self) {
+        self.course = Course::Closed;
+        self.frames = Vec::new();
+        self.returns = VecDeque::new();
+        self.return_bytes = 0;
+    }
 }
 
 impl Link {
@@ -115,6 +171,7 @@ impl Link {
             generation,
             message_bytes_max,
             calls: Mutex::default(),
+            intake: Intake::default(),
             stopped: AtomicBool::new(false),
             bell,
             page,
@@ -279,6 +336,48 @@ impl Link {
         more
     }
 
+    /// The second link of the same worker.
+    pub(crate) fn beside(&self, socket: OwnedFd) -> Arc<Self> {
+        Arc::new(Self {
+            channel: Channel::Socket(socket),
+            protocol: self.protocol,
+            generation: self.generation,
+            message_bytes_max: self.message_bytes_max,
+            calls: Mutex::default(),
+            intake: Intake::beside(&self.intake),
+            stopped: AtomicBool::new(false),
+            bell: None,
+            page: None,
+            claims: OnceLock::new(),
+            outgoing: Mutex::default(),
+            blocked: Notify::new(),
+            hung_up: Notify::new(),
+            ended: Notify::new(),
+        })
+    }
+
+    /// Takes the answer to a call that came as a frame. It leaves in pieces, between which other frames have their turn.
+    pub(crate) fn put_return(&self, header: Header, number: u32, body: Vec<u8>) -> Result<(), Refusal> {
+        let mut outgoing = self.outgoing.lock();
+        // An error has room always: there is one at most for each call.
+        if outgoing.return_bytes + body.len() > RETURN_BYTES_MAX && !header.has(flag::FAULT) {
+            return Err(Refusal::ResultTooLarge {
+                bytes: body.len(),
+                max: RETURN_BYTES_MAX,
+            });
+        }
+        if outgoing.course != Course::Closed {
+            outgoing.return_bytes += body.len();
+            outgoing.returns.push_back(Return {
+                header,
+                number,
+                body,
+                sent: 0,
+            });
+        }
+        Ok(())
+    }
+
     /// Why the reader was told to end, when the worker is to blame.
     pub(crate) fn unread(&self) -> Option<Unread> {
         self.outgoing.lock().unread
@@ -292,7 +391,11 @@ impl Link {
         }
         outgoing.writing = true;
         let before = outgoing.course;
-        while !outgoing.frames.is_empty() && outgoing.course != Course::Closed {
+        while outgoing.course != Course::Closed {
+            outgoing.add_returns();
+            if outgoing.frames.is_empty() {
+                break;
+            }
             let spare = std::mem::take(&mut outgoing.spare);
             let mut frames = std::mem::replace(&mut outgoing.frames, spare);
             drop(outgoing);
@@ -313,8 +416,7 @@ impl Link {
                 }
                 Err(_) => {
                     // The worker is gone or going; the reader sees the end of file and settles its jobs.
-                    outgoing.course = Course::Closed;
-                    outgoing.frames = Vec::new();
+                    outgoing.close();
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::Calls;
+use crate::{Calls, Desks};
 
 /// Body bytes of one response that may be under way from worker to client.
 pub(crate) const WINDOW_BYTES: u32 = 256 * 1024;
@@ -36,8 +36,10 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// How long a worker's call into the server may take.
     pub call_timeout: Duration,
-    /// Who answers calls; none: each is answered with an error.
+    /// Who answers calls of workers that speak no frames; none: each is answered with an error.
     pub calls: Option<Arc<dyn Calls>>,
+    /// Where the calls of workers that speak frames are answered; none: each is answered with an error.
+    pub desks: Option<Arc<dyn Desks>>,
 }
 
 /// What a worker speaks, and where.

@@ -38,6 +38,8 @@ pub(crate) struct Reader {
     pub(crate) link: Arc<Link>,
     /// The worker's key in the pool's state, valid until this reader reports it gone.
     pub(crate) worker: usize,
+    /// The worker's number.
+    pub(crate) id: u64,
     /// What was read after the handshake.
     pub(crate) rest: BytesMut,
     pub(crate) input: Input,
@@ -397,6 +399,10 @@ impl Reader {
                 session.window(worker, job, u32::from_le_bytes(bytes));
             }
             FrameType::Log => session.log(worker, job, payload()),
+            FrameType::Call => {
+                let id = self.id;
+                session.call((worker, id), &self.link, &header, frame.payload, now)?;
+            }
             // Frames of the handshake are over, those of the other direction mean nothing here, unknown ones are skipped.
             FrameType::Pad
             | FrameType::Hello
@@ -406,6 +412,7 @@ impl Reader {
             | FrameType::Drain
             | FrameType::Request
             | FrameType::Abort
+            | FrameType::Return
             | FrameType::Unknown(_) => {}
         }
         Ok(())

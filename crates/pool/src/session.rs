@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use forebay_wire::{WireError, flag};
+use forebay_wire::{Header, WireError, flag};
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
@@ -190,6 +190,26 @@ impl<'a> Session<'a> {
             request,
             entry: Entry::Frame(entry),
         });
+    }
+
+    /// Takes a CALL frame, and the call once it is whole: of a job, or of none. The worker is named by its key and its number.
+    pub(crate) fn call(
+        &mut self,
+        worker: (usize, u64),
+        link: &Arc<Link>,
+        header: &Header,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let Some(arrived) = link.intake.take(link, header, payload)? else {
+            return Ok(());
+        };
+        let (state, outputs) = self.parts();
+        let desk = state.desk(worker, arrived.job(), now);
+        if arrived.hand_over(&link.intake, desk) {
+            outputs.written(link);
+        }
+        Ok(())
     }
 
     /// Logs a line of a worker's standard output.

@@ -10,7 +10,7 @@ use forebay_store::Durability;
 use tokio::sync::watch;
 
 use crate::{
-    calls::{CallThread, Calls},
+    calls::{CallThread, Calls, DeskThread},
     config::{self, Config, PathKind},
     logging::{self, AccessLog},
     metrics::{RouteBook, RouteCounts, ScriptBook},
@@ -42,6 +42,8 @@ pub(crate) struct Ground {
     pub(crate) store: Option<Arc<OpenStore>>,
     /// Answers what controllers ask; there with the store.
     pub(crate) calls: Option<CallThread>,
+    /// Has what handlers in pools do with databases done.
+    pub(crate) desks: DeskThread,
 }
 
 /// Routes and pools in force. Requests hold the app that they began with.
@@ -95,6 +97,9 @@ pub enum BuildError {
         #[source]
         source: forebay_script::Failure,
     },
+    /// The thread on which handlers' statements run cannot be started.
+    #[error("cannot start the thread on which handlers in pools reach databases")]
+    Desks(#[source] std::io::Error),
     /// The SDK for workers cannot be laid down.
     #[error(transparent)]
     Sdk(#[from] SdkError),
@@ -112,13 +117,15 @@ impl App {
         let start = |pool: &config::Pool| {
             let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config.records);
             options.calls = calls(pool, ground, &config.records);
-            Pool::start(options, &ground.supervisor, ground.mailboxes.clone())
+            options.desks = desks(pool, ground, &config)?;
+            let pool = Pool::start(options, &ground.supervisor, ground.mailboxes.clone());
+            Ok((pool.name().to_owned(), pool))
         };
-        let pools: BTreeMap<_, _> = config
+        let pools = config
             .pools
-            .iter()
-            .map(|(name, pool)| (name.clone(), start(pool)))
-            .collect();
+            .values()
+            .map(start)
+            .collect::<Result<BTreeMap<_, _>, BuildError>>()?;
         let store = ground.store.as_ref().zip(config.store.as_ref());
         let store_target = store.map(|(open, config)| StoreTarget::new(open, config));
         let records = store.map(|(open, of_store)| RecordsTarget::new(open, of_store, &config.records));
@@ -306,6 +313,20 @@ fn calls(pool: &config::Pool, ground: &Ground, records: &Settings) -> Option<Arc
     )))
 }
 
+/// Where a pool's workers ask for statements; none: they may not.
+fn desks(
+    pool: &config::Pool,
+    ground: &Ground,
+    config: &Config,
+) -> Result<Option<Arc<dyn forebay_pool::Desks>>, BuildError> {
+    if pool.sql.is_empty() {
+        return Ok(None);
+    }
+    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+    let desks = ground.desks.desks(pool.sql.iter().map(source).collect());
+    Ok(Some(Arc::new(desks.map_err(BuildError::Desks)?)))
+}
+
 fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, records: &Settings) -> Options {
     Options {
         name: pool.name.clone(),
@@ -330,6 +351,7 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, re
         message_bytes_max: pool.message_bytes_max as usize,
         call_timeout: pool.run_timeout,
         calls: None,
+        desks: None,
     }
 }
 
@@ -378,6 +400,9 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, re
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     env.push(("FOREBAY_STORE_MODE".into(), pool.store.name().into()));
+    if !pool.sql.is_empty() {
+        env.push(("FOREBAY_SQL".into(), pool.sql.join(",").into()));
+    }
     if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
         env.extend(store_env(store, records));
     }

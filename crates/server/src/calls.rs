@@ -2,6 +2,7 @@
 //! done there in parts, between which other calls have their turn; what changes something is handed to the writer, which takes what waits
 //! together.
 
+mod desks;
 mod record;
 
 use std::{future::poll_fn, io, sync::Arc, thread, time::Instant};
@@ -14,6 +15,7 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
+pub(crate) use self::desks::DeskThread;
 use self::record::RecordCall;
 use crate::{
     config::StoreMode,

@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     admin::{Admin, http},
     app::{App, BuildError, EraseTypes, Ground},
-    calls::CallThread,
+    calls::{CallThread, DeskThread},
     config::{Config, Listen},
     control::Control,
     front::{Bound, Front},
@@ -196,6 +196,7 @@ impl Server {
             erase_types,
             store,
             calls,
+            desks: DeskThread::default(),
         };
         let app = Arc::new(App::build(config, &ground)?);
         let pools = PoolBook::default();

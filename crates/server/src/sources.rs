@@ -55,9 +55,13 @@ impl SourceBook {
     }
 }
 
-/// Threads whose statements go there: those of routes, and those of scripts that may reach it.
+/// Threads whose statements go there: those of routes, those of scripts that may reach it, and the one that does what handlers in pools ask.
 fn threads(name: &str, config: &Config) -> usize {
     let scripts = config.scripts.values();
     let reaching = scripts.filter(|script| script.allow.sql.iter().any(|allowed| allowed == name));
-    config.server.threads + reaching.map(|script| script.executors).sum::<usize>()
+    let of_pools = config
+        .pools
+        .values()
+        .any(|pool| pool.sql.iter().any(|allowed| allowed == name));
+    config.server.threads + reaching.map(|script| script.executors).sum::<usize>() + usize::from(of_pools)
 }

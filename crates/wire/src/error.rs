@@ -48,6 +48,12 @@ pub enum WireError {
         /// Bytes that were still granted.
         window: u64,
     },
+    /// Pieces of more calls at a time than a worker may have open.
+    #[error("pieces of more than {max} calls at a time")]
+    TooManyCalls {
+        /// The limit.
+        max: usize,
+    },
     /// A response status outside of 200 to 599.
     #[error("status {status} is outside of 200 to 599")]
     Status {

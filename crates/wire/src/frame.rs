@@ -13,9 +13,9 @@ pub const SLOTS_MAX: u32 = 4096;
 
 /// The bits of a header's flags.
 pub mod flag {
-    /// On REQUEST, BODY and RESPONSE: the body ends with this frame.
+    /// On REQUEST, BODY, RESPONSE, CALL and RETURN: the body ends with this frame.
     pub const END: u8 = 0x01;
-    /// On RESPONSE: the handler threw.
+    /// On RESPONSE: the handler threw. On RETURN: the call was not done.
     pub const FAULT: u8 = 0x02;
 }
 
@@ -36,6 +36,8 @@ pub enum FrameType {
     Abort,
     Reset,
     Response,
+    Call,
+    Return,
     Unknown(u8),
 }
 
@@ -56,6 +58,8 @@ impl FrameType {
             Self::Abort => 0x13,
             Self::Reset => 0x14,
             Self::Response => 0x20,
+            Self::Call => 0x40,
+            Self::Return => 0x41,
             Self::Unknown(code) => code,
         }
     }
@@ -76,6 +80,8 @@ impl FrameType {
             0x13 => Self::Abort,
             0x14 => Self::Reset,
             0x20 => Self::Response,
+            0x40 => Self::Call,
+            0x41 => Self::Return,
             other => Self::Unknown(other),
         }
     }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod error;
 mod frame;
 mod page;
@@ -10,6 +11,7 @@ mod pairs;
 mod request;
 mod response;
 
+pub use call::{CALL_NUMBER_BYTES, CallView, put_call};
 pub use error::WireError;
 pub use frame::{
     FRAME_PAYLOAD_MAX, Frame, FrameType, HEADER_BYTES, Header, SLOTS_MAX, Split, flag, put_frame, split_frame,

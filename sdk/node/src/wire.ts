@@ -29,16 +29,20 @@ export const WINDOW = 0x12;
 export const ABORT = 0x13;
 export const RESET = 0x14;
 export const RESPONSE = 0x20;
+export const CALL = 0x40;
+export const RETURN = 0x41;
 
-/** On REQUEST, BODY and RESPONSE: the body ends with this frame. */
+/** On REQUEST, BODY, RESPONSE, CALL and RETURN: the body ends with this frame. */
 export const END = 0x01;
-/** On RESPONSE: the handler threw. */
+/** On RESPONSE: the handler threw. On RETURN: the call was not done. */
 export const FAULT = 0x02;
 
 /** Bytes of a REQUEST payload before `method`. */
 export const REQUEST_TABLE_BYTES = 32;
 /** Bytes of a RESPONSE payload before `headers`. */
 export const RESPONSE_TABLE_BYTES = 12;
+/** Bytes of a CALL or RETURN payload before the body. */
+export const CALL_NUMBER_BYTES = 4;
 
 /** Content types that a RESPONSE names by number; the index is the number. */
 export const CONTENT_TYPES = [
@@ -100,6 +104,27 @@ export function frame(
   writeHeader(bytes, 0, length, type, flags, generation, job, slot);
   if (typeof payload === 'string') bytes.utf8Write(payload, HEADER_BYTES, length);
   else bytes.set(payload, HEADER_BYTES);
+  return bytes;
+}
+
+/** The CALL frames of one call: one, or as many as its body needs. */
+export function callFrames(generation: number, job: number, slot: number, number: number, text: string): Bytes {
+  const piece = FRAME_PAYLOAD_MAX - CALL_NUMBER_BYTES;
+  const length = Buffer.byteLength(text);
+  const count = Math.max(1, Math.ceil(length / piece));
+  const before = HEADER_BYTES + CALL_NUMBER_BYTES;
+  const bytes = Buffer.allocUnsafe(length + count * before) as Bytes;
+  // Written where the last frame's body ends, from where the pieces move to their places.
+  const body = bytes.length - length;
+  bytes.utf8Write(text, body, length);
+  for (let index = 0; index < count; index++) {
+    const at = index * (before + piece);
+    const from = body + index * piece;
+    const size = Math.min(piece, length - index * piece);
+    bytes.copyWithin(at + before, from, from + size);
+    writeHeader(bytes, at, CALL_NUMBER_BYTES + size, CALL, index === count - 1 ? END : 0, generation, job, slot);
+    writeU32(bytes, at + HEADER_BYTES, number);
+  }
   return bytes;
 }
 

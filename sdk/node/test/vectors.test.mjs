@@ -32,6 +32,12 @@ function encode({ type, flags, generation, job, slot, payload }) {
     wire.writeU32(bytes, 0, payload.bytes);
     return write(bytes);
   }
+  if (type === wire.CALL && (flags & wire.END) !== 0) return wire.callFrames(generation, job, slot, payload.call, payload.body);
+  if (type === wire.CALL || type === wire.RETURN) {
+    const number = Buffer.alloc(4);
+    wire.writeU32(number, 0, payload.call);
+    return write(Buffer.concat([number, Buffer.from(payload.body)]));
+  }
   if (type === wire.ABORT) return write(Buffer.from([payload.reason]));
   if (payload.json_text !== undefined) return write(payload.json_text);
   return write(hex(payload.bytes_hex));
@@ -111,4 +117,22 @@ describe('claim words', () => {
       assert.deepEqual([page.claim(job, slot), words[at]], [false, revoked]);
     });
   }
+});
+
+describe('a call that is longer than a frame', () => {
+  it('is cut into frames that a reader puts together', () => {
+    const text = 'é'.repeat(wire.FRAME_PAYLOAD_MAX + 7);
+    const bytes = wire.callFrames(2, 7, 3, 9, text);
+    const pieces = [];
+    const ends = [];
+    for (let at = 0; at < bytes.length; ) {
+      const end = at + wire.HEADER_BYTES + wire.readU32(bytes, at);
+      assert.deepEqual([bytes[at + 4], wire.readU32(bytes, at + 8), wire.readU32(bytes, at + 12), wire.readU32(bytes, at + 16)], [wire.CALL, 7, 3, 9]);
+      ends.push(bytes[at + 5]);
+      pieces.push(bytes.subarray(at + wire.HEADER_BYTES + wire.CALL_NUMBER_BYTES, end));
+      at = end;
+    }
+    assert.deepEqual(ends, [0, 0, wire.END]);
+    assert.ok(Buffer.concat(pieces).equals(Buffer.from(text)));
+  });
 });

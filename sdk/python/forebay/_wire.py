@@ -23,10 +23,12 @@ WINDOW = 0x12
 ABORT = 0x13
 RESET = 0x14
 RESPONSE = 0x20
+CALL = 0x40
+RETURN = 0x41
 
-#: On REQUEST, BODY and RESPONSE: the body ends with this frame.
+#: On REQUEST, BODY, RESPONSE, CALL and RETURN: the body ends with this frame.
 END = 0x01
-#: On RESPONSE: the handler failed.
+#: On RESPONSE: the handler failed. On RETURN: the call was not done.
 FAULT = 0x02
 
 KIND_NONE = 0

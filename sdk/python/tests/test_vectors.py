@@ -34,6 +34,8 @@ def payload_bytes(kind, payload):
         return wire.U32.pack(payload["bytes"])
     if kind == wire.ABORT:
         return bytes([payload["reason"]])
+    if kind in (wire.CALL, wire.RETURN):
+        return wire.U32.pack(payload["call"]) + payload["body"].encode()
     if "json_text" in payload:
         return payload["json_text"].encode()
     return bytes.fromhex(payload["bytes_hex"])

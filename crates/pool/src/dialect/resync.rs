@@ -88,12 +88,14 @@ impl Resync {
             FrameType::Window => job > 0 && length == 4,
             FrameType::Reset => job > 0 && length == 0,
             FrameType::Body => job > 0,
+            FrameType::Call => length as usize >= forebay_wire::CALL_NUMBER_BYTES && (job > 0 || about_link),
             FrameType::Response => job > 0 && length as usize >= forebay_wire::RESPONSE_TABLE_BYTES,
             FrameType::Pad
             | FrameType::Init
             | FrameType::Drain
             | FrameType::Request
             | FrameType::Abort
+            | FrameType::Return
             | FrameType::Unknown(_) => false,
         };
         fits && length <= FRAME_PAYLOAD_MAX

@@ -28,6 +28,7 @@ use self::{
 use crate::{
     Answer, Delivery, Failure, Limits, Options, Retry,
     delivery::ReplyTo,
+    desk::{OpenDesk, Refusal},
     options::WINDOW_BYTES,
     stats::{Counters, Timings},
 };
@@ -97,6 +98,8 @@ struct Job {
     answered: bool,
     /// Bytes of the response's body that the worker may still send in BODY frames.
     window: u64,
+    /// Where its calls are answered, once it has made one. It goes with the job, and before it when nobody waits for the job's answer any more.
+    desk: Option<OpenDesk>,
     ran_before: bool,
     place: Place,
 }
@@ -223,6 +226,7 @@ impl<L: LinkPort> State<L> {
             reply_to: Some(new.reply_to),
             answered: false,
             window: u64::from(WINDOW_BYTES),
+            desk: None,
             ran_before: false,
             place: Place::Queued,
         });
@@ -572,6 +576,7 @@ impl<L: LinkPort> State<L> {
                     worker.release(slot);
                     self.jobs.remove(key);
                 } else if sent.aborted.is_none() {
+                    job.desk = None;
                     sent.started.get_or_insert(now);
                     sent.aborted = Some(now);
                     worker.link.abort(sent.slot, sent.number, reason);
@@ -617,6 +622,7 @@ impl<L: LinkPort> State<L> {
             let job = &mut self.jobs[key];
             let again = unclaimed || (job.limits.retry == Retry::Idempotent && job.end && !job.ran_before);
             if job.reply_to.is_some() && again && !job.answered && !self.lifecycle.abandoned() {
+                job.desk = None;
                 if !unclaimed {
                     job.ran_before = true;
                     job.waits_since = now;
@@ -633,6 +639,35 @@ impl<L: LinkPort> State<L> {
         self.note_end(&worker, ran, now);
         self.dispatch(now, out);
         out.wake_supervisor();
+    }
+
+    /// Whether this key still names the worker of this number.
+    pub(crate) fn has_worker(&self, key: usize, id: u64) -> bool {
+        self.workers.get(key).is_some_and(|worker| worker.id == id)
+    }
+
+    /// Where a call of a worker is answered, and until when: at its job's desk, or the worker's own when job and slot are 0.
+    pub(crate) fn desk(
+        &mut self,
+        (from, id): (usize, u64),
+        (slot, number): (u32, u32),
+        now: Instant,
+    ) -> Result<(&OpenDesk, Instant), Refusal> {
+        let desks = self.options.desks.as_ref().ok_or(Refusal::NoDesks)?;
+        let open = || OpenDesk::new(desks.open());
+        let alone = now + self.options.call_timeout;
+        let worker = self.workers.get_mut(from).filter(|worker| worker.id == id);
+        let worker = worker.ok_or(Refusal::Over)?;
+        if number == 0 {
+            return Ok((worker.desk.get_or_insert_with(open), alone));
+        }
+        let job = &mut self.jobs[worker.job_at(slot, number).ok_or(Refusal::Over)?];
+        let Place::Sent(Sent { aborted: None, .. }) = job.place else {
+            return Err(Refusal::Over);
+        };
+        // A response that has begun has no deadline any more.
+        let deadline = if job.answered { alone } else { job.deadline };
+        Ok((job.desk.get_or_insert_with(open), deadline))
     }
 
     /// The id of the request whose job a frame names.

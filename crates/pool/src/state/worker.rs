@@ -6,6 +6,8 @@ use smallvec::SmallVec;
 
 use forebay_wire::SLOTS_MAX;
 
+use crate::desk::OpenDesk;
+
 /// Work that may lie in a worker's inbox beyond what it runs.
 const CREDIT_WORK: Duration = Duration::from_millis(1);
 /// Most jobs that may lie in a worker's inbox, however fast it is.
@@ -97,6 +99,8 @@ pub(crate) struct Worker<L> {
     /// Is to be replaced: drains as soon as another is ready.
     pub(crate) to_recycle: bool,
     pub(crate) uses_page: bool,
+    /// Where its calls outside of jobs are answered, once it has made one.
+    pub(crate) desk: Option<OpenDesk>,
     /// Resident memory when it was last looked at.
     pub(crate) rss_bytes: u64,
     jobs: Vec<Slot>,
@@ -130,6 +134,7 @@ impl<L> Worker<L> {
             stalled: false,
             to_recycle: false,
             uses_page: false,
+            desk: None,
             rss_bytes: 0,
             jobs: Vec::new(),
             free: SmallVec::new(),

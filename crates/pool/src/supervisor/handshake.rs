@@ -1,10 +1,10 @@
 //! The first frames on a link: HELLO, INIT, READY (PROTOCOL.md section 3).
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Instant};
 
 use bytes::BytesMut;
 use forebay_wire::{
-    FrameType, HEADER_BYTES, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, Split, WireError, split_frame,
+    FrameType, HEADER_BYTES, Header, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, Split, WireError, split_frame,
 };
 use serde::{Deserialize, Serialize};
 use tokio::io::{Interest, unix::AsyncFd};
@@ -88,7 +88,12 @@ struct Failed {
 }
 
 /// Leads the handshake. It has no limit of its own: the pool's `start_timeout` kills the process, which ends the link.
-pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Result<Ready, HandshakeError> {
+pub(super) async fn perform(
+    pool: &Shared,
+    key: usize,
+    worker: u64,
+    link: &Arc<Link>,
+) -> Result<Ready, HandshakeError> {
     let input = match link.protocol {
         Protocol::Framed => Input::Frames,
         Protocol::FramedStdio => Input::MixedFrames(Resync::new(link.generation)),
@@ -110,7 +115,7 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
         }),
     };
     let hello = frames.next().await?;
-    let hello: Hello = match hello.0 {
+    let hello: Hello = match hello.0.kind {
         FrameType::Hello => json(&hello.1, "HELLO with protocol and page")?,
         other => return Err(unexpected(other, "HELLO")),
     };
@@ -121,8 +126,8 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
     }
     link.control(FrameType::Init, &init(pool, worker, link));
     loop {
-        let (kind, payload) = frames.next().await?;
-        match kind {
+        let (header, payload) = frames.next().await?;
+        match header.kind {
             FrameType::Ready => {
                 return Ok(Ready {
                     claims: hello.claims(),
@@ -137,6 +142,12 @@ pub(super) async fn perform(pool: &Shared, worker: u64, link: &Arc<Link>) -> Res
                 });
             }
             FrameType::Log => worker_log::structured(&pool.name, worker, None, &payload),
+            // What start hooks ask belongs to no job yet.
+            FrameType::Call => {
+                let now = Instant::now();
+                pool.session(None)
+                    .call((key, worker), link, &header, &payload, now)?;
+            }
             FrameType::Unknown(_) => {}
             other => return Err(unexpected(other, "READY or FAILED")),
         }
@@ -184,11 +195,11 @@ struct Frames<'a> {
 
 impl Frames<'_> {
     /// The next frame of what was read.
-    fn take(&mut self) -> Result<Option<(FrameType, BytesMut)>, WireError> {
+    fn take(&mut self) -> Result<Option<(Header, BytesMut)>, WireError> {
         if let Input::MixedFrames(resync) = &mut self.input {
             while let Some(piece) = resync.next(&mut self.bytes) {
                 match piece {
-                    Piece::Frame(header, payload) => return Ok(Some((header.kind, payload.into()))),
+                    Piece::Frame(header, payload) => return Ok(Some((header, payload.into()))),
                     Piece::Printed(line) => (self.printed)(&line),
                 }
             }
@@ -197,12 +208,12 @@ impl Frames<'_> {
         let Split::Whole { frame, used } = split_frame(&self.bytes)? else {
             return Ok(None);
         };
-        let kind = frame.header.kind;
+        let header = frame.header;
         let mut frame = self.bytes.split_to(used);
-        Ok(Some((kind, frame.split_off(HEADER_BYTES))))
+        Ok(Some((header, frame.split_off(HEADER_BYTES))))
     }
 
-    async fn next(&mut self) -> Result<(FrameType, BytesMut), HandshakeError> {
+    async fn next(&mut self) -> Result<(Header, BytesMut), HandshakeError> {
         loop {
             if let Some(frame) = self.take()? {
                 return Ok(frame);

@@ -188,6 +188,7 @@ fn start(pool: &Arc<Shared>, processes: &Processes) {
                 .lock()
                 .add_worker(id, process.pid(), process.link().clone(), now);
             processes.borrow_mut().insert(id, process.clone());
+            process.attend(pool, key, &options);
             tracing::debug!(target: "forebay::pool", pool = %pool.name, worker = id, pid = process.pid(), "worker started");
             let (pool, processes) = (pool.clone(), processes.clone());
             tokio::task::spawn_local(async move {

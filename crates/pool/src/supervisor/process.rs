@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{handshake, signal_number};
 use crate::{
-    Options, Protocol,
+    CallSocket, Options, Protocol,
     link::{Channel, Link},
     outbox::Page,
     pool::Shared,
@@ -39,6 +39,7 @@ use crate::{
 const LINK_FD: i32 = 3;
 const PAGE_FD: i32 = 4;
 const BELL_FD: i32 = 5;
+const CALL_FD: i32 = 6;
 /// The parent's copies lie above, so that placing one in the child overwrites no other.
 const PARENT_FD_MIN: i32 = 10;
 /// Lines of standard error kept for the message about a failed start.
@@ -55,6 +56,8 @@ pub(super) struct Process {
     /// Whether the system may give its number, and so its group's, to another.
     reaped: Cell<bool>,
     link: Arc<Link>,
+    /// The second socket, for calls whose worker waits.
+    call_link: Option<Arc<Link>>,
     last_lines: Arc<parking_lot::Mutex<VecDeque<String>>>,
 }
 
@@ -79,9 +82,16 @@ impl Process {
         } else {
             None
         };
+        let call_socket = if has_call_socket(options) {
+            let (ours, theirs) = socket()?;
+            fds.push((sys::duplicate_above(theirs.as_fd(), PARENT_FD_MIN)?, CALL_FD));
+            Some(ours)
+        } else {
+            None
+        };
         let generation = generation(id);
         let children = signal(SignalKind::child())?;
-        sys::reserve(LINK_FD..=BELL_FD)?;
+        sys::reserve(LINK_FD..=CALL_FD)?;
         let child = command(options, id, &fds, stdio).spawn()?;
         let pid = child.id().expect("a child that was not waited for has an id");
         let link = Link::new(
@@ -96,6 +106,7 @@ impl Process {
                 id,
                 pid,
                 reaped: Cell::new(false),
+                call_link: call_socket.map(|socket| link.beside(socket)),
                 link,
                 last_lines: Arc::default(),
             },
@@ -109,6 +120,18 @@ impl Process {
 
     pub(super) fn link(&self) -> &Arc<Link> {
         &self.link
+    }
+
+    /// Has the worker's second socket read, if it has one.
+    pub(super) fn attend(&self, pool: &Arc<Shared>, key: usize, options: &Options) {
+        if let (Some(link), Some(desks)) = (&self.call_link, &options.desks) {
+            desks.attend(CallSocket {
+                pool: pool.clone(),
+                link: link.clone(),
+                worker: key,
+                id: self.id,
+            });
+        }
     }
 
     pub(super) fn drain(&self) {
@@ -165,6 +188,11 @@ impl Leader {
 /// A worker's generation on its frames, 1 to 65535.
 fn generation(id: u64) -> u16 {
     ((id - 1) % u64::from(u16::MAX) + 1) as u16
+}
+
+/// Whether workers have a second socket: those that speak frames on the first one, and may call.
+fn has_call_socket(options: &Options) -> bool {
+    options.desks.is_some() && options.program.protocol == Protocol::Framed
 }
 
 /// A link on an inherited socket: the server's end, and the worker's.
@@ -229,6 +257,9 @@ fn command(options: &Options, id: u64, fds: &[(OwnedFd, i32)], [stdin, stdout]: 
             }
         }
     }
+    if has_call_socket(options) {
+        command.env("FOREBAY_CALL_FD", CALL_FD.to_string());
+    }
     if program.page {
         command
             .env("FOREBAY_PAGE_FD", PAGE_FD.to_string())
@@ -264,7 +295,7 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
             .map(|err| capture(pool, process, BufReader::new(err), Stream::Stderr)),
     ];
     let reading = tokio::select! {
-        shaken = handshake::perform(pool, process.id, process.link()) => match shaken {
+        shaken = handshake::perform(pool, key, process.id, process.link()) => match shaken {
             Ok(ready) => {
                 adopt(pool, key, process, ready);
                 true
@@ -290,6 +321,10 @@ pub(super) async fn watch(pool: &Arc<Shared>, key: usize, process: &Process, mut
     }
     // Whatever the worker started and left in its group ends with it: before it is reaped, as its group is surely ours until then.
     process.signal(Signal::Kill);
+    if let Some(link) = &process.call_link {
+        // Its reader ends, whoever else holds the other end.
+        link.hang_up();
+    }
     process.reaped.set(true);
     let status = leader.reap().await;
     for output in outputs.into_iter().flatten() {
@@ -332,6 +367,7 @@ fn adopt(pool: &Arc<Shared>, key: usize, process: &Process, ready: handshake::Re
         pool: pool.clone(),
         link: process.link().clone(),
         worker: key,
+        id: process.id,
         rest: ready.rest,
         input: ready.input,
     });

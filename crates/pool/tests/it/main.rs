@@ -10,6 +10,7 @@
 )]
 
 mod answers;
+mod calls;
 mod faults;
 mod house;
 mod lifecycle;

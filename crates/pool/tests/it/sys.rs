@@ -6,7 +6,16 @@ use std::os::{fd::FromRawFd, unix::net::UnixStream};
 
 /// The link that the environment names. To be called once.
 pub(crate) fn link() -> Option<UnixStream> {
-    let number = std::env::var("FOREBAY_LINK_FD").ok()?.parse().ok()?;
+    inherited("FOREBAY_LINK_FD")
+}
+
+/// The second socket. To be called once.
+pub(crate) fn call_socket() -> Option<UnixStream> {
+    inherited("FOREBAY_CALL_FD")
+}
+
+fn inherited(variable: &str) -> Option<UnixStream> {
+    let number = std::env::var(variable).ok()?.parse().ok()?;
     // SAFETY: the server has opened this descriptor for this process (PROTOCOL.md section 1), and nothing else here uses its number.
     Some(unsafe { UnixStream::from_raw_fd(number) })
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use forebay_wire::{
-    ContentKind, FrameType, HEADER_BYTES, Header, RequestView, ResponseHead, Split, flag, put_frame,
-    split_frame,
+    CALL_NUMBER_BYTES, ContentKind, FrameType, HEADER_BYTES, Header, RequestView, ResponseHead, Split, flag,
+    put_call, put_frame, split_frame,
 };
 
 /// How a worker fails on purpose, from its start on.
@@ -19,6 +19,8 @@ pub(crate) const MODE: &str = "TEST_WORKER_MODE";
 pub(crate) const TEST: &str = "worker::becomes_a_worker_when_it_is_started_as_one";
 /// Bytes of response body that it sends in one frame.
 const BODY_BYTES: usize = 64 * 1024;
+/// Bytes of a call that it sends in one frame.
+const CALL_PIECE_BYTES: usize = 1_000_000;
 /// Bytes of request body that it takes ahead.
 const READ_WINDOW: u32 = 4 << 20;
 
@@ -31,6 +33,8 @@ fn becomes_a_worker_when_it_is_started_as_one() {
             generation,
             received: Vec::new(),
             backlog: VecDeque::new(),
+            calls: crate::sys::call_socket(),
+            told: Vec::new(),
         };
         worker.live(&std::env::var(MODE).unwrap_or_default());
     }
@@ -42,6 +46,10 @@ struct Worker {
     received: Vec<u8>,
     /// Frames that came while another was waited for.
     backlog: VecDeque<(Header, Vec<u8>)>,
+    /// The call socket, where there is one.
+    calls: Option<UnixStream>,
+    /// What came for a call whose job was over.
+    told: Vec<u8>,
 }
 
 impl Worker {
@@ -70,6 +78,10 @@ impl Worker {
                 br#"{"message":"the handler has no default export"}"#,
             );
             hang();
+        }
+        if mode == "calls at start" {
+            assert_eq!(self.ask((0, 0), b"at start"), b"at start");
+            assert_eq!(self.on_call_socket().ask((0, 0), b"again"), b"again");
         }
         self.send(FrameType::Ready, 0, (0, 0), &[]);
         if mode == "dies when ready" {
@@ -157,8 +169,121 @@ impl Worker {
                     .unwrap();
                 self.answer(job, flag::END, child.id().to_string().as_bytes());
             }
+            "/call" => {
+                let told = self.ask(job, &request.body.repeat(query.parse().unwrap_or(1)));
+                self.answer_long(job, &told);
+            }
+            "/call-late" => {
+                self.put_call(job, 1, request.body);
+                self.answer(job, 0, b"");
+                // The stream ends its job, and with it the call, whose end is the next thing to come.
+                self.send(FrameType::Body, flag::END, job, b"");
+                let (header, told) = self.next();
+                assert!(header.kind == FrameType::Return && header.has(flag::FAULT));
+                self.told = told[CALL_NUMBER_BYTES..].to_vec();
+            }
+            "/told" => {
+                let told = std::mem::take(&mut self.told);
+                self.answer(job, flag::END, &told);
+            }
+            "/call-many" => {
+                for number in 0..=1024 {
+                    self.put_call(job, number, request.body);
+                }
+                let (header, told) = self.next();
+                assert_eq!(header.kind, FrameType::Return);
+                self.answer(job, flag::END, &told[CALL_NUMBER_BYTES..]);
+                // The others are over with the job.
+                for _ in 0..1024 {
+                    assert_eq!(self.next().0.kind, FrameType::Return);
+                }
+            }
+            "/call-socket" => {
+                let mut other = self.on_call_socket();
+                let told = other.ask(job, &request.body.repeat(query.parse().unwrap_or(1)));
+                self.answer_long(job, &told);
+            }
+            "/call-garbage" => {
+                self.on_call_socket().link.write_all(&[0xff; 100]).unwrap();
+                hang();
+            }
             other => panic!("no job is called {other}"),
         }
+    }
+
+    /// The same worker on its other socket.
+    fn on_call_socket(&self) -> Self {
+        Self {
+            link: self.calls.as_ref().unwrap().try_clone().unwrap(),
+            generation: self.generation,
+            received: Vec::new(),
+            backlog: VecDeque::new(),
+            calls: None,
+            told: Vec::new(),
+        }
+    }
+
+    fn put_call(&mut self, (slot, job): (u32, u32), number: u32, body: &[u8]) {
+        let mut rest = body;
+        loop {
+            let (piece, more) = rest.split_at(rest.len().min(CALL_PIECE_BYTES));
+            let header = Header {
+                kind: FrameType::Call,
+                flags: if more.is_empty() { flag::END } else { 0 },
+                generation: self.generation,
+                job,
+                slot,
+            };
+            let mut frame = Vec::new();
+            put_call(&mut frame, &header, number, piece);
+            if self.link.write_all(&frame).is_err() {
+                exit(0);
+            }
+            if more.is_empty() {
+                return;
+            }
+            rest = more;
+        }
+    }
+
+    /// Makes a call and waits for its answer.
+    fn ask(&mut self, job: (u32, u32), body: &[u8]) -> Vec<u8> {
+        self.put_call(job, 7, body);
+        let mut told = Vec::new();
+        loop {
+            match self.next() {
+                (header, payload) if header.kind == FrameType::Return => {
+                    assert_eq!((header.slot, header.job), job);
+                    assert_eq!(payload[..CALL_NUMBER_BYTES], 7u32.to_le_bytes());
+                    told.extend_from_slice(&payload[CALL_NUMBER_BYTES..]);
+                    if header.has(flag::END) {
+                        return told;
+                    }
+                }
+                // What is said of the job meanwhile is not listened to.
+                (header, _) if header.kind == FrameType::Abort => {}
+                other => self.backlog.push_back(other),
+            }
+        }
+    }
+
+    /// Answers with a body of any length.
+    fn answer_long(&mut self, job: (u32, u32), body: &[u8]) {
+        self.answer(job, 0, b"");
+        let mut window = 256 * 1024;
+        for piece in body.chunks(BODY_BYTES) {
+            while window < piece.len() {
+                match self.next() {
+                    (header, grant) if header.kind == FrameType::Window => {
+                        window += u32::from_le_bytes(grant.try_into().unwrap()) as usize;
+                    }
+                    (header, _) => panic!("{header:?} is no window"),
+                }
+            }
+            window -= piece.len();
+            self.send(FrameType::Body, 0, job, piece);
+        }
+        self.send(FrameType::Body, flag::END, job, &[]);
     }
 
     /// Answers with the request's body while it still arrives.

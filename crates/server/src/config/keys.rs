@@ -633,6 +633,13 @@ static POOL: &[Key] = &[
         meaning: "Whether handlers may open the store to read and write, only to read, or not at all. Without the key: `rw` when the file has `[store]`, else `none`.",
         exceeded: "",
     },
+    Key {
+        name: "sql",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Databases that handlers may reach with `forebay/sql`, through the server's connections: NAMEs of `[sql.NAME]`.",
+        exceeded: "",
+    },
 ];
 
 static WORKERS: &[Key] = &[

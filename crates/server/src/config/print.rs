@@ -232,6 +232,7 @@ fn write_pool(out: &mut String, pool: &Pool) -> fmt::Result {
     writeln!(out, "env = {}", table(pool.env.iter()))?;
     writeln!(out, "env_pass = {}", texts(&pool.env_pass))?;
     writeln!(out, "cwd = {}", path(&pool.cwd))?;
+    writeln!(out, "sql = {}", texts(&pool.sql))?;
     writeln!(out, "store = {}", text(pool.store.name()))
 }
 

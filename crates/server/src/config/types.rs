@@ -240,6 +240,8 @@ pub struct Pool {
     pub protocol: Protocol,
     /// A message without frames; a longer request gets 413, and a worker that writes a longer one is stopped.
     pub message_bytes_max: u64,
+    /// Databases that its handlers may reach, by their names.
+    pub sql: Vec<String>,
 }
 
 /// What a worker process runs.

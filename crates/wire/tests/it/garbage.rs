@@ -1,8 +1,8 @@
 //! Whatever arrives, decoding answers with a value or an error, and what was written is read back.
 
 use forebay_wire::{
-    ContentKind, FrameType, Header, Pairs, RequestParts, RequestView, ResponseHead, ResponseView, Split,
-    WireError, flag, put_frame, put_pair, split_frame,
+    CallView, ContentKind, FrameType, Header, Pairs, RequestParts, RequestView, ResponseHead, ResponseView,
+    Split, WireError, flag, put_frame, put_pair, split_frame,
 };
 use proptest::prelude::*;
 
@@ -19,6 +19,7 @@ proptest! {
         }
         let _ = RequestView::decode(&bytes);
         let _ = ResponseView::decode(&bytes);
+        let _ = CallView::decode(&bytes);
         prop_assert!(Pairs::new(&bytes).count() <= bytes.len() / 8 + 1);
     }
 

@@ -3,10 +3,10 @@
 use std::{fs, path::Path};
 
 use forebay_wire::{
-    BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, ClaimWord, ContentKind, FORMAT_OFFSET, FrameType, Header,
-    OUTBOX_BYTES, OUTBOX_FRAME_ALIGN, OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET, OUTBOX_TAIL_OFFSET, PAGE_BYTES,
-    PAGE_FORMAT, Pairs, RequestParts, RequestView, ResponseHead, ResponseView, SLOTS_MAX, Split, put_frame,
-    put_pair, split_frame,
+    BELL_OFFSET, CLAIMS_OFFSET, COMMIT_OFFSET, CallView, ClaimWord, ContentKind, FORMAT_OFFSET, FrameType,
+    HEADER_BYTES, Header, OUTBOX_BYTES, OUTBOX_FRAME_ALIGN, OUTBOX_HEAD_OFFSET, OUTBOX_OFFSET,
+    OUTBOX_TAIL_OFFSET, PAGE_BYTES, PAGE_FORMAT, Pairs, RequestParts, RequestView, ResponseHead,
+    ResponseView, SLOTS_MAX, Split, put_call, put_frame, put_pair, split_frame,
 };
 use serde_json::Value;
 
@@ -100,6 +100,14 @@ fn payload_of(kind: FrameType, payload: &[u8], say: &Value) -> Vec<u8> {
             let mut out = Vec::new();
             head.put(&mut out, &headers, &bytes_of(say["body_hex"].as_str().unwrap()));
             out
+        }
+        FrameType::Call | FrameType::Return => {
+            let view = CallView::decode(payload).unwrap();
+            assert_eq!(view.number, number(say, "call"));
+            assert_eq!(view.body, text(say, "body"));
+            let mut out = Vec::new();
+            put_call(&mut out, &Header::link(kind, 0), view.number, view.body);
+            out.split_off(HEADER_BYTES)
         }
         FrameType::Window => number(say, "bytes").to_le_bytes().to_vec(),
         FrameType::Abort => vec![u8::try_from(number(say, "reason")).unwrap()],

@@ -1,4 +1,6 @@
-/** How operations reach databases: scripts have another module in the place of this one. */
+/** How operations reach databases in pools: scripts have another module in the place of this one. */
+import { calls, type Calls } from '../worker/calls.js';
+import { SqlError } from './error.js';
 import type { Operation } from './operation.js';
 
 /**
@@ -6,6 +8,18 @@ import type { Operation } from './operation.js';
  * outcome with `error`; this rejects only where nothing can be asked of any database, or where nobody waits for the call any more. Operations are sent in the order of the calls of this function, and may be under way at the
  * same time. What a call of a handler has opened and not closed (transactions, cursors) is undone and closed when the call has ended.
  */
-export function call(operation: Operation): Promise<unknown> {
-  return Promise.reject(new TypeError(`database ${JSON.stringify(operation.source)} is reached by scripts, which run inside the server (\`[script.NAME]\`); here no database is`));
+export async function call(operation: Operation): Promise<unknown> {
+  return allowed(operation).call(operation);
+}
+
+/** The same, standing still until the outcome is there. Only in pools. */
+export function callSync(operation: Operation): unknown {
+  return allowed(operation).callSync(operation);
+}
+
+function allowed({ source }: Operation): Calls {
+  const way = calls();
+  const refusal = way.refusal(source);
+  if (refusal !== null) throw new SqlError(refusal, { code: 'not_allowed' });
+  return way;
 }

@@ -12,6 +12,7 @@
  * @module
  */
 import { databaseOf, type Database } from './database.js';
+import { waitingQueriesOf, type WaitingQueries } from './waiting.js';
 
 export { SqlError } from './error.js';
 export type { CursorOptions } from './cursor.js';
@@ -19,15 +20,16 @@ export type { Database } from './database.js';
 export type { Row, Rows } from './outcome.js';
 export type { Queries, Statement } from './queries.js';
 export type { Transaction, TransactionOptions } from './transaction.js';
+export type { WaitingQueries } from './waiting.js';
 
-const databases = new Map<string, Database>();
+const databases = new Map<string, Database & WaitingQueries>();
 
 /** A database by the NAME of its `[sql.NAME]`. */
-export const sql: Readonly<Record<string, Database>> = new Proxy(Object.create(null) as Record<string, Database>, {
+export const sql: Readonly<Record<string, Database & WaitingQueries>> = new Proxy(Object.create(null) as Record<string, Database & WaitingQueries>, {
   get(_, name) {
     if (typeof name !== 'string') return undefined;
     let database = databases.get(name);
-    if (database === undefined) databases.set(name, (database = databaseOf(name)));
+    if (database === undefined) databases.set(name, (database = Object.assign(databaseOf(name), waitingQueriesOf(name))));
     return database;
   },
 });

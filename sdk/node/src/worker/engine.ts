@@ -28,6 +28,7 @@ import {
   REQUEST,
   RESET,
   RESPONSE_TABLE_BYTES,
+  RETURN,
   WINDOW,
   frame,
   pairsBytes,
@@ -36,6 +37,7 @@ import {
   writeU32,
   type Bytes,
 } from '../wire.js';
+import type { Calls } from './calls.js';
 import { Job, type JobOwner } from './job.js';
 import type { Link, LinkEvents } from './link.js';
 import type { HandlerSource } from './messages.js';
@@ -85,6 +87,8 @@ interface Waiting {
 export class Engine implements LinkEvents, JobOwner, FrameSink {
   /** Set once the link is open, before its first frame. */
   link!: Link;
+  /** What handlers ask of the server; `null` where they may ask nothing. */
+  calls: Calls | null = null;
   readonly #generation: number;
   readonly #page: Page | null;
   readonly #onInit: (init: Init) => void;
@@ -222,6 +226,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       this.#onInit(JSON.parse(bytes.utf8Slice(at, end)) as Init);
     } else if (type === DRAIN) {
       this.drain();
+    } else if (type === RETURN) {
+      this.calls?.returned(flags, bytes, at, end);
     } else {
       const job = this.#jobs.get(slot);
       if (job === undefined || job.number !== number) return;
@@ -279,7 +285,7 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     let value: unknown;
     let promise: Promise<unknown> | null = null;
     try {
-      value = this.#handle!(job.request, job);
+      value = this.calls === null ? this.#handle!(job.request, job) : this.calls.within(job, this.#handle!, job.request, job);
       // A `then` is the handler's, too: it may throw where it is read and where it is called.
       if (isPromise(value)) promise = Promise.resolve(value);
     } catch (error) {
@@ -382,7 +388,10 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
     }
     this.#jobs.set(job.slot, job);
     const label = `the response to ${job.request.path} (request ${job.request.id}) broke off`;
-    streamReply(job, reply, pieces, this, (error) => report(label, error)).catch((error: unknown) => this.#fail(job, error));
+    const send = () => streamReply(job, reply, pieces, this, (error) => report(label, error));
+    // The pieces are the handler's as well.
+    const sent = this.calls === null ? send() : this.calls.within(job, send);
+    sent.catch((error: unknown) => this.#fail(job, error));
   }
 
   /** Sends a whole answer, after what is held has been committed, and ends the job. */

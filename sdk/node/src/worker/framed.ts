@@ -4,6 +4,7 @@ import type { LoadedHandler } from '../handler.js';
 import { decode } from '../message.js';
 import { VERSION } from '../version.js';
 import { FAILED, HELLO, PROTOCOL, READY, frame, type Bytes } from '../wire.js';
+import { openCalls } from './calls.js';
 import { Engine, type Init } from './engine.js';
 import { environment, heed, start } from './life.js';
 import type { Link, LinkEvents } from './link.js';
@@ -37,6 +38,7 @@ export async function serveFrames(
   async function begin(init: Init): Promise<void> {
     const worker: WorkerInfo = { id: init.worker, pool: init.pool, pid: process.pid, ...dataOf(init) };
     const context: WorkerContext = { state: Object.create(null), worker, log: engine.logOf(null) };
+    engine.calls = openCalls(init, generation, (bytes) => engine.link.write(bytes));
     try {
       await prepared;
       const { handle, stop } = await start(init.start, () => load(init), context);

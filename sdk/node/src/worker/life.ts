@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import type { WorkerContext } from '../context.js';
 import { loadHandler, type Handler, type Hook, type LoadedHandler } from '../handler.js';
 import { pageAddon } from '../page-addon.js';
+import { isOver } from './calls.js';
 import type { Init } from './engine.js';
 import { tableOf } from '../messages.js';
 import { report } from './report.js';
@@ -55,6 +56,7 @@ export function heed(drain: () => void): void {
   process.on('SIGTERM', drain);
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.on(event, (error) => {
+      if (isOver(error)) return report('a handler has not waited for what it has asked of a database', error);
       report(`${event}, this worker ends`, error);
       process.exit(1);
     });

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional, Tuple
 
+from .._calls import JOB
 from .._context import Interrupted, Log
 from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
 from .answer import fail
@@ -248,11 +249,22 @@ class BlockingEngine(Owner):
             missing -= count
         return bytes(rest)
 
+    def undisturbed(self, work: Callable[..., str], *given: object) -> str:
+        """Does something for a handler that a signal must not break off in the middle; one that came meanwhile has its effect after it."""
+        if threading.get_ident() != self._thread:
+            return work(*given)
+        inside, self._in_handler = self._in_handler, False
+        try:
+            return work(*given)
+        finally:
+            self._back(inside)
+
     # Jobs.
 
     def _run(self, data: bytes, at: int, end: int, flags: int, number: int, slot: int) -> None:
         job = BlockingJob(self, data, at, end, flags, number, slot)
         self._running = job
+        JOB.set((slot, number))
         try:
             self._in_handler = True
             self._handle(job)
@@ -265,6 +277,7 @@ class BlockingEngine(Owner):
         if job.state != DONE:
             job.reset()
         self._running = None
+        JOB.set((0, 0))
 
     # For jobs.
 

@@ -10,8 +10,9 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Awaitable, Callable, Coroutine, Deque, Dict, Optional, Set
 
+from .._calls import JOB, Calls
 from .._context import Log
-from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST
+from .._wire import DRAIN, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, REQUEST, RETURN
 from .answer import fail
 from .claims import Page
 from .job import BEGUN, CLIENT_GONE, DONE, Exchange, Job, Owner, sized
@@ -131,11 +132,14 @@ async def _called(function: Callable[..., None], *arguments: Any) -> None:
 class LoopingEngine(asyncio.Protocol, Owner):
     """The link, and the jobs that run."""
 
-    def __init__(self, generation: int, window_bytes: int, concurrency: int, page: Optional[Page]) -> None:
+    def __init__(
+        self, generation: int, window_bytes: int, concurrency: int, page: Optional[Page], calls: Optional[Calls]
+    ) -> None:
         self.generation = generation
         self.window_bytes = window_bytes
         self._concurrency = concurrency
         self._page = page
+        self._calls = calls
         #: Requests that have arrived and were not claimed yet.
         self._inbox: Deque[LoopingJob] = deque()
         self._loop = asyncio.get_running_loop()
@@ -151,8 +155,15 @@ class LoopingEngine(asyncio.Protocol, Owner):
         #: Ends when the worker has nothing left to do; False: the server is gone.
         self._over: "asyncio.Future[bool]" = self._loop.create_future()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that all of this runs on."""
+        return self._loop
+
     async def open(self, link: socket.socket) -> None:
         """Takes the link over."""
+        if self._calls is not None:
+            self._calls.on_loop(self)
         link.setblocking(False)
         await self._loop.create_unix_connection(lambda: self, sock=link)
         self._loop.add_signal_handler(signal.SIGTERM, self.drain)
@@ -215,6 +226,9 @@ class LoopingEngine(asyncio.Protocol, Owner):
                     self._inbox.append(LoopingJob(self, data, start, at, flags, number, slot))
             elif kind == DRAIN:
                 self.drain()
+            elif kind == RETURN:
+                if self._calls is not None:
+                    self._calls.returned(flags, data, start, at)
             else:
                 job = self._jobs.get(slot)
                 if job is not None and job.number == number:
@@ -263,6 +277,8 @@ class LoopingEngine(asyncio.Protocol, Owner):
 
     async def _lead(self, job: LoopingJob) -> None:
         assert self._handle is not None, "requests come when the worker is ready"
+        # The task has a context of its own, which those that it starts inherit.
+        JOB.set((job.slot, job.number))
         try:
             await self._handle(job)
         except asyncio.CancelledError:
@@ -350,7 +366,11 @@ class InThreads:
 
     @staticmethod
     def _guarded(handle: Callable[[Exchange], None], exchange: Exchange) -> None:
+        job = exchange.job
+        JOB.set((job.slot, job.number))
         try:
             handle(exchange)
         except Exception as error:
             fail(exchange, error)
+        finally:
+            JOB.set((0, 0))

@@ -15,6 +15,7 @@ import traceback
 from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, NoReturn, Optional
 
 from .._app import is_coroutine_function, prepared_hook
+from .._calls import Calls, open_calls
 from .._context import State, WorkerContext, WorkerInfo
 from .._version import VERSION
 from .._wire import FAILED, FRAME_PAYLOAD_MAX, HEADER, HELLO, INIT, PROTOCOL, READY, frame
@@ -72,11 +73,12 @@ def main(arguments: List[str]) -> int:
     link.sendall(frame(HELLO, 0, generation, 0, 0, json.dumps(_hello(page)).encode()))
     try:
         init = _read_init(link)
+        calls = open_calls(init.pool, generation)
         try:
             program = _load(init, arguments)
             if _is_async(program, init):
-                return asyncio.run(_serve_async(link, generation, init, program, page))
-            return _serve_blocking(link, generation, init, program, page)
+                return asyncio.run(_serve_async(link, generation, init, program, page, calls))
+            return _serve_blocking(link, generation, init, program, page, calls)
         except StartFailed as failed:
             error = failed.__cause__
             assert error is not None, "it is raised from what went wrong"
@@ -180,8 +182,12 @@ def _settle_memory() -> None:
     gc.freeze()
 
 
-def _serve_blocking(link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page]) -> int:
+def _serve_blocking(
+    link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
+) -> int:
     engine = BlockingEngine(link, generation, init.window_bytes, page)
+    if calls is not None:
+        calls.on_thread(engine.undisturbed)
     context = _context(init, engine.log_of(None))
     try:
         for hook in program.start:
@@ -204,9 +210,9 @@ def _serve_blocking(link: socket.socket, generation: int, init: Init, program: P
 
 
 async def _serve_async(
-    link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page]
+    link: socket.socket, generation: int, init: Init, program: Program, page: Optional[Page], calls: Optional[Calls]
 ) -> int:
-    engine = LoopingEngine(generation, init.window_bytes, init.concurrency, page)
+    engine = LoopingEngine(generation, init.window_bytes, init.concurrency, page, calls)
     await engine.open(link)
     context = _context(init, engine.log_of(None))
     application = program.loaded.application

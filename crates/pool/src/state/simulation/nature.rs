@@ -53,6 +53,7 @@ pub(super) fn options(dice: &mut Dice, nature: Nature) -> Options {
         message_bytes_max: 1 << 20,
         call_timeout: Duration::from_secs(1),
         calls: None,
+        desks: None,
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn build(
     for (name, fields) in &sections.pools {
         pools.extend(
             builder
-                .pool(name, fields, has_store)
+                .pool(name, fields, has_store, &names(&sections.sql))
                 .map(|pool| (name.clone(), pool)),
         );
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use forebay_runtimes::{find_python, is_executable};
 
-use super::Builder;
+use super::{Builder, route::none_such};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{
@@ -14,7 +14,7 @@ use crate::config::{
 };
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 20] = [
+const PROTOCOL_VARIABLES: [&str; 21] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK",
     "FOREBAY_POOL",
@@ -29,6 +29,7 @@ const PROTOCOL_VARIABLES: [&str; 20] = [
     "FOREBAY_PAGE_FD",
     "FOREBAY_BELL_FD",
     "FOREBAY_CALL_FD",
+    "FOREBAY_SQL",
     "FOREBAY_RECORDS",
     "FOREBAY_STORE",
     "FOREBAY_STORE_MODE",
@@ -42,7 +43,13 @@ const PYTHON_KEYS: [&str; 3] = ["python", "interface", "mount"];
 
 impl Builder<'_> {
     /// `None`: a problem has been noted.
-    pub(super) fn pool(&mut self, name: &str, fields: &Fields, has_store: bool) -> Option<Pool> {
+    pub(super) fn pool(
+        &mut self,
+        name: &str,
+        fields: &Fields,
+        has_store: bool,
+        sources: &[&str],
+    ) -> Option<Pool> {
         self.check_name(name, "pool", fields);
         let worker = self.worker(fields);
         let recycle = fields.table("recycle");
@@ -70,6 +77,7 @@ impl Builder<'_> {
             store: self.store_mode(fields, has_store),
             protocol: self.protocol(fields),
             message_bytes_max: fields.integer("message_bytes_max"),
+            sql: self.pool_sql(fields, sources),
         };
         Some(pool)
     }
@@ -272,6 +280,21 @@ impl Builder<'_> {
             self.note(fields.problem("store", "there is no store: the file has no [store]"));
         }
         mode
+    }
+
+    /// The databases that its handlers may reach.
+    fn pool_sql(&mut self, fields: &Fields, sources: &[&str]) -> Vec<String> {
+        let names = fields.texts("sql");
+        if !names.is_empty() && fields.text("protocol") != "framed" {
+            let message = "only a pool whose protocol is \"framed\" has it".to_owned();
+            self.note(fields.problem("sql", message));
+        }
+        for name in names {
+            if !sources.contains(&name.text.as_str()) {
+                self.note(fields.problem_at(name.line, "sql", none_such("sql", &name.text, sources)));
+            }
+        }
+        names.iter().map(|name| name.text.clone()).collect()
     }
 
     fn check_variable(&mut self, fields: &Fields, line: usize, key: &str, name: &str) {

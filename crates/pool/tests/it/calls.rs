@@ -1,0 +1,214 @@
+//! What workers ask of the server while they work.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use forebay_pool::{CallSocket, Desk, Desks, FrameCall, Options};
+use parking_lot::Mutex;
+
+use crate::house::{self, job, job_with, options, until};
+
+/// Says what was asked, or something longer, or nothing as long as its desk is there.
+#[derive(Debug, Default)]
+struct Echo {
+    opened: AtomicUsize,
+    closed: Arc<AtomicUsize>,
+    held: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct EchoDesk {
+    closed: Arc<AtomicUsize>,
+    held: Arc<AtomicUsize>,
+    calls: Mutex<Vec<FrameCall>>,
+}
+
+impl Desks for Echo {
+    fn open(&self) -> Box<dyn Desk> {
+        self.opened.fetch_add(1, Ordering::SeqCst);
+        Box::new(EchoDesk {
+            closed: self.closed.clone(),
+            held: self.held.clone(),
+            calls: Mutex::default(),
+        })
+    }
+
+    fn attend(&self, socket: CallSocket) {
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(socket.run());
+        });
+    }
+}
+
+impl Desk for EchoDesk {
+    fn call(&self, call: FrameCall) {
+        let asked = call.body().to_vec();
+        let answer = match asked.strip_prefix(b"long ") {
+            _ if asked == b"hold" => {
+                self.calls.lock().push(call);
+                self.held.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            Some(length) => vec![b'x'; std::str::from_utf8(length).unwrap().parse().unwrap()],
+            None => asked,
+        };
+        call.answer(answer).unwrap().write();
+    }
+}
+
+impl Drop for EchoDesk {
+    fn drop(&mut self) {
+        self.closed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn with_desks(desks: &Arc<Echo>) -> Options {
+    Options {
+        desks: Some(desks.clone()),
+        ..options()
+    }
+}
+
+async fn until_is(what: &str, count: &AtomicUsize, wanted: usize) {
+    until(what, || count.load(Ordering::SeqCst) == wanted).await;
+}
+
+#[test]
+fn a_call_is_answered_on_the_socket_it_came_on_whatever_its_length() {
+    let desks = Arc::<Echo>::default();
+    house::with(with_desks(&desks), |house| async move {
+        let every: Vec<u8> = (0..=255).collect();
+        for path in ["/call", "/call-socket"] {
+            for (asked, times) in [(&b""[..], 1), (b"hello", 1), (&every, 12_345)] {
+                let answer = house
+                    .call(job_with(&format!("{path}?{times}"), asked))
+                    .await
+                    .unwrap();
+                assert!(answer == asked.repeat(times), "{path}: {} bytes", answer.len());
+            }
+            // Far more than a socket holds, while other frames go on.
+            let answer = house.call(job_with(path, b"long 20000000")).await.unwrap();
+            assert_eq!(answer.len(), 20_000_000, "{path}");
+        }
+    });
+}
+
+#[test]
+fn a_job_has_a_desk_of_its_own_which_ends_with_it() {
+    let desks = Arc::<Echo>::default();
+    let counts = desks.clone();
+    house::with(with_desks(&desks), |house| async move {
+        house.call(job("/echo")).await.unwrap();
+        assert_eq!(
+            counts.opened.load(Ordering::SeqCst),
+            0,
+            "it opens with the first call"
+        );
+        for turn in 1..=3 {
+            house.call(job_with("/call", b"a")).await.unwrap();
+            until_is("the desk to close", &counts.closed, turn).await;
+            assert_eq!(counts.opened.load(Ordering::SeqCst), turn);
+        }
+        // What a job has not waited for ends as well, and the worker is told.
+        house.call(job_with("/call-late", b"hold")).await.unwrap();
+        let told = house.call(job("/told")).await.unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.starts_with(r#"{"error":{"code":"over""#), "{told}");
+        until_is("the desk to close", &counts.closed, 4).await;
+    });
+}
+
+#[test]
+fn a_desk_ends_when_nobody_waits_for_its_job_any_more() {
+    let desks = Arc::<Echo>::default();
+    let counts = desks.clone();
+    house::with(with_desks(&desks), |house| async move {
+        for (turn, path) in ["/call", "/call-socket"].into_iter().enumerate() {
+            let pending = house.submit(job_with(path, b"hold")).unwrap();
+            until_is("the call to be there", &counts.held, turn + 1).await;
+            drop(pending);
+            until_is("the desk to close", &counts.closed, turn + 1).await;
+            // Its worker goes on, so it has heard that the call is over.
+            assert_eq!(house.call(job_with("/echo", b"next")).await.unwrap(), b"next");
+        }
+    });
+}
+
+#[test]
+fn a_desk_ends_with_its_worker() {
+    let desks = Arc::<Echo>::default();
+    let counts = desks.clone();
+    house::with(with_desks(&desks), |house| async move {
+        house.is_ready().await;
+        let mut pending = house.submit(job_with("/call-socket", b"hold")).unwrap();
+        until_is("the call to be there", &counts.held, 1).await;
+        let pid = house.pids()[0];
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        assert!(house::whole(&mut pending).await.is_err());
+        until_is("the desk to close", &counts.closed, 1).await;
+    });
+}
+
+#[test]
+fn what_is_asked_outside_of_jobs_has_a_desk_as_long_as_the_worker() {
+    let desks = Arc::<Echo>::default();
+    let counts = desks.clone();
+    let options = Options {
+        program: house::program("calls at start"),
+        ..with_desks(&desks)
+    };
+    house::with(options, |house| async move {
+        house.is_ready().await;
+        assert_eq!(house.call(job("/echo")).await.unwrap(), b"");
+        let count = |of: &AtomicUsize| of.load(Ordering::SeqCst);
+        assert_eq!((count(&counts.opened), count(&counts.closed)), (1, 0));
+        let crash = house.call(job("/crash?/dev/null")).await;
+        assert!(crash.is_err(), "{crash:?}");
+        until("the desk to close", || count(&counts.closed) >= 1).await;
+    });
+}
+
+#[test]
+fn a_job_may_have_so_many_calls_open_and_no_more() {
+    let desks = Arc::<Echo>::default();
+    house::with(with_desks(&desks), |house| async move {
+        let told = house.call(job_with("/call-many", b"hold")).await.unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert_eq!(
+            told,
+            r#"{"error":{"code":"full","message":"1024 calls of this request are open already, that is the most"}}"#
+        );
+        assert_eq!(house.call(job_with("/call", b"a")).await.unwrap(), b"a");
+    });
+}
+
+#[test]
+fn a_pool_without_desks_says_so() {
+    house::with(options(), |house| async move {
+        let told = house.call(job_with("/call", b"a")).await.unwrap();
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.starts_with(r#"{"error":{"code":"unavailable""#), "{told}");
+    });
+}
+
+#[test]
+fn a_worker_that_breaks_the_protocol_on_its_call_socket_is_replaced() {
+    let desks = Arc::<Echo>::default();
+    house::with(with_desks(&desks), |house| async move {
+        house.is_ready().await;
+        let pid = house.pid().await;
+        let broken = house.call(job("/call-garbage")).await;
+        assert!(broken.is_err(), "{broken:?}");
+        assert_ne!(house.pid().await, pid);
+    });
+}

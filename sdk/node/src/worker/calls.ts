@@ -1,0 +1,137 @@
+/** Calls of a worker into the server (protocol/PROTOCOL.md, section 9): what `forebay/sql` stands on in pools. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { CALL_NUMBER_BYTES, END, callFrames, readU32, type Bytes } from '../wire.js';
+import { CallSocket } from './call-socket.js';
+import type { Init } from './engine.js';
+
+/** The job that a call belongs to; both are 0 outside of jobs. */
+interface Place {
+  readonly number: number;
+  readonly slot: number;
+}
+
+const NO_JOB: Place = { number: 0, slot: 0 };
+
+/** A call whose answer has not come as a whole. */
+interface Open {
+  readonly resolve: (outcome: unknown) => void;
+  /** What has come of it. */
+  parts: Bytes[] | null;
+}
+
+/** The calls of this worker, or why it makes none. */
+let opened: Calls | string =
+  'databases are reached by handlers that a Forebay server runs: in scripts (`[script.NAME]`) and in pools (`[pool.NAME]`). This is neither';
+
+/** Opens the way into the server where there is one. */
+export function openCalls(init: Init, generation: number, write: (bytes: Uint8Array) => void): Calls | null {
+  if (init.library === true) {
+    opened = 'a pool of `forebay/pool` has no server, and so no databases: its workers use a client of their own';
+    return null;
+  }
+  const names = process.env['FOREBAY_SQL'];
+  if (names === undefined) {
+    opened = `pool \`${init.pool}\` reaches no database: its \`sql\` names none`;
+    return null;
+  }
+  const descriptor = process.env['FOREBAY_CALL_FD'];
+  const socket = descriptor === undefined ? null : new CallSocket(Number(descriptor), generation);
+  opened = new Calls(init.pool, names.split(','), generation, write, socket);
+  return opened;
+}
+
+/** The calls of this worker. */
+export function calls(): Calls {
+  if (typeof opened === 'string') throw new TypeError(opened);
+  return opened;
+}
+
+/** Whether this is how a call ends whose request is over: nobody can have waited for it. */
+export function isOver(error: unknown): boolean {
+  return error instanceof Error && (error as { code?: unknown }).code === 'over';
+}
+
+export class Calls {
+  readonly #pool: string;
+  readonly #databases: readonly string[];
+  readonly #generation: number;
+  readonly #write: (bytes: Uint8Array) => void;
+  readonly #socket: CallSocket | null;
+  readonly #jobs = new AsyncLocalStorage<Place>();
+  readonly #open = new Map<number, Open>();
+  /** Frames of this turn, which leave together. */
+  #unwritten: Uint8Array[] = [];
+  #last = 0;
+
+  constructor(pool: string, databases: readonly string[], generation: number, write: (bytes: Uint8Array) => void, socket: CallSocket | null) {
+    this.#pool = pool;
+    this.#databases = databases;
+    this.#generation = generation;
+    this.#write = write;
+    this.#socket = socket;
+  }
+
+  /** Runs something whose calls, and those of all that it begins, belong to a job. */
+  within<A extends unknown[], R>(job: Place, work: (...given: A) => R, ...given: A): R {
+    return this.#jobs.run(job, work, ...given);
+  }
+
+  /** Why the pool may not reach this database. */
+  refusal(database: string): string | null {
+    if (this.#databases.includes(database)) return null;
+    return `pool \`${this.#pool}\` may not reach database \`${database}\`: its \`sql\` names ${this.#databases.join(', ')}`;
+  }
+
+  /** Asks the server for something; gives the outcome as it comes. */
+  call(operation: unknown): Promise<unknown> {
+    return new Promise((resolve) => {
+      const number = this.#next();
+      this.#open.set(number, { resolve, parts: null });
+      if (this.#unwritten.length === 0) queueMicrotask(() => this.#flush());
+      this.#unwritten.push(this.#frames(number, operation));
+    });
+  }
+
+  /** The same, standing still until the outcome is there. */
+  callSync(operation: unknown): unknown {
+    if (this.#socket === null) throw new TypeError('a worker whose link is standard input and output cannot wait for a database: use the calls that give promises');
+    // What was asked before need not wait until this thread goes on.
+    this.#flush();
+    const number = this.#next();
+    return JSON.parse(this.#socket.exchange(this.#frames(number, operation), number));
+  }
+
+  /** Takes a RETURN frame, whose payload is `bytes` from `at` to `end`. */
+  returned(flags: number, bytes: Bytes, at: number, end: number): void {
+    const number = readU32(bytes, at);
+    const call = this.#open.get(number);
+    if (call === undefined) return;
+    const from = at + CALL_NUMBER_BYTES;
+    if ((flags & END) === 0) {
+      (call.parts ??= []).push(bytes.subarray(from, end) as Bytes);
+      return;
+    }
+    this.#open.delete(number);
+    const text = call.parts === null ? bytes.utf8Slice(from, end) : Buffer.concat([...call.parts, bytes.subarray(from, end)]).toString();
+    call.resolve(JSON.parse(text));
+  }
+
+  /** A number that no open call has. */
+  #next(): number {
+    do this.#last = (this.#last + 1) >>> 0;
+    while (this.#open.has(this.#last));
+    return this.#last;
+  }
+
+  #frames(number: number, operation: unknown): Bytes {
+    const job = this.#jobs.getStore() ?? NO_JOB;
+    return callFrames(this.#generation, job.number, job.slot, number, JSON.stringify(operation));
+  }
+
+  #flush(): void {
+    const frames = this.#unwritten;
+    if (frames.length === 0) return;
+    this.#unwritten = [];
+    this.#write(frames.length === 1 ? frames[0]! : Buffer.concat(frames));
+  }
+}

@@ -1,0 +1,221 @@
+"""Calls of a worker into the server (protocol/PROTOCOL.md, section 9): what `forebay.sql` stands on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+from contextvars import ContextVar
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple, Union
+
+from ._wire import CALL, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, RETURN, U32, frame
+
+#: Slot and number of the job that runs here; zeros outside of jobs.
+JOB: "ContextVar[Tuple[int, int]]" = ContextVar("forebay_job", default=(0, 0))
+
+#: Bytes of a call that one frame carries.
+PIECE_BYTES = FRAME_PAYLOAD_MAX - U32.size
+#: Bytes asked of the call socket at a time.
+READ_BYTES = 65_536
+
+
+class Loop(Protocol):
+    """The event loop on which a worker's link is, and a way to send over it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    def write(self, data: bytes) -> None:
+        """Sends frames; called on the loop."""
+
+
+class Calls:
+    """The calls of this worker."""
+
+    def __init__(self, pool: str, databases: List[str], generation: int, link: "CallSocket") -> None:
+        self._pool = pool
+        self._databases = databases
+        self._generation = generation
+        self._socket = link
+        self._last = 0
+        self._lock = threading.Lock()
+        self._engine: Optional[Loop] = None
+        #: Runs what must not be broken off in the middle.
+        self._undisturbed: Callable[..., str] = lambda work, *given: work(*given)
+        #: Calls on the link whose answers have not come as a whole.
+        self._open: Dict[int, "Tuple[asyncio.Future[str], List[bytes]]"] = {}
+        #: Frames of this turn of the loop, which leave together.
+        self._unwritten: List[bytes] = []
+
+    def on_loop(self, engine: Loop) -> None:
+        """From now on jobs run on an event loop, and calls go over its link where they can."""
+        self._engine = engine
+
+    def on_thread(self, undisturbed: Callable[..., str]) -> None:
+        """From now on jobs run on a thread that signals may interrupt."""
+        self._undisturbed = undisturbed
+
+    def check(self, database: str) -> Optional[str]:
+        """Why the pool may not reach a database."""
+        if database in self._databases:
+            return None
+        return f"pool `{self._pool}` may not reach database `{database}`: its `sql` names {', '.join(self._databases)}"
+
+    def call(self, operation: object) -> Any:
+        """Asks the server for something, and waits for the outcome."""
+        engine = self._engine
+        if engine is None or engine.loop is _running_loop():
+            number, frames = self._frames(operation)
+            with self._lock:
+                text = self._undisturbed(self._socket.exchange, frames, number)
+        else:
+            # Other threads wait at the same time, each for its own.
+            number, frames = self._frames(operation)
+            text = asyncio.run_coroutine_threadsafe(self._ask(number, frames), engine.loop).result()
+        return json.loads(text)
+
+    async def acall(self, operation: object) -> Any:
+        """The same, for coroutines."""
+        engine = self._engine
+        number, frames = self._frames(operation)
+        loop = asyncio.get_running_loop()
+        if engine is not None and engine.loop is loop:
+            return json.loads(await self._ask(number, frames))
+        return json.loads(await loop.run_in_executor(None, self._exchange, frames, number))
+
+    def _exchange(self, frames: bytes, number: int) -> str:
+        with self._lock:
+            return self._socket.exchange(frames, number)
+
+    async def _ask(self, number: int, frames: bytes) -> str:
+        assert self._engine is not None, "whoever comes here has seen it"
+        loop = self._engine.loop
+        answer: "asyncio.Future[str]" = loop.create_future()
+        self._open[number] = (answer, [])
+        if not self._unwritten:
+            loop.call_soon(self._flush)
+        self._unwritten.append(frames)
+        return await answer
+
+    def _flush(self) -> None:
+        assert self._engine is not None, "there are frames for it"
+        frames, self._unwritten = self._unwritten, []
+        self._engine.write(b"".join(frames))
+
+    def returned(self, flags: int, data: bytes, at: int, end: int) -> None:
+        """A RETURN frame has come over the link."""
+        number = U32.unpack_from(data, at)[0]
+        known = self._open.get(number)
+        if known is None:
+            return
+        answer, parts = known
+        parts.append(data[at + U32.size : end])
+        if flags & END:
+            del self._open[number]
+            # Whoever waited may have been cancelled.
+            if not answer.done():
+                answer.set_result(b"".join(parts).decode())
+
+    def _frames(self, operation: object) -> Tuple[int, bytes]:
+        with self._lock:
+            self._last = number = self._last % 0xFFFF_FFFF + 1
+        slot, job = JOB.get()
+        body = json.dumps(operation, ensure_ascii=False, separators=(",", ":")).encode()
+        frames = []
+        for at in range(0, max(len(body), 1), PIECE_BYTES):
+            flags = END if at + PIECE_BYTES >= len(body) else 0
+            piece = U32.pack(number) + body[at : at + PIECE_BYTES]
+            frames.append(frame(CALL, flags, self._generation, job, slot, piece))
+        return number, b"".join(frames)
+
+
+class CallSocket:
+    """The second socket between a worker and the server: whoever calls waits for the answer."""
+
+    def __init__(self, descriptor: int, generation: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._generation = generation
+        #: What was read and not looked at yet.
+        self._data = b""
+
+    def close(self) -> None:
+        """Ends it in this process."""
+        self._socket.close()
+
+    def exchange(self, frames: bytes, number: int) -> str:
+        """Sends the frames of a call; gives its answer."""
+        self._socket.sendall(frames)
+        parts = []
+        while True:
+            kind, flags, generation, payload = self._next()
+            # One of another number is what a call left that was broken off.
+            if kind != RETURN or generation != self._generation or U32.unpack_from(payload)[0] != number:
+                continue
+            parts.append(payload[U32.size :])
+            if flags & END:
+                return b"".join(parts).decode()
+
+    def _next(self) -> Tuple[int, int, int, bytes]:
+        while len(self._data) < HEADER_BYTES:
+            self._data += self._read(READ_BYTES)
+        length, kind, flags, generation, _, _ = HEADER.unpack_from(self._data)
+        end = HEADER_BYTES + length
+        if len(self._data) < end:
+            parts = [self._data]
+            size = len(self._data)
+            while size < end:
+                part = self._read(max(READ_BYTES, end - size))
+                parts.append(part)
+                size += len(part)
+            self._data = b"".join(parts)
+        payload = self._data[HEADER_BYTES:end]
+        self._data = self._data[end:]
+        return kind, flags, generation, payload
+
+    def _read(self, size: int) -> bytes:
+        data = self._socket.recv(size)
+        if not data:
+            raise ConnectionError("the server has closed this worker's call socket")
+        return data
+
+
+#: The calls of this worker, or why it makes none.
+_opened: Union[Calls, str] = (
+    "databases are reached by handlers that a Forebay server runs in a pool (`[pool.NAME]`). This is no such handler"
+)
+
+
+def calls() -> Calls:
+    """The calls of this worker; raises `RuntimeError` where it makes none."""
+    if isinstance(_opened, str):
+        raise RuntimeError(_opened)
+    return _opened
+
+
+def open_calls(pool: str, generation: int) -> Optional[Calls]:
+    """Opens the way into the server where there is one."""
+    global _opened
+    descriptor = os.environ.get("FOREBAY_CALL_FD")
+    if descriptor is None:
+        _opened = f"pool `{pool}` reaches no database: its `sql` names none"
+        return None
+    link = CallSocket(int(descriptor), generation)
+    _opened = opened = Calls(pool, os.environ["FOREBAY_SQL"].split(","), generation, link)
+    os.register_at_fork(after_in_child=lambda: _close_in_fork(link))
+    return opened
+
+
+def _close_in_fork(link: CallSocket) -> None:
+    global _opened
+    link.close()
+    _opened = "this process is a fork of a worker: databases are reached in the worker itself"
+
+
+def _running_loop() -> Optional[asyncio.AbstractEventLoop]:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
