@@ -28,6 +28,7 @@ mod scripts;
 mod shutdown;
 mod sql;
 mod sql_handlers;
+mod sql_pools;
 mod stdio;
 mod store;
 mod suite;
