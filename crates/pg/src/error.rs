@@ -103,6 +103,12 @@ pub enum PgError {
         /// How many that is.
         in_flight_max: usize,
     },
+    /// As many listen as may.
+    #[error("{listeners_max} listen already (listeners_max)")]
+    TooManyListeners {
+        /// How many that is.
+        listeners_max: usize,
+    },
     /// It took too long.
     #[error("{what} took longer than {limit:?}")]
     TimedOut {
@@ -201,6 +207,7 @@ impl PgError {
         match self {
             Self::Server(error) => Code::State(&error.code),
             Self::Full { .. }
+            | Self::TooManyListeners { .. }
             | Self::TimedOut {
                 what: Stage::Acquire, ..
             } => Code::Full,

@@ -74,6 +74,7 @@ fn answers(stream: &[u8], piece: usize, count: u8) -> Vec<String> {
                 Event::Over(mark, outcome) => format!("over {mark} {outcome:?}"),
                 Event::Suspended => "suspended".to_owned(),
                 Event::Complete => "complete".to_owned(),
+                Event::Copy(said) => format!("copy {said:?}"),
             });
         });
         if let Err(error) = outcome {

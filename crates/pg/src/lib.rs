@@ -10,6 +10,7 @@ mod exclusive;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod json;
+mod listen;
 mod pipelined;
 mod prepared;
 mod protocol;
@@ -23,7 +24,8 @@ mod tls;
 pub use counts::Counted;
 pub use desk::Desk;
 pub use error::{Code, PgError, ServerError, Stage};
-pub use exclusive::{Beginning, Isolation, RowStream, Savepoint, Transaction};
+pub use exclusive::{Beginning, CopyIn, CopyOut, Isolation, RowStream, Savepoint, Transaction};
+pub use listen::{Heard, Listener};
 pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};
 pub use source::Source;

@@ -11,9 +11,10 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    Beginning, Driver, PgError, RowStream, Rows, Settings, Stage, Transaction, blocking,
+    Beginning, CopyIn, CopyOut, Driver, PgError, RowStream, Rows, Settings, Stage, Transaction, blocking,
     counts::{Counted, Counting, Counts},
-    exclusive::{Lease, Leases},
+    exclusive::{Lease, Leases, check_copies},
+    listen::{Hub, Listener},
     pipelined::{self, Lines},
     statement::check_session,
 };
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) blocking: Option<blocking::Pool>,
     /// Connections of streams and transactions.
     pub(crate) leases: Arc<Leases>,
+    /// Those who listen.
+    hub: Arc<Hub>,
     /// Whether a task closes those that nobody has had for long.
     pub(crate) is_sweeping: AtomicBool,
     /// Ends with the source, and tells the threads that have connections to it.
@@ -60,6 +63,7 @@ impl Source {
         let is_blocking = settings.driver == Driver::Blocking;
         let blocking = is_blocking.then(|| blocking::Pool::new(&settings, Arc::clone(&leases)));
         let shared = Shared {
+            hub: Arc::new(Hub::new(name, &settings)),
             name: name.to_owned(),
             settings,
             thread_connections_max,
@@ -148,6 +152,25 @@ impl Source {
             RowStream::open(lease, text, parameters, deadline).await
         };
         within(deadline, Stage::Statement, begin).await
+    }
+
+    /// Begins to copy rows in with a statement `copy … from stdin`, on a connection of its own.
+    pub async fn copy_in(&self, text: &str, deadline: Instant) -> Result<CopyIn, PgError> {
+        check_copies(text)?;
+        let begin = async { CopyIn::open(self.lease().await?, text, deadline).await };
+        within(deadline, Stage::Statement, begin).await
+    }
+
+    /// Begins to copy rows out with a statement `copy … to stdout`, on a connection of its own.
+    pub async fn copy_out(&self, text: &str, deadline: Instant) -> Result<CopyOut, PgError> {
+        check_copies(text)?;
+        let begin = async { CopyOut::open(self.lease().await?, text, deadline).await };
+        within(deadline, Stage::Statement, begin).await
+    }
+
+    /// Listens to a channel, beside all others who do on one connection more. Its future ends when the server knows that.
+    pub async fn listen(&self, channel: &str, deadline: Instant) -> Result<Listener, PgError> {
+        self.shared.hub.listen(channel, deadline).await
     }
 
     /// Begins a transaction, on a connection of its own, that may take until `deadline`.

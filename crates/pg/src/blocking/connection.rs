@@ -224,7 +224,7 @@ impl Connection {
                         }
                     }
                     Event::Over((), outcome) => over = Some(outcome),
-                    Event::Suspended | Event::Complete => {}
+                    Event::Suspended | Event::Complete | Event::Copy(_) => {}
                 })?;
             match (over, failed) {
                 (_, Some(error)) => return Err(error),

@@ -30,7 +30,7 @@ pub enum DeskError {
         allowed: Vec<String>,
     },
     /// As much is open as may be.
-    #[error("{open_max} transactions and cursors are open already (open_max)")]
+    #[error("{open_max} transactions, cursors, copies and listeners are open already (open_max)")]
     TooManyOpen {
         /// How many that is.
         open_max: usize,

@@ -9,13 +9,22 @@
 //! | `{"op":"commit","source":"main","transaction":1}`, or `rollback` | `{}` |
 //! | `{"op":"cursor","source":"main","statement":["select ...",[]],"batch":256}`, with `"transaction":1` in that | `{"cursor":1,"rows":[...],"count":256}`; `"cursor":null` with the last rows |
 //! | `{"op":"fetch","source":"main","cursor":1}` | the same |
-//! | `{"op":"close","source":"main","id":1}`, a cursor | `{}` |
+//! | `{"op":"copy_in","source":"main","text":"copy t from stdin"}`, with `"transaction":1` in that | `{"copy":1}` |
+//! | `{"op":"copy_send","source":"main","copy":1,"text":"..."}`, or `"bytes":"\\x00ff"` | `{}`, when there is room for more |
+//! | `{"op":"copy_done","source":"main","copy":1}` | `{"count":1}` |
+//! | `{"op":"copy_out","source":"main","text":"copy t to stdout"}`, with `"transaction":1` in that | `{"copy":1,"binary":false}` |
+//! | `{"op":"copy_read","source":"main","copy":1}` | `{"text":"..."}`, or `{"bytes":"\\x00ff"}` of what is binary; `{}` after the last |
+//! | `{"op":"listen","source":"main","channel":"orders"}` | `{"listen":1}`, once nothing is missed any more |
+//! | `{"op":"hear","source":"main","listen":1,"wait_ms":15000}` | `{"heard":["payload",null]}`, `null` where something may have been missed; empty when nothing was heard in time |
+//! | `{"op":"close","source":"main","id":1}`, a cursor, what is copied, or who listens | `{}` |
 //!
 //! Parameters are text or `null`. Rows have `"bytea":["name"]` beside them where columns are of that type. Every operation may come to `{"error":{"code":"...","message":"..."}}` instead: `code` is an SQLSTATE or one of the
 //! words of [`DeskError::code`].
 
+mod copy;
 mod cursor;
 mod error;
+mod listen;
 mod open;
 mod operation;
 mod transaction;
@@ -75,7 +84,19 @@ impl Desk {
             Operation::Rollback(it) => self.rollback(&it, deadline).await,
             Operation::Cursor(it) => self.open_cursor(&it, deadline).await,
             Operation::Fetch(it) => self.fetch(&it, deadline).await,
-            Operation::Close(it) => self.close_cursor(it.id, deadline).await,
+            Operation::CopyIn(it) => self.copy_in(&it, deadline).await,
+            Operation::CopySend(it) => self.copy_send(it, deadline).await,
+            Operation::CopyDone(it) => self.copy_done(&it, deadline).await,
+            Operation::CopyOut(it) => self.copy_out(&it, deadline).await,
+            Operation::CopyRead(it) => self.copy_read(&it, deadline).await,
+            Operation::Listen(it) => self.listen(&it, deadline).await,
+            Operation::Hear(it) => self.hear(&it).await,
+            Operation::Close(it) => {
+                self.open.end_listener(it.id);
+                self.close_cursor(it.id, deadline).await?;
+                self.close_copy(it.id, deadline).await?;
+                Ok(b"{}".to_vec())
+            }
         }
     }
 

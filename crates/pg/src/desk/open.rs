@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
 use super::{DeskError, operation::Id};
-use crate::{RowStream, Savepoint, Transaction, source::whole_ms};
+use crate::{CopyIn, CopyOut, Listener, RowStream, Savepoint, Transaction, source::whole_ms};
 
 /// What one call of a handler may have open at a time.
 pub(super) const OPEN_MAX: usize = 32;
@@ -26,6 +26,8 @@ struct State {
     last: Id,
     transactions: HashMap<Id, Arc<Turns<InProgress>>>,
     cursors: HashMap<Id, Cursor>,
+    copies: HashMap<Id, Copying>,
+    listeners: HashMap<Id, Arc<Listener>>,
 }
 
 /// A transaction, and its savepoints by their numbers.
@@ -63,11 +65,40 @@ pub(super) struct Declared {
     pub(super) batch: usize,
 }
 
+/// Rows that are copied, on a connection of their own or in a transaction.
+#[derive(Clone, Debug)]
+pub(super) enum Copying {
+    In(Arc<Turns<Copied<CopyIn>>>),
+    Out(Arc<Turns<Copied<CopyOut>>>),
+    InWithin(Id),
+    /// And whether what comes is no text.
+    OutWithin(Id, bool),
+}
+
+#[derive(Debug)]
+pub(super) struct Copied<C> {
+    pub(super) source: String,
+    /// Gone when it has ended.
+    pub(super) copy: Option<C>,
+}
+
+impl Copying {
+    /// The transaction in which it is.
+    fn transaction(&self) -> Option<Id> {
+        match self {
+            Self::In(_) | Self::Out(_) => None,
+            Self::InWithin(id) | Self::OutWithin(id, _) => Some(*id),
+        }
+    }
+}
+
 impl Open {
     /// Whether something more may be opened.
     pub(super) fn check_room(&self) -> Result<(), DeskError> {
         let state = self.state.lock();
-        if state.transactions.len() + state.cursors.len() < OPEN_MAX {
+        let open =
+            state.transactions.len() + state.cursors.len() + state.copies.len() + state.listeners.len();
+        if open < OPEN_MAX {
             Ok(())
         } else {
             Err(DeskError::TooManyOpen { open_max: OPEN_MAX })
@@ -109,6 +140,9 @@ impl Open {
             state.cursors.retain(
                 |_, cursor| !matches!(cursor, Cursor::Within(declared) if declared.transaction == id),
             );
+            state
+                .copies
+                .retain(|_, copying| copying.transaction() != Some(id));
             state.transactions.remove(&id)
         };
         turn(found, id, deadline).await
@@ -117,6 +151,41 @@ impl Open {
     pub(super) fn cursor(&self, id: Id) -> Result<Cursor, DeskError> {
         let state = self.state.lock();
         state.cursors.get(&id).cloned().ok_or(DeskError::NotOpen { id })
+    }
+
+    pub(super) fn add_copying(&self, it: Copying) -> Id {
+        let mut state = self.state.lock();
+        let id = state.next();
+        state.copies.insert(id, it);
+        id
+    }
+
+    pub(super) fn copying(&self, id: Id) -> Result<Copying, DeskError> {
+        let state = self.state.lock();
+        state.copies.get(&id).cloned().ok_or(DeskError::NotOpen { id })
+    }
+
+    /// Ends what is copied, if anything is; gives it.
+    pub(super) fn end_copying(&self, id: Id) -> Option<Copying> {
+        self.state.lock().copies.remove(&id)
+    }
+
+    pub(super) fn add_listener(&self, it: Listener) -> Id {
+        let mut state = self.state.lock();
+        let id = state.next();
+        state.listeners.insert(id, Arc::new(it));
+        id
+    }
+
+    pub(super) fn listener(&self, id: Id) -> Result<Arc<Listener>, DeskError> {
+        let state = self.state.lock();
+        state.listeners.get(&id).cloned().ok_or(DeskError::NotOpen { id })
+    }
+
+    /// Ends listening, if anybody listens.
+    pub(super) fn end_listener(&self, id: Id) {
+        let ended = self.state.lock().listeners.remove(&id);
+        drop(ended);
     }
 
     /// Ends a cursor, if there is one; gives it.

@@ -49,6 +49,13 @@ pub(super) enum Operation {
     Rollback(InTransaction),
     Cursor(OpenCursor),
     Fetch(Fetch),
+    CopyIn(Copy),
+    CopySend(CopyPiece),
+    CopyDone(OfCopy),
+    CopyOut(Copy),
+    CopyRead(OfCopy),
+    Listen(Listen),
+    Hear(Hear),
     Close(Close),
 }
 
@@ -147,6 +154,91 @@ pub(super) struct Fetch {
     pub(super) cursor: Id,
 }
 
+/// A statement that copies.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Copy {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    pub(super) source: String,
+    /// The transaction in which it is.
+    pub(super) transaction: Option<Id>,
+    pub(super) text: String,
+}
+
+/// Something about what is copied.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfCopy {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) copy: Id,
+}
+
+/// What is copied in: text, or bytes as the database writes those of `bytea`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CopyPiece {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) copy: Id,
+    text: Option<String>,
+    bytes: Option<String>,
+}
+
+impl CopyPiece {
+    pub(super) fn bytes(self) -> Result<Vec<u8>, DeskError> {
+        match (self.text, self.bytes) {
+            (Some(text), None) => Ok(text.into_bytes()),
+            (None, Some(hex)) => from_hex(&hex).ok_or_else(|| DeskError::Malformed {
+                reason: "`bytes` is not two digits for each byte after `\\x`".to_owned(),
+            }),
+            _ => Err(DeskError::Malformed {
+                reason: "what is copied is either `text` or `bytes`".to_owned(),
+            }),
+        }
+    }
+}
+
+fn from_hex(hex: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    let (pairs, rest) = hex.strip_prefix("\\x")?.as_bytes().as_chunks::<2>();
+    let bytes = pairs
+        .iter()
+        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?));
+    rest.is_empty().then(|| bytes.collect())?
+}
+
+/// Somebody who listens to a channel.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listen {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    pub(super) source: String,
+    pub(super) channel: String,
+}
+
+/// What was heard, when there is something, and after so long at any rate.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hear {
+    #[serde(rename = "op")]
+    _op: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    pub(super) listen: Id,
+    pub(super) wait_ms: u16,
+}
+
 /// The end of something that is open.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,7 +256,7 @@ struct Head {
     op: String,
 }
 
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: [&str; 17] = [
     "statements",
     "begin",
     "savepoint",
@@ -174,6 +266,13 @@ const OPERATIONS: [&str; 10] = [
     "rollback",
     "cursor",
     "fetch",
+    "copy_in",
+    "copy_send",
+    "copy_done",
+    "copy_out",
+    "copy_read",
+    "listen",
+    "hear",
     "close",
 ];
 
@@ -190,6 +289,13 @@ impl Operation {
             "rollback" => Self::Rollback(read(body)?),
             "cursor" => Self::Cursor(read(body)?),
             "fetch" => Self::Fetch(read(body)?),
+            "copy_in" => Self::CopyIn(read(body)?),
+            "copy_send" => Self::CopySend(read(body)?),
+            "copy_done" => Self::CopyDone(read(body)?),
+            "copy_out" => Self::CopyOut(read(body)?),
+            "copy_read" => Self::CopyRead(read(body)?),
+            "listen" => Self::Listen(read(body)?),
+            "hear" => Self::Hear(read(body)?),
             "close" => Self::Close(read(body)?),
             _ => {
                 return Err(DeskError::UnknownOperation {

@@ -51,6 +51,16 @@ pub(super) fn members(rows: &Rows, out: &mut Vec<u8>) {
     }
 }
 
+/// Bytes as the database writes those of `bytea`: `"\\x00ff"`.
+pub(super) fn hex(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(b"\"\\\\x");
+    for byte in bytes {
+        out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    out.push(b'"');
+}
+
 /// `{"error":{...}}`
 pub(super) fn error(error: &DeskError, out: &mut Vec<u8>) {
     if let DeskError::Pg { database, error } = error {

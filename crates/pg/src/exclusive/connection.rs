@@ -2,6 +2,7 @@
 //!
 //! A future of it may be dropped at any time: what has been sent and received stays here, and [`Connection::settle`] brings it to an end.
 
+mod copy;
 mod together;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 
 use crate::{
@@ -20,8 +21,8 @@ use crate::{
     pipelined::{Stream, cancel, start},
     prepared::{Prepared, PreparedBook},
     protocol::{
-        CancelKey, Conversation, Event, Expected, Outcome, Transaction, misplaced, write_end, write_fetch,
-        write_open, write_run,
+        CancelKey, Conversation, Copying, Direction, Event, Expected, Outcome, Transaction, misplaced,
+        write_copy_fail, write_end, write_fetch, write_open, write_run,
     },
     source::RESULT_BYTES_MAX,
 };
@@ -47,6 +48,12 @@ pub(super) struct Connection {
     prepared: PreparedBook<Prepared>,
     /// Rows of a stream that have come.
     rows: VecDeque<Row>,
+    /// Where the statement that is under way copies to.
+    direction: Option<Direction>,
+    /// It still takes bytes.
+    takes_bytes: bool,
+    /// Bytes that were copied out.
+    pieces: VecDeque<Bytes>,
     /// The end of what is under way has been asked for.
     is_ended: bool,
     is_broken: bool,
@@ -55,6 +62,7 @@ pub(super) struct Connection {
 
 /// What has come beside rows.
 enum Step {
+    Copies,
     Suspended,
     Complete,
     Over(Result<Outcome, PgError>),
@@ -80,6 +88,9 @@ impl Connection {
             out: started.out,
             prepared: PreparedBook::default(),
             rows: VecDeque::new(),
+            direction: None,
+            takes_bytes: false,
+            pieces: VecDeque::new(),
             is_ended: true,
             is_broken: false,
             since: Instant::now(),
@@ -169,6 +180,9 @@ impl Connection {
 
     fn end(&mut self) -> Result<(), PgError> {
         self.is_ended = true;
+        if std::mem::take(&mut self.takes_bytes) {
+            write_copy_fail(&mut self.out)?;
+        }
         write_end(&mut self.out)
     }
 
@@ -199,6 +213,7 @@ impl Connection {
 
     fn expect(&mut self, expected: Expected, is_ended: bool) {
         self.conversation.expect((), expected);
+        self.direction = None;
         self.is_ended = is_ended;
     }
 
@@ -211,9 +226,19 @@ impl Connection {
 
     async fn move_bytes(&mut self) -> Result<Option<Step>, PgError> {
         self.send().await?;
+        let step = self.take()?;
+        if step.is_none() && self.rows.is_empty() && self.pieces.is_empty() {
+            self.read().await?;
+        }
+        Ok(step)
+    }
+
+    /// Takes what has come.
+    fn take(&mut self) -> Result<Option<Step>, PgError> {
         let mut step = None;
         let mut failed = None;
-        let rows = &mut self.rows;
+        let (rows, pieces) = (&mut self.rows, &mut self.pieces);
+        let (direction, takes_bytes) = (&mut self.direction, &mut self.takes_bytes);
         self.conversation
             .receive(&mut self.received, |event| match event {
                 Event::Row((), body) => match Row::new(&body) {
@@ -221,16 +246,19 @@ impl Connection {
                     Err(error) => failed = Some(error),
                 },
                 Event::Suspended => step = Some(Step::Suspended),
-                Event::Complete => step = Some(Step::Complete),
+                Event::Complete => {
+                    *takes_bytes = false;
+                    step = Some(Step::Complete);
+                }
                 Event::Over((), outcome) => step = Some(Step::Over(outcome)),
+                Event::Copy(Copying::Bytes(bytes)) => pieces.push_back(bytes),
+                Event::Copy(Copying::Begins(to)) => {
+                    *direction = Some(to);
+                    *takes_bytes = to == Direction::In;
+                    step = Some(Step::Copies);
+                }
             })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        if step.is_none() && self.rows.is_empty() {
-            self.read().await?;
-        }
-        Ok(step)
+        failed.map_or(Ok(step), Err)
     }
 
     /// Sends what is to be sent. What comes meanwhile is taken: a server that cannot send does not read either.
@@ -307,12 +335,14 @@ impl Connection {
     }
 
     async fn drain(&mut self) -> Result<(), PgError> {
-        self.rows.clear();
-        while self.conversation.len() > 0 {
-            self.step().await?;
+        loop {
             self.rows.clear();
+            self.pieces.clear();
+            if self.conversation.len() == 0 {
+                return Ok(());
+            }
+            self.step().await?;
         }
-        Ok(())
     }
 }
 

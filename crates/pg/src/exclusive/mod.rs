@@ -1,11 +1,14 @@
 //! Connections that one task at a time has to itself: for streams and transactions, of both drivers.
 
 mod connection;
+mod copy;
 mod lease;
 mod stream;
 mod transaction;
 
 use connection::Connection;
+pub(crate) use copy::check_copies;
+pub use copy::{CopyIn, CopyOut};
 pub(crate) use lease::{Lease, Leases};
 pub use stream::RowStream;
 pub use transaction::{Beginning, Isolation, Savepoint, Transaction};

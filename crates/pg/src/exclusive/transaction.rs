@@ -2,9 +2,17 @@
 
 use std::time::Instant;
 
-use super::Lease;
+use bytes::Bytes;
+
+use super::{
+    Lease,
+    copy::{check_copies, check_in, check_out},
+};
 use crate::{
-    PgError, Rows, Stage, protocol::Transaction as State, source::whole_ms, statement::session_keyword,
+    PgError, Rows, Stage,
+    protocol::{Direction, Transaction as State},
+    source::whole_ms,
+    statement::session_keyword,
 };
 
 /// What statements of a transaction may begin with although they are about more than themselves: its end undoes it.
@@ -74,6 +82,7 @@ impl Transaction {
     /// Runs a statement. After one that fails all others are refused (SQLSTATE 25P02) until a savepoint is rolled back to.
     pub async fn query(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
         check(text)?;
+        self.check_free()?;
         self.run(text, parameters).await
     }
 
@@ -83,6 +92,7 @@ impl Transaction {
         text: &str,
         parameters: &[Option<&[u8]>],
     ) -> Result<Rows, PgError> {
+        self.check_free()?;
         self.run(text, parameters).await
     }
 
@@ -94,12 +104,81 @@ impl Transaction {
         for (text, _) in statements {
             check(text)?;
         }
+        self.check_free()?;
         let connection = self.lease.connection();
         let run = async {
             connection.interrupt().await?;
             Ok(connection.query_all(statements).await)
         };
-        until(self.deadline, run).await
+        until(self.deadline, Stage::Transaction, run).await
+    }
+
+    /// Begins to copy rows in: until [`Transaction::copy_done`] nothing else can be run.
+    pub async fn copy_in(&mut self, text: &str) -> Result<(), PgError> {
+        check_in(self.copy(text).await?)
+    }
+
+    /// Sends bytes of them.
+    pub async fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), PgError> {
+        let send = self.lease.connection().copy_bytes(bytes);
+        until(self.deadline, Stage::Transaction, send).await
+    }
+
+    /// There are no more; gives the number of rows.
+    pub async fn copy_done(&mut self) -> Result<u64, PgError> {
+        let done = self.lease.connection().copy_done();
+        until(self.deadline, Stage::Transaction, done).await
+    }
+
+    /// Begins to copy rows out; says whether what comes is no text. Until [`Transaction::copied`] has given all nothing else can be run.
+    pub async fn copy_out(&mut self, text: &str) -> Result<bool, PgError> {
+        check_out(self.copy(text).await?)
+    }
+
+    /// The next bytes; none after the last.
+    pub async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
+        until(
+            self.deadline,
+            Stage::Transaction,
+            self.lease.connection().copied(),
+        )
+        .await
+    }
+
+    /// The same, if some are there already.
+    pub fn copied_already(&mut self) -> Option<Bytes> {
+        self.lease.connection().copied_already()
+    }
+
+    /// Ends what is copied before its end, which makes the transaction one that has failed where it is copied in.
+    pub async fn copy_ended(&mut self) -> Result<(), PgError> {
+        until(
+            self.deadline,
+            Stage::Transaction,
+            self.lease.connection().interrupt(),
+        )
+        .await
+    }
+
+    async fn copy(&mut self, text: &str) -> Result<Direction, PgError> {
+        check_copies(text)?;
+        self.check_free()?;
+        let connection = self.lease.connection();
+        let copy = async {
+            connection.interrupt().await?;
+            connection.copy(text).await
+        };
+        until(self.deadline, Stage::Transaction, copy).await
+    }
+
+    /// Nothing else is run while something is copied.
+    fn check_free(&mut self) -> Result<(), PgError> {
+        if !self.lease.connection().is_copying() {
+            return Ok(());
+        }
+        Err(PgError::Unsendable {
+            reason: "the transaction copies, and has not come to the end of that".into(),
+        })
     }
 
     /// Has what follows take until another time.
@@ -150,7 +229,7 @@ impl Transaction {
             connection.interrupt().await?;
             connection.query(text, parameters).await
         };
-        until(self.deadline, run).await
+        until(self.deadline, Stage::Transaction, run).await
     }
 }
 
@@ -161,11 +240,15 @@ fn check(text: &str) -> Result<(), PgError> {
     }
 }
 
-async fn until<O>(deadline: Instant, run: impl Future<Output = Result<O, PgError>>) -> Result<O, PgError> {
+pub(super) async fn until<O>(
+    deadline: Instant,
+    what: Stage,
+    run: impl Future<Output = Result<O, PgError>>,
+) -> Result<O, PgError> {
     let begun = Instant::now();
     let outcome = tokio::time::timeout_at(deadline.into(), run).await;
     outcome.unwrap_or(Err(PgError::TimedOut {
-        what: Stage::Transaction,
+        what,
         limit: whole_ms(deadline, begun),
     }))
 }

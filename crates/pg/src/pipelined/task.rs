@@ -148,7 +148,7 @@ impl Task {
                     }
                 },
                 Event::Row(Mark::Prepare(_), _) => drop(failed.get_or_insert_with(misplaced)),
-                Event::Suspended | Event::Complete => {}
+                Event::Suspended | Event::Complete | Event::Copy(_) => {}
             })?;
         for statement in unprepared {
             state.forget(&statement);

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::{
     Oid,
@@ -65,6 +65,7 @@ pub(crate) struct Description {
 struct Exchange<M> {
     mark: M,
     description: Option<Description>,
+    is_copy: bool,
     affected: u64,
     error: Option<PgError>,
 }
@@ -76,6 +77,8 @@ pub(crate) enum Expected {
     Description,
     /// Rows, and how many.
     Rows,
+    /// Bytes in either direction.
+    Copy,
 }
 
 /// The end of a statement.
@@ -94,10 +97,33 @@ pub(crate) enum Event<'m, M> {
     Row(&'m M, DataRowBody),
     /// As many rows as were asked for have come, and there may be more.
     Suspended,
+    /// A step of a statement that copies.
+    Copy(Copying),
     /// The statement has given all its rows, or has failed; its end is still to come.
     Complete,
     /// The statement with this mark is over.
     Over(M, Result<Outcome, PgError>),
+}
+
+/// What a statement that copies says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Copying {
+    /// It begins to.
+    Begins(Direction),
+    /// Bytes that it copies out.
+    Bytes(Bytes),
+}
+
+/// Where a statement copies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Into the database.
+    In,
+    /// Out of it.
+    Out {
+        /// Whether what comes is no text.
+        is_binary: bool,
+    },
 }
 
 /// Where a connection is after a statement.
@@ -146,6 +172,7 @@ impl<M> Conversation<M> {
         self.exchanges.push_back(Exchange {
             mark,
             description: (expected == Expected::Description).then(Description::default),
+            is_copy: expected == Expected::Copy,
             affected: 0,
             error: None,
         });
@@ -207,6 +234,15 @@ impl<M> Conversation<M> {
                         .map_err(foreign)?;
                     self.description()?.columns = columns;
                 }
+                Message::CopyInResponse(_) => give(self.copying(Copying::Begins(Direction::In))?),
+                Message::CopyOutResponse(body) => {
+                    let is_binary = body.format() == 1;
+                    give(self.copying(Copying::Begins(Direction::Out { is_binary }))?);
+                }
+                Message::CopyData(body) => give(self.copying(Copying::Bytes(body.into_bytes()))?),
+                Message::CopyDone => {
+                    self.front()?;
+                }
                 Message::EmptyQueryResponse => {
                     self.front()?;
                     give(Event::Complete);
@@ -233,6 +269,15 @@ impl<M> Conversation<M> {
         self.exchanges
             .drain(..)
             .map(|exchange| (exchange.mark, exchange.error))
+    }
+
+    /// Nothing else than a statement that copies says such things.
+    fn copying<'m>(&mut self, said: Copying) -> Result<Event<'m, M>, PgError> {
+        if self.front()?.is_copy {
+            Ok(Event::Copy(said))
+        } else {
+            Err(unasked())
+        }
     }
 
     fn front(&mut self) -> Result<&mut Exchange<M>, PgError> {
@@ -272,7 +317,7 @@ fn parameter(context: &str) -> Option<usize> {
     rest[..digits].parse().ok()
 }
 
-pub(super) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, PgError> {
+pub(crate) fn server_error(mut fields: ErrorFields<'_>) -> Result<ServerError, PgError> {
     let mut error = ServerError::default();
     while let Some(field) = fields.next().map_err(foreign)? {
         let text = || String::from_utf8_lossy(field.value_bytes()).into_owned();

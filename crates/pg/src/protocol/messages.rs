@@ -16,7 +16,7 @@ use crate::error::PgError;
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// Takes the next message that is whole.
-pub(super) fn next(received: &mut BytesMut) -> Result<Option<Message>, PgError> {
+pub(crate) fn next(received: &mut BytesMut) -> Result<Option<Message>, PgError> {
     let Some(header) = Header::parse(received).map_err(foreign)? else {
         return Ok(None);
     };
@@ -117,6 +117,31 @@ pub(crate) fn write_end(out: &mut BytesMut) -> Result<(), PgError> {
     frontend::close(b'P', "", out).map_err(|error| unsendable(&error))?;
     frontend::sync(out);
     Ok(())
+}
+
+/// Has a prepared statement copy; [`write_end`] is its end. Until then nothing but what is copied may follow.
+pub(crate) fn write_copy(name: &str, out: &mut BytesMut) -> Result<(), PgError> {
+    whole(out, |out| {
+        write_bind(name, [], out)?;
+        write_fetch(0, out)
+    })
+}
+
+/// Bytes that are copied.
+pub(crate) fn write_copy_bytes(bytes: &[u8], out: &mut BytesMut) -> Result<(), PgError> {
+    let message = frontend::CopyData::new(bytes).map_err(|error| unsendable(&error))?;
+    message.write(out);
+    Ok(())
+}
+
+/// There are no more.
+pub(crate) fn write_copy_done(out: &mut BytesMut) {
+    frontend::copy_done(out);
+}
+
+/// There are no more, and those that have come are not wanted.
+pub(crate) fn write_copy_fail(out: &mut BytesMut) -> Result<(), PgError> {
+    frontend::copy_fail("given up", out).map_err(|error| unsendable(&error))
 }
 
 fn write_bind<'p>(

@@ -5,8 +5,12 @@ mod messages;
 mod startup;
 
 pub use conversation::Column;
-pub(crate) use conversation::{Conversation, Event, Expected, Outcome, Transaction, misplaced};
+pub(crate) use conversation::{
+    Conversation, Copying, Direction, Event, Expected, Outcome, Transaction, misplaced, server_error,
+};
+pub(crate) use messages::next as next_message;
 pub(crate) use messages::{
-    foreign, write_cancel, write_end, write_fetch, write_open, write_prepare, write_run,
+    foreign, write_cancel, write_copy, write_copy_bytes, write_copy_done, write_copy_fail, write_end,
+    write_fetch, write_open, write_prepare, write_run,
 };
 pub(crate) use startup::{CancelKey, Startup, wants_tls, write_tls_request};

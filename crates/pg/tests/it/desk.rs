@@ -279,7 +279,7 @@ fn only_so_much_is_open_at_a_time() {
         let error = call(&desk, json!({"op": "begin", "source": "main"})).await;
         assert_eq!(
             error,
-            json!({"error": {"message": "32 transactions and cursors are open already (open_max)", "code": "too_many_open"}})
+            json!({"error": {"message": "32 transactions, cursors, copies and listeners are open already (open_max)", "code": "too_many_open"}})
         );
         about(&desk, "rollback", &begun[0]).await;
         assert!(begin(&desk).await.is_number());

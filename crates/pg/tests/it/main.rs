@@ -7,9 +7,11 @@
 )]
 
 mod cancel;
+mod copy;
 mod desk;
 mod exclusive;
 mod faults;
+mod listen;
 mod pipelining;
 mod prepared;
 mod relay;

@@ -5,12 +5,12 @@ use std::thread;
 use forebay_testkit::{Postgres, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
-const DRIVERS: [&str; 2] = ["async", "blocking"];
+pub(crate) const DRIVERS: [&str; 2] = ["async", "blocking"];
 
 /// A server whose script answers a path with the function of that name.
-fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &str) -> Server {
+pub(crate) fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &str) -> Server {
     let script = format!(
-        "import {{ sql, SqlError }} from 'forebay/sql';\nimport {{ json, sleep }} from 'forebay';\nconst {{ main }} = sql;\n\
+        "import {{ sql, SqlError }} from 'forebay/sql';\nimport {{ reply, sleep }} from 'forebay';\nconst {{ main }} = sql;\n\
          const said = ({{ name, code, message, position }}) => ({{ name, code, message, position }});\n\
          const failing = (run) => run().then((value) => ({{ value }}), said);\n\
          const answers = {{{answers}}};\n\
@@ -25,17 +25,17 @@ fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &str) -> Ser
     .start()
 }
 
-fn get(server: &Server, path: &str) -> Value {
+pub(crate) fn get(server: &Server, path: &str) -> Value {
     let answer = server.get(path);
     assert_eq!(answer.status, 200, "{path}: {}\n{}", answer.text(), server.log());
     answer.json()
 }
 
-fn make(postgres: &Postgres, statements: &str) {
+pub(crate) fn make(postgres: &Postgres, statements: &str) {
     postgres.admin().batch_execute(statements).expect("it is made");
 }
 
-fn number(postgres: &Postgres, query: &str) -> i64 {
+pub(crate) fn number(postgres: &Postgres, query: &str) -> i64 {
     let row = postgres.admin().query_one(query, &[]).expect("a row");
     row.get(0)
 }

@@ -15,13 +15,24 @@ interface Part extends Given {
 
 const BATCH = 256;
 
+/** Where something is asked for: a database, or a transaction of it. */
+export interface Place {
+  readonly source: string;
+  readonly transaction?: number;
+}
+
+/** Has something done, if that can be asked for now. */
+export type Hold = <R>(operation: () => Promise<R>) => Promise<R>;
+
+export const free: Hold = (operation) => operation();
+
 /** The rows of a statement, fetched as they are asked for. Whoever leaves the loop early ends the statement on the server. */
 export async function* cursorOf(
-  place: { readonly source: string; readonly transaction?: number },
+  place: Place,
   text: string,
   parameters: readonly unknown[] | undefined,
   { batch = BATCH }: CursorOptions = {},
-  hold: <R>(operation: () => Promise<R>) => Promise<R> = (operation) => operation(),
+  hold: Hold = free,
 ): AsyncGenerator<Row, void, undefined> {
   const { source } = place;
   let { cursor, ...given } = await hold(() => ask<Part>({ op: 'cursor', ...place, statement: written(text, parameters), batch }));

@@ -15,8 +15,10 @@ import { databaseOf, type Database } from './database.js';
 import { waitingQueriesOf, type WaitingQueries } from './waiting.js';
 
 export { SqlError } from './error.js';
+export type { Pieces } from './copy.js';
 export type { CursorOptions } from './cursor.js';
 export type { Database } from './database.js';
+export type { EventsOptions, Listening, Notification } from './listen.js';
 export type { Row, Rows } from './outcome.js';
 export type { Queries, Statement } from './queries.js';
 export type { Transaction, TransactionOptions } from './transaction.js';

@@ -51,6 +51,45 @@ export interface Fetch {
   readonly cursor: number;
 }
 
+/** The outcome of `copy_in` is `{ copy }`, of `copy_out` `{ copy, binary }`. */
+export interface Copy {
+  readonly op: 'copy_in' | 'copy_out';
+  readonly source: string;
+  readonly transaction?: number;
+  readonly text: string;
+}
+
+/** Text, or bytes as `hexOf` writes them. The outcome is `{}`, when there is room for more. */
+export interface CopyPiece {
+  readonly op: 'copy_send';
+  readonly source: string;
+  readonly copy: number;
+  readonly text?: string;
+  readonly bytes?: string;
+}
+
+/** The outcome of `copy_done` is `{ count }`, of `copy_read` `{ text }` or `{ bytes }`, and `{}` after the last. */
+export interface OfCopy {
+  readonly op: 'copy_done' | 'copy_read';
+  readonly source: string;
+  readonly copy: number;
+}
+
+/** The outcome is `{ listen }`, once nothing is missed any more. */
+export interface Listen {
+  readonly op: 'listen';
+  readonly source: string;
+  readonly channel: string;
+}
+
+/** The outcome is `{ heard }`: payloads, and null where something may have been missed; none when nothing was heard in time. */
+export interface Hear {
+  readonly op: 'hear';
+  readonly source: string;
+  readonly listen: number;
+  readonly wait_ms: number;
+}
+
 /** The end of something that is open; the outcome is `{}`. */
 export interface Close {
   readonly op: 'close';
@@ -58,4 +97,4 @@ export interface Close {
   readonly id: number;
 }
 
-export type Operation = Run | Begin | InTransaction | ToSavepoint | OpenCursor | Fetch | Close;
+export type Operation = Run | Begin | InTransaction | ToSavepoint | OpenCursor | Fetch | Copy | CopyPiece | OfCopy | Listen | Hear | Close;

@@ -1,6 +1,7 @@
 /** Transactions. */
 import { sleep } from '../sleep.js';
-import { cursorOf, type CursorOptions } from './cursor.js';
+import { copyIn, copyOut, type Pieces } from './copy.js';
+import { cursorOf, type CursorOptions, type Hold } from './cursor.js';
 import { SqlError } from './error.js';
 import { ask, type Outcome, type Row } from './outcome.js';
 import { queriesOf, type Queries } from './queries.js';
@@ -21,6 +22,10 @@ export interface Transaction extends Queries {
   tx<R>(work: (t: Transaction) => R | PromiseLike<R>): Promise<R>;
   /** The rows of a statement, fetched as they are asked for; other statements may be run in between. */
   cursor(text: string, parameters?: readonly unknown[], options?: CursorOptions): AsyncGenerator<Row, void, undefined>;
+  /** Copies rows in as bytes; gives their number. Nothing else can be asked for meanwhile. */
+  copyIn(text: string, pieces: Pieces): Promise<number>;
+  /** Copies rows out as bytes, which are strings unless the statement says `format binary`. Nothing else can be asked for until their end. */
+  copyOut(text: string): AsyncGenerator<string | Uint8Array, void, undefined>;
 }
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'];
@@ -95,7 +100,7 @@ class Scope {
   }
 
   /** Does something in it. */
-  readonly hold = <R>(operation: () => Promise<R>): Promise<R> => {
+  readonly hold: Hold = <R>(operation: () => Promise<R>): Promise<R> => {
     this.#check();
     return this.#keep(operation());
   };
@@ -162,5 +167,7 @@ function transactionOf(place: Place, { run, nest, hold }: Scope): Transaction {
   return Object.assign(queriesOf(run), {
     tx: async <R>(work: Work<R>) => nest(work),
     cursor: (text: string, parameters?: readonly unknown[], options?: CursorOptions) => cursorOf(place, text, parameters, options, hold),
+    copyIn: (text: string, pieces: Pieces) => copyIn(place, text, pieces, hold),
+    copyOut: (text: string) => copyOut(place, text, hold),
   });
 }

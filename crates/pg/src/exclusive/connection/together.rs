@@ -97,7 +97,7 @@ impl Connection {
                         Err(error) => failed = Some(error),
                     },
                     Event::Over((), outcome) => ends.push_back((mem::take(&mut rows), outcome)),
-                    Event::Suspended | Event::Complete => {}
+                    Event::Suspended | Event::Complete | Event::Copy(_) => {}
                 })?;
             if let Some(error) = failed {
                 return Err(error);

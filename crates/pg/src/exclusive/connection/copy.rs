@@ -1,0 +1,107 @@
+//! `copy … from stdin` and `copy … to stdout` (manual, 53.2.7).
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+
+use super::{Connection, Step};
+use crate::{
+    PgError,
+    prepared::Prepared,
+    protocol::{Direction, Expected, Outcome, misplaced, write_copy, write_copy_bytes, write_copy_done},
+};
+
+impl Connection {
+    /// Begins a statement that copies; says where to.
+    pub(in crate::exclusive) async fn copy(&mut self, text: &str) -> Result<Direction, PgError> {
+        let Prepared { name, .. } = self.prepare(text).await?;
+        write_copy(&name, &mut self.out)?;
+        self.expect(Expected::Copy, false);
+        while self.direction.is_none() && self.conversation.len() > 0 {
+            if let Err(error) = self.advance().await {
+                return Err(self.stale(text, error));
+            }
+        }
+        self.direction.ok_or_else(|| PgError::Unsendable {
+            reason: "it copies neither from `stdin` nor to `stdout`".into(),
+        })
+    }
+
+    /// Whether a statement that copies is under way.
+    pub(in crate::exclusive) fn is_copying(&self) -> bool {
+        self.direction.is_some() && self.conversation.len() > 0
+    }
+
+    /// Copies bytes in, at the pace of the server; an error when it has refused what it was given before.
+    pub(in crate::exclusive) async fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), PgError> {
+        if self.takes_bytes {
+            write_copy_bytes(bytes, &mut self.out)?;
+            let sent = self.send_and_look().await;
+            self.is_broken |= sent.is_err();
+            sent?;
+        }
+        // It says nothing before the end but why it takes no more.
+        if self.takes_bytes {
+            Ok(())
+        } else {
+            self.last().await.and(Err(misplaced()))
+        }
+    }
+
+    /// All bytes were copied in: gives the number of rows.
+    pub(in crate::exclusive) async fn copy_done(&mut self) -> Result<u64, PgError> {
+        if self.takes_bytes {
+            self.takes_bytes = false;
+            write_copy_done(&mut self.out);
+        }
+        self.last().await
+    }
+
+    /// Ends the statement, and waits for that.
+    async fn last(&mut self) -> Result<u64, PgError> {
+        if !self.is_ended {
+            self.end()?;
+        }
+        while self.conversation.len() > 0 {
+            match self.step().await? {
+                Some(Step::Over(Ok(Outcome::Run(affected)))) => return Ok(affected),
+                Some(Step::Over(Ok(Outcome::Prepared(_)))) => return Err(misplaced()),
+                Some(Step::Over(Err(error))) => return Err(error),
+                _ => {}
+            }
+        }
+        Err(misplaced())
+    }
+
+    /// The next bytes that are copied out; none after the last.
+    pub(in crate::exclusive) async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
+        loop {
+            if let Some(piece) = self.pieces.pop_front() {
+                return Ok(Some(piece));
+            }
+            if self.conversation.len() == 0 {
+                return Ok(None);
+            }
+            self.advance().await?;
+        }
+    }
+
+    /// The same, if some are there already.
+    pub(in crate::exclusive) fn copied_already(&mut self) -> Option<Bytes> {
+        self.pieces.pop_front()
+    }
+
+    /// Sends what is to be sent, and takes what has come, if anything has.
+    async fn send_and_look(&mut self) -> Result<(), PgError> {
+        self.send().await?;
+        poll_fn(|context: &mut Context<'_>| match self.poll_read(context) {
+            Poll::Ready(read) => Poll::Ready(read),
+            Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await?;
+        self.take().map(drop)
+    }
+}

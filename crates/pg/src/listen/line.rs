@@ -1,0 +1,101 @@
+//! The connection of those who listen.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use postgres_protocol::message::{backend::Message, frontend};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::Hub;
+use crate::{
+    PgError, Settings, Stage,
+    pipelined::{Stream, start},
+    protocol::{foreign, next_message, server_error},
+};
+
+/// Room for one read.
+const READ_BYTES: usize = 16_384;
+
+/// A connection.
+pub(super) struct Line {
+    stream: Stream,
+    received: BytesMut,
+    out: BytesMut,
+    /// How long the server may take for a command.
+    patience: Duration,
+}
+
+impl Line {
+    pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
+        let limit = settings.connect_timeout;
+        let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
+        let started = started
+            .map_err(|_| PgError::TimedOut {
+                what: Stage::Connect,
+                limit,
+            })?
+            .map_err(|error| error.at_start(&settings.server))?;
+        Ok(Self {
+            stream: started.stream,
+            received: started.received,
+            out: started.out,
+            patience: limit,
+        })
+    }
+
+    /// Has commands run. What is told meanwhile is delivered.
+    pub(super) async fn run(&mut self, commands: &str, hub: &Hub) -> Result<(), PgError> {
+        let limit = self.patience;
+        let ended = tokio::time::timeout(limit, self.run_to_its_end(commands, hub)).await;
+        ended.unwrap_or(Err(PgError::TimedOut {
+            what: Stage::Statement,
+            limit,
+        }))
+    }
+
+    async fn run_to_its_end(&mut self, commands: &str, hub: &Hub) -> Result<(), PgError> {
+        frontend::query(commands, &mut self.out).map_err(foreign)?;
+        self.stream.write_all_buf(&mut self.out).await?;
+        self.stream.flush().await?;
+        let mut failed = None;
+        loop {
+            match self.message(hub).await? {
+                Message::ReadyForQuery(_) => return failed.map_or(Ok(()), Err),
+                Message::ErrorResponse(body) => {
+                    failed = Some(PgError::Server(Box::new(server_error(body.fields())?)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for what is told, and delivers it; ends with the connection. It may be dropped at any time.
+    pub(super) async fn hear(&mut self, hub: &Hub) -> Result<(), PgError> {
+        loop {
+            if let Message::ErrorResponse(body) = self.message(hub).await? {
+                return Err(PgError::Server(Box::new(server_error(body.fields())?)));
+            }
+        }
+    }
+
+    /// The next message that is no notification.
+    async fn message(&mut self, hub: &Hub) -> Result<Message, PgError> {
+        loop {
+            match next_message(&mut self.received)? {
+                Some(Message::NotificationResponse(body)) => {
+                    let channel = body.channel().map_err(foreign)?;
+                    hub.deliver(channel, body.message().map_err(foreign)?);
+                }
+                Some(message) => return Ok(message),
+                None => {
+                    self.received.reserve(READ_BYTES);
+                    if self.stream.read_buf(&mut self.received).await? == 0 {
+                        return Err(PgError::Broken {
+                            reason: "the server has closed it".into(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+/** Rows as bytes, in and out. */
+import { free, type Hold, type Place } from './cursor.js';
+import { ask } from './outcome.js';
+import { bytesOf, hexOf } from './values.js';
+
+/** What is copied in: text or bytes, which may end anywhere. */
+export type Pieces = string | Uint8Array | Iterable<string | Uint8Array> | AsyncIterable<string | Uint8Array>;
+
+/** Text is gathered up to this length before it is sent. */
+const GATHER = 32_768;
+/** Bytes are sent in parts of this size. */
+const PART_BYTES = 65_536;
+
+/** Copies rows in; gives their number. */
+export async function copyIn(place: Place, text: string, pieces: Pieces, hold: Hold = free): Promise<number> {
+  const { source } = place;
+  const all = typeof pieces === 'string' || pieces instanceof Uint8Array ? [pieces] : pieces;
+  const { copy } = await hold(() => ask<{ copy: number }>({ op: 'copy_in', ...place, text: String(text) }));
+  try {
+    let gathered = '';
+    const flush = async (): Promise<void> => {
+      if (gathered === '') return;
+      const text = gathered;
+      gathered = '';
+      await hold(() => ask({ op: 'copy_send', source, copy, text }));
+    };
+    for await (const piece of all) {
+      if (typeof piece === 'string') {
+        gathered += piece;
+        if (gathered.length >= GATHER) await flush();
+      } else if (piece instanceof Uint8Array) {
+        await flush();
+        for (let at = 0; at < piece.length; at += PART_BYTES) {
+          const bytes = hexOf(piece.subarray(at, at + PART_BYTES));
+          await hold(() => ask({ op: 'copy_send', source, copy, bytes }));
+        }
+      } else {
+        throw new TypeError(`what is copied is strings and Uint8Array, not a ${typeof piece}`);
+      }
+    }
+    await flush();
+  } catch (error) {
+    await hold(() => ask({ op: 'close', source, id: copy })).catch(() => {});
+    throw error;
+  }
+  const { count } = await hold(() => ask<{ count: number }>({ op: 'copy_done', source, copy }));
+  return count;
+}
+
+/** Copies rows out, as they are asked for. */
+export async function* copyOut(place: Place, text: string, hold: Hold = free): AsyncGenerator<string | Uint8Array, void, undefined> {
+  const { source } = place;
+  const { copy } = await hold(() => ask<{ copy: number }>({ op: 'copy_out', ...place, text: String(text) }));
+  let isOver = false;
+  try {
+    for (;;) {
+      isOver = true;
+      const piece = await hold(() => ask<{ text?: string; bytes?: string }>({ op: 'copy_read', source, copy }));
+      if (piece.text === undefined && piece.bytes === undefined) return;
+      isOver = false;
+      yield piece.text ?? bytesOf(piece.bytes!);
+    }
+  } finally {
+    if (!isOver) await hold(() => ask({ op: 'close', source, id: copy }));
+  }
+}
