@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { withoutPassword } from '../database.mjs';
 import { freePort, getWhenReady } from '../http.mjs';
 import { launch } from '../processes.mjs';
+import { runWrk } from '../wrk.mjs';
 import { bun, lackingPackage, program } from './installed.mjs';
 
 const START_TIMEOUT_MS = 15_000;
@@ -52,20 +53,31 @@ export const bunSql = ({ url }) => ({
   start: () => startListening('Bun.sql', bun, [program('tfb/bun.mjs')], environment(url)),
 });
 
-/** light-4j with a Hikari pool of so many connections, and as many of postgres-async-driver beside it. */
-export const light4jWith = (connections, database, { pipelined = true } = {}) => ({
-  name: 'light-4j',
-  paths: { 'blocking queries=10': '/queries?queries=10', 'blocking queries=20': '/queries?queries=20', 'queries=10': '/queries2?queries=10', 'queries=20': '/queries2?queries=20' },
-  lacking: () => (existsSync(`${light4j}target/bench-light4j.jar`) ? null : 'mvn -q -B package -f bench/peers/light4j/pom.xml'),
-  async start() {
-    const port = await freePort();
-    const env = { ...environment(withoutPassword(database)), CONNECTIONS: String(connections), PIPELINED: String(pipelined), SERVER_HTTPPORT: String(port) };
-    const process_ = launch('light-4j', 'java', ['-cp', `${light4j}target/bench-light4j.jar:${light4j}target/lib/*`, 'com.networknt.server.Server'], { env });
-    const url = `http://127.0.0.1:${port}`;
-    await getWhenReady(`${url}/queries`, process_);
-    return { process: process_, url };
-  },
-});
+const LIGHT4J_PATHS = { waiting: '/queries', asynchronous: '/queries2' };
+/** A virtual machine compiles what runs often: so long every path of it is asked before anything is timed. */
+const LIGHT4J_WARMUP_S = 5;
+
+/**
+ * light-4j with a Hikari pool of so many connections, and as many of postgres-async-driver beside it, which sends statements of one connection without waiting unless `pipelined` is false. Its paths are those of `loads`, which
+ * say by `driver` and `queries` what they ask for.
+ */
+export const light4jWith = (connections, loads, database, { name = 'light-4j', pipelined = true } = {}) => {
+  const asked = loads.filter(({ driver }) => driver !== undefined);
+  return {
+    name,
+    paths: Object.fromEntries(asked.map(({ name, driver, queries }) => [name, `${LIGHT4J_PATHS[driver]}?queries=${queries}`])),
+    lacking: () => (existsSync(`${light4j}target/bench-light4j.jar`) ? null : 'mvn -q -B package -f bench/peers/light4j/pom.xml'),
+    async start() {
+      const port = await freePort();
+      const env = { ...environment(withoutPassword(database)), CONNECTIONS: String(connections), PIPELINED: String(pipelined), SERVER_HTTPPORT: String(port) };
+      const process_ = launch('light-4j', 'java', ['-cp', `${light4j}target/bench-light4j.jar:${light4j}target/lib/*`, 'com.networknt.server.Server'], { env });
+      const url = `http://127.0.0.1:${port}`;
+      await getWhenReady(`${url}/queries`, process_);
+      for (const path of Object.values(LIGHT4J_PATHS)) await runWrk(`${url}${path}?queries=10`, { connections: 32, seconds: LIGHT4J_WARMUP_S });
+      return { process: process_, url };
+    },
+  };
+};
 
 /** The versions of the peers that npm does not bring, by name. */
 export function tfbVersions() {

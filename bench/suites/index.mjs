@@ -11,6 +11,7 @@ import { poolFastify } from './pool-fastify.mjs';
 import { poolNode } from './pool-node.mjs';
 import { poolPython } from './pool-python.mjs';
 import { script } from './script.mjs';
+import { sqlDrivers } from './sql-drivers.mjs';
 import { sql } from './sql.mjs';
 import { storeGet } from './store-get.mjs';
 import { storeMgweb } from './store-mgweb.mjs';
@@ -29,4 +30,4 @@ const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storeP
  * (../laps.mjs), `ladder` (../rungs.mjs), `contest` (../contest.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, sql, ...stores];
+export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, sql, sqlDrivers, ...stores];

@@ -1,26 +1,22 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { contest, pairOf } from '../contest.mjs';
 import { findDatabase } from '../database.mjs';
 import { forebay } from '../forebay.mjs';
 import { axum, bunSql, fastifyWith, light4jWith } from '../peers/tfb.mjs';
 import { atLeast, ratioRow } from '../rows.mjs';
 import { present } from './present.mjs';
+import { sections, worlds } from './techempower.mjs';
 
-const EXAMPLE = fileURLToPath(new URL('../../examples/techempower', import.meta.url));
 /** What a blocking pool may have; both sides alike. */
 const BLOCKING_CONNECTIONS = 16;
 
-const worlds = (count) => new RegExp(`^\\[(\\{"id":\\d+,"randomNumber":\\d+\\},?){${count}}\\]$`);
-
 const LOADS = [
   { name: 'db', answers: /^\{"id":\d+,"randomNumber":\d+\}$/ },
-  { name: 'queries=10', answers: worlds(10) },
-  { name: 'queries=20', answers: worlds(20) },
+  { name: 'queries=10', driver: 'asynchronous', queries: 10, answers: worlds(10) },
+  { name: 'queries=20', driver: 'asynchronous', queries: 20, answers: worlds(20) },
   { name: 'updates=20', answers: worlds(20) },
   { name: 'fortunes', answers: /(&lt;script&gt;|&#60;script&#62;).*<td>Additional fortune added at request time\.<\/td>/ },
-  { name: 'blocking queries=10', answers: worlds(10) },
-  { name: 'blocking queries=20', answers: worlds(20) },
+  { name: 'blocking queries=10', driver: 'waiting', queries: 10, answers: worlds(10) },
+  { name: 'blocking queries=20', driver: 'waiting', queries: 20, answers: worlds(20) },
 ];
 
 const PATHS = {
@@ -50,13 +46,6 @@ const BARS = [
   ['blocking queries=20', 'light-4j', atLeast(1.3)],
 ];
 
-/** The example's configuration, its files named by where they are. */
-function sections({ url }) {
-  return readFileSync(`${EXAMPLE}/forebay.toml`, 'utf8')
-    .replaceAll('${FOREBAY_PG_URL}', url)
-    .replaceAll('"handlers/', `"${EXAMPLE}/handlers/`);
-}
-
 /** The routes of examples/techempower beside others that answer them, all on one PostgreSQL. */
 export const sql = {
   name: 'sql',
@@ -65,7 +54,7 @@ export const sql = {
   async run(context) {
     const database = findDatabase();
     const own = { ...forebay(context.binary, 'Forebay', { more: sections(database) }), paths: PATHS };
-    const all = [axum(database), fastifyWith('postgres', database), fastifyWith('pg', database), bunSql(database), light4jWith(BLOCKING_CONNECTIONS, database)];
+    const all = [axum(database), fastifyWith('postgres', database), fastifyWith('pg', database), bunSql(database), light4jWith(BLOCKING_CONNECTIONS, LOADS, database)];
     const { there, skipped } = present(all);
     const rounds = await contest(context, [own, ...there], LOADS, context.connections, database.pid);
     const isThere = ([, peer]) => there.some(({ name }) => name === peer);

@@ -1,0 +1,58 @@
+import { contest, label } from '../contest.mjs';
+import { findDatabase } from '../database.mjs';
+import { forebay } from '../forebay.mjs';
+import { light4jWith } from '../peers/tfb.mjs';
+import { ratioRow, row } from '../rows.mjs';
+import { present } from './present.mjs';
+import { sections, worlds } from './techempower.mjs';
+
+const CONNECTIONS = 64;
+const POOLS = [2, 16, 64, 256];
+const FEW = 1;
+const MANY = 20;
+const DRIVERS = ['waiting', 'asynchronous'];
+
+const LOADS = DRIVERS.flatMap((driver) => [FEW, 10, MANY].map((queries) => ({ name: `${driver}, ${queries} queries`, driver, queries, answers: worlds(queries) })));
+const loadOf = (driver, queries) => LOADS.find((load) => load.driver === driver && load.queries === queries);
+
+const OWN_PATHS = { waiting: '/queries', asynchronous: '/queries2' };
+
+/** What a statement costs by a driver in a round: from how much more many of them cost a request than few. In microseconds of CPU of the server and of the database. */
+function perStatement(runs, driver) {
+  const cost = (queries) => {
+    const { cpu_us_per_request, database_us_per_request } = runs[label(loadOf(driver, queries), CONNECTIONS)];
+    return { server: cpu_us_per_request, database: database_us_per_request };
+  };
+  const [few, many] = [cost(FEW), cost(MANY)];
+  const slope = (of) => (many[of] - few[of]) / (MANY - FEW);
+  return { server: slope('server'), database: slope('database') };
+}
+
+/** Where the time goes when a route runs statements: the same routes by a driver that waits and one that does not, with pools of all sizes, in Forebay and in light-4j. */
+export const sqlDrivers = {
+  name: 'sql-drivers',
+  title: `statements by a driver that waits and by one that does not, ${CONNECTIONS} connections`,
+  needsForebay: true,
+  async run(context) {
+    const database = findDatabase();
+    const own = POOLS.map((pool) => ({
+      ...forebay(context.binary, `Forebay, pool ${pool}`, { more: sections(database, { blocking: pool }) }),
+      paths: Object.fromEntries(LOADS.map(({ name, driver, queries }) => [name, `${OWN_PATHS[driver]}?queries=${queries}`])),
+    }));
+    const peers = POOLS.map((pool) => light4jWith(pool, LOADS, database, { name: `light-4j, pool ${pool}` }));
+    const unpipelined = light4jWith(16, LOADS, database, { name: 'light-4j, pool 16, not pipelined', pipelined: false });
+    const { there, skipped } = present([...peers, unpipelined]);
+    const contenders = [...own, ...there];
+    const rounds = await contest(context, contenders, LOADS, [CONNECTIONS], database.pid);
+    const rows = contenders.flatMap(({ name }) => [
+      ...[10, MANY].map((queries) => {
+        const pairs = rounds.map((round) => ({ a: round[name][label(loadOf('asynchronous', queries), CONNECTIONS)], b: round[name][label(loadOf('waiting', queries), CONNECTIONS)] }));
+        return ratioRow({ pairs }, 'requests_per_s', { what: `requests/s, asynchronous : waiting, ${queries} queries, ${name}` });
+      }),
+      ...DRIVERS.flatMap((driver) =>
+        ['server', 'database'].map((of) => row({ what: `CPU per statement, ${of}, ${driver}, ${name}`, unit: 'us', samples: rounds.map((round) => perStatement(round[name], driver)[of]) })),
+      ),
+    ]);
+    return { contest: rounds, rows, skipped };
+  },
+};

@@ -1,0 +1,17 @@
+// What suites know of examples/techempower.
+
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const EXAMPLE = fileURLToPath(new URL('../../examples/techempower', import.meta.url));
+
+/** The example's configuration on a database, its files named by where they are; with `blocking`, so many connections of the driver that waits. */
+export function sections({ url }, { blocking } = {}) {
+  const text = readFileSync(`${EXAMPLE}/forebay.toml`, 'utf8')
+    .replaceAll('${FOREBAY_PG_URL}', url)
+    .replaceAll('"handlers/', `"${EXAMPLE}/handlers/`);
+  return blocking === undefined ? text : text.replace('driver = "blocking"\n', `driver = "blocking"\nconnections_max = ${blocking}\n`);
+}
+
+/** An answer of so many rows. */
+export const worlds = (count) => new RegExp(`^\\[(\\{"id":\\d+,"randomNumber":\\d+\\},?){${count}}\\]$`);
