@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Instant};
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, load, logs, new, pool, reload, serve, status, store, strip, version,
+    bench, check, completions, explain, load, logs, new, pool, reload, serve, status, store, strip, version,
 };
 
 const EXIT_CODES: &str = "\
@@ -35,6 +35,7 @@ pub(crate) enum Command {
     New(new::Arguments),
     Load(Box<load::Arguments>),
     Bench(bench::Arguments),
+    Explain(explain::Arguments),
     Status(status::Arguments),
     Store(store::Arguments),
     Pool(pool::Arguments),
@@ -55,6 +56,7 @@ impl Command {
             Self::New(arguments) => new::run(&arguments),
             Self::Load(arguments) => load::run(*arguments),
             Self::Bench(arguments) => bench::run(arguments),
+            Self::Explain(arguments) => explain::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),

@@ -19,6 +19,7 @@ mod settings;
 mod source;
 mod sql;
 mod statement;
+mod timing;
 mod tls;
 
 pub use counts::Counted;

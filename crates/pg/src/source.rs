@@ -17,6 +17,7 @@ use crate::{
     listen::{Hub, Listener},
     pipelined::{self, Lines},
     statement::check_session,
+    timing::Timing,
 };
 
 /// How large a result may be that is in memory as a whole; larger ones stream.
@@ -108,7 +109,9 @@ impl Source {
         deadline: Instant,
     ) -> Result<Rows, PgError> {
         let counting = Counting::begin(&self.shared.counts);
-        let outcome = self.run(text, parameters, deadline).await;
+        let timing = Timing::begin();
+        let outcome = self.run(text, parameters, deadline, &timing).await;
+        timing.end(text);
         counting.end(&outcome);
         outcome
     }
@@ -118,14 +121,15 @@ impl Source {
         text: &str,
         parameters: &[Option<&[u8]>],
         deadline: Instant,
+        timing: &Timing,
     ) -> Result<Rows, PgError> {
         let _place = Place::take(&self.shared)?;
         let limit = self.shared.settings.statement_timeout;
         let until = deadline.min(Instant::now() + limit);
         let run = async {
             match &self.shared.blocking {
-                Some(pool) => pool.query(text, parameters, until).await,
-                None => Lines::here(&self.shared).query(text, parameters).await,
+                Some(pool) => pool.query(text, parameters, until, timing).await,
+                None => Lines::here(&self.shared).query(text, parameters, timing).await,
             }
         };
         match tokio::time::timeout_at(until.into(), run).await {

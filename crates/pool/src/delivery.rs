@@ -1,5 +1,7 @@
 //! What comes back for a job, and to whom.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use forebay_wire::{ContentKind, Pairs, ResponseView, WireError, flag};
 
@@ -43,6 +45,18 @@ pub struct Answer {
     body_at: u32,
     flags: u8,
     commit: u64,
+    timing: Timing,
+}
+
+/// Where the time of a job went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// It waited in the queue for a worker.
+    pub waited: Duration,
+    /// A worker had it, from when it was sent there until its answer was read.
+    pub away: Duration,
+    /// Its handler ran, by the worker's clock: a part of the time away.
+    pub run: Duration,
 }
 
 impl Answer {
@@ -59,6 +73,7 @@ impl Answer {
                 body_at,
                 flags,
                 commit,
+                timing: Timing::default(),
             },
             run_us,
         ))
@@ -93,6 +108,15 @@ impl Answer {
     /// 0 where there is none.
     pub const fn commit(&self) -> u64 {
         self.commit
+    }
+
+    /// Where the job's time went.
+    pub const fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    pub(crate) const fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
     }
 
     /// Whether the handler threw.

@@ -28,7 +28,7 @@ mod worker_log;
 
 pub use call_socket::CallSocket;
 pub use calls::{Call, Calls};
-pub use delivery::{Answer, Delivery};
+pub use delivery::{Answer, Delivery, Timing};
 pub use desk::{Desk, Desks, FrameCall, Unwritten};
 pub use error::Failure;
 pub use forebay_wire::{ContentKind, Pairs, RequestParts, put_pair};

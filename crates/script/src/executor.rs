@@ -10,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -37,6 +38,38 @@ pub(crate) struct Job {
     pub(crate) reply: oneshot::Sender<Outcome>,
     pub(crate) queued: Queued,
     pub(crate) in_flight: InFlight,
+    pub(crate) traced: Option<Traced>,
+}
+
+/// A request that is traced.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    pub(crate) trace: Trace,
+    /// Since when its handler has it; until then, since when it waits.
+    pub(crate) since: Instant,
+}
+
+impl Traced {
+    fn begin() -> Option<Self> {
+        forebay_trace::current().map(|trace| Self {
+            trace,
+            since: Instant::now(),
+        })
+    }
+
+    /// It has waited, and a thread takes it.
+    pub(crate) fn taken(&mut self) {
+        let now = Instant::now();
+        self.trace
+            .record(Span::new(Kind::Queue, "executor", self.since, now));
+        self.since = now;
+    }
+
+    /// Its answer is there.
+    pub(crate) fn over(self) {
+        self.trace
+            .record(Span::new(Kind::Handler, "script", self.since, Instant::now()));
+    }
 }
 
 impl Job {
@@ -180,6 +213,7 @@ impl Executors {
                 reply,
                 queued: Queued::new(counts.clone()),
                 in_flight,
+                traced: Traced::begin(),
             })
         });
         Ok(Awaited {

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     future::poll_fn,
     mem,
+    pin::pin,
     rc::Rc,
     sync::Arc,
     task::Poll,
@@ -12,6 +13,7 @@ use std::{
 };
 
 use forebay_pg::Desk;
+use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -22,7 +24,7 @@ use crate::{
     Body, Failure,
     budget::Pulse,
     calls::{CallId, Outcome, Until},
-    executor::{Job, Shared},
+    executor::{Job, Shared, Traced},
     fetch::Fetcher,
     in_flight::InFlight,
     instance::{Gone, Instance, Place, Step},
@@ -92,6 +94,7 @@ pub(crate) fn run(
         serial: Cell::new(0),
         engines: Rc::default(),
         work: Rc::default(),
+        traced: RefCell::default(),
         fetcher: Rc::new(Fetcher::new(shared.options.clone())),
         given_up: Notify::new(),
         is_waiting: Cell::new(false),
@@ -140,6 +143,8 @@ struct Executor {
     /// Engines that are here.
     engines: Rc<Cell<usize>>,
     work: Rc<Work>,
+    /// The calls whose requests are traced: seldom any.
+    traced: RefCell<HashMap<CallKey, Traced>>,
     fetcher: Rc<Fetcher>,
     /// Told when a call that had waited is over at last, and nobody waits for this thread any more.
     given_up: Notify,
@@ -240,10 +245,15 @@ impl Executor {
             reply,
             in_flight,
             queued,
+            traced,
             ..
         } = job;
         drop(queued);
         let key = (engine.serial, id);
+        if let Some(mut traced) = traced {
+            traced.taken();
+            self.traced.borrow_mut().insert(key, traced);
+        }
         let call = OpenCall {
             waiter: Waiter::Reply(reply),
             in_flight,
@@ -289,7 +299,11 @@ impl Executor {
         if self.is_waiting.get() {
             self.shared.step_begins(&self.member);
         }
+        let traced = self.trace(key).map(|trace| (trace, Instant::now()));
         let step = step(&engine.instance);
+        if let Some((trace, from)) = traced {
+            trace.record(Span::new(Kind::Running, "script", from, Instant::now()));
+        }
         self.member.calls.lock().running = None;
         if self.member.pulse.is_given_up() {
             self.given_up.notify_one();
@@ -297,6 +311,18 @@ impl Executor {
             self.shared.step_ends(&self.member);
         }
         step
+    }
+
+    fn trace(&self, key: CallKey) -> Option<Trace> {
+        let traced = self.traced.borrow();
+        traced.get(&key).map(|traced| traced.trace.clone())
+    }
+
+    /// The answer to a call has come about, or nobody waits for it.
+    fn untrace(&self, key: CallKey) {
+        if let Some(traced) = self.traced.borrow_mut().remove(&key) {
+            traced.over();
+        }
     }
 
     fn engine(&self) -> Result<Engine, Failure> {
@@ -310,6 +336,7 @@ impl Executor {
     fn settle(self: &Rc<Self>, engine: &Engine, is_light: bool) {
         while let Some(mut over) = engine.instance.next_over() {
             let key = (engine.serial, over.id);
+            self.untrace(key);
             let call = self.member.calls.lock().open.remove(&key);
             let (waiter, mut in_flight) = call.map(|call| (call.waiter, call.in_flight)).unzip();
             if let Ok(answer) = &mut over.outcome {
@@ -380,20 +407,24 @@ impl Executor {
                 (task, None)
             }
             What::Sql(statements) => {
+                let trace = self.trace(key);
                 let deadline = engine.instance.until(call).at;
                 let task = tokio::task::spawn_local(async move {
-                    let outcome = statements.run(deadline).await;
+                    let running = pin!(statements.run(deadline));
+                    let outcome = forebay_trace::within(trace, running).await;
                     own.came(key, &engine, wait, Came::Outcome(outcome));
                 });
                 (task, None)
             }
             What::Desk(operation) => {
+                let trace = self.trace(key);
                 let deadline = engine.instance.until(call).at;
                 let desk = self
                     .work
                     .desk(key, || Desk::new(self.shared.options.allow.sql.clone()));
                 let task = tokio::task::spawn_local(async move {
-                    let outcome = desk.call(&operation, deadline).await;
+                    let calling = pin!(desk.call(&operation, deadline));
+                    let outcome = forebay_trace::within(trace, calling).await;
                     own.came(key, &engine, wait, Came::Outcome(outcome));
                 });
                 (task, None)
@@ -496,6 +527,7 @@ impl Executor {
     /// Ends a call that nobody waits for.
     fn abort(self: &Rc<Self>, key: CallKey, engine: &Engine, gone: Gone) {
         engine.instance.close(key.1);
+        self.untrace(key);
         let step = self.step(key, engine, |instance| instance.abort(key.1, gone));
         self.settle(engine, false);
         self.replace_if_needed(&engine.instance, &step);

@@ -22,6 +22,7 @@ use crate::{
         FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
         TqlTarget,
     },
+    traces::Traces,
 };
 
 /// How long a worker may take to start.
@@ -35,6 +36,8 @@ pub(crate) struct Ground {
     pub(crate) routes: RouteBook,
     pub(crate) scripts: ScriptBook,
     pub(crate) sources: SourceBook,
+    /// Requests whose time is recorded.
+    pub(crate) traces: Arc<Traces>,
     pub(crate) log: logging::Handle,
     /// Makes JavaScript of TypeScript.
     pub(crate) erase_types: EraseTypes,

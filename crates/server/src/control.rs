@@ -1,6 +1,6 @@
 //! The control socket: orders to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user may open.
 
-use std::{str::FromStr, sync::Arc};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -10,6 +10,7 @@ use crate::{
     admin::http::{Events, Follow, Request, Response, Service},
     reload::ReloadError,
     server::Shared,
+    traces::{self, RUN_MAX, TICKET_AGE_MAX, Untold},
 };
 
 /// Most workers that a pool may have, as in the configuration.
@@ -43,12 +44,18 @@ impl Service for Control {
             (["stop"], "POST") => self.stop(),
             (["log", "level"], "PUT") => self.set_level(&request),
             (["pools", pool, "resize"], "POST") => self.resize(pool, &request),
-            (["status" | "logs"], _) => Response::not_allowed("GET"),
-            (["reload" | "stop"] | ["pools", _, "resize"], _) => Response::not_allowed("POST"),
+            (["traces"], "POST") => self.admit(),
+            (["traces", token], "GET") => self.trace(token),
+            (["samples"], "POST") => self.sample(&request),
+            (["samples", run], "GET") => self.sampled(run),
+            (["status" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
+            (["reload" | "stop" | "traces" | "samples"] | ["pools", _, "resize"], _) => {
+                Response::not_allowed("POST")
+            }
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level and POST /pools/NAME/resize",
+                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /traces, GET /traces/TOKEN, POST /samples and GET /samples/RUN",
             ),
         }
     }
@@ -111,6 +118,75 @@ impl Control {
                 )
             }
             Err(problem) => Response::problem(400, &problem),
+        }
+    }
+
+    fn admit(&self) -> Response {
+        match self.shared.ground.traces.admit() {
+            Ok(token) => Response::json(
+                200,
+                &json!({ "token": token, "header": traces::HEADER, "valid_ms": TICKET_AGE_MAX.as_millis() as u64 }),
+            ),
+            Err(error) => Response::problem(500, &format!("the system has no random bytes: {error}")),
+        }
+    }
+
+    fn trace(&self, token: &str) -> Response {
+        match self.shared.ground.traces.take(token) {
+            Ok(told) => Response::written(&told),
+            Err(Untold::NotYet) => Response::json(202, &json!({ "over": false })),
+            Err(Untold::Unknown) => {
+                Response::problem(404, "no such token: each is told of once, within a minute")
+            }
+        }
+    }
+
+    fn sample(&self, request: &Request) -> Response {
+        let expected = format!(
+            "expected {{\"for_ms\": N, \"route\": \"/path\"}}, 1 <= N <= {}, route optional",
+            RUN_MAX.as_millis()
+        );
+        let (route, ms) = match members(request, &["route", "for_ms"]) {
+            Ok([None | Some(Value::Null), Some(ms)]) => (None, ms),
+            Ok([Some(Value::String(route)), Some(ms)]) => (Some(route), ms),
+            Ok(_) => return Response::problem(400, &expected),
+            Err(problem) => return Response::problem(400, &problem),
+        };
+        let time = ms.as_u64().map(Duration::from_millis);
+        let Some(time) = time.filter(|time| !time.is_zero() && *time <= RUN_MAX) else {
+            return Response::problem(400, &expected);
+        };
+        if let Some(route) = &route {
+            let app = self.shared.front.app();
+            let is_route = app.config.routes.iter().any(|known| known.path == *route);
+            let book = &self.shared.ground.routes;
+            let names = app
+                .config
+                .routes
+                .iter()
+                .map(|known| book.of(known).name().to_owned());
+            let names: Vec<String> = names.collect();
+            if !is_route && !names.contains(route) {
+                return Response::problem(
+                    404,
+                    &format!("there is no route `{route}`; there are: {}", names.join(", ")),
+                );
+            }
+        }
+        match self.shared.ground.traces.sample(route, time) {
+            Some(run) => Response::json(200, &json!({ "run": run })),
+            None => Response::problem(409, "requests are sampled already, for somebody else"),
+        }
+    }
+
+    fn sampled(&self, run: &str) -> Response {
+        let sampled = run.parse().map_err(|_| Untold::Unknown);
+        match sampled.and_then(|run| self.shared.ground.traces.sampled(run)) {
+            Ok(sampled) => Response::written(&sampled),
+            Err(_) => Response::problem(
+                404,
+                "no such run: each is told of once, and the next one takes its place",
+            ),
         }
     }
 

@@ -22,6 +22,7 @@ mod server;
 mod sources;
 mod store;
 mod target;
+mod traces;
 mod watch;
 
 pub use app::{BuildError, EraseTypes};

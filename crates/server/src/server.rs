@@ -192,6 +192,7 @@ impl Server {
             routes: RouteBook::new(threads),
             scripts: ScriptBook::default(),
             sources: SourceBook::default(),
+            traces: Arc::default(),
             log,
             erase_types,
             store,
@@ -201,7 +202,7 @@ impl Server {
         let app = Arc::new(App::build(config, &ground)?);
         let pools = PoolBook::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
-        let front = Front::start(app, &mut bound, &ground.mailboxes, threads)?;
+        let front = Front::start(app, &mut bound, &ground.mailboxes, &ground.traces, threads)?;
         let shared = Arc::new(Shared {
             front,
             ground,

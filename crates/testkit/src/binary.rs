@@ -13,6 +13,13 @@ pub(crate) fn serve(config: &Path) -> Command {
     command
 }
 
+/// A command about what a configuration describes.
+pub(crate) fn about(words: &[&str], config: &Path) -> Command {
+    let mut command = Command::new(program());
+    command.args(words).arg("-c").arg(config);
+    command
+}
+
 /// The built binary of the profile that this test has; built now, once, if it is not up to date.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

@@ -236,6 +236,13 @@ impl Server {
         &self.folder
     }
 
+    /// Runs a subcommand of the program with this server's configuration, to its end.
+    pub fn command(&self, words: &[&str]) -> std::process::Output {
+        binary::about(words, &self.folder.path().join("forebay.toml"))
+            .output()
+            .expect("the program runs")
+    }
+
     /// Its process.
     pub fn process(&self) -> Process {
         self.process

@@ -14,6 +14,7 @@ use crate::{
     },
     source::RESULT_BYTES_MAX,
     statement::check_session,
+    timing::{Reached, Timing},
 };
 
 /// Room for one read.
@@ -120,10 +121,11 @@ impl Connection {
         text: &str,
         parameters: &[Option<&[u8]>],
         wanted: &Wanted<'_>,
+        timing: &Timing,
     ) -> Result<Rows, PgError> {
         let mut runs = 1;
         loop {
-            let outcome = self.run(text, parameters, wanted);
+            let outcome = self.run(text, parameters, wanted, timing);
             self.is_broken = match &outcome {
                 Ok(_) | Err(PgError::Unsendable { .. } | PgError::Session { .. }) => false,
                 Err(PgError::Server(error)) => error.is_fatal,
@@ -147,13 +149,17 @@ impl Connection {
         text: &str,
         parameters: &[Option<&[u8]>],
         wanted: &Wanted<'_>,
+        timing: &Timing,
     ) -> Result<Rows, PgError> {
         let Prepared { name, columns, .. } = self.prepare(text, wanted)?;
         write_run(&name, parameters.iter().copied(), &mut self.out)?;
         self.conversation.expect((), Expected::Rows);
         let mut rows = Vec::new();
         let mut bytes = 0;
+        self.send(wanted.until)?;
+        timing.reach(Reached::Sent);
         let outcome = self.wait(wanted, |row| {
+            timing.reach(Reached::Answered);
             bytes += row.bytes();
             if bytes > RESULT_BYTES_MAX {
                 return Err(PgError::TooLarge {
@@ -235,6 +241,9 @@ impl Connection {
     }
 
     fn send(&mut self, until: Instant) -> Result<(), PgError> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
         self.stream.send(&self.out, until)?;
         self.out.clear();
         Ok(())

@@ -10,7 +10,11 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{Connection, Wanted};
-use crate::{PgError, Rows, Settings, Stage, exclusive::Leases};
+use crate::{
+    PgError, Rows, Settings, Stage,
+    exclusive::Leases,
+    timing::{Reached, Timing},
+};
 
 /// A connection without work for so long is closed.
 const IDLE_MAX: Duration = Duration::from_mins(10);
@@ -50,6 +54,7 @@ struct Job {
     since: Instant,
     until: Instant,
     reply: oneshot::Sender<Result<Rows, PgError>>,
+    timing: Timing,
 }
 
 impl Pool {
@@ -70,6 +75,7 @@ impl Pool {
         text: &str,
         parameters: &[Option<&[u8]>],
         until: Instant,
+        timing: &Timing,
     ) -> Result<Rows, PgError> {
         let (reply, replied) = oneshot::channel();
         let job = Job {
@@ -78,6 +84,7 @@ impl Pool {
             since: Instant::now(),
             until,
             reply,
+            timing: timing.clone(),
         };
         self.submit(job)?;
         replied.await.unwrap_or(Err(PgError::Broken {
@@ -176,19 +183,21 @@ fn run(shared: &Shared, connection: &mut Option<(Connection, Instant)>, job: &Jo
             &mut connection.insert((made, Instant::now())).0
         }
     };
+    job.timing.reach(Reached::Placed);
     let parameters: Vec<Option<&[u8]>> = job.parameters.iter().map(Option::as_deref).collect();
     let wanted = Wanted {
         until: job.until,
         is_wanted: &|| !job.reply.is_closed(),
     };
-    open.query(&job.text, &parameters, &wanted)
-        .map_err(|error| match error {
-            PgError::TimedOut { what, .. } => PgError::TimedOut {
-                what,
-                limit: shared.settings.statement_timeout,
-            },
-            error => error,
-        })
+    let outcome = open.query(&job.text, &parameters, &wanted, &job.timing);
+    job.timing.reach(Reached::Decoded);
+    outcome.map_err(|error| match error {
+        PgError::TimedOut { what, .. } => PgError::TimedOut {
+            what,
+            limit: shared.settings.statement_timeout,
+        },
+        error => error,
+    })
 }
 
 /// The next statement; `None` when this thread is to end.

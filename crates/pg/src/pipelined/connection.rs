@@ -16,6 +16,7 @@ use crate::{
     prepared::PreparedBook,
     protocol::{Conversation, Expected, write_run},
     statement::{check_session, only_reads},
+    timing::{Reached, Timing},
 };
 
 /// Statements that the server has and has not answered. Those behind them wait here, where they can still be dropped.
@@ -52,6 +53,7 @@ impl Shared {
                 conversation: Conversation::new(),
                 out,
                 waiting: VecDeque::new(),
+                unwritten: Vec::new(),
                 is_held: false,
                 is_closed: false,
                 prepared: PreparedBook::default(),
@@ -74,6 +76,8 @@ pub(super) struct State {
     pub(super) out: BytesMut,
     /// What is not to be written yet.
     waiting: VecDeque<Unsent>,
+    /// Of the statements in `out`: those of which anybody wants to know when it is written.
+    pub(super) unwritten: Vec<Timing>,
     /// A statement is being cancelled: whatever is sent now could be cancelled in its place.
     pub(super) is_held: bool,
     /// Nobody has the connection any more.
@@ -117,8 +121,7 @@ impl State {
     ) -> Result<(), PgError> {
         if self.waiting.is_empty() && self.may_send() {
             write(&mut self.out)?;
-            let expected = mark.expected();
-            self.conversation.expect(mark, expected);
+            self.expect(mark);
         } else {
             let mut bytes = BytesMut::new();
             write(&mut bytes)?;
@@ -141,8 +144,26 @@ impl State {
                 continue;
             }
             self.out.extend_from_slice(&bytes);
-            let expected = mark.expected();
-            self.conversation.expect(mark, expected);
+            self.expect(mark);
+        }
+    }
+
+    /// What stands in the outgoing bytes has an answer.
+    fn expect(&mut self, mark: Mark) {
+        if let Mark::Run(slot) = &mark
+            && slot.timing.is_wanted()
+        {
+            slot.timing.reach(Reached::Placed);
+            self.unwritten.push(slot.timing.clone());
+        }
+        let expected = mark.expected();
+        self.conversation.expect(mark, expected);
+    }
+
+    /// The outgoing bytes are written.
+    pub(super) fn written(&mut self) {
+        for timing in self.unwritten.drain(..) {
+            timing.reach(Reached::Sent);
         }
     }
 
@@ -231,10 +252,15 @@ impl Connection {
     }
 
     /// Runs a statement, prepared when it comes for the first time. It is sent when this is polled first, and cancelled when this is dropped.
-    pub(super) async fn query(&self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
+    pub(super) async fn query(
+        &self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        timing: &Timing,
+    ) -> Result<Rows, PgError> {
         let mut runs = 1;
         loop {
-            let (statement, slot) = self.send(text, parameters)?;
+            let (statement, slot) = self.send(text, parameters, timing)?;
             let waiting = Waiting {
                 connection: self,
                 slot,
@@ -264,13 +290,18 @@ impl Connection {
     }
 
     /// Puts a statement into the outgoing bytes and has them written.
-    fn send(&self, text: &str, parameters: &[Option<&[u8]>]) -> Result<(Rc<Statement>, Rc<Slot>), PgError> {
+    fn send(
+        &self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        timing: &Timing,
+    ) -> Result<(Rc<Statement>, Rc<Slot>), PgError> {
         let mut state = self.handle.0.state.borrow_mut();
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
         let statement = state.statement(text)?;
-        let slot = Rc::new(Slot::default());
+        let slot = Rc::new(Slot::new(timing.clone()));
         state.push(Mark::Run(Rc::clone(&slot)), |out| {
             write_run(&statement.name, parameters.iter().copied(), out)
         })?;

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use super::Connection;
-use crate::{PgError, Rows, Stage, source::Shared};
+use crate::{PgError, Rows, Stage, source::Shared, timing::Timing};
 
 /// Connections of a thread. A second one serves while the first is held up by a long answer.
 pub(crate) const CONNECTIONS_MAX: usize = 2;
@@ -61,9 +61,10 @@ impl Lines {
         self: Rc<Self>,
         text: &str,
         parameters: &[Option<&[u8]>],
+        timing: &Timing,
     ) -> Result<Rows, PgError> {
         let connection = self.connection().await?;
-        connection.query(text, parameters).await
+        connection.query(text, parameters, timing).await
     }
 
     /// The connection with the least under way.

@@ -8,7 +8,12 @@ use std::{
     task::{Poll, Waker},
 };
 
-use crate::{Column, PgError, Row, prepared::Named, source::RESULT_BYTES_MAX};
+use crate::{
+    Column, PgError, Row,
+    prepared::Named,
+    source::RESULT_BYTES_MAX,
+    timing::{Reached, Timing},
+};
 
 /// A statement that waits for its answer.
 #[derive(Default)]
@@ -20,9 +25,17 @@ pub(super) struct Slot {
     is_abandoned: Cell<bool>,
     is_exposed: Cell<bool>,
     is_over: Cell<bool>,
+    pub(super) timing: Timing,
 }
 
 impl Slot {
+    pub(super) fn new(timing: Timing) -> Self {
+        Self {
+            timing,
+            ..Self::default()
+        }
+    }
+
     /// Nobody waits any more: rows are dropped as they come.
     pub(super) fn abandon(&self) {
         self.is_abandoned.set(true);
@@ -48,6 +61,7 @@ impl Slot {
 
     /// Keeps a row, unless nobody waits for it or the result becomes too large: then nobody waits from here on.
     pub(super) fn push(&self, row: Row) {
+        self.timing.reach(Reached::Answered);
         if self.is_abandoned() {
             return;
         }
@@ -67,6 +81,8 @@ impl Slot {
     /// The server has done with it, or the connection has ended.
     pub(super) fn finish(&self, outcome: Result<u64, PgError>) {
         self.is_over.set(true);
+        self.timing.reach(Reached::Answered);
+        self.timing.reach(Reached::Decoded);
         self.tell(outcome);
     }
 

@@ -117,6 +117,7 @@ impl Task {
                 Poll::Ready(Err(error)) => return Err(error.into()),
             }
         }
+        state.written();
         match Pin::new(&mut self.stream).poll_flush(context) {
             Poll::Ready(Err(error)) => Err(error.into()),
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),

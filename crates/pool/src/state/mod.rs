@@ -26,7 +26,7 @@ use self::{
     queue::{Arrival, Full, Queue},
 };
 use crate::{
-    Answer, Delivery, Failure, Limits, Options, Retry,
+    Answer, Delivery, Failure, Limits, Options, Retry, Timing as JobTiming,
     delivery::ReplyTo,
     desk::{OpenDesk, Refusal},
     options::WINDOW_BYTES,
@@ -368,7 +368,7 @@ impl<L: LinkPort> State<L> {
             return Ok(());
         };
         let commit = self.workers[from].link.last_commit();
-        let (answer, run_us) = Answer::decode(payload, flags, commit)?;
+        let (mut answer, run_us) = Answer::decode(payload, flags, commit)?;
         let job = &mut self.jobs[key];
         if job.answered {
             self.counters.stray_frames += 1;
@@ -377,6 +377,13 @@ impl<L: LinkPort> State<L> {
         job.answered = true;
         let run = Duration::from_micros(u64::from(run_us));
         self.timings.ran(run);
+        if let Place::Sent(sent) = job.place {
+            answer.set_timing(JobTiming {
+                waited: sent.at.saturating_duration_since(job.waits_since),
+                away: now.saturating_duration_since(sent.at),
+                run,
+            });
+        }
         let ended = answer.ended();
         let faulted = answer.faulted();
         if let Some(to) = job.reply_to {

@@ -136,6 +136,18 @@ impl Response {
         }
     }
 
+    /// JSON of what is written as it is, for what is long.
+    pub(crate) fn written(value: &impl serde::Serialize) -> Self {
+        let mut body = serde_json::to_vec(value).expect("what has only texts for keys is JSON");
+        body.push(b'\n');
+        Self {
+            status: 200,
+            content_type: "application/json",
+            allow: None,
+            body: Body::Whole(body),
+        }
+    }
+
     pub(crate) fn events(events: Events) -> Self {
         Self {
             status: 200,

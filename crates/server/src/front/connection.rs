@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    pin::pin,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -21,6 +22,7 @@ use crate::{
     reply::Reply,
     router::Outcome,
     target::{Begun, End, Request, StoreTarget, Target, TriedHere},
+    traces::Traced,
 };
 
 /// Memory that a connection keeps between requests, for each of its buffers.
@@ -46,6 +48,8 @@ pub(super) struct Exchange<S> {
     /// When this side last had to wait: the time of whatever is done now.
     pub(super) now: Instant,
     pub(super) sent: Sent,
+    /// Requests whose answers are not written yet, and whose time is recorded: seldom any.
+    unwritten: Vec<Traced>,
 }
 
 /// How far the answer to the current request has come.
@@ -57,6 +61,8 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
     /// When it was written, if the connection was waited for after that.
     pub(super) at: Option<Instant>,
+    /// When its target had answered, if somebody wants to know.
+    pub(super) answered: Option<Instant>,
 }
 
 /// What becomes of a connection.
@@ -81,6 +87,7 @@ impl<S: Stream> Connection<S> {
             peer,
             now,
             sent: Sent::default(),
+            unwritten: Vec::new(),
         };
         Self {
             head: Head::default(),
@@ -177,6 +184,7 @@ impl<S: Stream> Exchange<S> {
 
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         if self.output.is_empty() {
+            self.all_written();
             return Ok(());
         }
         let written = self
@@ -184,7 +192,18 @@ impl<S: Stream> Exchange<S> {
             .write_all(&mut &self.output[..], self.limits.idle_timeout)
             .await;
         self.output.clear();
+        self.all_written();
         written
+    }
+
+    /// Everything that was answered is written.
+    fn all_written(&mut self) {
+        if !self.unwritten.is_empty() {
+            let now = Instant::now();
+            self.unwritten
+                .drain(..)
+                .for_each(|mut traced| traced.written(now));
+        }
     }
 
     async fn answer(&mut self, head: &Head) -> Next {
@@ -205,7 +224,23 @@ impl<S: Stream> Exchange<S> {
                     arrived,
                     deadline: arrived + route.deadline,
                 };
-                (self.answer_route(&request, route).await, Some(route))
+                let traced = self.thread.shared.traces.begin(&request, route);
+                let trace = traced.as_ref().map(|traced| traced.trace().clone());
+                let next = {
+                    let answering = pin!(self.answer_route(&request, route));
+                    forebay_trace::within(trace, answering).await
+                };
+                if let Some(mut traced) = traced {
+                    let Sent {
+                        status,
+                        bytes,
+                        answered,
+                        ..
+                    } = self.sent;
+                    traced.answered(answered, status, bytes);
+                    self.unwritten.push(traced);
+                }
+                (next, Some(route))
             }
             outcome => (self.answer_unrouted(head, id, outcome).await, None),
         };
@@ -215,7 +250,9 @@ impl<S: Stream> Exchange<S> {
 
     /// Counts a request that is over, and logs it if asked to.
     fn account(&mut self, app: &App, route: Option<&Route>, head: &Head, id: &str, arrived: Instant) {
-        let Sent { status, bytes, at } = std::mem::take(&mut self.sent);
+        let Sent {
+            status, bytes, at, ..
+        } = std::mem::take(&mut self.sent);
         let over = match at {
             Some(at) => at,
             // What was waited for has been timed; what was not takes a clock of its own.
@@ -343,6 +380,9 @@ impl<S: Stream> Exchange<S> {
                 answer
             }
         };
+        if forebay_trace::current().is_some() {
+            self.sent.answered = Some(Instant::now());
+        }
         match reply {
             Ok(reply) => {
                 self.send(reply, request.head, request.id, Some(route), body)

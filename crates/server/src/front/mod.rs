@@ -38,7 +38,7 @@ pub(crate) use self::{
     socket::{Socket, Stream},
     thread::Thread,
 };
-use crate::{app::App, config::Server};
+use crate::{app::App, config::Server, traces::Traces};
 
 /// What bounds a connection.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +74,7 @@ pub(crate) struct Shared {
     accepted: AtomicU64,
     turned_away: AtomicU64,
     phase: watch::Sender<Phase>,
+    pub(crate) traces: Arc<Traces>,
     /// Threads whose connections have all ended.
     drained: watch::Sender<usize>,
 }
@@ -120,6 +121,7 @@ impl Front {
         app: Arc<App>,
         bound: &mut [Bound],
         mailboxes: &Arc<Mailboxes>,
+        traces: &Arc<Traces>,
         threads: usize,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
@@ -130,6 +132,7 @@ impl Front {
             accepted: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             phase: watch::Sender::new(Phase::Serving),
+            traces: traces.clone(),
             drained: watch::Sender::new(0),
         });
         let mut running = Vec::new();

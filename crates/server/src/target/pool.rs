@@ -12,7 +12,10 @@ use std::{
 use bytes::Bytes;
 use forebay_pool::{
     Answer, Delivery, INLINE_BODY_BYTES, Job, Limits, LocalMailbox, Pending, Pool, RequestParts, Retry,
+    Timing,
 };
+
+use forebay_trace::{Kind, Span, Trace};
 
 use super::{
     End, Request,
@@ -111,6 +114,7 @@ impl PoolTarget {
             deadline: request.deadline,
             limits,
         };
+        let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
         let pending = self.pool.submit(mailbox, job)?;
         let mut stream = PoolStream {
             pending,
@@ -128,8 +132,22 @@ impl PoolTarget {
                 unreachable!("an answer or a failure comes first, and windows are taken by the stream")
             }
         };
+        if let Some((trace, submitted)) = trace {
+            self.record(&trace, submitted, answer.timing());
+        }
         wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, socket).await?;
         reply(&answer, stream)
+    }
+
+    /// The worker's clock says how long its handler ran, not when: that is put at the end of the time that the worker had the job.
+    fn record(&self, trace: &Trace, submitted: Instant, timing: Timing) {
+        let name = self.pool.name();
+        let sent = submitted + timing.waited;
+        let over = sent + timing.away;
+        trace.record(Span::new(Kind::Queue, name, submitted, sent));
+        trace.record(Span::new(Kind::Handler, name, sent, over));
+        let begun = sent + timing.away.saturating_sub(timing.run);
+        trace.record(Span::new(Kind::Running, name, begun, over));
     }
 }
 

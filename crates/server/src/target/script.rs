@@ -11,6 +11,8 @@ use std::{
 use bytes::Bytes;
 use forebay_script::{Answer, Body as ScriptBody, Failure, Next, Script, Shape, Tried};
 
+use forebay_trace::{Kind, Span};
+
 use super::{
     End, Request,
     answered::{Length, answer_headers, invalid, latin1_pair},
@@ -94,9 +96,18 @@ impl ScriptTarget {
         let is_safe = matches!(head.method(), "GET" | "HEAD");
         let is_small = is_safe && input.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
+        let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
         let payload = match shape {
             Some(shape) => match self.call_here(shape, payload, request.deadline, thread) {
                 Tried::Answered(answer) => {
+                    if let Some((trace, from)) = trace {
+                        trace.record(Span::new(
+                            Kind::Running,
+                            "script, on the I/O thread",
+                            from,
+                            Instant::now(),
+                        ));
+                    }
                     return self.reply(answer, hold_max(request)).map(TriedHere::Answered);
                 }
                 Tried::Elsewhere(payload) => payload,

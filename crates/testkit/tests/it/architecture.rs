@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 24] = [
+const ARROWS: [(&str, &str); 27] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -21,11 +21,13 @@ const ARROWS: [(&str, &str); 24] = [
     ("forebay-bench", "forebay-runtimes"),
     ("forebay-node-native", "forebay-records"),
     ("forebay-node-native", "forebay-store"),
+    ("forebay-pg", "forebay-trace"),
     ("forebay-pool", "forebay-wire"),
     ("forebay-records", "forebay-store"),
     ("forebay-script", "forebay-pg"),
     ("forebay-script", "forebay-records"),
     ("forebay-script", "forebay-store"),
+    ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
@@ -34,6 +36,7 @@ const ARROWS: [(&str, &str); 24] = [
     ("forebay-server", "forebay-runtimes"),
     ("forebay-server", "forebay-script"),
     ("forebay-server", "forebay-store"),
+    ("forebay-server", "forebay-trace"),
     ("forebay-testkit", "forebay-wire"),
 ];
 

@@ -8,6 +8,7 @@ mod conservation;
 mod control;
 mod crashes;
 mod deadlines;
+mod explain;
 mod faulty_workers;
 mod framing;
 mod front;

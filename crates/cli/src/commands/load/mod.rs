@@ -34,8 +34,11 @@ pub(crate) mod values;
 
 use std::ffi::OsString;
 
-pub(crate) use self::error::LoadError;
 use self::{arguments::Options, tools::Tool};
+pub(crate) use self::{
+    error::LoadError,
+    run::{Once, once},
+};
 use crate::{failure::UsageError, output};
 
 /// Load a server, and say what came of it

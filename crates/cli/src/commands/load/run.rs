@@ -6,13 +6,13 @@ use std::{
     io::{self, Read as _},
     net::{SocketAddr, TcpStream},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use forebay_load::{
     Session, Url,
-    engine::{Course, Stretch, Until},
+    engine::{Course, Exchange, Stretch, Until, exchange},
     machine::{self, Machine, MachineError, Usage},
     plan::Load,
     report::Report,
@@ -43,6 +43,45 @@ const INPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const STALL: Duration = Duration::from_secs(5);
 /// The host of a URL that is a path only, until the command's own port is known.
 const PLACEHOLDER: &str = "http://127.0.0.1:1";
+
+/// A request that is sent once, described with the same words as those of a load.
+#[derive(Debug)]
+pub(crate) struct Once {
+    pub(crate) url: String,
+    pub(crate) method: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Option<String>,
+    pub(crate) body_file: Option<PathBuf>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Sends one request, and gives its answer.
+pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
+    let options = Options {
+        url: vec![request.url],
+        method: request.method,
+        headers: request.headers,
+        body: request.body,
+        body_file: request.body_file,
+        timeout: request.timeout,
+        allow_remote: true,
+        ..Options::default()
+    };
+    let family = family(&options);
+    let around = Surroundings {
+        cores: cores(),
+        env: &|name| std::env::var(name).ok(),
+        resolve: &|url: &Url| url.resolve(family),
+        read: &|file| read(file),
+        ports: local_ports(),
+    };
+    let job = plan::job(&options, &around)?;
+    let exchange = exchange(&job.plan).map_err(|error| LoadError::NoAnswer {
+        address: job.plan.lanes[0].address.to_string(),
+        example: Some(super::lanes::usage(&error).to_string()),
+    })?;
+    Ok(exchange)
+}
 
 /// Does what the options say, and prints the result.
 pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {

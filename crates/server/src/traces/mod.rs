@@ -1,0 +1,432 @@
+//! Requests of which somebody wants to know where their time goes.
+//!
+//! One is traced when it carries a token that the control socket has given out for it, or when a run samples the requests of its route. Neither can be brought about, or read, by those who send
+//! requests. While nobody wants to know anything, a request costs the look at one counter.
+
+mod told;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use forebay_trace::{Kind, Span, Trace};
+use parking_lot::Mutex;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+pub(crate) use self::told::Told;
+use crate::{app::Route, target::Request};
+
+/// The field of a request that has a token.
+pub(crate) const HEADER: &str = "forebay-trace";
+/// Tokens that are there at a time, used and unused; the oldest makes room.
+const TICKETS_MAX: usize = 64;
+/// How long a token may be used, and what it brought may be read.
+pub(crate) const TICKET_AGE_MAX: Duration = Duration::from_mins(1);
+/// Longest run.
+pub(crate) const RUN_MAX: Duration = Duration::from_mins(10);
+/// Requests that are kept of a run, each with the same chance.
+pub(crate) const SAMPLES_MAX: usize = 1000;
+/// Spans of all samples of a run; a sample beyond is not kept.
+const SAMPLED_SPANS_MAX: usize = 100_000;
+
+/// What is wanted, and what has come of it.
+#[derive(Debug, Default)]
+pub(crate) struct Traces {
+    /// Unused tokens, and one for a run.
+    wanted: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tickets: Vec<Ticket>,
+    run: Option<Run>,
+    runs: u64,
+}
+
+/// A token, good for one request.
+#[derive(Debug)]
+struct Ticket {
+    token: String,
+    since: Instant,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Unused,
+    UnderWay,
+    Over(Box<Told>),
+}
+
+/// Samples of the requests of a route.
+#[derive(Debug)]
+struct Run {
+    id: u64,
+    /// A route's name or its pattern; `None`: all.
+    route: Option<String>,
+    until: Instant,
+    seen: u64,
+    left_out: u64,
+    spans: usize,
+    samples: Vec<Told>,
+    chance: u64,
+}
+
+/// Why nothing is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Untold {
+    /// There is no such token or run, or it is too old.
+    Unknown,
+    /// Not yet.
+    NotYet,
+}
+
+/// What a run has brought.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Sampled {
+    /// Requests that have ended while it lasted.
+    pub(crate) seen: u64,
+    /// Samples that were not kept because there was no room for their spans.
+    pub(crate) left_out: u64,
+    pub(crate) samples: Vec<Told>,
+}
+
+/// What a trace is for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    Ticket(String),
+    Run(u64),
+}
+
+/// A request that is traced. It is told of when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    traces: Arc<Traces>,
+    purpose: Purpose,
+    trace: Trace,
+    told: Box<Told>,
+    /// When its target had made the answer.
+    answered: Option<Instant>,
+    until: Option<Instant>,
+}
+
+impl Traces {
+    /// A token for one request.
+    pub(crate) fn admit(&self) -> std::io::Result<String> {
+        let mut bytes = [0; 16];
+        getrandom(&mut bytes, GetRandomFlags::empty())?;
+        let token = format!("{:032x}", u128::from_ne_bytes(bytes));
+        let mut state = self.state.lock();
+        state.expire(&self.wanted);
+        if state.tickets.len() == TICKETS_MAX {
+            let oldest = state.tickets.remove(0);
+            oldest.leave(&self.wanted);
+        }
+        state.tickets.push(Ticket {
+            token: token.clone(),
+            since: Instant::now(),
+            progress: Progress::Unused,
+        });
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        Ok(token)
+    }
+
+    /// What the request with a token took its time for. It is told once.
+    pub(crate) fn take(&self, token: &str) -> Result<Box<Told>, Untold> {
+        let mut state = self.state.lock();
+        state.expire(&self.wanted);
+        let at = state.tickets.iter().position(|ticket| ticket.token == token);
+        let at = at.ok_or(Untold::Unknown)?;
+        let Progress::Over(_) = state.tickets[at].progress else {
+            return Err(Untold::NotYet);
+        };
+        match state.tickets.remove(at).progress {
+            Progress::Over(told) => Ok(told),
+            Progress::Unused | Progress::UnderWay => unreachable!("it was over"),
+        }
+    }
+
+    /// Begins a run, unless another goes on.
+    pub(crate) fn sample(&self, route: Option<String>, time: Duration) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.end_run(&self.wanted);
+        if state.run.as_ref().is_some_and(|run| Instant::now() < run.until) {
+            return None;
+        }
+        state.runs += 1;
+        let id = state.runs;
+        let is_first = state.run.as_ref().is_none_or(Run::is_noticed);
+        state.run = Some(Run {
+            id,
+            route,
+            until: Instant::now() + time,
+            seen: 0,
+            left_out: 0,
+            spans: 0,
+            samples: Vec::new(),
+            chance: 0x9e37_79b9_7f4a_7c15 ^ id,
+        });
+        if is_first {
+            self.wanted.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(id)
+    }
+
+    /// Ends a run, and gives what it has brought.
+    pub(crate) fn sampled(&self, id: u64) -> Result<Sampled, Untold> {
+        let mut state = self.state.lock();
+        let run = state.run.take_if(|run| run.id == id).ok_or(Untold::Unknown)?;
+        if !run.is_noticed() {
+            self.wanted.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(Sampled {
+            seen: run.seen,
+            left_out: run.left_out,
+            samples: run.samples,
+        })
+    }
+
+    /// Begins to trace a request, if that is wanted.
+    pub(crate) fn begin(self: &Arc<Self>, request: &Request<'_>, route: &Route) -> Option<Traced> {
+        if self.wanted.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let purpose = self.purpose(request, route.counts.name())?;
+        let trace = Trace::new(request.arrived);
+        trace.record(Span::new(
+            Kind::Front,
+            "head read, route found",
+            request.arrived,
+            Instant::now(),
+        ));
+        Some(Traced {
+            traces: self.clone(),
+            purpose,
+            trace,
+            told: Box::new(Told::of(request, route.counts.name())),
+            answered: None,
+            until: None,
+        })
+    }
+
+    fn purpose(&self, request: &Request<'_>, name: &str) -> Option<Purpose> {
+        let token = request.head.field(HEADER);
+        let mut state = self.state.lock();
+        state.expire(&self.wanted);
+        state.end_run(&self.wanted);
+        let unused = state.tickets.iter_mut().find(|ticket| {
+            matches!(ticket.progress, Progress::Unused) && token == Some(ticket.token.as_bytes())
+        });
+        if let Some(ticket) = unused {
+            ticket.progress = Progress::UnderWay;
+            self.wanted.fetch_sub(1, Ordering::Relaxed);
+            return Some(Purpose::Ticket(ticket.token.clone()));
+        }
+        let run = state.run.as_ref().filter(|run| !run.is_noticed())?;
+        let is_meant = run
+            .route
+            .as_deref()
+            .is_none_or(|wanted| wanted == name || wanted == request.pattern);
+        is_meant.then_some(Purpose::Run(run.id))
+    }
+
+    fn keep(&self, purpose: &Purpose, told: Box<Told>) {
+        let mut state = self.state.lock();
+        match purpose {
+            Purpose::Ticket(token) => {
+                let ticket = state.tickets.iter_mut().find(|ticket| ticket.token == *token);
+                if let Some(ticket) = ticket {
+                    ticket.progress = Progress::Over(told);
+                }
+            }
+            Purpose::Run(id) => {
+                if let Some(run) = state.run.as_mut().filter(|run| run.id == *id) {
+                    run.keep(*told);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Forgets tokens that are too old.
+    fn expire(&mut self, wanted: &AtomicUsize) {
+        while let Some(first) = self.tickets.first()
+            && first.since.elapsed() > TICKET_AGE_MAX
+        {
+            self.tickets.remove(0).leave(wanted);
+        }
+    }
+
+    /// Notices that a run's time is over: then it asks for nothing more.
+    fn end_run(&mut self, wanted: &AtomicUsize) {
+        if let Some(run) = &mut self.run
+            && !run.is_noticed()
+            && Instant::now() >= run.until
+        {
+            run.chance = 0;
+            wanted.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Ticket {
+    fn leave(&self, wanted: &AtomicUsize) {
+        if matches!(self.progress, Progress::Unused) {
+            wanted.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Run {
+    /// Whether it is known that its time is over.
+    fn is_noticed(&self) -> bool {
+        self.chance == 0
+    }
+
+    /// Keeps a request, or not, so that all have the same chance (Vitter's algorithm R).
+    fn keep(&mut self, told: Told) {
+        self.seen += 1;
+        let spans = told.spans.len();
+        if self.samples.len() < SAMPLES_MAX {
+            if self.spans + spans > SAMPLED_SPANS_MAX {
+                self.left_out += 1;
+                return;
+            }
+            self.spans += spans;
+            self.samples.push(told);
+            return;
+        }
+        let at = (self.draw() % self.seen) as usize;
+        let Some(place) = self.samples.get_mut(at) else {
+            return;
+        };
+        if self.spans - place.spans.len() + spans > SAMPLED_SPANS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.spans = self.spans - place.spans.len() + spans;
+        *place = told;
+    }
+
+    /// Marsaglia's xorshift: fair enough for samples, and never 0.
+    fn draw(&mut self) -> u64 {
+        if self.chance == 0 {
+            // Its time is over; what was under way still has its chance.
+            return self.seen;
+        }
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 7;
+        self.chance ^= self.chance << 17;
+        self.chance
+    }
+}
+
+impl Traced {
+    pub(crate) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Its target has answered then, and this is what the client is told.
+    pub(crate) fn answered(&mut self, at: Option<Instant>, status: u16, bytes: u64) {
+        self.answered = at;
+        (self.told.status, self.told.bytes) = (status, bytes);
+    }
+
+    /// The answer is written.
+    pub(crate) fn written(&mut self, at: Instant) {
+        self.until = Some(at);
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        let until = self.until.unwrap_or_else(Instant::now);
+        if let Some(answered) = self.answered {
+            self.trace
+                .record(Span::new(Kind::Write, "answer", answered, until));
+        }
+        let mut told = std::mem::take(&mut self.told);
+        told.fill(self.trace.begun(), until, self.trace.end());
+        self.traces.keep(&self.purpose, told);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(spans: usize) -> Told {
+        let mut told = Told::default();
+        told.spans.resize_with(spans, Default::default);
+        told
+    }
+
+    fn run(traces: &Traces) -> u64 {
+        traces.sample(None, RUN_MAX).expect("none goes on")
+    }
+
+    #[test]
+    fn a_run_keeps_a_bounded_number_of_requests_and_spans_and_counts_all() {
+        let traces = Traces::default();
+        let id = run(&traces);
+        for _ in 0..3 * SAMPLES_MAX {
+            traces.keep(&Purpose::Run(id), Box::new(told(20)));
+        }
+        let sampled = traces.sampled(id).unwrap();
+        assert_eq!((sampled.seen, sampled.left_out), (3000, 0));
+        assert_eq!(sampled.samples.len(), SAMPLES_MAX);
+        let id = run(&traces);
+        for _ in 0..60 {
+            traces.keep(&Purpose::Run(id), Box::new(told(2000)));
+        }
+        let sampled = traces.sampled(id).unwrap();
+        assert_eq!((sampled.samples.len(), sampled.left_out), (50, 10));
+    }
+
+    #[test]
+    fn every_request_of_a_run_has_a_chance_to_be_kept() {
+        let traces = Traces::default();
+        let id = run(&traces);
+        for number in 0..10_000 {
+            let mut told = Told::default();
+            told.bytes = number;
+            traces.keep(&Purpose::Run(id), Box::new(told));
+        }
+        let kept = traces.sampled(id).unwrap().samples;
+        let late = kept.iter().filter(|told| told.bytes >= 5000).count();
+        assert!(
+            (350..650).contains(&late),
+            "{late} of 1000 are of the second half"
+        );
+    }
+
+    #[test]
+    fn nothing_is_wanted_when_tokens_and_runs_are_over() {
+        let traces = Traces::default();
+        for _ in 0..2 * TICKETS_MAX {
+            traces.admit().unwrap();
+        }
+        assert_eq!(traces.wanted.load(Ordering::Relaxed), TICKETS_MAX);
+        let id = run(&traces);
+        assert_eq!(traces.sample(None, RUN_MAX), None, "one goes on");
+        assert_eq!(traces.sampled(id + 1).unwrap_err(), Untold::Unknown);
+        traces.sampled(id).unwrap();
+        let id = traces.sample(None, Duration::ZERO).unwrap();
+        traces.state.lock().end_run(&traces.wanted);
+        assert_eq!(traces.wanted.load(Ordering::Relaxed), TICKETS_MAX);
+        assert!(traces.sample(None, Duration::ZERO).is_some(), "{id} is over");
+        let mut state = traces.state.lock();
+        for ticket in &mut state.tickets {
+            ticket.since -= 2 * TICKET_AGE_MAX;
+        }
+        state.expire(&traces.wanted);
+        state.end_run(&traces.wanted);
+        assert_eq!(traces.wanted.load(Ordering::Relaxed), 0);
+    }
+}

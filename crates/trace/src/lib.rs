@@ -1,0 +1,220 @@
+//! Where the time of one request goes.
+//!
+//! A request that is traced has a [`Trace`]; whatever works for it is run [`within`] that, and records what it does as a [`Span`] in the [`current`] trace. Of a request that is not traced
+//! nothing is recorded, and whoever would do so reads one variable of its thread to know that.
+
+#![forbid(unsafe_code)]
+
+use std::{cell::RefCell, future::poll_fn, pin::pin, sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
+
+/// Most spans that are kept of a request; further ones are counted.
+pub const SPANS_MAX: usize = 2048;
+/// Most bytes of a span's detail; the rest is left out.
+pub const DETAIL_BYTES_MAX: usize = 160;
+
+thread_local! {
+    /// The trace of the request that this thread works for at this moment.
+    static CURRENT: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
+
+/// The record of one request; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Trace(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    begun: Instant,
+    record: Mutex<Record>,
+}
+
+/// What was recorded of a request.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// In the order in which they ended.
+    pub spans: Vec<Span>,
+    /// Spans for which there was no room.
+    pub left_out: usize,
+    is_over: bool,
+}
+
+/// A part of a request's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Of what kind it is.
+    pub kind: Kind,
+    /// Which one of its kind: the text of a statement, say.
+    pub detail: String,
+    /// When it began.
+    pub from: Instant,
+    /// When it ended.
+    pub until: Instant,
+    /// The parts that it is made of, one after another from its start: each with its end.
+    pub parts: Vec<(&'static str, Instant)>,
+}
+
+/// What a span is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The server reads and routes the request.
+    Front,
+    /// It waits for a worker or a thread.
+    Queue,
+    /// A handler has it, running or waiting.
+    Handler,
+    /// A handler's code runs.
+    Running,
+    /// A statement, from when it was asked for until its rows were there.
+    Statement,
+    /// The answer is made of what the handler has said, and written.
+    Write,
+}
+
+impl Kind {
+    /// As it is called in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Front => "front",
+            Self::Queue => "queue",
+            Self::Handler => "handler",
+            Self::Running => "running",
+            Self::Statement => "statement",
+            Self::Write => "write",
+        }
+    }
+}
+
+impl Span {
+    /// A span without parts.
+    pub fn new(kind: Kind, detail: &str, from: Instant, until: Instant) -> Self {
+        let end = detail.floor_char_boundary(DETAIL_BYTES_MAX);
+        Self {
+            kind,
+            detail: detail[..end].to_owned(),
+            from,
+            until,
+            parts: Vec::new(),
+        }
+    }
+}
+
+impl Trace {
+    /// An empty record of a request that began then.
+    pub fn new(begun: Instant) -> Self {
+        Self(Arc::new(Shared {
+            begun,
+            record: Mutex::default(),
+        }))
+    }
+
+    /// When its request began.
+    pub fn begun(&self) -> Instant {
+        self.0.begun
+    }
+
+    /// Keeps a span, if there is room and the request is not over.
+    pub fn record(&self, span: Span) {
+        let mut record = self.0.record.lock();
+        if record.is_over {
+            return;
+        }
+        if record.spans.len() < SPANS_MAX {
+            record.spans.push(span);
+        } else {
+            record.left_out += 1;
+        }
+    }
+
+    /// Ends the record: what comes later is not kept.
+    pub fn end(&self) -> Record {
+        let over = Record {
+            is_over: true,
+            ..Record::default()
+        };
+        std::mem::replace(&mut *self.0.record.lock(), over)
+    }
+}
+
+/// The trace of the request for which this is called, if it is traced.
+pub fn current() -> Option<Trace> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Restores what was there before, also when a panic passes.
+struct Restore(Option<Trace>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Runs a task for a request that may be traced.
+pub async fn within<F: Future>(trace: Option<Trace>, task: F) -> F::Output {
+    let mut task = pin!(task);
+    poll_fn(|context| match &trace {
+        None => task.as_mut().poll(context),
+        Some(trace) => {
+            let _restore = Restore(CURRENT.replace(Some(trace.clone())));
+            task.as_mut().poll(context)
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::*;
+
+    fn span(detail: &str) -> Span {
+        let now = Instant::now();
+        Span::new(Kind::Statement, detail, now, now)
+    }
+
+    #[test]
+    fn a_trace_is_current_only_while_its_task_runs() {
+        let trace = Trace::new(Instant::now());
+        let mut has_waited = false;
+        let mut task = pin!(within(
+            Some(trace.clone()),
+            poll_fn(|_| {
+                current().expect("the task is traced").record(span("here"));
+                if std::mem::replace(&mut has_waited, true) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            }),
+        ));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(task.as_mut().poll(&mut context).is_pending());
+        assert!(current().is_none(), "another task of the thread is not");
+        assert!(task.as_mut().poll(&mut context).is_ready());
+        assert!(current().is_none());
+        assert_eq!(trace.end().spans.len(), 2);
+    }
+
+    #[test]
+    fn a_request_has_no_more_spans_than_it_may_and_none_after_its_end() {
+        let trace = Trace::new(Instant::now());
+        for _ in 0..SPANS_MAX + 3 {
+            trace.record(span("select"));
+        }
+        let record = trace.end();
+        assert_eq!((record.spans.len(), record.left_out), (SPANS_MAX, 3));
+        trace.record(span("late"));
+        assert!(trace.end().spans.is_empty());
+    }
+
+    #[test]
+    fn a_detail_is_cut_between_two_characters() {
+        let span = span(&"é".repeat(DETAIL_BYTES_MAX));
+        assert_eq!(span.detail, "é".repeat(DETAIL_BYTES_MAX / 2));
+    }
+}
