@@ -368,10 +368,10 @@ const answers = {
     const bytes = new Uint8Array([0, 255]);
     const date = new Date('2020-01-02T03:04:05.678Z');
     const row = await main.row(
-      'select $1::int as a, $2::text as b, $3::numeric as c, $4::int8 as d, $5::bool as e, $6::timestamptz as f, $7::bytea as g, $8::jsonb as h, $9::text[] as i, $10::int[][] as j, $11::text as k',
-      [1, "a'b", '0.10', 9007199254740993n, true, date, bytes, { x: [1, 'y'] }, ['a "b"', null, 'c\\'], [[1, 2], [3, 4]], undefined],
+      'select $1::int as a, $2::text as b, $3::numeric as c, $4::int8 as d, $5::bool as e, $6::timestamptz as f, $7::bytea as g, $8::jsonb as h, $9::text[] as i, $10::int[][] as j, $11::text as k, $12::uuid as l, $13::json as m, $14::date as n, $15::bytea[] as o, $16::float8 as p, $17::timestamp as q, $18::int8 as r, $19::numeric[] as s',
+      [1, "a'b", '0.10', 9007199254740993n, true, date, bytes, { x: [1, 'y'] }, ['a "b"', null, 'c\\'], [[1, 2], [3, 4]], undefined, '5b7a1d1e-0000-4000-8000-0123456789ab', 'null', '2020-02-29', [bytes, null], NaN, '2020-01-02 03:04:05.678', 7, ['1.10', null]],
     );
-    return { ...row, g: row.g instanceof Uint8Array && [...row.g] };
+    return { ...row, o: row.o.map((it) => it && [...it]), g: row.g instanceof Uint8Array && [...row.g] };
   },
   async shapes() {
     const name = "Robert'); drop table students;--";
@@ -421,7 +421,9 @@ fn scripts_run_statements_with_both_drivers() {
                 200,
                 json!({
                     "a": 1, "b": "a'b", "c": "0.10", "d": "9007199254740993", "e": true, "f": "2020-01-02T03:04:05.678+00:00",
-                    "g": [0, 255], "h": {"x": [1, "y"]}, "i": ["a \"b\"", null, "c\\"], "j": [[1, 2], [3, 4]], "k": null
+                    "g": [0, 255], "h": {"x": [1, "y"]}, "i": ["a \"b\"", null, "c\\"], "j": [[1, 2], [3, 4]], "k": null,
+                    "l": "5b7a1d1e-0000-4000-8000-0123456789ab", "m": null, "n": "2020-02-29", "o": [[0, 255], null], "p": "NaN",
+                    "q": "2020-01-02T03:04:05.678", "r": 7, "s": ["1.10", null]
                 })
             ),
             "{driver}"

@@ -3,7 +3,7 @@
 use forebay_testkit::{Postgres, wait_until};
 use serde_json::json;
 
-use crate::sql_handlers::{DRIVERS, get, make, number, server};
+use crate::sql_handlers::{get, make, number, pool, server};
 
 const COPIES: &str = r"
   async import(request) {
@@ -53,12 +53,15 @@ const COPIES: &str = r"
 #[test]
 fn rows_are_copied_in_and_out_piece_by_piece() {
     let postgres = Postgres::start();
-    for driver in DRIVERS {
+    for driver in ["async", "blocking", "pool"] {
         make(
             &postgres,
             "drop table if exists copies; create table copies (id int primary key, note text); grant all on copies to public",
         );
-        let server = server(&postgres, driver, COPIES, "memory_max = \"16MiB\"");
+        let server = match driver {
+            "pool" => pool(&postgres, COPIES),
+            driver => server(&postgres, driver, COPIES, "memory_max = \"16MiB\""),
+        };
         let imported = server.post("/import", b"-1,\"a,b\"\n-2,\n");
         assert_eq!(imported.json(), json!({"count": 2}), "{driver}: {}", server.log());
         let out = server.get("/export");

@@ -9,20 +9,32 @@ pub(crate) const DRIVERS: [&str; 2] = ["async", "blocking"];
 
 /// A server whose script answers a path with the function of that name.
 pub(crate) fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &str) -> Server {
-    let script = format!(
+    let keys = format!(
+        "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n\
+         [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n{limits}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
+        url = postgres.url()
+    );
+    Setup::new(&keys).file("s.mjs", module(answers)).start()
+}
+
+/// The same with a worker of Node in the place of the script.
+pub(crate) fn pool(postgres: &Postgres, answers: &str) -> Server {
+    let keys = format!(
+        "[sql.main]\nurl = \"{url}\"\n\
+         [pool.p]\nhandler = \"s.mjs\"\nsql = [\"main\"]\nworkers = {{ min = 1, max = 1 }}\nconcurrency = 64\n[[route]]\npath = \"/*\"\npool = \"p\"\n",
+        url = postgres.url()
+    );
+    Setup::new(&keys).file("s.mjs", module(answers)).start()
+}
+
+fn module(answers: &str) -> String {
+    format!(
         "import {{ sql, SqlError }} from 'forebay/sql';\nimport {{ reply, sleep }} from 'forebay';\nconst {{ main }} = sql;\n\
          const said = ({{ name, code, message, position }}) => ({{ name, code, message, position }});\n\
          const failing = (run) => run().then((value) => ({{ value }}), said);\n\
          const answers = {{{answers}}};\n\
          export default (request) => answers[request.path.slice(1)](request);\n"
-    );
-    Setup::new(&format!(
-        "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n\
-         [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n{limits}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
-        url = postgres.url()
-    ))
-    .file("s.mjs", script)
-    .start()
+    )
 }
 
 pub(crate) fn get(server: &Server, path: &str) -> Value {

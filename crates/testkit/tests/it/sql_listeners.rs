@@ -3,7 +3,7 @@
 use forebay_testkit::{Client, Postgres, Server, wait_until};
 use serde_json::json;
 
-use crate::sql_handlers::{get, make, number, server};
+use crate::sql_handlers::{get, make, number, pool, server};
 
 const LISTENERS: &str = r"
   events: () => main.listen('news').events(),
@@ -55,10 +55,21 @@ fn what_a_channel_is_told_is_a_server_sent_event_for_each_client_until_it_goes()
     let mut postgres = Postgres::start();
     // Events outlast what bounds other answers.
     let server = server(&postgres, "async", LISTENERS, "time_max = \"3s\"");
-    let mut clients: Vec<_> = (0..20).map(|_| listens(&server, "/events")).collect();
-    let mut named = listens(&server, "/named");
+    tells(&mut postgres, &server);
+}
+
+#[test]
+fn a_worker_answers_with_server_sent_events_as_a_script_does() {
+    let mut postgres = Postgres::start();
+    let server = pool(&postgres, LISTENERS);
+    tells(&mut postgres, &server);
+}
+
+fn tells(postgres: &mut Postgres, server: &Server) {
+    let mut clients: Vec<_> = (0..20).map(|_| listens(server, "/events")).collect();
+    let mut named = listens(server, "/named");
     make(
-        &postgres,
+        postgres,
         "notify news, 'one'; select pg_notify('news', E'two\\nlines')",
     );
     for client in &mut clients {
@@ -66,13 +77,13 @@ fn what_a_channel_is_told_is_a_server_sent_event_for_each_client_until_it_goes()
         comes(client, "data: two\ndata: lines\n\n");
     }
     comes(&mut named, "event: news\ndata: one\n\n");
-    assert_eq!(number(&postgres, LISTENING), 1, "one connection for all");
+    assert_eq!(number(postgres, LISTENING), 1, "one connection for all");
     // All connections break, then the server itself is gone for a while.
     postgres.kill_backends();
     for client in &mut clients {
         comes(client, "event: lost\ndata:\n\n");
     }
-    make(&postgres, "notify news, 'three'");
+    make(postgres, "notify news, 'three'");
     for client in &mut clients {
         comes(client, "data: three\n\n");
     }
@@ -83,17 +94,17 @@ fn what_a_channel_is_told_is_a_server_sent_event_for_each_client_until_it_goes()
         client.1.clear();
         comes(client, "event: lost\ndata:\n\n");
     }
-    make(&postgres, "notify news, 'four'");
+    make(postgres, "notify news, 'four'");
     for client in &mut clients {
         comes(client, "data: four\n\n");
     }
     drop((clients, named));
-    wait_until("nobody listens", || number(&postgres, LISTENING) == 0);
+    wait_until("nobody listens", || number(postgres, LISTENING) == 0);
     assert_eq!(
-        get(&server, "/some"),
+        get(server, "/some"),
         json!([["one", false], ["two", false], ["three", false]])
     );
-    assert_eq!(get(&server, "/closed"), json!([]));
+    assert_eq!(get(server, "/closed"), json!([]));
     assert_eq!(server.get("/nowhere").status, 500);
-    wait_until("nobody listens", || number(&postgres, LISTENING) == 0);
+    wait_until("nobody listens", || number(postgres, LISTENING) == 0);
 }
