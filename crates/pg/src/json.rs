@@ -1,5 +1,7 @@
 //! Values as JSON, from the text in which the server writes them. What `to_json` of the server gives for the same value is the model (manual, 9.16), but that text of JSON comes as it was stored.
 
+use std::borrow::Cow;
+
 use postgres_protocol::Oid;
 
 /// What becomes of a type's text.
@@ -52,6 +54,25 @@ pub enum Numbers {
     Doubles,
 }
 
+/// A value as a program has it whose numbers are floating-point ones: what the JSON of [`Numbers::Doubles`] says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'v> {
+    /// Null.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// An integer that a double has exactly.
+    Integer(i64),
+    /// Another number.
+    Double(f64),
+    /// Text, and all that is written as such.
+    Text(Cow<'v, str>),
+    /// `bytea`.
+    Bytes(Vec<u8>),
+    /// Anything else, as JSON.
+    Json(Vec<u8>),
+}
+
 /// How values of one column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writer {
@@ -89,6 +110,60 @@ impl Writer {
             Some(text) => write_scalar(form, text, out),
         }
     }
+}
+
+impl Writer {
+    /// A value as what it is; `None` is null. Arrays are JSON, those of `bytea` with their text.
+    pub fn value(self, value: Option<&[u8]>) -> Value<'_> {
+        let Some(text) = value else { return Value::Null };
+        let json = || {
+            let mut out = Vec::new();
+            self.write(value, Numbers::Doubles, &mut out);
+            Value::Json(out)
+        };
+        if self.is_array {
+            return json();
+        }
+        match self.form {
+            Form::Bool => Value::Bool(text == b"t"),
+            Form::Number => number(text).unwrap_or_else(|| Value::Text(String::from_utf8_lossy(text))),
+            Form::BigInteger if is_safe_integer(text) => number(text).unwrap_or_else(json),
+            Form::BigInteger | Form::Decimal | Form::Text => Value::Text(String::from_utf8_lossy(text)),
+            Form::Json | Form::Timestamp => json(),
+        }
+    }
+}
+
+/// A number that is finite.
+fn number(text: &[u8]) -> Option<Value<'static>> {
+    let text = std::str::from_utf8(text).ok()?;
+    match text.parse::<i64>() {
+        // -0 is no integer.
+        Ok(integer) if integer != 0 || !text.starts_with('-') => Some(Value::Integer(integer)),
+        _ => text
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(Value::Double),
+    }
+}
+
+/// The bytes of `\x00ff` (manual, 8.4.1); `None` where it is something else.
+pub fn bytes_of(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix(b"\\x")?;
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs
+        .iter()
+        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
+        .collect()
 }
 
 fn write_scalar(form: Form, text: &[u8], out: &mut Vec<u8>) {
@@ -314,6 +389,55 @@ mod tests {
         ] {
             assert_eq!(json(oid, text), expected, "{text}");
         }
+    }
+
+    /// A value as JSON has it.
+    fn as_json(value: Value<'_>) -> serde_json::Value {
+        match value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => value.into(),
+            Value::Integer(value) => value.into(),
+            Value::Double(value) => value.into(),
+            Value::Text(value) => value.into_owned().into(),
+            Value::Bytes(_) => unreachable!("a writer does not know bytes"),
+            Value::Json(text) => serde_json::from_slice(&text).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_value_is_what_its_json_says() {
+        for (oid, text) in [
+            (16, "t"),
+            (16, "f"),
+            (23, "-7"),
+            (20, "9007199254740991"),
+            (20, "9007199254740992"),
+            (1700, "0.10"),
+            (1700, "NaN"),
+            (701, "1e+20"),
+            (701, "1e-7"),
+            (701, "-0"),
+            (701, "0.1"),
+            (701, "-Infinity"),
+            (25, "a\"b\\\n\u{1}é"),
+            (114, "{\"a\" : [1]}"),
+            (1184, "2020-01-31 10:20:30+00"),
+            (1007, "{1,NULL,{2}}"),
+            (600, "(1,2)"),
+        ] {
+            let mut out = Vec::new();
+            Writer::of(oid).write(Some(text.as_bytes()), Numbers::Doubles, &mut out);
+            let written: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            let value = as_json(Writer::of(oid).value(Some(text.as_bytes())));
+            assert!(
+                written == value || written.as_f64().is_some() && written.as_f64() == value.as_f64(),
+                "{oid} {text}: {written} and {value}"
+            );
+        }
+        assert_eq!(Writer::of(25).value(None), Value::Null);
+        assert_eq!(bytes_of(br"\x00ff"), Some(vec![0, 255]));
+        assert_eq!(bytes_of(br"\x0"), None);
+        assert_eq!(bytes_of(b"text"), None);
     }
 
     proptest! {

@@ -29,5 +29,5 @@ pub use exclusive::{Beginning, CopyIn, CopyOut, Isolation, RowStream, Savepoint,
 pub use listen::{Heard, Listener};
 pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};
-pub use source::Source;
+pub use source::{Ask, Source};
 pub use sql::{Sql, SqlError};

@@ -7,7 +7,14 @@ use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::DataRowBody;
 
 pub use crate::protocol::Column;
-use crate::{error::PgError, json::Numbers, protocol::foreign};
+use crate::{
+    error::PgError,
+    json::{Numbers, Value, bytes_of},
+    protocol::foreign,
+};
+
+/// The OID of `bytea`.
+const BYTEA: u32 = 17;
 
 /// A row: the text of each value, `None` for null.
 #[derive(Clone, Debug)]
@@ -97,6 +104,16 @@ impl Rows {
             self.write_row(row, numbers, out);
         }
         out.push(b']');
+    }
+
+    /// A value of a row, as a program has it.
+    ///
+    /// # Panics
+    /// When the row has fewer values.
+    pub fn value<'r>(&self, row: &'r Row, index: usize) -> Value<'r> {
+        let (column, text) = (&self.columns[index], row.text(index));
+        let bytes = text.filter(|_| column.oid == BYTEA).and_then(bytes_of);
+        bytes.map_or_else(|| column.writer.value(text), Value::Bytes)
     }
 
     /// Appends the first value of a row; without a column it is null.

@@ -48,6 +48,25 @@ pub(crate) struct Shared {
     pub(crate) open: watch::Sender<()>,
 }
 
+/// A statement that is run from now on.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) parameters: &'a [Option<&'a [u8]>],
+    pub(crate) timing: Timing,
+}
+
+impl<'a> Ask<'a> {
+    /// With `$1`, `$2` and so on in its text, and as many parameters, as text; `None` is null.
+    pub fn new(text: &'a str, parameters: &'a [Option<&'a [u8]>]) -> Self {
+        Self {
+            text,
+            parameters,
+            timing: Timing::begin(),
+        }
+    }
+}
+
 impl Source {
     /// A source whose statements come from so many threads. Nothing is connected before the first statement.
     pub fn new(name: &str, settings: Settings, threads: usize) -> Self {
@@ -109,35 +128,64 @@ impl Source {
         deadline: Instant,
     ) -> Result<Rows, PgError> {
         let counting = Counting::begin(&self.shared.counts);
-        let timing = Timing::begin();
-        let outcome = self.run(text, parameters, deadline, &timing).await;
-        timing.end(text);
+        let ask = Ask::new(text, parameters);
+        let outcome = self.run(&ask, deadline).await;
+        ask.timing.end(text);
         counting.end(&outcome);
         outcome
     }
 
-    async fn run(
-        &self,
-        text: &str,
-        parameters: &[Option<&[u8]>],
-        deadline: Instant,
-        timing: &Timing,
-    ) -> Result<Rows, PgError> {
-        let _place = Place::take(&self.shared)?;
-        let limit = self.shared.settings.statement_timeout;
-        let until = deadline.min(Instant::now() + limit);
+    async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Rows, PgError> {
+        let _places = Places::take(&self.shared, 1)?;
+        let until = self.until(deadline);
         let run = async {
             match &self.shared.blocking {
-                Some(pool) => pool.query(text, parameters, until, timing).await,
-                None => Lines::here(&self.shared).query(text, parameters, timing).await,
+                Some(pool) => pool.query(ask, until).await,
+                None => Lines::here(&self.shared).query(ask).await,
             }
         };
-        match tokio::time::timeout_at(until.into(), run).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(PgError::TimedOut {
-                what: Stage::Statement,
-                limit,
-            }),
+        let outcome = tokio::time::timeout_at(until.into(), run).await;
+        outcome.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    /// Runs statements together, at most until `deadline`, and gives the outcome of each. They share a connection: the asynchronous driver sends all of them at once, the other one after another. Each is one of its own, and
+    /// an error of one ends none of the others.
+    pub async fn pipeline(&self, asks: &[Ask<'_>], deadline: Instant) -> Vec<Result<Rows, PgError>> {
+        let counting: Vec<_> = asks
+            .iter()
+            .map(|_| Counting::begin(&self.shared.counts))
+            .collect();
+        let places = Places::take(&self.shared, asks.len());
+        let outcomes: Vec<_> = match places {
+            Err(error) => vec![Err(error); asks.len()],
+            Ok(_places) => {
+                let until = self.until(deadline);
+                let outcomes = match &self.shared.blocking {
+                    Some(pool) => pool.pipeline(asks, until).await,
+                    None => Lines::here(&self.shared).pipeline(asks, until).await,
+                };
+                let outcomes = outcomes.into_iter();
+                outcomes
+                    .map(|outcome| outcome.unwrap_or_else(|| Err(self.late())))
+                    .collect()
+            }
+        };
+        for ((counting, outcome), ask) in counting.into_iter().zip(&outcomes).zip(asks) {
+            ask.timing.end(ask.text);
+            counting.end(outcome);
+        }
+        outcomes
+    }
+
+    /// When a statement that begins now has to be over.
+    fn until(&self, deadline: Instant) -> Instant {
+        deadline.min(Instant::now() + self.shared.settings.statement_timeout)
+    }
+
+    fn late(&self) -> PgError {
+        PgError::TimedOut {
+            what: Stage::Statement,
+            limit: self.shared.settings.statement_timeout,
         }
     }
 }
@@ -188,7 +236,7 @@ impl Source {
 
     /// A connection for one task; those that wait for one count as statements.
     async fn lease(&self) -> Result<Lease, PgError> {
-        let _place = Place::take(&self.shared)?;
+        let _place = Places::take(&self.shared, 1)?;
         Lease::take(&self.shared).await
     }
 }
@@ -212,22 +260,27 @@ pub(crate) fn whole_ms(deadline: Instant, begun: Instant) -> Duration {
     Duration::from_millis(u64::try_from(micros.div_ceil(1000)).unwrap_or(u64::MAX))
 }
 
-/// One of the statements that may be under way.
-struct Place<'s>(&'s Shared);
+/// Some of the statements that may be under way.
+struct Places<'s> {
+    shared: &'s Shared,
+    count: usize,
+}
 
-impl<'s> Place<'s> {
-    fn take(shared: &'s Shared) -> Result<Self, PgError> {
+impl<'s> Places<'s> {
+    /// All of them or none. More at once than there may be are taken when nothing else is under way: they would never be otherwise.
+    fn take(shared: &'s Shared, count: usize) -> Result<Self, PgError> {
         let in_flight_max = shared.settings.in_flight_max;
-        if shared.in_flight.fetch_add(1, Ordering::Relaxed) >= in_flight_max {
-            shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let before = shared.in_flight.fetch_add(count, Ordering::Relaxed);
+        if before > 0 && before + count > in_flight_max {
+            shared.in_flight.fetch_sub(count, Ordering::Relaxed);
             return Err(PgError::Full { in_flight_max });
         }
-        Ok(Self(shared))
+        Ok(Self { shared, count })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Places<'_> {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.shared.in_flight.fetch_sub(self.count, Ordering::Relaxed);
     }
 }

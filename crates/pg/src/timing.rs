@@ -70,8 +70,8 @@ impl Timing {
     }
 
     /// The one who has asked for the statement goes on.
-    pub(crate) fn end(self, text: &str) {
-        let Some(marks) = self.0 else { return };
+    pub(crate) fn end(&self, text: &str) {
+        let Some(marks) = &self.0 else { return };
         let until = Instant::now();
         let mut span = Span::new(Kind::Statement, text, marks.begun, until);
         let mut before = 0;

@@ -51,6 +51,7 @@ impl Entry {
             Came::Head(head) => head_value(ctx, &head)?,
             Came::Piece(Some(bytes)) => TypedArray::new_copy(ctx.clone(), &bytes)?.into_value(),
             Came::Outcome(json) => ctx.json_parse(json)?,
+            Came::Results(results) => results.value(ctx)?,
             Came::Failed(error) => return resume.call((call, wait, error.name(), error.to_string())),
         };
         resume.call((call, wait, Null, value))

@@ -9,7 +9,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use forebay_pg::Desk;
@@ -34,6 +34,8 @@ use crate::{
 
 /// A call is light when it takes at most this part of what it may on an I/O thread.
 const LIGHT_PART: u32 = 10;
+/// Calls that have waited for so long are watched each by a task of its own.
+const UNGUARDED: Duration = Duration::from_millis(5);
 
 /// A call as it is known outside of its thread: which engine of the thread, and its number there.
 pub(crate) type CallKey = (u32, CallId);
@@ -98,6 +100,8 @@ pub(crate) fn run(
         fetcher: Rc::new(Fetcher::new(shared.options.clone())),
         given_up: Notify::new(),
         is_waiting: Cell::new(false),
+        unguarded: RefCell::default(),
+        is_guarding: Cell::new(false),
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -150,6 +154,10 @@ struct Executor {
     given_up: Notify,
     /// Whether it waits for a job, or does what comes in between.
     is_waiting: Cell<bool>,
+    /// Calls that wait since a moment ago, and when they have to be over.
+    unguarded: RefCell<Vec<(CallKey, WeakEngine, Option<Instant>)>>,
+    /// Whether a task looks at those.
+    is_guarding: Cell<bool>,
 }
 
 /// An engine of a thread, and which it is.
@@ -157,7 +165,34 @@ struct Executor {
 struct Engine {
     serial: u32,
     instance: Rc<Instance>,
-    _here: Rc<Here>,
+    here: Rc<Here>,
+}
+
+/// An engine, if it is still there.
+struct WeakEngine {
+    serial: u32,
+    instance: std::rc::Weak<Instance>,
+    here: std::rc::Weak<Here>,
+}
+
+impl Engine {
+    fn downgrade(&self) -> WeakEngine {
+        WeakEngine {
+            serial: self.serial,
+            instance: Rc::downgrade(&self.instance),
+            here: Rc::downgrade(&self.here),
+        }
+    }
+}
+
+impl WeakEngine {
+    fn upgrade(&self) -> Option<Engine> {
+        Some(Engine {
+            serial: self.serial,
+            instance: self.instance.upgrade()?,
+            here: self.here.upgrade()?,
+        })
+    }
 }
 
 /// One of the engines of a thread, as long as this is there; it ends with this.
@@ -200,7 +235,7 @@ impl Executor {
         let engine = Engine {
             serial: self.serial.get(),
             instance: instance.clone(),
-            _here: Here::new(instance, self.engines.clone(), self.member.clone()),
+            here: Here::new(instance, self.engines.clone(), self.member.clone()),
         };
         *self.current.borrow_mut() = Some(engine.clone());
         Ok(engine)
@@ -264,15 +299,8 @@ impl Executor {
         let is_light = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
             && !engine.instance.take_elsewhere();
         self.settle(&engine, is_light);
-        let is_awaited = matches!(
-            self.member.calls.lock().open.get(&key),
-            Some(OpenCall {
-                waiter: Waiter::Reply(_),
-                ..
-            })
-        );
-        if is_awaited {
-            self.limit(key, &engine, deadline);
+        if self.is_awaited(key) {
+            self.watch_over(key, &engine, deadline);
         }
         if self.shared.options.limits.isolated {
             self.current.take();
@@ -411,8 +439,8 @@ impl Executor {
                 let deadline = engine.instance.until(call).at;
                 let task = tokio::task::spawn_local(async move {
                     let running = pin!(statements.run(deadline));
-                    let outcome = forebay_trace::within(trace, running).await;
-                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                    let results = forebay_trace::within(trace, running).await;
+                    own.came(key, &engine, wait, Came::Results(results));
                 });
                 (task, None)
             }
@@ -485,7 +513,46 @@ impl Executor {
         }
     }
 
-    /// Sees to it that a call that waits comes to an end.
+    /// Sees to it that a call that waits comes to an end. Most have done so before it is worth a task of theirs.
+    fn watch_over(self: &Rc<Self>, key: CallKey, engine: &Engine, deadline: Option<Instant>) {
+        self.unguarded
+            .borrow_mut()
+            .push((key, engine.downgrade(), deadline));
+        if !self.is_guarding.replace(true) {
+            let own = self.clone();
+            tokio::task::spawn_local(async move {
+                loop {
+                    tokio::time::sleep(UNGUARDED).await;
+                    let calls = own.unguarded.take();
+                    if calls.is_empty() {
+                        break;
+                    }
+                    for (key, engine, deadline) in calls {
+                        if let Some(engine) = engine.upgrade()
+                            && own.is_awaited(key)
+                        {
+                            own.limit(key, &engine, deadline);
+                        }
+                    }
+                }
+                own.is_guarding.set(false);
+            });
+        }
+    }
+
+    /// Whether somebody is to get the answer of a call that has not begun.
+    fn is_awaited(&self, key: CallKey) -> bool {
+        let calls = self.member.calls.lock();
+        matches!(
+            calls.open.get(&key),
+            Some(OpenCall {
+                waiter: Waiter::Reply(_),
+                ..
+            })
+        )
+    }
+
+    /// Ends a call when its time is over or nobody waits for it.
     fn limit(self: &Rc<Self>, key: CallKey, engine: &Engine, deadline: Option<Instant>) {
         let time_max = self.shared.options.limits.time_max;
         let until = engine.instance.until(key.1);

@@ -27,11 +27,13 @@ pub(crate) const MAIN: &str = "sdk:dist/script/main.js";
 pub(crate) const LAZY: &str = "sdk:lazy";
 /// Modules of the SDK that depend on the runtime around them, and what stands in their place here.
 const REPLACED: &[(&str, &str)] = &[
+    ("dist/html-text.js", "dist/script/html-text.js"),
     ("dist/source.js", "dist/script/source.js"),
     ("dist/store/addon.js", "dist/script/addon.js"),
     ("dist/store/opened.js", "dist/script/opened.js"),
     ("dist/sleep.js", "dist/script/sleep.js"),
     ("dist/sql/desk.js", "dist/script/sql.js"),
+    ("dist/sql/statements.js", "dist/script/statements.js"),
     ("node:buffer", "dist/script/buffer.js"),
 ];
 /// Longest module, in bytes.

@@ -48,6 +48,8 @@ pub(crate) enum Came {
     Piece(Option<Bytes>),
     /// The outcome of an operation on databases, as JSON.
     Outcome(Vec<u8>),
+    /// What became of statements.
+    Results(sql::Results),
     /// What was asked for did not come about.
     Failed(fetch::Error),
 }

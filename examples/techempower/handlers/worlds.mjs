@@ -24,7 +24,7 @@ function asked(text) {
 /** Reads rows by their ids, each by a statement of its own. */
 async function read(database, ids) {
   const results = await database.pipeline(ids.map((id) => [READ, [id]]));
-  return results.map(([world]) => world);
+  return results.map((rows) => rows[0]);
 }
 
 const lots = (count) => Array.from({ length: count }, lot);

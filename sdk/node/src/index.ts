@@ -23,6 +23,7 @@ export {
   type HttpErrorInit,
   type ReplyInit,
 } from './reply.js';
+export { html, unsafeHtml, type Html } from './html.js';
 export type { HttpRequest } from './request.js';
 export type { RequestHeaders } from './headers.js';
 export type { UploadedFile, UploadedForm } from './form.js';

@@ -1,5 +1,6 @@
 import { FIELD_VALUE, TOKEN } from './grammar.js';
-import { KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
+import { Html } from './html.js';
+import { KIND_BYTES, KIND_HTML, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
 
 /** Headers of a reply: an object (an array as value repeats the header), pairs, or the web's `Headers`. */
 export type HeadersLike =
@@ -23,6 +24,7 @@ export type Piece = string | Uint8Array | ArrayBuffer;
  * |---|---|
  * | plain object, array, number, boolean | 200, JSON |
  * | string | 200, `text/plain; charset=utf-8` |
+ * | `Html` of `html` | 200, `text/html; charset=utf-8` |
  * | `Uint8Array`, `ArrayBuffer` | 200, `application/octet-stream` |
  * | nothing, `null` | 204 |
  * | `Reply` of `json()`, `text()`, `reply()` | as it says |
@@ -176,6 +178,7 @@ export function toReply(value: unknown): Reply {
   if (typeof value === 'string') return new Reply(200, KIND_TEXT, NO_HEADERS, value);
   if (typeof value !== 'object') return json(value);
   if (value instanceof Reply) return value;
+  if (value instanceof Html) return new Reply(200, KIND_HTML, NO_HEADERS, value.text);
   if (value instanceof Uint8Array) return new Reply(200, KIND_BYTES, NO_HEADERS, value);
   if (value instanceof ArrayBuffer) return new Reply(200, KIND_BYTES, NO_HEADERS, new Uint8Array(value));
   if (isResponse(value)) {

@@ -56,6 +56,7 @@ export const KIND_NONE = 0;
 export const KIND_JSON = 1;
 export const KIND_TEXT = 2;
 export const KIND_BYTES = 3;
+export const KIND_HTML = 4;
 
 /** Reads the u32 at `at`; the caller knows that four bytes are there. */
 export function readU32(bytes: Uint8Array, at: number): number {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Peer } from './peer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [handler, store, articles, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
+const [handler, page, store, articles, test] = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
 
 it('the README shows a handler that works, and a test of it that passes', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'forebay-readme-'));
@@ -26,6 +26,16 @@ it('the README shows a handler that works, and a test of it that passes', async 
   symlinkSync(root, join(folder, 'node_modules', 'forebay'));
   const { NODE_TEST_CONTEXT, ...env } = process.env;
   execFileSync(process.execPath, ['--test', 'api.test.mjs'], { cwd: folder, env, stdio: 'pipe' });
+});
+
+it('the README shows a page whose values are text', async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'forebay-readme-'));
+  context.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'pages.mjs'), page);
+  const peer = await Peer.start(context, { handler: join(folder, 'pages.mjs') });
+  const answer = await peer.fetch({ path: '/users' });
+  assert.equal(answer.text(), '<table><tr><td>1</td><td>A &amp; B</td></tr></table>');
+  await peer.stop();
 });
 
 it('the README shows what a program does with a store', (context) => {

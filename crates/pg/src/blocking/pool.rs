@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{Connection, Wanted};
 use crate::{
-    PgError, Rows, Settings, Stage,
+    Ask, PgError, Rows, Settings, Stage,
     exclusive::Leases,
     timing::{Reached, Timing},
 };
@@ -46,15 +46,37 @@ struct State {
     is_closed: bool,
 }
 
-/// A statement that waits for a thread.
+/// Statements that wait for a thread, which runs one after another.
 #[derive(Debug)]
 struct Job {
-    text: String,
-    parameters: Vec<Option<Vec<u8>>>,
+    statements: Vec<Statement>,
     since: Instant,
     until: Instant,
-    reply: oneshot::Sender<Result<Rows, PgError>>,
+    /// Of those that are over, in their order.
+    outcomes: Arc<Mutex<Vec<Result<Rows, PgError>>>>,
+    /// Told when all are.
+    over: oneshot::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Statement {
+    text: String,
+    parameters: Vec<Option<Vec<u8>>>,
     timing: Timing,
+}
+
+impl From<&Ask<'_>> for Statement {
+    fn from(ask: &Ask<'_>) -> Self {
+        Self {
+            text: ask.text.to_owned(),
+            parameters: ask
+                .parameters
+                .iter()
+                .map(|value| value.map(<[u8]>::to_vec))
+                .collect(),
+            timing: ask.timing.clone(),
+        }
+    }
 }
 
 impl Pool {
@@ -70,26 +92,46 @@ impl Pool {
         }
     }
 
-    pub(crate) async fn query(
+    pub(crate) async fn query(&self, ask: &Ask<'_>, until: Instant) -> Result<Rows, PgError> {
+        let outcome = self
+            .pipeline(std::slice::from_ref(ask), until)
+            .await
+            .pop()
+            .flatten();
+        // One that is late waits for whoever asks to see that too.
+        match outcome {
+            Some(outcome) => outcome,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Has statements run one after another; gives the outcome of each that has one by `until`.
+    pub(crate) async fn pipeline(
         &self,
-        text: &str,
-        parameters: &[Option<&[u8]>],
+        asks: &[Ask<'_>],
         until: Instant,
-        timing: &Timing,
-    ) -> Result<Rows, PgError> {
-        let (reply, replied) = oneshot::channel();
+    ) -> Vec<Option<Result<Rows, PgError>>> {
+        let (over, is_over) = oneshot::channel();
+        let outcomes = Arc::default();
         let job = Job {
-            text: text.to_owned(),
-            parameters: parameters.iter().map(|value| value.map(<[u8]>::to_vec)).collect(),
+            statements: asks.iter().map(Statement::from).collect(),
             since: Instant::now(),
             until,
-            reply,
-            timing: timing.clone(),
+            outcomes: Arc::clone(&outcomes),
+            over,
         };
-        self.submit(job)?;
-        replied.await.unwrap_or(Err(PgError::Broken {
-            reason: "the source is closed".into(),
-        }))
+        let rest = match self.submit(job) {
+            Ok(()) => match tokio::time::timeout_at(until.into(), is_over).await {
+                Ok(Ok(())) | Err(_) => None,
+                Ok(Err(_)) => Some(Err(PgError::Broken {
+                    reason: "the source is closed".into(),
+                })),
+            },
+            Err(error) => Some(Err(error)),
+        };
+        let mut outcomes: Vec<_> = outcomes.lock().drain(..).map(Some).collect();
+        outcomes.resize(asks.len(), rest);
+        outcomes
     }
 
     /// A connection is made that is not this pool's: a thread that has nothing to do ends, if that makes too many.
@@ -148,30 +190,43 @@ fn work(shared: &Shared) {
     let mut connection: Option<(Connection, Instant)> = None;
     while let Some(job) = next(shared) {
         // Its caller has given up, or has been told that it came too late.
-        if job.reply.is_closed() || Instant::now() >= job.until {
+        if job.over.is_closed() || Instant::now() >= job.until {
             continue;
         }
         let acquire_timeout = shared.settings.acquire_timeout;
-        if job.since.elapsed() > acquire_timeout {
-            let _ = job.reply.send(Err(PgError::TimedOut {
-                what: Stage::Acquire,
-                limit: acquire_timeout,
-            }));
-            continue;
+        let is_late = job.since.elapsed() > acquire_timeout;
+        for statement in &job.statements {
+            let outcome = if is_late {
+                Err(PgError::TimedOut {
+                    what: Stage::Acquire,
+                    limit: acquire_timeout,
+                })
+            } else {
+                run(shared, &mut connection, &job, statement)
+            };
+            // What broke, or is old, is not used again.
+            let is_over = connection
+                .as_ref()
+                .is_some_and(|(open, since)| open.is_broken() || since.elapsed() > LIFETIME_MAX);
+            if is_over {
+                connection = None;
+            }
+            job.outcomes.lock().push(outcome);
+            // The rest would be cancelled one by one.
+            if job.over.is_closed() || Instant::now() >= job.until {
+                break;
+            }
         }
-        let outcome = run(shared, &mut connection, &job);
-        // What broke, or is old, is not used again.
-        let is_over = connection
-            .as_ref()
-            .is_some_and(|(open, since)| open.is_broken() || since.elapsed() > LIFETIME_MAX);
-        if is_over {
-            connection = None;
-        }
-        let _ = job.reply.send(outcome);
+        let _ = job.over.send(());
     }
 }
 
-fn run(shared: &Shared, connection: &mut Option<(Connection, Instant)>, job: &Job) -> Result<Rows, PgError> {
+fn run(
+    shared: &Shared,
+    connection: &mut Option<(Connection, Instant)>,
+    job: &Job,
+    statement: &Statement,
+) -> Result<Rows, PgError> {
     // One that the server has closed meanwhile is no reason to fail.
     if connection.as_mut().is_some_and(|(open, _)| !open.is_alive()) {
         *connection = None;
@@ -183,14 +238,14 @@ fn run(shared: &Shared, connection: &mut Option<(Connection, Instant)>, job: &Jo
             &mut connection.insert((made, Instant::now())).0
         }
     };
-    job.timing.reach(Reached::Placed);
-    let parameters: Vec<Option<&[u8]>> = job.parameters.iter().map(Option::as_deref).collect();
+    statement.timing.reach(Reached::Placed);
+    let parameters: Vec<Option<&[u8]>> = statement.parameters.iter().map(Option::as_deref).collect();
     let wanted = Wanted {
         until: job.until,
-        is_wanted: &|| !job.reply.is_closed(),
+        is_wanted: &|| !job.over.is_closed(),
     };
-    let outcome = open.query(&job.text, &parameters, &wanted, &job.timing);
-    job.timing.reach(Reached::Decoded);
+    let outcome = open.query(&statement.text, &parameters, &wanted, &statement.timing);
+    statement.timing.reach(Reached::Decoded);
     outcome.map_err(|error| match error {
         PgError::TimedOut { what, .. } => PgError::TimedOut {
             what,

@@ -32,13 +32,12 @@ mod write;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use futures_util::future::join_all;
-
-use crate::{PgError, Source};
+use crate::{Ask, PgError, Rows, Source};
 pub use error::DeskError;
 use open::Open;
 pub use operation::Statement;
 use operation::{Id, Operation};
+pub use write::pg_error as write_pg_error;
 
 /// What one call of a handler has open on databases. All of it ends with this: transactions are rolled back.
 #[derive(Debug)]
@@ -74,7 +73,11 @@ impl Desk {
         match operation {
             Operation::Statements(it) => match it.transaction {
                 Some(id) => self.run_within(id, &it.statements, deadline).await,
-                None => Ok(run_statements(self.source(&it.source)?, &it.statements, deadline).await),
+                None => {
+                    let source = self.source(&it.source)?;
+                    let outcomes = run_statements(source, &it.statements, deadline).await;
+                    Ok(write::outcomes(&outcomes, source.name()))
+                }
             },
             Operation::Begin(it) => self.begin(&it, deadline).await,
             Operation::Savepoint(it) => self.savepoint(&it, deadline).await,
@@ -127,11 +130,16 @@ pub fn source<'s>(sources: &'s BTreeMap<String, Source>, name: &str) -> Result<&
 }
 
 /// The operation `statements`, for those who have its parts: statements that are sent without waiting for each other, and the outcome of each.
-pub async fn run_statements(source: &Source, statements: &[Statement], deadline: Instant) -> Vec<u8> {
-    let run = async |statement: &Statement| {
-        let parameters = statement.parameters();
-        source.query(&statement.text, &parameters, deadline).await
-    };
-    let outcomes = join_all(statements.iter().map(run)).await;
-    write::outcomes(&outcomes, source.name())
+pub async fn run_statements(
+    source: &Source,
+    statements: &[Statement],
+    deadline: Instant,
+) -> Vec<Result<Rows, PgError>> {
+    let parameters: Vec<_> = statements.iter().map(Statement::parameters).collect();
+    let asks: Vec<_> = statements
+        .iter()
+        .zip(&parameters)
+        .map(|(Statement { text, .. }, parameters)| Ask::new(text, parameters))
+        .collect();
+    source.pipeline(&asks, deadline).await
 }

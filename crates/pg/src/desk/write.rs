@@ -73,8 +73,8 @@ pub(super) fn error(error: &DeskError, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}}");
 }
 
-/// The same of what a database said; members as the SDK's `SqlError` has them.
-fn pg_error(error: &PgError, database: &str, out: &mut Vec<u8>) {
+/// Appends what a database said as `{"error":{...}}`, with the members that the SDK's `SqlError` has.
+pub fn pg_error(error: &PgError, database: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"error\":{\"message\":");
     match error {
         PgError::Server(error) => write_string(error.message.as_bytes(), out),

@@ -3,7 +3,13 @@
 //! A task writes its statement into the connection's outgoing bytes and wakes the connection's own task once; that runs when the tasks that are ready have run, so one write carries what all of them ask.
 //! Nothing here crosses threads.
 
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, task::Waker};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    rc::Rc,
+    task::Waker,
+    time::{Duration, Instant},
+};
 
 use bytes::BytesMut;
 
@@ -12,7 +18,7 @@ use super::{
     task::Task,
 };
 use crate::{
-    PgError, Rows, Settings,
+    Ask, PgError, Row, Rows, Settings,
     prepared::PreparedBook,
     protocol::{Conversation, Expected, write_run},
     statement::{check_session, only_reads},
@@ -21,6 +27,8 @@ use crate::{
 
 /// Statements that the server has and has not answered. Those behind them wait here, where they can still be dropped.
 const PIPELINE_MAX: usize = 256;
+/// The server is taken to be held up by a long statement when it has answered nothing for so long.
+const STALLED_AFTER: Duration = Duration::from_millis(2);
 /// How often a statement is run whose plan is out of date, or that was cancelled with another: more often would be another reason.
 const RUNS_MAX: usize = 3;
 
@@ -57,6 +65,7 @@ impl Shared {
                 is_held: false,
                 is_closed: false,
                 prepared: PreparedBook::default(),
+                moved: Instant::now(),
                 broken: None,
             }),
             task: RefCell::new(None),
@@ -83,6 +92,8 @@ pub(super) struct State {
     /// Nobody has the connection any more.
     pub(super) is_closed: bool,
     prepared: PreparedBook<Rc<Statement>>,
+    /// When the server has answered something, or was first asked after it had answered everything.
+    pub(super) moved: Instant,
     pub(super) broken: Option<PgError>,
 }
 
@@ -121,6 +132,9 @@ impl State {
     ) -> Result<(), PgError> {
         if self.waiting.is_empty() && self.may_send() {
             write(&mut self.out)?;
+            if self.conversation.len() == 0 {
+                self.moved = Instant::now();
+            }
             self.expect(mark);
         } else {
             let mut bytes = BytesMut::new();
@@ -236,15 +250,17 @@ impl Connection {
         Ok((connection, task.run()))
     }
 
-    /// Statements that are under way or wait here.
-    pub(super) fn in_flight(&self) -> usize {
+    /// How bad it would be to send something here: whether nothing is sent before a statement is cancelled, then how many are under way or wait.
+    pub(super) fn burden(&self) -> (bool, usize) {
         let state = self.handle.0.state.borrow();
-        state.conversation.len() + state.waiting.len()
+        (state.is_held, state.conversation.len() + state.waiting.len())
     }
 
-    /// Whether nothing is sent before a statement is cancelled.
-    pub(super) fn is_held(&self) -> bool {
-        self.handle.0.state.borrow().is_held
+    /// Whether what is sent now would wait: for a cancellation, a long statement, or because the server has as much to do as it is given.
+    pub(super) fn is_held_up(&self) -> bool {
+        let state = self.handle.0.state.borrow();
+        let is_stalled = || state.conversation.len() > 0 && state.moved.elapsed() > STALLED_AFTER;
+        !state.may_send() || is_stalled()
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -252,60 +268,116 @@ impl Connection {
     }
 
     /// Runs a statement, prepared when it comes for the first time. It is sent when this is polled first, and cancelled when this is dropped.
-    pub(super) async fn query(
-        &self,
-        text: &str,
-        parameters: &[Option<&[u8]>],
-        timing: &Timing,
-    ) -> Result<Rows, PgError> {
+    pub(super) async fn query(&self, ask: &Ask<'_>) -> Result<Rows, PgError> {
         let mut runs = 1;
         loop {
-            let (statement, slot) = self.send(text, parameters, timing)?;
-            let waiting = Waiting {
-                connection: self,
-                slot,
-            };
-            let error = match waiting.slot.outcome().await {
-                Ok((rows, affected)) => {
-                    return Rows::new(statement.columns()?, rows, affected);
-                }
-                Err(error) => error,
-            };
-            let failure = statement.failure();
-            // A statement that could not be prepared is not known where it is run.
-            let is_unprepared = failure.is_some();
-            let error = failure.unwrap_or(error);
-            let is_hit = error.is_cancelled() && (waiting.slot.is_exposed() || statement.is_exposed());
-            if is_hit && !is_unprepared && !only_reads(text) {
-                return Err(PgError::Hit);
+            let sent = self.send(ask)?;
+            let outcome = sent.waiting.slot.outcome().await;
+            match self.judge(ask, &sent, outcome, runs) {
+                Verdict::Over(outcome) => return outcome,
+                Verdict::Again => runs += 1,
             }
-            if runs == RUNS_MAX || !(is_hit || error.is_stale()) {
-                return Err(error);
-            }
-            if !is_hit {
-                self.handle.0.state.borrow_mut().forget(&statement);
-            }
-            runs += 1;
         }
     }
 
-    /// Puts a statement into the outgoing bytes and has them written.
-    fn send(
+    /// Runs statements that are sent together; gives the outcome of each that has one by `until`. Those that have none are cancelled.
+    pub(super) async fn pipeline(
         &self,
-        text: &str,
-        parameters: &[Option<&[u8]>],
-        timing: &Timing,
-    ) -> Result<(Rc<Statement>, Rc<Slot>), PgError> {
+        asks: &[Ask<'_>],
+        until: Instant,
+    ) -> Vec<Option<Result<Rows, PgError>>> {
+        let sent: Vec<_> = asks.iter().map(|ask| self.send(ask)).collect();
+        // Answers come in the order of what was sent: with the last all are there.
+        if let Some(last) = sent.iter().rev().find_map(|sent| sent.as_ref().ok()) {
+            let over = last.waiting.slot.over();
+            // What has no outcome by then is late, which shows below.
+            let _ = tokio::time::timeout_at(until.into(), over).await;
+        }
+        let mut outcomes = Vec::with_capacity(asks.len());
+        for (sent, ask) in sent.into_iter().zip(asks) {
+            outcomes.push(match sent {
+                Ok(sent) => self.outcome_of(ask, sent, until).await,
+                Err(error) => Some(Err(error)),
+            });
+        }
+        outcomes
+    }
+
+    /// The outcome of a statement that is over, after it was run again where that is needed; `None` where it is too late.
+    async fn outcome_of(
+        &self,
+        ask: &Ask<'_>,
+        sent: Sent<'_>,
+        until: Instant,
+    ) -> Option<Result<Rows, PgError>> {
+        let outcome = sent.waiting.slot.take_outcome()?;
+        match self.judge(ask, &sent, outcome, 1) {
+            Verdict::Over(outcome) => Some(outcome),
+            Verdict::Again => tokio::time::timeout_at(until.into(), self.query(ask)).await.ok(),
+        }
+    }
+
+    /// What becomes of a statement that has come to an end for the `runs`th time.
+    fn judge(
+        &self,
+        ask: &Ask<'_>,
+        sent: &Sent<'_>,
+        outcome: Result<(Vec<Row>, u64), PgError>,
+        runs: usize,
+    ) -> Verdict {
+        let statement = &sent.statement;
+        let error = match outcome {
+            Ok((rows, affected)) => {
+                let columns = statement.columns();
+                return Verdict::Over(columns.and_then(|columns| Rows::new(columns, rows, affected)));
+            }
+            Err(error) => error,
+        };
+        let failure = statement.failure();
+        // A statement that could not be prepared is not known where it is run.
+        let is_unprepared = failure.is_some();
+        let error = failure.unwrap_or(error);
+        let is_hit = error.is_cancelled() && (sent.waiting.slot.is_exposed() || statement.is_exposed());
+        if is_hit && !is_unprepared && !only_reads(ask.text) {
+            return Verdict::Over(Err(PgError::Hit));
+        }
+        if runs == RUNS_MAX || !(is_hit || error.is_stale()) {
+            return Verdict::Over(Err(error));
+        }
+        if !is_hit {
+            self.handle.0.state.borrow_mut().forget(statement);
+        }
+        Verdict::Again
+    }
+
+    /// Puts a statement into the outgoing bytes and has them written.
+    fn send(&self, ask: &Ask<'_>) -> Result<Sent<'_>, PgError> {
         let mut state = self.handle.0.state.borrow_mut();
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
-        let statement = state.statement(text)?;
-        let slot = Rc::new(Slot::new(timing.clone()));
+        let statement = state.statement(ask.text)?;
+        let slot = Rc::new(Slot::new(ask.timing.clone()));
         state.push(Mark::Run(Rc::clone(&slot)), |out| {
-            write_run(&statement.name, parameters.iter().copied(), out)
+            write_run(&statement.name, ask.parameters.iter().copied(), out)
         })?;
         self.handle.0.wake();
-        Ok((statement, slot))
+        let waiting = Waiting {
+            connection: self,
+            slot,
+        };
+        Ok(Sent { statement, waiting })
     }
+}
+
+/// A statement that is under way.
+struct Sent<'c> {
+    statement: Rc<Statement>,
+    waiting: Waiting<'c>,
+}
+
+/// Whether a statement has its outcome.
+enum Verdict {
+    Over(Result<Rows, PgError>),
+    Again,
 }

@@ -4,13 +4,13 @@ use std::{
     cell::{Cell, RefCell},
     rc::Rc,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{Notify, watch};
 
 use super::Connection;
-use crate::{PgError, Rows, Stage, source::Shared, timing::Timing};
+use crate::{Ask, PgError, Rows, Stage, source::Shared};
 
 /// Connections of a thread. A second one serves while the first is held up by a long answer.
 pub(crate) const CONNECTIONS_MAX: usize = 2;
@@ -57,17 +57,24 @@ impl Lines {
         })
     }
 
-    pub(crate) async fn query(
-        self: Rc<Self>,
-        text: &str,
-        parameters: &[Option<&[u8]>],
-        timing: &Timing,
-    ) -> Result<Rows, PgError> {
+    pub(crate) async fn query(self: Rc<Self>, ask: &Ask<'_>) -> Result<Rows, PgError> {
         let connection = self.connection().await?;
-        connection.query(text, parameters, timing).await
+        connection.query(ask).await
     }
 
-    /// The connection with the least under way.
+    /// Sends statements together, on one connection, and gives the outcome of each that has one by `until`.
+    pub(crate) async fn pipeline(
+        self: Rc<Self>,
+        asks: &[Ask<'_>],
+        until: Instant,
+    ) -> Vec<Option<Result<Rows, PgError>>> {
+        match self.connection().await {
+            Ok(connection) => connection.pipeline(asks, until).await,
+            Err(error) => vec![Some(Err(error)); asks.len()],
+        }
+    }
+
+    /// The connection to use.
     async fn connection(self: &Rc<Self>) -> Result<Connection, PgError> {
         if let Some(connection) = self.best() {
             return Ok(connection);
@@ -95,22 +102,25 @@ impl Lines {
             }))
     }
 
+    /// The first that is not held up, so that as many statements as can be share its reads and writes, and those of the server's process behind it; else the least burdened.
     fn best(self: &Rc<Self>) -> Option<Connection> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|connection| !connection.is_broken());
-        let best = connections
-            .iter()
-            .min_by_key(|connection| (connection.is_held(), connection.in_flight()))
-            .cloned();
-        let is_idle = best.as_ref().is_some_and(|best| best.in_flight() == 0);
+        let free = connections.iter().find(|connection| !connection.is_held_up());
+        if let Some(free) = free {
+            return Some(free.clone());
+        }
         let max = self
             .source
             .upgrade()
             .map_or(0, |source| source.thread_connections_max);
-        if !is_idle && connections.len() < max && !self.is_connecting.replace(true) {
+        if connections.len() < max && !self.is_connecting.replace(true) {
             tokio::task::spawn_local(connect(Rc::clone(self)));
         }
-        best
+        connections
+            .iter()
+            .min_by_key(|connection| connection.burden())
+            .cloned()
     }
 }
 

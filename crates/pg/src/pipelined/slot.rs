@@ -94,17 +94,28 @@ impl Slot {
         }
     }
 
+    /// Resolves when it has an outcome.
+    pub(super) async fn over(&self) {
+        poll_fn(|context| {
+            if self.outcome.borrow().is_some() {
+                return Poll::Ready(());
+            }
+            *self.waker.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Resolves with its rows and how many are affected.
     pub(super) async fn outcome(&self) -> Result<(Vec<Row>, u64), PgError> {
-        let outcome = poll_fn(|context| match self.outcome.borrow_mut().take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                *self.waker.borrow_mut() = Some(context.waker().clone());
-                Poll::Pending
-            }
-        });
-        let affected = outcome.await?;
-        Ok((self.rows.take(), affected))
+        self.over().await;
+        self.take_outcome().expect("it is there")
+    }
+
+    /// The same, if it has an outcome by now.
+    pub(super) fn take_outcome(&self) -> Option<Result<(Vec<Row>, u64), PgError>> {
+        let outcome = self.outcome.borrow_mut().take()?;
+        Some(outcome.map(|affected| (self.rows.take(), affected)))
     }
 }
 

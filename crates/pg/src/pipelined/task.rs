@@ -126,6 +126,7 @@ impl Task {
 
     fn take(&mut self) -> Result<(), PgError> {
         let mut state = self.shared.state.borrow_mut();
+        state.moved = std::time::Instant::now();
         let mut failed = None;
         let mut unprepared = Vec::new();
         state

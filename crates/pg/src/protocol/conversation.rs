@@ -34,7 +34,7 @@ const BYTES: [Oid; 2] = [17, 1001];
 
 impl Column {
     /// Whether its values are bytes, or arrays of such.
-    pub(crate) fn is_bytes(&self) -> bool {
+    pub fn is_bytes(&self) -> bool {
         BYTES.contains(&self.oid)
     }
 

@@ -127,8 +127,16 @@ fn streams_and_statements_together_have_so_many_connections() {
             url.push_str("&application_name=bounded");
             settings.server = url.parse().unwrap();
             let source = Source::new("main", settings, 1);
-            let sleep = || query(&source, "select pg_sleep(0.02)", &[]);
-            let _ = tokio::join!(sleep(), sleep(), sleep(), sleep());
+            let sleep = || query(&source, "select pg_sleep(0.1)", &[]);
+            // What comes a while after a long statement does not stand behind it.
+            let busy = async || {
+                let later = async {
+                    query(&observer, "select pg_sleep(0.02)", &[]).await.unwrap();
+                    let _ = tokio::join!(sleep(), sleep(), sleep());
+                };
+                tokio::join!(sleep(), later)
+            };
+            let _ = busy().await;
             let mut open = Vec::new();
             let error = loop {
                 match stream(&source, "select generate_series(1, 100000)").await {
@@ -140,7 +148,7 @@ fn streams_and_statements_together_have_so_many_connections() {
             let limit = Duration::from_secs(1);
             assert_eq!(error, PgError::TimedOut { what, limit });
             assert!(!open.is_empty());
-            let _ = tokio::join!(sleep(), sleep(), sleep(), sleep());
+            let _ = busy().await;
             let count = "select count(*) from pg_stat_activity where application_name = 'bounded'";
             becomes(&observer, count, "3").await;
             drop(open);

@@ -1,8 +1,10 @@
 //! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
 
 mod declared;
+mod html;
 mod json;
 mod requests;
+mod sql;
 mod store;
 mod texts;
 mod waits;
@@ -63,6 +65,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     };
     declared::install(&functions, host)?;
     requests::install(&functions, host)?;
+    html::install(&functions)?;
     texts::install(&functions)?;
     store::install(&functions, host)?;
     waits::install(&functions, host)?;

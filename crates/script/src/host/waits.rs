@@ -3,7 +3,6 @@
 
 use std::{rc::Rc, time::Duration};
 
-use forebay_pg::desk::Statement;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rquickjs::{
     Ctx, Exception, Result, Runtime, String as JsString, Value,
@@ -17,7 +16,6 @@ use crate::{
     answer::{Answer, Body},
     calls::CallId,
     fetch::{self, Redirect},
-    sql::{self, Statements},
     stream::{Piece, Room},
     text,
     wants::{WaitId, Want, What},
@@ -85,35 +83,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             own.want(&ctx, call, wait, What::Fetch(Box::new(request)))
         },
     )?;
-    let own = host.clone();
-    functions.set(
-        "sql",
-        move |ctx: Ctx<'js>,
-              call: CallId,
-              wait: WaitId,
-              source: String,
-              texts: Vec<String>,
-              parameters: Vec<Vec<Option<String>>>| {
-            let source = sql::source(&source, &own.options)
-                .map_err(|message| Exception::throw_type(&ctx, &message))?
-                .clone();
-            let statements = texts
-                .into_iter()
-                .zip(parameters)
-                .map(|(text, parameters)| Statement { text, parameters })
-                .collect();
-            let statements = Statements { source, statements };
-            own.want(&ctx, call, wait, What::Sql(Box::new(statements)))
-        },
-    )?;
-    let own = host.clone();
-    functions.set(
-        "desk",
-        move |ctx: Ctx<'js>, call: CallId, wait: WaitId, operation: JsString<'js>| {
-            let operation = text::owned(operation)?.into_bytes();
-            own.want(&ctx, call, wait, What::Desk(operation))
-        },
-    )?;
+    super::sql::install(functions, host)?;
     let own = host.clone();
     functions.set(
         "read",
@@ -190,7 +160,7 @@ fn streams<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
 
 impl Host {
     /// Notes what a call waits for; `false` when it has ended, and nothing comes any more.
-    fn want(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, what: What) -> Result<bool> {
+    pub(super) fn want(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, what: What) -> Result<bool> {
         if self.on_io {
             self.store.note_elsewhere();
             return Ok(false);

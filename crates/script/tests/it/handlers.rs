@@ -4,14 +4,16 @@ use forebay_script::{Allow, Limits};
 
 use crate::scripts::{Fixture, LIMITS, Request, get, outcome, text};
 
-const HANDLER: &str = r"
-import { HttpError, json, reply, router } from 'forebay';
+const HANDLER: &str = r#"
+import { HttpError, html, json, reply, router, unsafeHtml } from 'forebay';
 
 const app = router();
 app.get('/hello', () => ({ hello: 'world' }));
 app.get('/text', () => 'grüße 😀 \ud800.');
 app.get('/users/:id', (request) => ({ id: request.params.id, ip: request.ip, id2: request.id, agent: request.headers.get('User-Agent') }));
 app.get('/nothing', () => null);
+app.get('/page', () => html`<p title="${`&<>"'ü😀`}">${[1, [-0.5, null], undefined, false, true, 10n, { toString: () => '<o>' }]}${html`<b>${'<'}</b>`}${unsafeHtml('<i>')}</p>`);
+app.get('/circle', () => { const a = []; a.push(a); try { return html`${a}`; } catch (error) { return `${error.name}: ${error.message}`; } });
 app.get('/teapot', () => json({ short: true }, { status: 418, headers: { 'x-kind': 'pot', 'set-cookie': ['a=1', 'b=2'] } }));
 app.get('/bytes', () => new Uint8Array([1, 2, 255]));
 app.get('/missing', () => { throw new HttpError(404, 'no such thing'); });
@@ -24,7 +26,7 @@ app.get('/state', (request, ctx) => { ctx.state.count = (ctx.state.count ?? 0) +
 app.onStart((ctx) => { ctx.state.started = true; });
 app.get('/started', (request, ctx) => ({ started: ctx.state.started, remaining: ctx.remaining() === Infinity, deadline: ctx.deadline }));
 export default app;
-";
+"#;
 
 #[test]
 fn executors_and_io_threads_answer_alike() {
@@ -43,6 +45,16 @@ fn executors_and_io_threads_answer_alike() {
             r#"{"id":"a b","ip":"127.0.0.1","id2":"id-1","agent":"test/1, 2"}"#,
         ),
         (get("/nothing"), 204, ""),
+        (
+            get("/page"),
+            200,
+            r#"<p title="&amp;&lt;&gt;&quot;&#39;ü😀">1-0.5true10&lt;o&gt;<b>&lt;</b><i></p>"#,
+        ),
+        (
+            get("/circle"),
+            200,
+            "RangeError: arrays of HTML are at most 64 in one another",
+        ),
         (get("/teapot"), 418, r#"{"short":true}"#),
         (get("/state"), 200, r#"{"counts":true}"#),
         (

@@ -1,4 +1,5 @@
 /** What the server gives a script: functions of the program around the engine. Calls are named by their numbers. */
+import type { Statement } from '../sql/queries.js';
 import type { StoreError } from '../store/error.js';
 import type { NativeStore } from '../store/native.js';
 
@@ -58,8 +59,8 @@ export interface Host {
   cancel(call: number, wait: number): void;
   /** `head`: method, URL, what is done about redirects, then names and values of headers by turns. */
   fetch(call: number, wait: number, head: readonly string[], body: Uint8Array | null): boolean;
-  /** Statements on a database, and the parameters of each. */
-  sql(call: number, wait: number, database: string, texts: readonly string[], parameters: readonly (readonly (string | null)[])[]): boolean;
+  /** Statements on a database. `textOf` gives the text of a parameter that is no text, number, boolean or null. What comes is the result of each, or an object with the `error` of the first that failed. */
+  sql(call: number, wait: number, database: string, statements: readonly Statement[], textOf: (value: unknown) => string | null): boolean;
   /** Any operation on databases, as JSON. */
   desk(call: number, wait: number, operation: string): boolean;
   /** The next piece of what answers the fetch that was waited for as `fetch`. */
@@ -74,6 +75,9 @@ export interface Host {
   utf8Write(bytes: Uint8Array, text: string, at: number, length: number): number;
   latin1Write(bytes: Uint8Array, text: string, at: number, length: number): number;
   utf8(text: string): ArrayBuffer;
+
+  /** Texts with values between them, escaped for HTML, but for the `text` of objects whose prototype is `marked`. */
+  html(texts: readonly string[], values: readonly unknown[], marked: object): string;
 
   isUtf8(bytes: Uint8Array): boolean;
   /** Names and values by turns, of `application/x-www-form-urlencoded`. */

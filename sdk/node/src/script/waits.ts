@@ -41,6 +41,23 @@ export function waitFor(
   return number;
 }
 
+/** The engine's own, from before calls are kept apart: what is waited for comes in a step of the call that waits. */
+const OwnPromise = Promise;
+
+/** The same as a promise, of what `take` makes of what has come. */
+export function promiseOf<T>(take: (value: unknown) => T, begin: (call: number, number: number) => boolean): Promise<T> {
+  return new OwnPromise((resolve, reject) => {
+    waitFor((error, value) => {
+      if (error !== null) return reject(error);
+      try {
+        resolve(take(value));
+      } catch (reason) {
+        reject(reason as Error);
+      }
+    }, begin);
+  });
+}
+
 function nextNumber(): number {
   do last = last === NUMBER_MAX ? 1 : last + 1;
   while (waits.has(last));

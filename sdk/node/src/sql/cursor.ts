@@ -1,6 +1,6 @@
 /** Results that are taken part by part. */
 import { ask, readBytes, type Given, type Row } from './outcome.js';
-import { written } from './queries.js';
+import { written } from './statement.js';
 
 /** Options of a cursor. */
 export interface CursorOptions {

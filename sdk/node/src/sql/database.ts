@@ -2,8 +2,9 @@
 import { copyIn, copyOut, type Pieces } from './copy.js';
 import { cursorOf, type CursorOptions } from './cursor.js';
 import { listenTo, type Listening } from './listen.js';
-import { ask, type Outcome, type Row } from './outcome.js';
+import type { Row } from './outcome.js';
 import { queriesOf, type Queries } from './queries.js';
+import { runStatements } from './statements.js';
 import { transact, type Transaction, type TransactionOptions } from './transaction.js';
 
 export interface Database extends Queries {
@@ -55,7 +56,7 @@ export interface Database extends Queries {
 
 export function databaseOf(source: string): Database {
   return Object.assign(
-    queriesOf((statements) => ask<readonly Outcome[]>({ op: 'statements', source, statements })),
+    queriesOf((statements, take) => runStatements(source, statements, take)),
     {
       tx: <R>(work: (t: Transaction) => R | PromiseLike<R>, options?: TransactionOptions) => transact(source, work, options),
       cursor: (text: string, parameters?: readonly unknown[], options?: CursorOptions) => cursorOf({ source }, text, parameters, options),

@@ -1,10 +1,8 @@
 /** What a database and a transaction have in common. */
-import type { WireStatement } from './operation.js';
-import { rowsOf, type Outcome, type Row, type Rows } from './outcome.js';
-import { textOf } from './values.js';
+import type { Row, Rows } from './outcome.js';
 
 /** A statement with its parameters. */
-export type Statement = string | readonly [text: string, parameters?: readonly unknown[]];
+export type Statement = string | readonly [text: string, parameters?: readonly unknown[] | undefined];
 
 export interface Queries {
   /** A statement whose values are parameters: `` sql.main`select * from users where id = ${id}` ``. */
@@ -22,12 +20,22 @@ export interface Queries {
   pipeline(statements: readonly Statement[]): Promise<Rows[]>;
 }
 
-/** Those of whoever runs statements, each with an outcome. */
-export function queriesOf(run: (statements: readonly WireStatement[]) => Promise<readonly Outcome[]>): Queries {
-  const query = async (text: string, parameters?: readonly unknown[]): Promise<Rows> => {
-    const [outcome] = await run([written(text, parameters)]);
-    return rowsOf(outcome!);
-  };
+/** Runs statements and gives what `take` makes of their results, in order; rejects with the first error, when all have ended. */
+export type Run = <R>(statements: readonly Statement[], take: (results: Rows[]) => R) => Promise<R>;
+
+/** What statements are run for. */
+export const allResults = (results: Rows[]): Rows[] => results;
+export const onlyResult = ([result]: Rows[]): Rows => result!;
+export const firstRow = (results: Rows[]): Row | undefined => results[0]![0];
+export const firstValue = (results: Rows[]): unknown => {
+  const row = results[0]![0];
+  for (const column in row) return row[column];
+  return undefined;
+};
+
+/** Those of whoever runs statements. */
+export function queriesOf(run: Run): Queries {
+  const query = (text: string, parameters?: readonly unknown[]): Promise<Rows> => run([[text, parameters]], onlyResult);
   const template = (texts: TemplateStringsArray, ...values: readonly unknown[]): Promise<Rows> => {
     if (!Array.isArray(texts?.raw)) throw new TypeError('a database is called with a template: sql.main`select ${1}`; query() takes text');
     let text = texts[0]!;
@@ -36,23 +44,8 @@ export function queriesOf(run: (statements: readonly WireStatement[]) => Promise
   };
   return Object.assign(template, {
     query,
-    async row<R>(text: string, parameters?: readonly unknown[]) {
-      return (await query(text, parameters))[0] as R | undefined;
-    },
-    async value<V>(text: string, parameters?: readonly unknown[]) {
-      const [first] = await query(text, parameters);
-      for (const column in first) return first[column] as V;
-      return undefined;
-    },
-    async pipeline(statements: readonly Statement[]) {
-      if (statements.length === 0) return [];
-      const all = statements.map((statement) => (typeof statement === 'string' ? written(statement) : written(...statement)));
-      return (await run(all)).map(rowsOf);
-    },
+    row: <R>(text: string, parameters?: readonly unknown[]) => run([[text, parameters]], firstRow) as Promise<R | undefined>,
+    value: <V>(text: string, parameters?: readonly unknown[]) => run([[text, parameters]], firstValue) as Promise<V | undefined>,
+    pipeline: (statements: readonly Statement[]) => run(statements, allResults),
   });
-}
-
-export function written(text: string, parameters: readonly unknown[] = []): WireStatement {
-  if (typeof text !== 'string') throw new TypeError(`a statement is text, not a ${typeof text}`);
-  return [text, parameters.map(textOf)];
 }

@@ -3,8 +3,9 @@ import { sleep } from '../sleep.js';
 import { copyIn, copyOut, type Pieces } from './copy.js';
 import { cursorOf, type CursorOptions, type Hold } from './cursor.js';
 import { SqlError } from './error.js';
-import { ask, type Outcome, type Row } from './outcome.js';
-import { queriesOf, type Queries } from './queries.js';
+import { ask, rowsOf, type Outcome, type Row } from './outcome.js';
+import { queriesOf, type Queries, type Run } from './queries.js';
+import { writtenOf } from './statement.js';
 
 /** How a transaction is run. */
 export interface TransactionOptions {
@@ -105,12 +106,15 @@ class Scope {
     return this.#keep(operation());
   };
 
-  readonly run = (statements: Parameters<Parameters<typeof queriesOf>[0]>[0]): Promise<readonly Outcome[]> =>
-    this.hold(async () => {
-      const outcomes = await ask<readonly Outcome[]>({ op: 'statements', ...this.#place, statements });
+  readonly run: Run = async (statements, take) => {
+    const written = statements.map(writtenOf);
+    if (written.length === 0) return take([]);
+    return this.hold(async () => {
+      const outcomes = await ask<readonly Outcome[]>({ op: 'statements', ...this.#place, statements: written });
       for (const outcome of outcomes) if ('error' in outcome && CONFLICTS.includes(outcome.error.code)) this.conflict = new SqlError(outcome.error.message, outcome.error);
-      return outcomes;
+      return take(outcomes.map(rowsOf));
     });
+  };
 
   /** Runs a function in a savepoint of it. */
   readonly nest = <R>(work: Work<R>): Promise<R> => {

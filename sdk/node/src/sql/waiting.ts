@@ -1,8 +1,8 @@
 /** A database for handlers that block: the same queries, which stand still until the result is there. In pools only. */
 import { callSync } from './desk.js';
-import type { WireStatement } from './operation.js';
 import { errorOf, rowsOf, type Failed, type Outcome, type Row, type Rows } from './outcome.js';
-import { written, type Statement } from './queries.js';
+import { allResults, firstRow, firstValue, onlyResult, type Statement } from './queries.js';
+import { writtenOf } from './statement.js';
 
 export interface WaitingQueries {
   /** As `query`, standing still until the rows are there: for handlers in pools whose worker does one request at a time. Throws a `SqlError`. */
@@ -16,24 +16,16 @@ export interface WaitingQueries {
 }
 
 export function waitingQueriesOf(source: string): WaitingQueries {
-  const run = (statements: readonly WireStatement[]): readonly Outcome[] => {
-    const outcome = callSync({ op: 'statements', source, statements }) as readonly Outcome[] | Failed;
+  const run = <R>(statements: readonly Statement[], take: (results: Rows[]) => R): R => {
+    if (statements.length === 0) return take([]);
+    const outcome = callSync({ op: 'statements', source, statements: statements.map(writtenOf) }) as readonly Outcome[] | Failed;
     if ('error' in outcome) throw errorOf(outcome);
-    return outcome;
+    return take(outcome.map(rowsOf));
   };
-  const querySync = (text: string, parameters?: readonly unknown[]): Rows => rowsOf(run([written(text, parameters)])[0]!);
   return {
-    querySync,
-    rowSync: <R>(text: string, parameters?: readonly unknown[]) => querySync(text, parameters)[0] as R | undefined,
-    valueSync<V>(text: string, parameters?: readonly unknown[]) {
-      const [first] = querySync(text, parameters);
-      for (const column in first) return first[column] as V;
-      return undefined;
-    },
-    pipelineSync(statements) {
-      if (statements.length === 0) return [];
-      const all = statements.map((statement) => (typeof statement === 'string' ? written(statement) : written(...statement)));
-      return run(all).map(rowsOf);
-    },
+    querySync: (text: string, parameters?: readonly unknown[]) => run([[text, parameters]], onlyResult),
+    rowSync: <R>(text: string, parameters?: readonly unknown[]) => run([[text, parameters]], firstRow) as R | undefined,
+    valueSync: <V>(text: string, parameters?: readonly unknown[]) => run([[text, parameters]], firstValue) as V | undefined,
+    pipelineSync: (statements: readonly Statement[]) => run(statements, allResults),
   };
 }

@@ -1,0 +1,29 @@
+/** The text of HTML: scripts have another module in the place of this one. */
+import type { Html } from './html.js';
+
+const SPECIAL = /[&<>"']/;
+const SPECIALS = /[&<>"']/g;
+const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+/** Arrays in one another: a circle ends there. */
+const DEPTH_MAX = 64;
+
+/** Puts values between texts: escaped, but for those of `Marked`. */
+export function htmlText(texts: readonly string[], values: readonly unknown[], Marked: typeof Html): string {
+  let out = texts[0]!;
+  for (let index = 0; index < values.length; index++) out += textOf(values[index], Marked, DEPTH_MAX) + texts[index + 1];
+  return out;
+}
+
+function textOf(value: unknown, Marked: typeof Html, depth: number): string {
+  if (value === null || value === undefined || value === false) return '';
+  if (value instanceof Marked) return value.text;
+  if (Array.isArray(value)) {
+    if (depth === 0) throw new RangeError(`arrays of HTML are at most ${DEPTH_MAX} in one another`);
+    let out = '';
+    for (const element of value) out += textOf(element, Marked, depth - 1);
+    return out;
+  }
+  const text = String(value);
+  return SPECIAL.test(text) ? text.replace(SPECIALS, (character) => ESCAPES[character]!) : text;
+}

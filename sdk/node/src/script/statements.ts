@@ -1,0 +1,16 @@
+/** In the place of `sql/statements.ts` in scripts: statements go over as they are, and results come as what they are. */
+import { errorOf, type Failed, type Rows } from '../sql/outcome.js';
+import type { Statement } from '../sql/queries.js';
+import { textOf } from '../sql/values.js';
+import { host } from './host.js';
+import { promiseOf } from './waits.js';
+
+export function runStatements<R>(source: string, statements: readonly Statement[], take: (results: Rows[]) => R): Promise<R> {
+  return promiseOf(
+    (outcome) => {
+      if (!Array.isArray(outcome)) throw errorOf(outcome as Failed);
+      return take(outcome as Rows[]);
+    },
+    (call, wait) => host.sql(call, wait, source, statements, textOf),
+  );
+}

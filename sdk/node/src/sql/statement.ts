@@ -1,0 +1,14 @@
+/** One statement as operations have it. */
+import type { WireStatement } from './operation.js';
+import type { Statement } from './queries.js';
+import { textOf } from './values.js';
+
+/** A statement as it is sent. */
+export function writtenOf(statement: Statement): WireStatement {
+  return typeof statement === 'string' ? written(statement) : written(statement[0], statement[1]);
+}
+
+export function written(text: string, parameters: readonly unknown[] = []): WireStatement {
+  if (typeof text !== 'string') throw new TypeError(`a statement is text, not a ${typeof text}`);
+  return [text, parameters.map(textOf)];
+}
