@@ -50,10 +50,10 @@ fn start(stream: &[u8], piece: usize) -> Result<bool, PgError> {
 fn answers(stream: &[u8], piece: usize, count: u8) -> Vec<String> {
     let mut conversation = Conversation::new();
     for mark in 0..count {
-        let expected = if mark % 2 == 0 {
-            Expected::Description
-        } else {
-            Expected::Rows
+        let expected = match mark % 3 {
+            0 => Expected::Description,
+            1 => Expected::Rows,
+            _ => Expected::Copy,
         };
         conversation.expect(mark, expected);
     }

@@ -207,29 +207,6 @@ fn what_is_no_copy_or_goes_the_other_way_is_refused() {
 }
 
 #[test]
-fn a_server_that_says_much_meanwhile_takes_what_is_copied() {
-    let postgres = Postgres::start();
-    table(&postgres, "copy_noisy");
-    postgres
-        .admin()
-        .batch_execute(
-            "create function say() returns trigger language plpgsql as $$ begin raise notice '%', repeat('x', 10000); return new; end $$; \
-             create trigger say before insert on copy_noisy for each row execute function say()",
-        )
-        .unwrap();
-    run(async {
-        let source = source_of_two(&postgres, Driver::Pipelined);
-        let mut copy = source
-            .copy_in("copy copy_noisy from stdin", later())
-            .await
-            .unwrap();
-        let rows = rows(20_000);
-        copy.send(rows.as_bytes()).await.unwrap();
-        assert_eq!(copy.finish().await.unwrap(), 20_000);
-    });
-}
-
-#[test]
 fn copies_are_a_part_of_their_transaction() {
     let postgres = Postgres::shared();
     table(postgres, "copy_within");
