@@ -6,7 +6,7 @@ use forebay_server::{ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
-    commands::{load::LoadError, store::StoreFailure},
+    commands::{check::Unreached, load::LoadError, store::StoreFailure},
     control::ControlError,
     output::{self, OutputError},
 };
@@ -50,6 +50,8 @@ fn code(error: &anyhow::Error) -> u8 {
         USAGE
     } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() {
         CONFIGURATION
+    } else if error.is::<Unreached>() {
+        UNREACHABLE
     } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
         ASSERTION
     } else if let Some(error) = error.downcast_ref() {

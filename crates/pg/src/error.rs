@@ -230,6 +230,11 @@ impl PgError {
         }
     }
 
+    /// Whether another transaction stood in its way: it has had no effect, and may have one when it is run again (manual, 13.5).
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.code(), Code::State("40001" | "40P01"))
+    }
+
     /// Whether the server has cancelled the statement.
     pub(crate) fn is_cancelled(&self) -> bool {
         matches!(self, Self::Server(error) if error.code == CANCELLED)

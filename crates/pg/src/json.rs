@@ -21,6 +21,9 @@ enum Form {
     Text,
 }
 
+/// OIDs of `json` and `jsonb`.
+pub(crate) const JSON_TYPES: [Oid; 2] = [114, 3802];
+
 /// OIDs of types and of their arrays, which never change (`pg_type.dat` of the server's sources).
 const FORMS: [(Oid, Oid, Form); 20] = [
     (16, 1000, Form::Bool),

@@ -4,11 +4,13 @@
 
 mod blocking;
 mod counts;
+mod csv;
 pub mod desk;
 mod error;
 mod exclusive;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod health;
 pub mod json;
 mod listen;
 mod pipelined;
@@ -21,13 +23,16 @@ mod sql;
 mod statement;
 mod timing;
 mod tls;
+mod whole;
 
-pub use counts::Counted;
+pub use counts::{BOUNDS_US, Counted, Durations, Meter};
+pub use csv::write_csv_names;
 pub use desk::Desk;
 pub use error::{Code, PgError, ServerError, Stage};
-pub use exclusive::{Beginning, CopyIn, CopyOut, Isolation, RowStream, Savepoint, Transaction};
+pub use exclusive::{Beginning, CopyIn, CopyOut, Isolation, RowStream, Savepoint, Takes, Transaction};
 pub use listen::{Heard, Listener};
 pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};
 pub use source::{Ask, Source};
 pub use sql::{Sql, SqlError};
+pub use whole::{Failed, Step};

@@ -46,6 +46,19 @@ impl Row {
         self.ranges.is_empty()
     }
 
+    /// Appends it as a JSON object, its members in the order of the columns.
+    pub fn write_object(&self, columns: &[Column], numbers: Numbers, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&column.json_key);
+            column.writer.write(self.text(index), numbers, out);
+        }
+        out.push(b'}');
+    }
+
     /// A value's text, as the server writes it; `None` for null.
     ///
     /// # Panics
@@ -83,15 +96,7 @@ impl Rows {
 
     /// Appends a row as a JSON object, its members in the order of the columns.
     pub fn write_row(&self, row: &Row, numbers: Numbers, out: &mut Vec<u8>) {
-        out.push(b'{');
-        for (index, column) in self.columns.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(&column.json_key);
-            column.writer.write(row.text(index), numbers, out);
-        }
-        out.push(b'}');
+        row.write_object(&self.columns, numbers, out);
     }
 
     /// Appends all rows as an array.

@@ -21,6 +21,16 @@ pub enum Driver {
     Blocking,
 }
 
+impl Driver {
+    /// As the configuration says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pipelined => "async",
+            Self::Blocking => "blocking",
+        }
+    }
+}
+
 /// A source: its server, and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -28,14 +38,26 @@ pub struct Settings {
     pub server: ServerUrl,
     /// How statements are run.
     pub driver: Driver,
-    /// Connections of all threads.
+    /// Connections of all threads, those of streams and transactions included, which have one at any rate. Pipelined, each thread has one too; blocking, statements have one.
     pub connections_max: usize,
+    /// Connections for statements that are made with the first, and kept. Only blocking.
+    pub connections_min: usize,
+    /// A connection as old as this is replaced once it has nothing to do; up to a tenth earlier, so that not all are at once. Not those that pipeline.
+    pub connection_age_max: Duration,
+    /// A connection that nobody has had for so long is closed. Not those that pipeline.
+    pub idle_timeout: Duration,
+    /// Who has a connection for a stream or a transaction for so long is told of in the log.
+    pub leak_warning: Duration,
     /// Statements under way and waiting, of all threads; one more is refused.
     pub in_flight_max: usize,
+    /// How large a result may be that is in memory as a whole; larger ones stream.
+    pub result_bytes_max: usize,
     /// How long a statement may wait for a connection.
     pub acquire_timeout: Duration,
     /// From the beginning of a connection to its first statement.
     pub connect_timeout: Duration,
+    /// A statement that takes as long is told of in the log.
+    pub slow_query: Option<Duration>,
     /// From a statement's beginning to its last row.
     pub statement_timeout: Duration,
 }

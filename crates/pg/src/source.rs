@@ -11,22 +11,23 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    Beginning, CopyIn, CopyOut, Driver, PgError, RowStream, Rows, Settings, Stage, Transaction, blocking,
-    counts::{Counted, Counting, Counts},
-    exclusive::{Lease, Leases, check_copies},
+    Beginning, Code, CopyIn, CopyOut, Driver, PgError, RowStream, Rows, Settings, Stage, Takes, Transaction,
+    blocking,
+    counts::{Counted, Counting, Meter, Placed},
+    exclusive::{Lease, Leases, check_copies, describe},
+    health::Health,
     listen::{Hub, Listener},
     pipelined::{self, Lines},
     statement::check_session,
     timing::Timing,
 };
 
-/// How large a result may be that is in memory as a whole; larger ones stream.
-pub(crate) const RESULT_BYTES_MAX: usize = 256 << 20;
-
 /// A source of results; clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Source {
     shared: Arc<Shared>,
+    /// Counts what is run by this one, beside what is counted of all.
+    meter: Option<Meter>,
 }
 
 #[derive(Debug)]
@@ -36,7 +37,8 @@ pub(crate) struct Shared {
     /// Connections that each thread may have.
     pub(crate) thread_connections_max: usize,
     in_flight: AtomicUsize,
-    counts: Counts,
+    pub(crate) health: Arc<Health>,
+    meter: Meter,
     pub(crate) blocking: Option<blocking::Pool>,
     /// Connections of streams and transactions.
     pub(crate) leases: Arc<Leases>,
@@ -54,15 +56,23 @@ pub struct Ask<'a> {
     pub(crate) text: &'a str,
     pub(crate) parameters: &'a [Option<&'a [u8]>],
     pub(crate) timing: Timing,
+    /// Since when it has had a connection.
+    pub(crate) placed: Placed,
 }
 
 impl<'a> Ask<'a> {
+    /// It has a connection from now on; the first time counts.
+    pub(crate) fn place(&self) {
+        let _ = self.placed.set(Instant::now());
+    }
+
     /// With `$1`, `$2` and so on in its text, and as many parameters, as text; `None` is null.
     pub fn new(text: &'a str, parameters: &'a [Option<&'a [u8]>]) -> Self {
         Self {
             text,
             parameters,
             timing: Timing::begin(),
+            placed: Placed::default(),
         }
     }
 }
@@ -71,24 +81,28 @@ impl Source {
     /// A source whose statements come from so many threads. Nothing is connected before the first statement.
     pub fn new(name: &str, settings: Settings, threads: usize) -> Self {
         let threads = threads.max(1);
-        let connections_max = settings.connections_max;
+        let connections_max = settings.connections_max.max(2);
         // One is left for a stream or a transaction.
         let thread_connections_max =
             (connections_max.saturating_sub(1) / threads).clamp(1, pipelined::CONNECTIONS_MAX);
         let shared_max = match settings.driver {
             Driver::Pipelined => threads * thread_connections_max,
+            // Threads have the rest, as far as nobody else has it.
             Driver::Blocking => 1,
         };
         let leases = Arc::new(Leases::new(connections_max.saturating_sub(shared_max).max(1)));
+        let health = Arc::new(Health::new(name));
         let is_blocking = settings.driver == Driver::Blocking;
-        let blocking = is_blocking.then(|| blocking::Pool::new(&settings, Arc::clone(&leases)));
+        let blocking =
+            is_blocking.then(|| blocking::Pool::new(&settings, Arc::clone(&leases), Arc::clone(&health)));
         let shared = Shared {
             hub: Arc::new(Hub::new(name, &settings)),
             name: name.to_owned(),
             settings,
             thread_connections_max,
             in_flight: AtomicUsize::new(0),
-            counts: Counts::default(),
+            health,
+            meter: Meter::default(),
             blocking,
             leases,
             is_sweeping: AtomicBool::new(false),
@@ -96,6 +110,7 @@ impl Source {
         };
         Self {
             shared: Arc::new(shared),
+            meter: None,
         }
     }
 
@@ -114,10 +129,37 @@ impl Source {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
-    /// What has been counted of its statements, without those of streams and transactions.
+    /// Whether the log is to be told that a statement has failed with this: not of every one in bad times.
+    pub fn is_told(&self, error: &PgError) -> bool {
+        self.shared.health.is_told(error)
+    }
+
+    /// What has been counted of its statements, without those of transactions that are not known as a whole.
     pub fn counted(&self) -> Counted {
-        let in_flight_max = self.shared.settings.in_flight_max;
-        self.shared.counts.read(self.in_flight(), in_flight_max)
+        self.shared.meter.read()
+    }
+
+    /// The same source, whose statements are counted by `meter` too.
+    #[must_use]
+    pub fn metered(self, meter: Meter) -> Self {
+        Self {
+            meter: Some(meter),
+            ..self
+        }
+    }
+
+    pub(crate) fn meters(&self) -> impl Iterator<Item = &Meter> {
+        std::iter::once(&self.shared.meter).chain(&self.meter)
+    }
+
+    /// Why its server cannot be reached, as far as is known.
+    pub fn failure(&self) -> Option<PgError> {
+        self.shared.health.failure()
+    }
+
+    /// Whether the log bears another line.
+    pub(crate) fn may_tell(&self) -> bool {
+        self.shared.health.may_tell()
     }
 
     /// Runs a statement with parameters as text, at most until `deadline`. The task is one of a thread's [`tokio::task::LocalSet`].
@@ -127,11 +169,11 @@ impl Source {
         parameters: &[Option<&[u8]>],
         deadline: Instant,
     ) -> Result<Rows, PgError> {
-        let counting = Counting::begin(&self.shared.counts);
         let ask = Ask::new(text, parameters);
+        let counting = Counting::begin(self, text, ask.placed.clone());
         let outcome = self.run(&ask, deadline).await;
         ask.timing.end(text);
-        counting.end(&outcome);
+        counting.end(&outcome, |rows| rows.affected);
         outcome
     }
 
@@ -153,7 +195,7 @@ impl Source {
     pub async fn pipeline(&self, asks: &[Ask<'_>], deadline: Instant) -> Vec<Result<Rows, PgError>> {
         let counting: Vec<_> = asks
             .iter()
-            .map(|_| Counting::begin(&self.shared.counts))
+            .map(|ask| Counting::begin(self, ask.text, ask.placed.clone()))
             .collect();
         let places = Places::take(&self.shared, asks.len());
         let outcomes: Vec<_> = match places {
@@ -172,7 +214,7 @@ impl Source {
         };
         for ((counting, outcome), ask) in counting.into_iter().zip(&outcomes).zip(asks) {
             ask.timing.end(ask.text);
-            counting.end(outcome);
+            counting.end(outcome, |rows| rows.affected);
         }
         outcomes
     }
@@ -198,12 +240,39 @@ impl Source {
         parameters: &[Option<&[u8]>],
         deadline: Instant,
     ) -> Result<RowStream, PgError> {
-        check_session(text)?;
+        let mut counting = Counting::begin(self.clone(), text.to_owned(), Placed::default());
         let begin = async {
+            check_session(text)?;
             let lease = self.lease().await?;
+            counting.place(Instant::now());
             RowStream::open(lease, text, parameters, deadline).await
         };
-        within(deadline, Stage::Statement, begin).await
+        match within(deadline, Stage::Statement, begin).await {
+            Ok(stream) => Ok(stream.counted(counting)),
+            Err(error) => {
+                counting.fail(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has the server prepare a statement without running it, and gives what each of its parameters takes. It is none of those that may be under way.
+    pub async fn describe(&self, text: &str, deadline: Instant) -> Result<Vec<Takes>, PgError> {
+        check_session(text)?;
+        let describe = async { describe(Lease::take(&self.shared).await?, text).await };
+        within(deadline, Stage::Statement, describe).await
+    }
+
+    /// Whether the server answers, until `deadline`. Where streams and transactions have all of their connections it is taken to do so, unless it is known to be gone.
+    pub async fn probe(&self, deadline: Instant) -> Result<(), PgError> {
+        let probe = async {
+            match Lease::take(&self.shared).await {
+                Ok(mut lease) => lease.probe().await,
+                Err(error) if error.code() == Code::Full => self.shared.health.failure().map_or(Ok(()), Err),
+                Err(error) => Err(error),
+            }
+        };
+        within(deadline, Stage::Statement, probe).await
     }
 
     /// Begins to copy rows in with a statement `copy … from stdin`, on a connection of its own.

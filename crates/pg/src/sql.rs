@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::statement::session_keyword;
+use crate::statement::{only_reads, session_keyword};
 
 /// A statement as the server is given it, and what its parameters are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,11 @@ impl Sql {
     /// The word with which it is about its whole connection, if it is: a [`crate::Source`] refuses it then.
     pub fn session_keyword(&self) -> Option<&'static str> {
         session_keyword(&self.text)
+    }
+
+    /// Whether it only reads, as far as its words tell: it may be run twice for the same answer.
+    pub fn only_reads(&self) -> bool {
+        only_reads(&self.text)
     }
 
     /// Names in the order of their numbers.

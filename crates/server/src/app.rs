@@ -13,7 +13,7 @@ use crate::{
     calls::{CallThread, Calls, DeskThread},
     config::{self, Config, PathKind},
     logging::{self, AccessLog},
-    metrics::{RouteBook, RouteCounts, ScriptBook},
+    metrics::{RouteBook, RouteCounts, ScriptBook, name_of},
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
     sources::SourceBook,
@@ -225,9 +225,10 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
         config::Target::Store => Target::Store(parts.store.expect(checked).at(kind)),
         config::Target::Records => Target::Records(parts.records.expect(checked).clone()),
         config::Target::Tql => Target::Tql(TqlTarget::new(parts.records.expect(checked).clone())),
-        config::Target::Sql(route) => {
-            let source = parts.sources.of(&route.source, parts.config);
-            Target::Sql(SqlTarget::new(source, route))
+        config::Target::Sql(way) => {
+            let source = parts.sources.of(&way.source, parts.config);
+            let meter = parts.sources.meter(&name_of(route));
+            Target::Sql(SqlTarget::new(source.metered(meter), way))
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
         config::Target::Pool(way) => {

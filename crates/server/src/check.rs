@@ -1,7 +1,11 @@
 //! Checks what a configuration leads to, without a server.
 
+mod statements;
+
 use std::sync::Arc;
 
+pub(crate) use self::statements::ask as ask_of_statements;
+pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
 
 use crate::{

@@ -26,7 +26,7 @@ mod traces;
 mod watch;
 
 pub use app::{BuildError, EraseTypes};
-pub use check::{ScriptFaults, check_scripts};
+pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements};
 pub use forebay_runtimes::SdkError;
 pub use reload::{LoadError, Reload};
 pub use server::{RunError, Server, StartError};

@@ -203,6 +203,7 @@ impl Shared {
                 .expect("the configuration was checked");
         }
         tokio::spawn(self.clone().retire(generation - 1, before));
+        self.check_statements();
     }
 
     /// Ends the pools of an app that was replaced, once the last request that began with it is over.

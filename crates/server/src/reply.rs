@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     store::Pieces,
-    target::{ChangeFeed, PoolStream, ScriptStream},
+    target::{ChangeFeed, PoolStream, ScriptStream, SqlStream},
 };
 
 /// An answer.
@@ -34,6 +34,8 @@ pub(crate) enum Body<'a> {
     Stream(Box<PoolStream<'a>>),
     /// The same from a script.
     Script(Box<ScriptStream<'a>>),
+    /// The same from a database.
+    Sql(Box<SqlStream>),
     /// Read from the store as it is sent.
     Lines(Box<dyn Pieces>),
     /// Changes of the store, for as long as the client stays.

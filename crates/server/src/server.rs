@@ -18,6 +18,7 @@ use crate::{
     admin::{Admin, http},
     app::{App, BuildError, EraseTypes, Ground},
     calls::{CallThread, DeskThread},
+    check::ask_of_statements,
     config::{Config, Listen},
     control::Control,
     front::{Bound, Front},
@@ -237,6 +238,7 @@ impl Server {
     /// SIGHUP reloads.
     pub async fn run(mut self) -> Result<(), RunError> {
         let mut served = JoinSet::new();
+        self.shared.check_statements();
         if let Some(admin) = &mut self.admin {
             served.spawn(http::serve(admin.take(), Admin::new(self.shared.clone())));
         }
@@ -281,6 +283,16 @@ impl Server {
 }
 
 impl Shared {
+    /// Has the databases look at the statements of routes, and tells the log of those that cannot be run. Nobody waits for it.
+    pub(crate) fn check_statements(self: &Arc<Self>) {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let config = shared.front.app().config.clone();
+            let source = |name: &str| shared.ground.sources.of(name, &config);
+            ask_of_statements(&config, source).await.warn();
+        });
+    }
+
     /// Answers what was read, then ends the workers; cuts off what is left after `drain_max`.
     async fn drain(&self) {
         let deadline = tokio::time::Instant::now() + self.front.app().config.server.drain_max;

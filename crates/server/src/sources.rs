@@ -2,15 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use forebay_pg::{Counted, Settings, Source};
+use forebay_pg::{Counted, Meter, Settings, Source};
 use parking_lot::Mutex;
 
-use crate::config::Config;
+use crate::{
+    config::{Config, Target},
+    metrics::name_of,
+};
 
 /// The databases of a server.
 #[derive(Debug, Default)]
 pub(crate) struct SourceBook {
     sources: Mutex<BTreeMap<String, Known>>,
+    /// By the names of routes.
+    meters: Mutex<BTreeMap<String, Meter>>,
+}
+
+/// What is known of databases, at one moment.
+#[derive(Debug)]
+pub(crate) struct DatabaseFacts {
+    pub(crate) databases: Vec<Database>,
+    /// What is counted of the statements of each route.
+    pub(crate) routes: Vec<(String, Counted)>,
+}
+
+/// What is known of one.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) name: String,
+    pub(crate) settings: Settings,
+    pub(crate) counted: Counted,
+    /// Why it cannot be reached.
+    pub(crate) failure: Option<String>,
 }
 
 #[derive(Debug)]
@@ -23,7 +46,7 @@ impl SourceBook {
     /// The database of this name in a configuration, which has it.
     pub(crate) fn of(&self, name: &str, config: &Config) -> Source {
         let settings: &Settings = &config.sql[name];
-        let threads = threads(name, config);
+        let threads = config.sql_threads(name);
         let mut sources = self.sources.lock();
         if let Some(known) = sources.get(name)
             && known.source.settings() == settings
@@ -40,28 +63,44 @@ impl SourceBook {
         source
     }
 
-    /// What is counted of every database, by name.
-    pub(crate) fn read(&self) -> Vec<(String, Counted)> {
+    /// Every database, by name.
+    pub(crate) fn all(&self) -> Vec<(String, Source)> {
         let sources = self.sources.lock();
-        let counted = |(name, known): (&String, &Known)| (name.clone(), known.source.counted());
-        sources.iter().map(counted).collect()
+        sources
+            .iter()
+            .map(|(name, known)| (name.clone(), known.source.clone()))
+            .collect()
     }
 
-    /// Forgets the databases that a configuration has not.
+    /// What counts the statements of a route.
+    pub(crate) fn meter(&self, route: &str) -> Meter {
+        self.meters.lock().entry(route.to_owned()).or_default().clone()
+    }
+
+    /// What is known of every database, by name, and what is counted of the routes with statements.
+    pub(crate) fn read(&self) -> DatabaseFacts {
+        let known = |(name, source): (String, Source)| Database {
+            counted: source.counted(),
+            failure: source.failure().map(|failure| failure.to_string()),
+            settings: source.settings().clone(),
+            name,
+        };
+        let meters = self.meters.lock();
+        let counted = |(route, meter): (&String, &Meter)| (route.clone(), meter.read());
+        DatabaseFacts {
+            databases: self.all().into_iter().map(known).collect(),
+            routes: meters.iter().map(counted).collect(),
+        }
+    }
+
+    /// Forgets the databases that a configuration has not, and the routes that have no statements in it.
     pub(crate) fn keep(&self, config: &Config) {
         self.sources
             .lock()
             .retain(|name, _| config.sql.contains_key(name));
+        let routes = config.routes.iter();
+        let routes = routes.filter(|route| matches!(route.target, Target::Sql(_)));
+        let routes: Vec<String> = routes.map(name_of).collect();
+        self.meters.lock().retain(|name, _| routes.contains(name));
     }
-}
-
-/// Threads whose statements go there: those of routes, those of scripts that may reach it, and the one that does what handlers in pools ask.
-fn threads(name: &str, config: &Config) -> usize {
-    let scripts = config.scripts.values();
-    let reaching = scripts.filter(|script| script.allow.sql.iter().any(|allowed| allowed == name));
-    let of_pools = config
-        .pools
-        .values()
-        .any(|pool| pool.sql.iter().any(|allowed| allowed == name));
-    config.server.threads + reaching.map(|script| script.executors).sum::<usize>() + usize::from(of_pools)
 }

@@ -12,8 +12,8 @@ const CLOSE: char = '\u{fdd1}';
 
 /// Check the configuration and its scripts, and print the effective configuration: every key with its value
 ///
-/// Scripts are loaded as `serve` loads them, each within its `time_max`; pools are not started, and the store is not opened. What is wrong is named with its
-/// file and line, and ends the command with exit code 3.
+/// Scripts are loaded as `serve` loads them, each within its `time_max`; pools are not started, and the store is not opened. The statements of routes are prepared by their databases, and none is run; a database that
+/// cannot be reached is named. What is wrong is named with its file and line, and ends the command with exit code 3.
 ///
 /// What it prints is a configuration again. In `env`, `command`, headers and bodies, a value that came out of the environment
 /// is printed as its ${NAME}, so that no secret is.
@@ -21,6 +21,10 @@ const CLOSE: char = '\u{fdd1}';
 pub(crate) struct Arguments {
     #[command(flatten)]
     config: ConfigFile,
+
+    /// Fail when a database cannot be reached to check the statements of routes. Example: forebay check --require-databases
+    #[arg(long)]
+    require_databases: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -37,11 +41,38 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
+    check_statements(&config, arguments.require_databases)?;
     let secrets = Secrets(asked.into_inner());
     secrets.mask(&mut config);
     let printed = config.to_toml().replace(OPEN, "${").replace(CLOSE, "}");
     Ok(output::whole(&printed)?)
 }
+
+/// Has the databases look at the statements of routes.
+fn check_statements(config: &Config, must_be_reached: bool) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let checked = runtime.block_on(forebay_server::check_statements(config));
+    let unreached: Vec<String> = checked
+        .unreached
+        .iter()
+        .map(|(name, reason)| format!("the statements on database `{name}` are not checked: {reason}"))
+        .collect();
+    checked.verdict(config)?;
+    if must_be_reached && !unreached.is_empty() {
+        return Err(Unreached(unreached.join("\n")).into());
+    }
+    for note in unreached {
+        output::complaint(&format!("note: {note}"));
+    }
+    Ok(())
+}
+
+/// Databases that had to be reached, and were not.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreached(String);
 
 /// Values of the environment that the configuration asked for, with their names.
 struct Secrets(BTreeMap<String, String>);

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, ffi::OsString, fmt::Write as _};
 
-use forebay_testkit::Folder;
+use forebay_testkit::{Folder, Postgres};
 
 use crate::run::{ended, forebay, run};
 
@@ -270,4 +270,53 @@ fn a_check_opens_no_store_and_says_what_it_has_not_seen_for_that() {
 fn entries(folder: &Folder) -> BTreeSet<OsString> {
     let entries = std::fs::read_dir(folder.path()).unwrap();
     entries.map(|entry| entry.unwrap().file_name()).collect()
+}
+
+#[test]
+fn a_statement_that_its_database_cannot_prepare_is_a_problem_with_its_place() {
+    let postgres = Postgres::shared();
+    let folder = Folder::new();
+    let route = |path: &str, sql: &str| {
+        format!("[[route]]\npath = \"{path}\"\nmethods = [\"GET\"]\nsql = {{ source = \"main\", {sql} }}\n")
+    };
+    let write = |url: &str, routes: &[String]| {
+        let database = format!("[sql.main]\nurl = \"{url}\"\n");
+        folder.write("forebay.toml", database + &routes.concat());
+    };
+    let good = route("/a/:id", "query = \"select id from world where id = :id\"");
+    write(&postgres.url(), std::slice::from_ref(&good));
+    let checked = run(folder.path(), &["check", "--require-databases"]);
+    assert_eq!((checked.code, &*checked.err), (0, ""));
+
+    let bad = [
+        good.clone(),
+        route(
+            "/b",
+            "query = '''\nselect id\nfrom world where :a::int = 1\nand né = :a'''",
+        ),
+        route("/c", "statements = [\"select 1\",\n\"selec 2\", \"select 3\"]"),
+    ];
+    write(&postgres.url(), &bad);
+    let checked = run(folder.path(), &["check"]);
+    assert_eq!((checked.code, &*checked.out), (3, ""), "{}", checked.err);
+    for problem in [
+        "forebay.toml:10: route.sql.query: column \"né\" does not exist (SQLSTATE 42703), at line 3, column 5 of the statement",
+        "forebay.toml:18: route.sql.statements: syntax error at or near \"selec\" (SQLSTATE 42601), at line 1, column 1 of the statement",
+    ] {
+        assert!(checked.err.contains(problem), "{problem}\n{}", checked.err);
+    }
+    assert!(!checked.err.contains(":6:"), "{}", checked.err);
+
+    write("postgres://u:s3cret@127.0.0.1:1/d?sslmode=disable", &[good]);
+    let noted = run(folder.path(), &["check"]);
+    assert_eq!(noted.code, 0);
+    let note = "the statements on database `main` are not checked: cannot connect to";
+    assert!(
+        noted.err.contains(note) && !noted.err.contains("s3cret"),
+        "{}",
+        noted.err
+    );
+    let failed = run(folder.path(), &["check", "--require-databases"]);
+    assert_eq!((failed.code, &*failed.out), (4, ""));
+    assert!(failed.err.contains(note), "{}", failed.err);
 }

@@ -12,7 +12,6 @@ use crate::{
         CancelKey, Conversation, Event, Expected, Outcome, Startup, Transaction, misplaced, write_cancel,
         write_run,
     },
-    source::RESULT_BYTES_MAX,
     statement::check_session,
     timing::{Reached, Timing},
 };
@@ -23,6 +22,8 @@ const READ_BYTES: usize = 16_384;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a cancellation, and then the statement's end, may take; a connection that needs longer is given up.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection that was idle may need to answer; one that needs longer is given up.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A statement is run once more where its plan is out of date.
 const RUNS_MAX: usize = 2;
 
@@ -114,6 +115,13 @@ impl Connection {
         self.stream.is_quiet()
     }
 
+    /// Whether the server answers, soon and before `until`.
+    pub(super) fn answers(&mut self, until: Instant) -> bool {
+        let until = until.min(Instant::now() + PROBE_TIMEOUT);
+        self.query("", &[], &Wanted::until(until), &Timing::default())
+            .is_ok()
+    }
+
     /// Runs a statement, prepared when it comes for the first time, and cancels it when its time is over or nobody waits for it. What is no error of the server's breaks the connection, unless the cancellation comes
     /// to an end.
     pub(super) fn query(
@@ -156,15 +164,14 @@ impl Connection {
         self.conversation.expect((), Expected::Rows);
         let mut rows = Vec::new();
         let mut bytes = 0;
+        let result_bytes_max = self.settings.result_bytes_max;
         self.send(wanted.until)?;
         timing.reach(Reached::Sent);
         let outcome = self.wait(wanted, |row| {
             timing.reach(Reached::Answered);
             bytes += row.bytes();
-            if bytes > RESULT_BYTES_MAX {
-                return Err(PgError::TooLarge {
-                    result_bytes_max: RESULT_BYTES_MAX,
-                });
+            if bytes > result_bytes_max {
+                return Err(PgError::TooLarge { result_bytes_max });
             }
             rows.push(row);
             Ok(())

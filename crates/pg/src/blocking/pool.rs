@@ -7,19 +7,21 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::{Connection, Wanted};
 use crate::{
     Ask, PgError, Rows, Settings, Stage,
+    counts::Placed,
     exclusive::Leases,
+    health::Health,
     timing::{Reached, Timing},
 };
 
-/// A connection without work for so long is closed.
-const IDLE_MAX: Duration = Duration::from_mins(10);
-/// A connection as old as this is replaced once it has nothing to do.
-const LIFETIME_MAX: Duration = Duration::from_mins(30);
+/// A connection without work for so long is asked whether the server is still there before it gets some.
+const UNASKED_MAX: Duration = Duration::from_millis(500);
+/// How long whoever waits for room looks for it again, whoever has left it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The threads of a source. They end with it.
 #[derive(Debug)]
@@ -32,9 +34,12 @@ struct Shared {
     settings: Settings,
     /// Connections that are not this pool's, but count with them.
     leases: Arc<Leases>,
+    health: Arc<Health>,
     state: Mutex<State>,
     /// There is work, or none will come.
     changed: Condvar,
+    /// A thread has closed its connection.
+    left: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +48,19 @@ struct State {
     threads: usize,
     /// Threads that wait for work.
     idle: usize,
+    /// Threads that are no more, but for their connections.
+    closing: usize,
     is_closed: bool,
+}
+
+/// A thread's connection.
+#[derive(Debug)]
+struct Open {
+    connection: Connection,
+    /// When it is to be replaced.
+    until: Instant,
+    /// When it was used last.
+    used: Instant,
 }
 
 /// Statements that wait for a thread, which runs one after another.
@@ -63,6 +80,8 @@ struct Statement {
     text: String,
     parameters: Vec<Option<Vec<u8>>>,
     timing: Timing,
+    /// Since when there is a connection for it.
+    placed: Placed,
 }
 
 impl From<&Ask<'_>> for Statement {
@@ -75,17 +94,20 @@ impl From<&Ask<'_>> for Statement {
                 .map(|value| value.map(<[u8]>::to_vec))
                 .collect(),
             timing: ask.timing.clone(),
+            placed: Arc::clone(&ask.placed),
         }
     }
 }
 
 impl Pool {
-    pub(crate) fn new(settings: &Settings, leases: Arc<Leases>) -> Self {
+    pub(crate) fn new(settings: &Settings, leases: Arc<Leases>, health: Arc<Health>) -> Self {
         let shared = Shared {
             settings: settings.clone(),
             leases,
+            health,
             state: Mutex::default(),
             changed: Condvar::new(),
+            left: Notify::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -134,21 +156,35 @@ impl Pool {
         outcomes
     }
 
-    /// A connection is made that is not this pool's: a thread that has nothing to do ends, if that makes too many.
-    pub(crate) fn make_room(&self) {
-        self.shared.changed.notify_all();
+    /// Waits until a connection may be made that is not this pool's, and is counted already: threads end that are too many, as soon as they have nothing to do.
+    pub(crate) async fn room(&self) {
+        loop {
+            let left = self.shared.left.notified();
+            if !self.shared.is_crowded(&self.shared.state.lock()) {
+                return;
+            }
+            self.shared.changed.notify_all();
+            let _ = tokio::time::timeout(LOOK, left).await;
+        }
     }
 
     /// Has a thread run it, another one if all that there are have work.
     fn submit(&self, job: Job) -> Result<(), PgError> {
         let mut state = self.shared.state.lock();
         state.jobs.push_back(job);
-        if state.idle < state.jobs.len() && self.shared.may_grow(state.threads) {
+        let kept = self.shared.settings.connections_min;
+        let needed = usize::from(state.idle < state.jobs.len());
+        for number in 0..needed.max(kept.saturating_sub(state.threads)) {
+            if !self.shared.may_grow(&state) {
+                break;
+            }
             state.threads += 1;
             let shared = Arc::clone(&self.shared);
+            // Those beyond what is needed now connect already.
+            let is_early = number >= needed;
             let spawned = std::thread::Builder::new()
                 .name("sql".to_owned())
-                .spawn(move || work(&shared));
+                .spawn(move || work(&shared, is_early));
             if let Err(error) = spawned {
                 state.threads -= 1;
                 if state.threads == 0 {
@@ -174,20 +210,56 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// Whether there may be one thread more: there is always one.
-    fn may_grow(&self, threads: usize) -> bool {
-        threads == 0 || threads + self.leases.count() < self.settings.connections_max
+    fn connections_max(&self) -> usize {
+        self.settings.connections_max.max(2)
+    }
+
+    /// Connections that there are or may be, of all kinds.
+    fn count(&self, state: &State) -> usize {
+        state.threads + state.closing + self.leases.count()
+    }
+
+    /// Whether there may be one thread more: there is always one. A connection that nobody has gives way to it.
+    fn may_grow(&self, state: &State) -> bool {
+        // One is left for streams and transactions.
+        if state.threads + state.closing + 1 >= self.connections_max() {
+            return state.threads == 0;
+        }
+        let has_room = || self.count(state) < self.connections_max();
+        state.threads == 0 || has_room() || (self.leases.evict() && has_room())
+    }
+
+    /// Whether there are more than may be.
+    fn is_crowded(&self, state: &State) -> bool {
+        self.count(state) > self.connections_max()
     }
 
     /// Whether there is a thread too many.
-    fn must_shrink(&self, threads: usize) -> bool {
-        threads > 1 && threads + self.leases.count() > self.settings.connections_max
+    fn must_shrink(&self, state: &State) -> bool {
+        state.threads > 1 && state.threads + self.leases.count() > self.connections_max()
+    }
+
+    fn connect(&self) -> Result<Open, PgError> {
+        let attempt = self.health.attempt()?;
+        let made = Connection::connect(&self.settings);
+        attempt.end(&made);
+        // Not all are replaced at once.
+        let age = self
+            .settings
+            .connection_age_max
+            .mul_f64(1.0 - fastrand::f64() / 10.0);
+        let now = Instant::now();
+        made.map(|connection| Open {
+            connection,
+            until: now + age,
+            used: now,
+        })
     }
 }
 
 /// What a thread does.
-fn work(shared: &Shared) {
-    let mut connection: Option<(Connection, Instant)> = None;
+fn work(shared: &Shared, is_early: bool) {
+    let mut open = is_early.then(|| shared.connect().ok()).flatten();
     while let Some(job) = next(shared) {
         // Its caller has given up, or has been told that it came too late.
         if job.over.is_closed() || Instant::now() >= job.until {
@@ -202,14 +274,12 @@ fn work(shared: &Shared) {
                     limit: acquire_timeout,
                 })
             } else {
-                run(shared, &mut connection, &job, statement)
+                run(shared, &mut open, &job, statement)
             };
             // What broke, or is old, is not used again.
-            let is_over = connection
-                .as_ref()
-                .is_some_and(|(open, since)| open.is_broken() || since.elapsed() > LIFETIME_MAX);
-            if is_over {
-                connection = None;
+            open = open.filter(|open| !open.connection.is_broken() && Instant::now() < open.until);
+            if let Some(open) = &mut open {
+                open.used = Instant::now();
             }
             job.outcomes.lock().push(outcome);
             // The rest would be cancelled one by one.
@@ -219,25 +289,25 @@ fn work(shared: &Shared) {
         }
         let _ = job.over.send(());
     }
+    drop(open);
+    shared.state.lock().closing -= 1;
+    shared.left.notify_waiters();
 }
 
-fn run(
-    shared: &Shared,
-    connection: &mut Option<(Connection, Instant)>,
-    job: &Job,
-    statement: &Statement,
-) -> Result<Rows, PgError> {
-    // One that the server has closed meanwhile is no reason to fail.
-    if connection.as_mut().is_some_and(|(open, _)| !open.is_alive()) {
-        *connection = None;
-    }
-    let open = match connection {
-        Some((open, _)) => open,
-        None => {
-            let made = Connection::connect(&shared.settings)?;
-            &mut connection.insert((made, Instant::now())).0
-        }
+fn run(shared: &Shared, open: &mut Option<Open>, job: &Job, statement: &Statement) -> Result<Rows, PgError> {
+    // One that the server has closed meanwhile, or that leads nowhere any more, is no reason to fail.
+    let is_good = |open: &mut Open| {
+        open.connection.is_alive()
+            && (open.used.elapsed() < UNASKED_MAX || open.connection.answers(job.until))
     };
+    if open.as_mut().is_some_and(|open| !is_good(open)) {
+        *open = None;
+    }
+    let open = match open {
+        Some(open) => &mut open.connection,
+        None => &mut open.insert(shared.connect()?).connection,
+    };
+    let _ = statement.placed.set(Instant::now());
     statement.timing.reach(Reached::Placed);
     let parameters: Vec<Option<&[u8]>> = statement.parameters.iter().map(Option::as_deref).collect();
     let wanted = Wanted {
@@ -259,21 +329,27 @@ fn run(
 fn next(shared: &Shared) -> Option<Job> {
     let mut state = shared.state.lock();
     state.idle += 1;
-    let until = Instant::now() + IDLE_MAX;
+    let until = Instant::now() + shared.settings.idle_timeout;
     let job = loop {
-        if shared.must_shrink(state.threads) {
+        if shared.must_shrink(&state) {
             break None;
         }
         if let Some(job) = state.jobs.pop_front() {
             break Some(job);
         }
-        if state.is_closed || shared.changed.wait_until(&mut state, until).timed_out() {
+        if state.is_closed {
+            break None;
+        }
+        if state.threads <= shared.settings.connections_min {
+            shared.changed.wait(&mut state);
+        } else if shared.changed.wait_until(&mut state, until).timed_out() && state.jobs.is_empty() {
             break None;
         }
     };
     state.idle -= 1;
     if job.is_none() {
         state.threads -= 1;
+        state.closing += 1;
     }
     job
 }

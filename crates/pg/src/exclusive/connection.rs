@@ -21,10 +21,9 @@ use crate::{
     pipelined::{Stream, cancel, start},
     prepared::{Prepared, PreparedBook},
     protocol::{
-        CancelKey, Conversation, Copying, Direction, Event, Expected, Outcome, Transaction, misplaced,
-        write_copy_fail, write_end, write_fetch, write_open, write_run,
+        CancelKey, Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction,
+        misplaced, write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run,
     },
-    source::RESULT_BYTES_MAX,
 };
 
 /// Room for one read, and so for the rows of a stream that nobody has taken yet.
@@ -117,14 +116,15 @@ impl Connection {
         write_run(&name, parameters.iter().copied(), &mut self.out)?;
         self.expect(Expected::Rows, true);
         let (mut rows, mut bytes) = (Vec::new(), 0);
+        let result_bytes_max = self.settings.result_bytes_max;
         let outcome = loop {
             let step = self.step().await?;
             for row in self.rows.drain(..) {
                 bytes += row.bytes();
                 rows.push(row);
             }
-            if bytes > RESULT_BYTES_MAX {
-                return Err(too_large());
+            if bytes > result_bytes_max {
+                return Err(self.too_large());
             }
             if let Some(Step::Over(outcome)) = step {
                 break outcome;
@@ -153,6 +153,11 @@ impl Connection {
             }
         }
         Ok(columns)
+    }
+
+    /// The next row, if it has come.
+    pub(super) fn come(&mut self) -> Option<Row> {
+        self.rows.pop_front()
     }
 
     /// The next row; none after the last.
@@ -191,12 +196,21 @@ impl Connection {
             return Ok(known);
         }
         let name = self.prepared.write(text, &mut self.out)?;
+        let description = self.description().await?;
+        Ok(self.prepared.learn(text, name, description.columns))
+    }
+
+    /// What the server says of a statement. It is not kept prepared.
+    pub(super) async fn describe(&mut self, text: &str) -> Result<Description, PgError> {
+        write_prepare("", text, None, &mut self.out)?;
+        self.description().await
+    }
+
+    async fn description(&mut self) -> Result<Description, PgError> {
         self.expect(Expected::Description, true);
         loop {
             match self.step().await? {
-                Some(Step::Over(Ok(Outcome::Prepared(description)))) => {
-                    return Ok(self.prepared.learn(text, name, description.columns));
-                }
+                Some(Step::Over(Ok(Outcome::Prepared(description)))) => return Ok(description),
                 Some(Step::Over(Ok(Outcome::Run(_)))) => return Err(misplaced()),
                 Some(Step::Over(Err(error))) => return Err(error),
                 _ => {}
@@ -284,8 +298,8 @@ impl Connection {
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PgError>> {
-        if self.received.len() > RESULT_BYTES_MAX {
-            return Poll::Ready(Err(too_large()));
+        if self.received.len() > self.settings.result_bytes_max {
+            return Poll::Ready(Err(self.too_large()));
         }
         let mut room = [0; READ_WHILE_SENDING_BYTES];
         let mut room = ReadBuf::new(&mut room);
@@ -295,6 +309,12 @@ impl Connection {
         }
         self.received.extend_from_slice(room.filled());
         Poll::Ready(Ok(()))
+    }
+
+    fn too_large(&self) -> PgError {
+        PgError::TooLarge {
+            result_bytes_max: self.settings.result_bytes_max,
+        }
     }
 
     async fn read(&mut self) -> Result<(), PgError> {
@@ -343,12 +363,6 @@ impl Connection {
             }
             self.step().await?;
         }
-    }
-}
-
-fn too_large() -> PgError {
-    PgError::TooLarge {
-        result_bytes_max: RESULT_BYTES_MAX,
     }
 }
 

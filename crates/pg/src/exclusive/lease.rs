@@ -12,14 +12,12 @@ use tokio::{
 };
 
 use super::Connection;
-use crate::{PgError, Stage, source::Shared};
+use crate::{PgError, Settings, Stage, source::Shared};
 
-/// A connection that nobody has had for so long is closed.
-const IDLE_MAX: Duration = Duration::from_mins(1);
-/// One as old as this is not given to anybody else.
-const LIFETIME_MAX: Duration = Duration::from_mins(30);
-/// Who has one for longer is told of in the log: it may have been forgotten.
-const HELD_MAX: Duration = Duration::from_mins(1);
+/// A connection that nobody has had for so long is asked whether the server is still there before it is given to somebody.
+const UNASKED_MAX: Duration = Duration::from_millis(500);
+/// How long that may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection may need to become usable again after it was given back in the middle of something.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -49,6 +47,25 @@ pub(crate) struct Lease {
     watch: AbortHandle,
 }
 
+impl Idle {
+    fn is_over(&self, settings: &Settings) -> bool {
+        self.since.elapsed() >= settings.idle_timeout
+            || self.connection.since.elapsed() >= settings.connection_age_max
+    }
+
+    /// Whether the server is still there.
+    async fn is_good(&mut self) -> bool {
+        if !self.connection.is_alive() {
+            return false;
+        }
+        if self.since.elapsed() < UNASKED_MAX {
+            return true;
+        }
+        let asked = tokio::time::timeout(PROBE_TIMEOUT, self.connection.query("", &[])).await;
+        matches!(asked, Ok(Ok(_)))
+    }
+}
+
 impl Leases {
     pub(crate) fn new(max: usize) -> Self {
         Self {
@@ -63,10 +80,16 @@ impl Leases {
         self.max - self.places.available_permits() + self.idle.lock().len()
     }
 
-    fn idle(&self) -> Option<Connection> {
+    /// One that nobody has, for somebody who has a place.
+    fn idle(&self, settings: &Settings) -> Option<Idle> {
         let mut idle = self.idle.lock();
-        idle.retain(|idle| idle.since.elapsed() < IDLE_MAX && idle.connection.since.elapsed() < LIFETIME_MAX);
-        idle.pop().map(|idle| idle.connection)
+        idle.retain(|idle| !idle.is_over(settings));
+        idle.pop()
+    }
+
+    /// Closes one that nobody has, if there is one: another kind needs its place.
+    pub(crate) fn evict(&self) -> bool {
+        self.idle.lock().pop().is_some()
     }
 }
 
@@ -75,27 +98,36 @@ impl Lease {
     pub(crate) async fn take(source: &Arc<Shared>) -> Result<Self, PgError> {
         let leases = &source.leases;
         let limit = source.settings.acquire_timeout;
-        let place = tokio::time::timeout(limit, Arc::clone(&leases.places).acquire_owned()).await;
-        let place = place
-            .map_err(|_| PgError::TimedOut {
-                what: Stage::Acquire,
-                limit,
-            })?
-            .expect("the places are never closed");
+        let late = |_| PgError::TimedOut {
+            what: Stage::Acquire,
+            limit,
+        };
+        let until = tokio::time::Instant::now() + limit;
+        let place = tokio::time::timeout_at(until, Arc::clone(&leases.places).acquire_owned()).await;
+        let place = place.map_err(late)?.expect("the places are never closed");
         let lease = |connection| Self {
             source: Arc::downgrade(source),
             held: Some((connection, place)),
-            watch: tokio::spawn(tell_when_long(source.name.clone(), HELD_MAX)).abort_handle(),
+            watch: tokio::spawn(tell_when_long(source.name.clone(), source.settings.leak_warning))
+                .abort_handle(),
         };
-        while let Some(connection) = leases.idle() {
-            if connection.is_alive() {
-                return Ok(lease(connection));
+        while let Some(mut idle) = leases.idle(&source.settings) {
+            if idle.is_good().await {
+                return Ok(lease(idle.connection));
             }
         }
         if let Some(pool) = &source.blocking {
-            pool.make_room();
+            tokio::time::timeout_at(until, pool.room()).await.map_err(late)?;
         }
-        Connection::connect(&source.settings).await.map(lease)
+        let attempt = source.health.attempt()?;
+        let made = Connection::connect(&source.settings).await;
+        attempt.end(&made);
+        made.map(lease)
+    }
+
+    /// Whether the server answers on it.
+    pub(crate) async fn probe(&mut self) -> Result<(), PgError> {
+        self.connection().query("", &[]).await.map(drop)
     }
 
     pub(super) fn connection(&mut self) -> &mut Connection {
@@ -139,19 +171,19 @@ fn give_back(source: &Weak<Shared>, connection: Connection) {
     shared.leases.idle.lock().push(Idle { connection, since });
     let is_first = !shared.is_sweeping.swap(true, Ordering::Relaxed);
     if let (true, Ok(runtime)) = (is_first, tokio::runtime::Handle::try_current()) {
-        runtime.spawn(sweep(Weak::clone(source)));
+        runtime.spawn(sweep(Weak::clone(source), shared.settings.idle_timeout));
     } else if is_first {
         shared.is_sweeping.store(false, Ordering::Relaxed);
     }
 }
 
 /// Closes connections that nobody has had for long, while there are any.
-async fn sweep(source: Weak<Shared>) {
+async fn sweep(source: Weak<Shared>, pause: Duration) {
     loop {
-        tokio::time::sleep(IDLE_MAX).await;
+        tokio::time::sleep(pause).await;
         let Some(source) = source.upgrade() else { return };
         let mut idle = source.leases.idle.lock();
-        idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
+        idle.retain(|idle| !idle.is_over(&source.settings));
         if idle.is_empty() {
             source.is_sweeping.store(false, Ordering::Relaxed);
             return;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use super::Lease;
-use crate::{Column, PgError, Row, Stage, source::whole_ms};
+use crate::{Column, PgError, Row, Source, Stage, counts::Counting, source::whole_ms};
 
 /// The rows of one statement, on a connection of its own: what is in memory is what one read has brought, however large the result is and however slowly it is read.
 ///
@@ -13,6 +13,7 @@ pub struct RowStream {
     lease: Lease,
     columns: Arc<[Column]>,
     deadline: Instant,
+    counting: Option<Counting<'static, Source>>,
 }
 
 impl RowStream {
@@ -33,7 +34,14 @@ impl RowStream {
             lease,
             columns,
             deadline,
+            counting: None,
         })
+    }
+
+    /// Has it counted, until its end.
+    pub(crate) fn counted(mut self, counting: Counting<'static, Source>) -> Self {
+        self.counting = Some(counting);
+        self
     }
 
     /// What each value of a row is.
@@ -48,17 +56,43 @@ impl RowStream {
 
     /// The next row; none after the last. It may be dropped and asked again.
     pub async fn next(&mut self) -> Result<Option<Row>, PgError> {
+        let next = self.take().await;
+        match (&next, &mut self.counting) {
+            (Ok(Some(_)), Some(counting)) => counting.rows += 1,
+            (Ok(None), counting) => {
+                if let Some(mut counting) = counting.take() {
+                    counting.done();
+                }
+            }
+            (Err(error), counting) => {
+                if let Some(mut counting) = counting.take() {
+                    counting.fail(error);
+                }
+            }
+            (Ok(Some(_)), None) => {}
+        }
+        next
+    }
+
+    async fn take(&mut self) -> Result<Option<Row>, PgError> {
+        if let Some(row) = self.lease.connection().come() {
+            return self.checked(row).map(Some);
+        }
         let begun = Instant::now();
         let row = tokio::time::timeout_at(self.deadline.into(), self.lease.connection().row()).await;
         let row = row.unwrap_or(Err(PgError::TimedOut {
             what: Stage::Statement,
             limit: whole_ms(self.deadline, begun),
         }))?;
-        match row {
-            Some(row) if row.len() != self.columns.len() => Err(PgError::Protocol {
-                reason: format!("a row of {} values, not {}", row.len(), self.columns.len()),
-            }),
-            row => Ok(row),
+        row.map(|row| self.checked(row)).transpose()
+    }
+
+    fn checked(&self, row: Row) -> Result<Row, PgError> {
+        if row.len() == self.columns.len() {
+            return Ok(row);
         }
+        Err(PgError::Protocol {
+            reason: format!("a row of {} values, not {}", row.len(), self.columns.len()),
+        })
     }
 }

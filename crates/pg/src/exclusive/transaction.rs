@@ -49,20 +49,28 @@ pub struct Beginning {
 
 impl Beginning {
     fn text(self) -> String {
-        let isolation = match self.isolation {
-            None => "",
-            Some(Isolation::ReadCommitted) => " isolation level read committed",
-            Some(Isolation::RepeatableRead) => " isolation level repeatable read",
-            Some(Isolation::Serializable) => " isolation level serializable",
-        };
+        let isolation = self
+            .isolation
+            .map(|isolation| format!(" isolation level {}", isolation.name()));
         let access = if self.is_read_only { " read only" } else { "" };
-        format!("begin{isolation}{access}")
+        format!("begin{}{access}", isolation.unwrap_or_default())
     }
 }
 
 /// A place in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u32);
+
+impl Isolation {
+    /// As SQL calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+            Self::Serializable => "serializable",
+        }
+    }
+}
 
 impl Transaction {
     pub(crate) async fn begin(

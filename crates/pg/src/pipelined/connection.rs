@@ -55,9 +55,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(out: BytesMut) -> Self {
+    pub(super) fn new(settings: &Settings, out: BytesMut) -> Self {
         Self {
             state: RefCell::new(State {
+                result_bytes_max: settings.result_bytes_max,
                 conversation: Conversation::new(),
                 out,
                 waiting: VecDeque::new(),
@@ -80,6 +81,8 @@ impl Shared {
 }
 
 pub(super) struct State {
+    /// How large a result may be.
+    result_bytes_max: usize,
     pub(super) conversation: Conversation<Mark>,
     /// What is to be written.
     pub(super) out: BytesMut,
@@ -357,7 +360,7 @@ impl Connection {
             return Err(error.clone());
         }
         let statement = state.statement(ask.text)?;
-        let slot = Rc::new(Slot::new(ask.timing.clone()));
+        let slot = Rc::new(Slot::new(state.result_bytes_max, ask.timing.clone()));
         state.push(Mark::Run(Rc::clone(&slot)), |out| {
             write_run(&statement.name, ask.parameters.iter().copied(), out)
         })?;

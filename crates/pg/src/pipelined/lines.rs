@@ -59,6 +59,7 @@ impl Lines {
 
     pub(crate) async fn query(self: Rc<Self>, ask: &Ask<'_>) -> Result<Rows, PgError> {
         let connection = self.connection().await?;
+        ask.place();
         connection.query(ask).await
     }
 
@@ -69,7 +70,10 @@ impl Lines {
         until: Instant,
     ) -> Vec<Option<Result<Rows, PgError>>> {
         match self.connection().await {
-            Ok(connection) => connection.pipeline(asks, until).await,
+            Ok(connection) => {
+                asks.iter().for_each(Ask::place);
+                connection.pipeline(asks, until).await
+            }
             Err(error) => vec![Some(Err(error)); asks.len()],
         }
     }
@@ -134,16 +138,23 @@ async fn end_with(mut open: watch::Receiver<()>, source: Weak<Shared>) {
     drop(ended);
 }
 
+async fn try_once(source: &Shared) -> Result<(Connection, impl Future<Output = ()> + use<>), PgError> {
+    let attempt = source.health.attempt()?;
+    let limit = source.settings.connect_timeout;
+    let connected = tokio::time::timeout(limit, Connection::connect(&source.settings)).await;
+    let connected = connected.unwrap_or(Err(PgError::TimedOut {
+        what: Stage::Connect,
+        limit,
+    }));
+    attempt.end(&connected);
+    connected
+}
+
 /// Makes a connection, as often as it takes.
 async fn connect(lines: Rc<Lines>) {
     let mut pause = RETRY_FIRST;
     while let Some(source) = lines.source.upgrade() {
-        let limit = source.settings.connect_timeout;
-        let connected = tokio::time::timeout(limit, Connection::connect(&source.settings)).await;
-        let connected = connected.unwrap_or(Err(PgError::TimedOut {
-            what: Stage::Connect,
-            limit,
-        }));
+        let connected = try_once(&source).await;
         drop(source);
         match connected {
             Ok((connection, task)) => {

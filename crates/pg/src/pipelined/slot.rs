@@ -11,13 +11,14 @@ use std::{
 use crate::{
     Column, PgError, Row,
     prepared::Named,
-    source::RESULT_BYTES_MAX,
     timing::{Reached, Timing},
 };
 
 /// A statement that waits for its answer.
 #[derive(Default)]
 pub(super) struct Slot {
+    /// How large its result may be.
+    result_bytes_max: usize,
     rows: RefCell<Vec<Row>>,
     bytes: Cell<usize>,
     outcome: RefCell<Option<Result<u64, PgError>>>,
@@ -29,8 +30,9 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(timing: Timing) -> Self {
+    pub(super) fn new(result_bytes_max: usize, timing: Timing) -> Self {
         Self {
+            result_bytes_max,
             timing,
             ..Self::default()
         }
@@ -67,11 +69,11 @@ impl Slot {
         }
         let bytes = self.bytes.get() + row.bytes();
         self.bytes.set(bytes);
-        if bytes > RESULT_BYTES_MAX {
+        if bytes > self.result_bytes_max {
             self.abandon();
             self.rows.take();
             self.tell(Err(PgError::TooLarge {
-                result_bytes_max: RESULT_BYTES_MAX,
+                result_bytes_max: self.result_bytes_max,
             }));
         } else {
             self.rows.borrow_mut().push(row);

@@ -57,7 +57,7 @@ impl Task {
     pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
         let started = stream::start(&settings.server, Some(settings.server_timeout())).await?;
         Ok(Self {
-            shared: Rc::new(Shared::new(started.out)),
+            shared: Rc::new(Shared::new(settings, started.out)),
             stream: started.stream,
             received: started.received,
             server: settings.server.clone(),

@@ -6,7 +6,8 @@ mod startup;
 
 pub use conversation::Column;
 pub(crate) use conversation::{
-    Conversation, Copying, Direction, Event, Expected, Outcome, Transaction, misplaced, server_error,
+    Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction, misplaced,
+    server_error,
 };
 pub(crate) use messages::next as next_message;
 pub(crate) use messages::{

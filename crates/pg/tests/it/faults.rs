@@ -4,13 +4,16 @@ use std::{
     cell::Cell,
     net::{Ipv4Addr, TcpListener},
     rc::Rc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use forebay_pg::{Driver, PgError, Source, Stage};
+use forebay_pg::{Code, Driver, PgError, Source, Stage};
 use forebay_testkit::Postgres;
 
-use crate::rig::{BOTH, query, run, settings, source, value, works};
+use crate::{
+    relay::{CUT, Relay},
+    rig::{BOTH, PATIENCE, query, run, settings, source, value, works},
+};
 
 fn source_of(url: &str, driver: Driver) -> Source {
     Source::new("main", settings(url, driver), 1)
@@ -106,6 +109,47 @@ fn a_server_that_stops_is_told_and_one_that_comes_back_is_used_again() {
             works(&source).await;
         });
     }
+}
+
+#[test]
+fn a_connection_that_ends_in_the_middle_of_a_row_is_told_to_its_own_statements_and_to_no_other() {
+    let postgres = Postgres::shared();
+    let relay = Relay::to(postgres.port());
+    let url = relay.url(&postgres.url(), postgres.port());
+    let cut = std::str::from_utf8(CUT).unwrap();
+    // In two halves, so that the server alone makes one of them.
+    let (half, other) = cut.split_at(3);
+    let text = "select repeat('x', 3000) || $1 || $2 || repeat('y', 30000) from generate_series(1, 3)";
+    let rows = "select case n when 500 then $1 || $2 else 'x' end from generate_series(1, 1000) n";
+    run(async {
+        for driver in BOTH {
+            let source = source_of(&url, driver);
+            for turn in 0..5 {
+                let before = format!("before {turn}");
+                assert_eq!(value(&source, "select $1", &[Some(&before)]).await, before);
+                let cut = query(&source, text, &[Some(half), Some(other)]).await;
+                assert_eq!(cut.unwrap_err().code(), Code::Broken, "{driver:?}");
+                let after = format!("after {turn}");
+                assert_eq!(value(&source, "select $1", &[Some(&after)]).await, after);
+
+                let parameters = [Some(half.as_bytes()), Some(other.as_bytes())];
+                let deadline = Instant::now() + PATIENCE;
+                let mut stream = source.stream(rows, &parameters, deadline).await.unwrap();
+                let mut come = 0;
+                let error = loop {
+                    match stream.next().await {
+                        Ok(row) => {
+                            assert_eq!(row.unwrap().text(0), Some(&b"x"[..]));
+                            come += 1;
+                        }
+                        Err(error) => break error,
+                    }
+                };
+                assert_eq!((error.code(), come < 500), (Code::Broken, true), "{come}");
+            }
+            assert_eq!(source.in_flight(), 0);
+        }
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails with where it is"
 )]
 
+mod blocking;
 mod cancel;
 mod copy;
 mod desk;
@@ -18,3 +19,4 @@ mod relay;
 mod results;
 mod rig;
 mod tls;
+mod whole;

@@ -1,9 +1,12 @@
-//! Stands between a source and its server, and keeps what the source sends.
+//! Stands between a source and its server, keeps what the source sends, and cuts connections.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -11,7 +14,13 @@ use std::{
 pub(crate) struct Relay {
     address: SocketAddr,
     sent: Arc<Mutex<Vec<u8>>>,
+    /// Connections that are forgotten, by how many there had been.
+    forgotten: Arc<AtomicUsize>,
+    made: Arc<AtomicUsize>,
 }
+
+/// A connection ends in the middle of this when the server sends it.
+pub(crate) const CUT: &[u8] = b"CUT HERE";
 
 impl Relay {
     pub(crate) fn to(port: u16) -> Self {
@@ -19,6 +28,8 @@ impl Relay {
         let address = listener.local_addr().unwrap();
         let sent = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&sent);
+        let (forgotten, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (is_before, count) = (Arc::clone(&forgotten), Arc::clone(&made));
         thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
@@ -26,9 +37,14 @@ impl Relay {
                 let (mut from_client, mut to_client) = (client.try_clone().unwrap(), client);
                 let (mut from_server, mut to_server) = (server.try_clone().unwrap(), server);
                 let kept = Arc::clone(&kept);
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                let is_before = Arc::clone(&is_before);
                 thread::spawn(move || {
                     let mut buffer = [0; 4096];
                     while let Ok(count @ 1..) = from_client.read(&mut buffer) {
+                        if number < is_before.load(Ordering::SeqCst) {
+                            continue;
+                        }
                         kept.lock().unwrap().extend_from_slice(&buffer[..count]);
                         if to_server.write_all(&buffer[..count]).is_err() {
                             break;
@@ -37,12 +53,31 @@ impl Relay {
                     let _ = to_server.shutdown(std::net::Shutdown::Write);
                 });
                 thread::spawn(move || {
-                    let _ = io::copy(&mut from_server, &mut to_client);
-                    let _ = to_client.shutdown(std::net::Shutdown::Write);
+                    let mut buffer = [0; 4096];
+                    while let Ok(count @ 1..) = from_server.read(&mut buffer) {
+                        let sent = &buffer[..count];
+                        let cut = sent.windows(CUT.len()).position(|bytes| bytes == CUT);
+                        let sent = cut.map_or(sent, |at| &sent[..at + CUT.len() / 2]);
+                        if to_client.write_all(sent).is_err() || cut.is_some() {
+                            break;
+                        }
+                    }
+                    let _ = to_client.shutdown(std::net::Shutdown::Both);
                 });
             }
         });
-        Self { address, sent }
+        Self {
+            address,
+            sent,
+            forgotten,
+            made,
+        }
+    }
+
+    /// Nothing that is sent on the connections that there are arrives any more.
+    pub(crate) fn forget(&self) {
+        self.forgotten
+            .store(self.made.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// This URL, through here.

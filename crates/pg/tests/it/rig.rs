@@ -16,10 +16,16 @@ pub(crate) fn settings(url: &str, driver: Driver) -> Settings {
         server: url.parse().unwrap(),
         driver,
         connections_max: 1,
+        connections_min: 0,
+        connection_age_max: PATIENCE * 60,
+        idle_timeout: PATIENCE * 60,
+        leak_warning: PATIENCE * 60,
         in_flight_max: 10_000,
+        result_bytes_max: 256 << 20,
         acquire_timeout: PATIENCE,
         connect_timeout: PATIENCE,
         statement_timeout: PATIENCE,
+        slow_query: None,
     }
 }
 

@@ -4,15 +4,22 @@
 pub(crate) mod http;
 mod status;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_pool::Readiness;
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
 
 use self::http::{Request, Response, Service};
 use crate::{metrics::exposition, server::Shared};
 
 const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long a database may need to answer.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers on the admin listener.
 #[derive(Clone, Debug)]
@@ -28,27 +35,29 @@ impl Admin {
 
 impl Service for Admin {
     async fn answer(&self, request: Request) -> Response {
-        let answer: fn(&Shared) -> Response = match request.path.as_str() {
-            "/health/live" => |_| Response::json(200, &json!({ "live": true })),
-            "/health/ready" => ready,
-            "/metrics" => |shared| Response::text(METRICS_CONTENT_TYPE, exposition(&shared.facts())),
-            "/status" => |shared| Response::json(200, &shared.status()),
-            _ => {
-                return Response::problem(404, "there are /health/live, /health/ready, /metrics and /status");
-            }
-        };
-        match request.method.as_str() {
-            "GET" | "HEAD" => answer(&self.shared),
-            _ => Response::not_allowed("GET, HEAD"),
+        let shared = &self.shared;
+        let path = request.path.as_str();
+        if !["/health/live", "/health/ready", "/metrics", "/status"].contains(&path) {
+            return Response::problem(404, "there are /health/live, /health/ready, /metrics and /status");
+        }
+        if !["GET", "HEAD"].contains(&request.method.as_str()) {
+            return Response::not_allowed("GET, HEAD");
+        }
+        match path {
+            "/health/live" => Response::json(200, &json!({ "live": true })),
+            "/health/ready" => ready(shared).await,
+            "/metrics" => Response::text(METRICS_CONTENT_TYPE, exposition(&shared.facts())),
+            _ => Response::json(200, &shared.status()),
         }
     }
 }
 
-/// 200 when every pool and the store can do their work, else 503 with what each that cannot says.
-fn ready(shared: &Shared) -> Response {
+/// 200 when every pool, every database and the store can do their work, else 503 with what each that cannot says.
+async fn ready(shared: &Shared) -> Response {
+    let databases = databases(shared).await;
     let app = shared.front.app();
     let mut pools = Map::new();
-    let mut ready = true;
+    let mut ready = databases.values().all(|database| database["state"] == "ready");
     for (name, pool) in &app.pools {
         let readiness = pool.readiness();
         ready &= readiness == Readiness::Ready;
@@ -73,5 +82,25 @@ fn ready(shared: &Shared) -> Response {
     answer.insert("ready".to_owned(), ready.into());
     answer.insert("stopping".to_owned(), stopping.into());
     answer.insert("pools".to_owned(), pools.into());
+    answer.insert("databases".to_owned(), databases.into());
     Response::json(status, &Value::Object(answer))
+}
+
+/// Asks all databases at once.
+async fn databases(shared: &Shared) -> Map<String, Value> {
+    let deadline = Instant::now() + PROBE_TIMEOUT;
+    let mut probes = JoinSet::new();
+    for (name, source) in shared.ground.sources.all() {
+        probes.spawn(async move { (name, source.probe(deadline).await) });
+    }
+    let mut databases = Map::new();
+    while let Some(probed) = probes.join_next().await {
+        let Ok((name, outcome)) = probed else { continue };
+        let state = match outcome {
+            Ok(()) => json!({ "state": "ready" }),
+            Err(error) => json!({ "state": "failing", "reason": error.to_string() }),
+        };
+        databases.insert(name, state);
+    }
+    databases
 }

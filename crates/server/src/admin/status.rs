@@ -2,12 +2,14 @@
 
 use std::time::UNIX_EPOCH;
 
+use forebay_pg::Durations;
 use forebay_script::Counted;
 use serde_json::{Map, Value, json};
 
 use crate::{
     metrics::{CLASSES, Facts, ProcessUse},
     server::Shared,
+    sources::Database,
     store::StoreFacts,
 };
 
@@ -67,11 +69,52 @@ impl Shared {
             "log": { "level": self.ground.log.level(), "lines_lost": facts.log_lines_lost },
             "routes": routes,
             "store": facts.store.as_ref().map(store),
+            "databases": facts.databases.databases.iter().map(database).collect::<Vec<_>>(),
             "scripts": facts.scripts.iter().map(script).collect::<Vec<_>>(),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
     }
+}
+
+fn database(known: &Database) -> Value {
+    let Database {
+        name,
+        settings,
+        counted,
+        failure,
+    } = known;
+    let ended: Map<_, _> = counted
+        .outcomes
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(outcome, count)| ((*outcome).to_owned(), (*count).into()))
+        .collect();
+    let errors: Map<_, _> = counted
+        .classes
+        .iter()
+        .map(|(class, count)| ((*class).to_owned(), (*count).into()))
+        .collect();
+    json!({
+        "name": name,
+        "server": settings.server.to_string(),
+        "driver": settings.driver.name(),
+        "reachable": failure.is_none(),
+        "reason": failure,
+        "statements": ended,
+        "errors": errors,
+        "in_flight": counted.in_flight,
+        "in_flight_max": settings.in_flight_max,
+        "connections_max": settings.connections_max,
+        "rows": counted.rows,
+        "wait": spent(&counted.wait),
+        "execution": spent(&counted.execution),
+    })
+}
+
+fn spent(durations: &Durations) -> Value {
+    let (count, sum_us) = (durations.count(), durations.sum().as_micros() as u64);
+    json!({ "count": count, "mean_us": sum_us.checked_div(count).unwrap_or_default() })
 }
 
 fn script((name, counted): &(String, Counted)) -> Value {

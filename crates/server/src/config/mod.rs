@@ -32,7 +32,8 @@ pub(crate) use types::PathKind;
 pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
     Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,
-    Script, ScriptAllow, ScriptPlace, Server, SqlResult, SqlRoute, Store, StoreMode, Target, Worker, Workers,
+    Script, ScriptAllow, ScriptPlace, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target,
+    Worker, Workers,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

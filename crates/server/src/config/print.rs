@@ -10,7 +10,7 @@ use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, Permission, Pool, Protocol,
-    PythonApplication, PythonModule, Respond, Retry, Route, Script, Server, Store, Target, Worker,
+    PythonApplication, PythonModule, Respond, Retry, Route, Script, Server, SqlRoute, Store, Target, Worker,
 };
 use crate::store::path::put_key;
 
@@ -258,19 +258,28 @@ fn write_protocol(out: &mut String, pool: &Pool) -> fmt::Result {
 }
 
 fn write_source(out: &mut String, name: &str, source: &forebay_pg::Settings) -> fmt::Result {
-    let driver = match source.driver {
-        forebay_pg::Driver::Pipelined => "async",
-        forebay_pg::Driver::Blocking => "blocking",
-    };
     writeln!(out, "\n[sql.{name}]")?;
     // The password is nobody's business.
     writeln!(out, "url = {}", text(&source.server.to_string()))?;
-    writeln!(out, "driver = {}", text(driver))?;
+    writeln!(out, "driver = {}", text(source.driver.name()))?;
     writeln!(out, "connections_max = {}", source.connections_max)?;
+    writeln!(out, "connections_min = {}", source.connections_min)?;
+    writeln!(
+        out,
+        "connection_age_max = {}",
+        duration(source.connection_age_max)
+    )?;
+    writeln!(out, "idle_timeout = {}", duration(source.idle_timeout))?;
+    writeln!(out, "leak_warning = {}", duration(source.leak_warning))?;
     writeln!(out, "in_flight_max = {}", source.in_flight_max)?;
+    writeln!(out, "result_bytes_max = {}", size(source.result_bytes_max as u64))?;
     writeln!(out, "acquire_timeout = {}", duration(source.acquire_timeout))?;
     writeln!(out, "connect_timeout = {}", duration(source.connect_timeout))?;
-    writeln!(out, "statement_timeout = {}", duration(source.statement_timeout))
+    writeln!(out, "statement_timeout = {}", duration(source.statement_timeout))?;
+    if let Some(slow) = source.slow_query {
+        writeln!(out, "slow_query = {}", duration(slow))?;
+    }
+    Ok(())
 }
 
 fn write_script(out: &mut String, script: &Script) -> fmt::Result {
@@ -296,6 +305,22 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "allow = {{ store = {store}, sql = {sql}, fetch = {fetch} }}")
 }
 
+fn statements(sql: &SqlRoute) -> String {
+    let queries: Vec<String> = sql
+        .statements
+        .iter()
+        .map(|statement| statement.query.clone())
+        .collect();
+    match sql.transaction {
+        Some(isolation) => format!(
+            "statements = {}, isolation = {}",
+            texts(&queries),
+            text(isolation.name())
+        ),
+        None => format!("query = {}", text(&queries[0])),
+    }
+}
+
 fn write_route(out: &mut String, route: &Route) -> fmt::Result {
     writeln!(out, "\n[[route]]\npath = {}", text(&route.path))?;
     if !route.methods.is_empty() {
@@ -315,9 +340,9 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
         Target::Tql => writeln!(out, "tql = {{}}"),
         Target::Sql(sql) => writeln!(
             out,
-            "sql = {{ source = {}, query = {}, optional = {}, result = {} }}",
+            "sql = {{ source = {}, {}, optional = {}, result = {} }}",
             text(&sql.source),
-            text(&sql.query),
+            statements(sql),
             texts(&sql.optional),
             text(sql.result.name())
         ),

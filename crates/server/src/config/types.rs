@@ -1,5 +1,7 @@
 //! What a checked configuration consists of. Byte counts are `u64`; the names are the keys of `forebay.toml`.
 
+mod sql;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -9,6 +11,8 @@ use forebay_records::Settings;
 use forebay_runtimes::Runtime;
 use forebay_store::index::Definition;
 
+pub(super) use self::sql::threads as sql_threads;
+pub use self::sql::{SqlResult, SqlRoute, SqlStatement};
 use super::Listen;
 
 /// A checked configuration.
@@ -524,49 +528,12 @@ pub enum Target {
     Records,
     /// Statements about them.
     Tql,
-    /// A statement on a database.
+    /// Statements on a database.
     Sql(SqlRoute),
     /// A pool of worker processes.
     Pool(PoolRoute),
     /// A key of [`Config::scripts`].
     Script(String),
-}
-
-/// A statement on a database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SqlRoute {
-    /// A key of [`Config::sql`].
-    pub source: String,
-    /// As it is written.
-    pub query: String,
-    /// With numbers in the place of names.
-    pub statement: forebay_pg::Sql,
-    /// Names of parameters that are null where a request leaves them out.
-    pub optional: Vec<String>,
-    /// What of its result is the answer.
-    pub result: SqlResult,
-}
-
-/// `sql.result` of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SqlResult {
-    /// An array of all rows.
-    Rows,
-    /// The first row; 404 without one.
-    Row,
-    /// Its first value.
-    Value,
-}
-
-impl SqlResult {
-    /// As the configuration says it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rows => "rows",
-            Self::Row => "row",
-            Self::Value => "value",
-        }
-    }
 }
 
 /// An answer from memory.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use forebay_pg::{Code, PgError};
+use forebay_pg::{Code, PgError, Source};
 
 use super::Class;
 
@@ -10,18 +10,24 @@ use super::Class;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SqlFailure {
     source: String,
+    /// Whether the log is told of it.
+    is_told: bool,
     /// The parameter that is wrong.
     parameter: Option<String>,
     error: PgError,
 }
 
 impl SqlFailure {
-    pub(crate) fn new(source: &str, parameter: Option<&str>, error: PgError) -> Self {
-        Self {
-            source: source.to_owned(),
+    pub(crate) fn new(source: &Source, parameter: Option<&str>, error: PgError) -> Self {
+        let mut failure = Self {
+            source: source.name().to_owned(),
+            is_told: false,
             parameter: parameter.map(str::to_owned),
             error,
-        }
+        };
+        failure.is_told =
+            !failure.is_clients() && failure.error.code() != Code::Full && source.is_told(&failure.error);
+        failure
     }
 
     /// By the class of SQLSTATE (manual, appendix A).
@@ -73,12 +79,12 @@ impl SqlFailure {
         )
     }
 
-    /// Tells the log of what no client has caused.
+    /// Tells the log of what no client has caused, as far as it bears it.
     pub(super) fn log(&self, request_id: &str) -> bool {
-        if self.is_clients() || self.error.code() == Code::Full {
+        let Self { source, error, .. } = self;
+        if !self.is_told {
             return false;
         }
-        let Self { source, error, .. } = self;
         tracing::error!(target: "forebay::sql", source, request_id, "{error}");
         true
     }
@@ -90,6 +96,7 @@ impl fmt::Display for SqlFailure {
             source,
             parameter,
             error,
+            ..
         } = self;
         match (error, error.code()) {
             (PgError::Server(error), _) if self.is_clients() => match parameter {

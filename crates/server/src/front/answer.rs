@@ -65,6 +65,10 @@ impl<S: Stream> Exchange<S> {
                 reply.body = Body::Empty;
                 return self.send_stream(&reply, *stream, head, id, route, body).await;
             }
+            Body::Sql(stream) => {
+                reply.body = Body::Empty;
+                return self.send_stream(&reply, *stream, head, id, route, body).await;
+            }
             Body::Lines(lines) => {
                 reply.body = Body::Empty;
                 return self.send_lines(&reply, lines, head, id, route, body).await;
@@ -81,7 +85,12 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Borrowed(bytes) => bytes.len() as u64,
             Body::File { length, .. } => *length,
-            Body::Empty | Body::Stream(_) | Body::Script(_) | Body::Lines(_) | Body::Changes(_) => 0,
+            Body::Empty
+            | Body::Stream(_)
+            | Body::Script(_)
+            | Body::Sql(_)
+            | Body::Lines(_)
+            | Body::Changes(_) => 0,
         };
         let delimiting = match reply.status {
             204 | 304 => Delimiting::Nothing,
@@ -95,7 +104,12 @@ impl<S: Stream> Exchange<S> {
             Body::Bytes(bytes) => self.write_body(&bytes).await,
             Body::Borrowed(bytes) => self.write_body(bytes).await,
             Body::File { file, offset, length } => self.write_file(&file, offset, length).await,
-            Body::Empty | Body::Stream(_) | Body::Script(_) | Body::Lines(_) | Body::Changes(_) => Ok(()),
+            Body::Empty
+            | Body::Stream(_)
+            | Body::Script(_)
+            | Body::Sql(_)
+            | Body::Lines(_)
+            | Body::Changes(_) => Ok(()),
         };
         match (written, last) {
             (Err(_), _) => Next::Abort,
@@ -232,13 +246,9 @@ impl<S: Stream> Exchange<S> {
             return Next::Abort;
         }
         loop {
-            // After an error the client must not take a part for the whole: it sees the connection end too early.
             let piece = match stream.next(&mut body, &mut self.socket).await {
                 Ok(piece) => piece,
-                Err(End::Refused(refusal)) => {
-                    refusal.log(id);
-                    return Next::Abort;
-                }
+                Err(End::Refused(refusal)) => return cut_off(&refusal, id),
                 Err(End::Gone) => return Next::Abort,
             };
             if self
@@ -324,13 +334,7 @@ impl<S: Stream> Exchange<S> {
             piece.clear();
             more = match lines.next(&mut piece) {
                 Ok(more) => more,
-                Err(refusal) => {
-                    // The client must not take a part for the whole: it sees the connection end too early.
-                    if !refusal.log(id) {
-                        tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
-                    }
-                    return Next::Abort;
-                }
+                Err(refusal) => return cut_off(&refusal, id),
             };
             if self.write_piece(&piece, delimiting, !more).await.is_err() {
                 return Next::Abort;
@@ -344,6 +348,14 @@ impl<S: Stream> Exchange<S> {
         self.now = Instant::now();
         self.over(goes_on, &mut body).await
     }
+}
+
+/// After an error the client must not take a part for the whole: it sees the connection end too early.
+fn cut_off(refusal: &Refusal, id: &str) -> Next {
+    if !refusal.log(id) {
+        tracing::warn!(target: "forebay::front", cause = %refusal, request_id = id, "an answer is cut off");
+    }
+    Next::Abort
 }
 
 /// Whether an answer is the connection's last.

@@ -38,6 +38,35 @@ macro_rules! families {
     };
 }
 
+/// What is counted of statements.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) ended: Family,
+    pub(super) errors: Family,
+    pub(super) wait: Family,
+    pub(super) execution: Family,
+    pub(super) rows: Family,
+    pub(super) in_flight: Family,
+}
+
+pub(super) const OF_DATABASES: Statements = Statements {
+    ended: SQL_STATEMENTS,
+    errors: SQL_ERRORS,
+    wait: SQL_WAIT,
+    execution: SQL_EXECUTION,
+    rows: SQL_ROWS,
+    in_flight: SQL_IN_FLIGHT,
+};
+
+pub(super) const OF_ROUTES: Statements = Statements {
+    ended: SQL_ROUTE_STATEMENTS,
+    errors: SQL_ROUTE_ERRORS,
+    wait: SQL_ROUTE_WAIT,
+    execution: SQL_ROUTE_EXECUTION,
+    rows: SQL_ROUTE_ROWS,
+    in_flight: SQL_ROUTE_IN_FLIGHT,
+};
+
 families! {
     BUILD_INFO = Gauge "forebay_build_info" ["version"] "Always 1.";
     START_TIME = Gauge "process_start_time_seconds" [] "When the server was started, in seconds since 1970.";
@@ -74,11 +103,20 @@ families! {
     SCRIPT_THREADS_GIVEN_UP = Counter "forebay_script_threads_given_up_total" ["script"] "Executors given up because a call could not be stopped.";
     SCRIPT_ENGINES = Gauge "forebay_script_engines" ["script"] "Engines on all threads, those of before a reload included until they end.";
     SCRIPT_ENGINES_MEMORY = Gauge "forebay_script_engines_memory_bytes" ["script"] "Memory of the engines together, within 64 KiB for each.";
-    SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Statements that have ended: done; data, a value was refused (SQLSTATE class 22); constraint (23); conflict, two transactions stood in each other's way (40); server, refused for another reason; timeout; full, because of in_flight_max; unreachable, no connection could be made; broken, the connection broke or the statement was cancelled with another; refused, not sent because of what it is; abandoned, nobody waited for it any more.";
-    SQL_SECONDS = Counter "forebay_sql_statement_seconds_total" ["database"] "How long they took together, their waits for a connection included.";
+    SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Statements that have ended: done; data, a value was refused (SQLSTATE class 22); constraint (23); conflict, two transactions stood in each other's way (40); server, refused for another reason; timeout; full, because of in_flight_max or acquire_timeout; unreachable, no connection could be made; broken, the connection broke or the statement was cancelled with another; refused, not sent because of what it is; abandoned, nobody waited for it any more. The transaction of a route is one.";
+    SQL_ERRORS = Counter "forebay_sql_errors_total" ["database", "class"] "Statements that the server has refused, by the class of SQLSTATE; other: one that the manual does not have.";
+    SQL_WAIT = Histogram "forebay_sql_wait_seconds" ["database"] "How long statements waited for a connection.";
+    SQL_EXECUTION = Histogram "forebay_sql_execution_seconds" ["database"] "How long they took on it, until their last row; where rows are sent as they come, until that was taken.";
     SQL_ROWS = Counter "forebay_sql_rows_total" ["database"] "Rows that they gave or changed.";
     SQL_IN_FLIGHT = Gauge "forebay_sql_statements_in_flight" ["database"] "Statements under way and waiting.";
-    SQL_IN_FLIGHT_MAX = Gauge "forebay_sql_statements_in_flight_max" ["database"] "How many of these there may be: sql.NAME.in_flight_max.";
+    SQL_ROUTE_STATEMENTS = Counter "forebay_sql_route_statements_total" ["route", "outcome"] "The same as forebay_sql_statements_total of each route that has statements; those that follow likewise.";
+    SQL_ROUTE_ERRORS = Counter "forebay_sql_route_errors_total" ["route", "class"] "Statements that the server has refused.";
+    SQL_ROUTE_WAIT = Histogram "forebay_sql_route_wait_seconds" ["route"] "How long they waited for a connection.";
+    SQL_ROUTE_EXECUTION = Histogram "forebay_sql_route_execution_seconds" ["route"] "How long they took on it.";
+    SQL_ROUTE_ROWS = Counter "forebay_sql_route_rows_total" ["route"] "Rows that they gave or changed.";
+    SQL_ROUTE_IN_FLIGHT = Gauge "forebay_sql_route_statements_in_flight" ["route"] "Statements under way and waiting.";
+    SQL_REACHABLE = Gauge "forebay_sql_reachable" ["database"] "0 when the last attempt to connect has failed, else 1.";
+    SQL_IN_FLIGHT_MAX = Gauge "forebay_sql_statements_in_flight_max" ["database"] "How many statements of a database may be under way and waiting: sql.NAME.in_flight_max.";
     POOL_READY = Gauge "forebay_pool_ready" ["pool"] "1 when the pool can do its work, else 0.";
     POOL_ACCEPTED = Counter "forebay_pool_jobs_accepted_total" ["pool"] "Jobs taken. Each ends as answered, faulted, cancelled or failed.";
     POOL_ANSWERED = Counter "forebay_pool_jobs_answered_total" ["pool"] "Jobs answered by their handler.";

@@ -12,6 +12,6 @@ pub(crate) use self::{
     pools::PoolBook,
     process::ProcessUse,
     prometheus::{Facts, exposition},
-    routes::{CLASSES, RouteBook, RouteCounts, RouteTotals},
+    routes::{CLASSES, RouteBook, RouteCounts, RouteTotals, name_of},
     scripts::ScriptBook,
 };

@@ -2,28 +2,22 @@
 
 use std::{fmt::Write, time::Duration};
 
+use forebay_pg::{BOUNDS_US, Durations};
 use forebay_pool::{EndCause, Readiness, Status};
 use forebay_script::Counted;
 
 use super::{
     ProcessUse, RouteTotals,
-    families::{self, Family, Kind},
+    families::{self, Family, Kind, Statements},
     pools::PoolStates,
     routes::CLASSES,
 };
-use crate::{front::ConnectionCounts, store::StoreFacts};
-
-/// Upper bounds of the exported buckets, in microseconds: 16 us to 67 s. Powers of two are bounds of the histograms inside too, so that
-/// the exported counts are exact.
-const BOUNDS_US: [u64; 23] = {
-    let mut bounds = [16; 23];
-    let mut at = 1;
-    while at < bounds.len() {
-        bounds[at] = bounds[at - 1] * 2;
-        at += 1;
-    }
-    bounds
+use crate::{
+    front::ConnectionCounts,
+    sources::{Database, DatabaseFacts},
+    store::StoreFacts,
 };
+
 /// The phases of a worker.
 const PHASES: [&str; 5] = ["starting", "ready", "draining", "terminating", "killed"];
 
@@ -44,8 +38,7 @@ pub(crate) struct Facts {
     pub(crate) pools: PoolStates,
     /// By name.
     pub(crate) scripts: Vec<(String, Counted)>,
-    /// By name.
-    pub(crate) databases: Vec<(String, forebay_pg::Counted)>,
+    pub(crate) databases: DatabaseFacts,
 }
 
 /// The facts as text.
@@ -169,27 +162,65 @@ fn scripts(text: &mut Text, scripts: &[(String, Counted)]) {
     }
 }
 
-fn databases(text: &mut Text, databases: &[(String, forebay_pg::Counted)]) {
-    type Value = fn(&forebay_pg::Counted) -> f64;
-    text.family(&families::SQL_STATEMENTS);
-    for (name, counted) in databases {
-        for (outcome, count) in counted.outcomes {
-            text.sample(&families::SQL_STATEMENTS, &[name, outcome], count as f64);
-        }
-    }
-    let simple: [(&Family, Value); 4] = [
-        (&families::SQL_SECONDS, |counted| counted.time.as_secs_f64()),
-        (&families::SQL_ROWS, |counted| counted.rows as f64),
-        (&families::SQL_IN_FLIGHT, |counted| counted.in_flight as f64),
-        (&families::SQL_IN_FLIGHT_MAX, |counted| {
-            counted.in_flight_max as f64
+fn databases(text: &mut Text, facts: &DatabaseFacts) {
+    type Value = fn(&Database) -> f64;
+    let of_databases = facts
+        .databases
+        .iter()
+        .map(|database| (&*database.name, &database.counted));
+    statements(text, &families::OF_DATABASES, &of_databases.collect::<Vec<_>>());
+    let of_routes = facts.routes.iter().map(|(name, counted)| (&**name, counted));
+    statements(text, &families::OF_ROUTES, &of_routes.collect::<Vec<_>>());
+    let simple: [(&Family, Value); 2] = [
+        (&families::SQL_REACHABLE, |database| {
+            f64::from(u8::from(database.failure.is_none()))
+        }),
+        (&families::SQL_IN_FLIGHT_MAX, |database| {
+            database.settings.in_flight_max as f64
         }),
     ];
     for (family, value) in simple {
         text.family(family);
-        for (name, counted) in databases {
-            text.sample(family, &[name], value(counted));
+        for database in &facts.databases {
+            text.sample(family, &[&database.name], value(database));
         }
+    }
+}
+
+/// What is counted of statements, by whatever has them.
+fn statements(text: &mut Text, families: &Statements, counted: &[(&str, &forebay_pg::Counted)]) {
+    type Histogram = fn(&forebay_pg::Counted) -> &Durations;
+    text.family(&families.ended);
+    for (name, counted) in counted {
+        for (outcome, count) in counted.outcomes {
+            text.sample(&families.ended, &[name, outcome], count as f64);
+        }
+    }
+    text.family(&families.errors);
+    for (name, counted) in counted {
+        for (class, count) in &counted.classes {
+            text.sample(&families.errors, &[name, class], *count as f64);
+        }
+    }
+    let histograms: [(&Family, Histogram); 2] = [
+        (&families.wait, |counted| &counted.wait),
+        (&families.execution, |counted| &counted.execution),
+    ];
+    for (family, histogram) in histograms {
+        text.family(family);
+        for (name, counted) in counted {
+            let durations = histogram(counted);
+            let sum = durations.sum().as_secs_f64();
+            text.histogram(family, name, &durations.below(), durations.count(), sum);
+        }
+    }
+    text.family(&families.rows);
+    for (name, counted) in counted {
+        text.sample(&families.rows, &[name], counted.rows as f64);
+    }
+    text.family(&families.in_flight);
+    for (name, counted) in counted {
+        text.sample(&families.in_flight, &[name], counted.in_flight as f64);
     }
 }
 
@@ -435,7 +466,10 @@ mod tests {
                 retiring: Vec::new(),
             },
             scripts: Vec::new(),
-            databases: Vec::new(),
+            databases: DatabaseFacts {
+                databases: Vec::new(),
+                routes: Vec::new(),
+            },
         }
     }
 

@@ -137,7 +137,8 @@ impl RouteBook {
     }
 }
 
-fn name_of(route: &config::Route) -> String {
+/// What a route is called in metrics.
+pub(crate) fn name_of(route: &config::Route) -> String {
     let host = route.host.as_deref().unwrap_or_default();
     if route.methods.is_empty() {
         return format!("{host}{}", route.path);

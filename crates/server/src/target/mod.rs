@@ -26,7 +26,7 @@ pub(crate) use self::{
     records::RecordsTarget,
     respond::RespondTarget,
     script::{ScriptStream, ScriptTarget, TriedHere},
-    sql::SqlTarget,
+    sql::{SqlStream, SqlTarget},
     store::{ChangeFeed, Fed, StoreTarget},
     streamed::Streamed,
     tql::TqlTarget,

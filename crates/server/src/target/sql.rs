@@ -1,14 +1,23 @@
-//! A statement on a database: its parameters are those of the request, its rows are the answer.
+//! Statements on a database: their parameters are those of the request, the rows of the last one are the answer.
 
-use std::{borrow::Cow, collections::BTreeMap};
+mod rows;
+mod values;
 
-use forebay_pg::{PgError, Rows, Source, Sql, json::Numbers};
-use serde_json::value::RawValue;
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
+use forebay_pg::{Code, Failed, Isolation, PgError, Rows, Source, Sql, Step, Takes, json::Numbers};
+
+pub(crate) use self::rows::SqlStream;
+use self::{
+    rows::Form,
+    values::{Value, fill, named, wrong},
+};
 use super::{
     End, Request,
-    media_type::is_body,
-    parameters::parameters,
     store::{body, json},
     waiting::wait_for,
 };
@@ -16,28 +25,51 @@ use crate::{
     config::{SqlResult, SqlRoute},
     failure::{Refusal, SqlFailure},
     front::{RequestBody, Socket, Stream},
-    reply::Reply,
+    reply::{Body, Reply},
 };
 
-/// Runs one statement for each request.
-#[derive(Clone, Debug)]
+/// Runs a statement, or a transaction, for each request.
+#[derive(Debug)]
 pub(crate) struct SqlTarget {
     source: Source,
-    statement: Sql,
+    statements: Vec<Statement>,
+    /// Of the parameters of all statements.
+    names: Vec<String>,
+    transaction: Option<Isolation>,
     optional: Vec<String>,
     result: SqlResult,
+    /// What the parameters of each statement take, as far as it was asked for.
+    takes: Mutex<Option<Arc<[Vec<Takes>]>>>,
 }
 
-/// A parameter's text; `None` is null.
-type Value<'a> = Option<Cow<'a, str>>;
+#[derive(Debug)]
+struct Statement {
+    sql: Sql,
+    /// Where each of its parameters is among the names of all.
+    uses: Vec<usize>,
+}
 
 impl SqlTarget {
     pub(crate) fn new(source: Source, route: &SqlRoute) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let mut use_of = |name: &String| {
+            names.iter().position(|known| known == name).unwrap_or_else(|| {
+                names.push(name.clone());
+                names.len() - 1
+            })
+        };
+        let statements = route.statements.iter().map(|statement| Statement {
+            uses: statement.sql.names().iter().map(&mut use_of).collect(),
+            sql: statement.sql.clone(),
+        });
         Self {
             source,
-            statement: route.statement.clone(),
+            statements: statements.collect(),
+            names,
+            transaction: route.transaction,
             optional: route.optional.clone(),
             result: route.result,
+            takes: Mutex::default(),
         }
     }
 
@@ -48,7 +80,7 @@ impl SqlTarget {
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
-        let names = self.statement.names();
+        let names = &self.names;
         let mut values = named(names, request)?;
         let text;
         if values.iter().any(Option::is_none) {
@@ -60,121 +92,167 @@ impl SqlTarget {
             .zip(values)
             .map(|(name, value)| match value {
                 Some(value) => Ok(value),
-                None if self.optional.contains(name) => Ok(None),
+                None if self.optional.contains(name) => Ok(Value::Null),
                 None => Err(wrong(name, "it is missing")),
             })
             .collect::<Result<_, _>>()?;
-        let parameters: Vec<Option<&[u8]>> = values
-            .iter()
-            .map(|value| value.as_deref().map(str::as_bytes))
-            .collect();
-        let run = self
-            .source
-            .query(self.statement.text(), &parameters, request.deadline);
-        let rows = wait_for(run, request.deadline, socket).await?;
-        let rows = rows.map_err(|error| self.refusal(error))?;
-        self.reply(&rows).map_err(End::from)
+        let takes = if values.iter().any(Value::depends) {
+            let takes = Box::pin(self.takes(request.deadline));
+            Some(wait_for(takes, request.deadline, socket).await??)
+        } else {
+            None
+        };
+        let texts: Vec<Vec<Option<Cow<'_, str>>>> = (0..self.statements.len())
+            .map(|index| self.texts(index, &values, takes.as_deref()))
+            .collect::<Result<_, _>>()?;
+        let reply = self.run(&texts, request.deadline);
+        let reply = wait_for(reply, request.deadline, socket).await?;
+        if reply.is_err() {
+            // A table may have changed since.
+            *self.takes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(reply?)
+    }
+
+    /// What the parameters of one statement are.
+    fn texts<'a>(
+        &self,
+        index: usize,
+        values: &[Value<'a>],
+        takes: Option<&[Vec<Takes>]>,
+    ) -> Result<Vec<Option<Cow<'a, str>>>, Refusal> {
+        let uses = self.statements[index].uses.iter().enumerate();
+        uses.map(|(number, &at)| {
+            let takes = takes.and_then(|takes| takes[index].get(number).copied());
+            values[at].text(&self.names[at], takes)
+        })
+        .collect()
+    }
+
+    /// What the parameters of all statements take: asked for once.
+    async fn takes(&self, deadline: Instant) -> Result<Arc<[Vec<Takes>]>, Refusal> {
+        let known = || self.takes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(takes) = &*known() {
+            return Ok(Arc::clone(takes));
+        }
+        let mut takes = Vec::new();
+        for (index, statement) in self.statements.iter().enumerate() {
+            let described = self.source.describe(statement.sql.text(), deadline).await;
+            takes.push(described.map_err(|error| self.refusal(Some(index), error))?);
+        }
+        let takes: Arc<[Vec<Takes>]> = takes.into();
+        *known() = Some(Arc::clone(&takes));
+        Ok(takes)
+    }
+
+    async fn run(
+        &self,
+        texts: &[Vec<Option<Cow<'_, str>>>],
+        deadline: Instant,
+    ) -> Result<Reply<'static>, Refusal> {
+        let parameters = |index: usize| -> Vec<Option<&[u8]>> {
+            let texts: &Vec<Option<Cow<'_, str>>> = &texts[index];
+            texts
+                .iter()
+                .map(|text| text.as_deref().map(str::as_bytes))
+                .collect()
+        };
+        if let Some(isolation) = self.transaction {
+            let steps = self
+                .statements
+                .iter()
+                .enumerate()
+                .map(|(index, statement)| (statement.sql.text(), parameters(index)));
+            let steps: Vec<Step<'_>> = steps.collect();
+            let run = self
+                .source
+                .transact(&steps, isolation, deadline, |rows| self.is_found(rows));
+            // Large futures are for those who need them.
+            let rows = Box::pin(run)
+                .await
+                .map_err(|Failed { step, error }| self.refusal(step, error))?;
+            return self.reply(&rows);
+        }
+        let (sql, parameters) = (&self.statements[0].sql, parameters(0));
+        let form = match self.result {
+            SqlResult::Ndjson => Form::Ndjson,
+            SqlResult::Csv => Form::Csv,
+            SqlResult::Rows | SqlResult::Row | SqlResult::Value => {
+                match self.source.query(sql.text(), &parameters, deadline).await {
+                    Ok(rows) => return self.reply(&rows),
+                    // What only reads can be run again, and sent as its rows come.
+                    Err(error)
+                        if error.code() == Code::TooLarge
+                            && self.result == SqlResult::Rows
+                            && sql.only_reads() =>
+                    {
+                        Form::Array
+                    }
+                    Err(error) => return Err(self.refusal(Some(0), error)),
+                }
+            }
+        };
+        Box::pin(self.stream(form, &parameters, deadline))
+            .await
+            .map_err(|error| self.refusal(Some(0), error))
+    }
+
+    async fn stream(
+        &self,
+        form: Form,
+        parameters: &[Option<&[u8]>],
+        deadline: Instant,
+    ) -> Result<Reply<'static>, PgError> {
+        let text = self.statements[0].sql.text();
+        let mut rows = self.source.stream(text, parameters, deadline).await?;
+        if rows.columns().is_empty() {
+            // It takes effect when it is over.
+            while rows.next().await?.is_some() {}
+            return Ok(Reply::new(204));
+        }
+        let mut reply = Reply::new(200);
+        reply
+            .headers
+            .to_mut()
+            .push_known("content-type", form.content_type());
+        let stream = SqlStream::new(rows, self.source.clone(), form, deadline);
+        reply.body = Body::Sql(Box::new(stream));
+        Ok(reply)
+    }
+
+    /// Whether there is what the answer is to be.
+    fn is_found(&self, rows: &Rows) -> bool {
+        match self.result {
+            SqlResult::Row | SqlResult::Value if rows.columns.is_empty() => rows.affected > 0,
+            SqlResult::Row | SqlResult::Value => !rows.rows.is_empty(),
+            SqlResult::Rows | SqlResult::Ndjson | SqlResult::Csv => true,
+        }
     }
 
     fn reply(&self, rows: &Rows) -> Result<Reply<'static>, Refusal> {
+        if !self.is_found(rows) {
+            return Err(Refusal::NoRow);
+        }
         if rows.columns.is_empty() {
-            return if rows.affected == 0 && self.result != SqlResult::Rows {
-                Err(Refusal::NoRow)
-            } else {
-                Ok(Reply::new(204))
-            };
+            return Ok(Reply::new(204));
         }
         let mut out = Vec::new();
         match (self.result, rows.rows.first()) {
-            (SqlResult::Rows, _) => rows.write_all(Numbers::Exact, &mut out),
-            (_, None) => return Err(Refusal::NoRow),
-            (SqlResult::Row, Some(row)) => rows.write_row(row, Numbers::Exact, &mut out),
+            (SqlResult::Row, Some(row)) => row.write_object(&rows.columns, Numbers::Exact, &mut out),
             (SqlResult::Value, Some(row)) => rows.write_value(row, Numbers::Exact, &mut out),
+            _ => rows.write_all(Numbers::Exact, &mut out),
         }
         Ok(json(200, out))
     }
 
     /// What the request is refused with: the server knows parameters by their numbers.
-    fn refusal(&self, error: PgError) -> Refusal {
+    fn refusal(&self, statement: Option<usize>, error: PgError) -> Refusal {
         let parameter = match &error {
-            PgError::Server(error) => error.parameter,
+            PgError::Server(error) => error.parameter.and_then(|number| number.checked_sub(1)),
             _ => None,
         };
-        let name = parameter.and_then(|number| self.statement.names().get(number.checked_sub(1)?));
-        Refusal::Sql(SqlFailure::new(
-            self.source.name(),
-            name.map(String::as_str),
-            error,
-        ))
-    }
-}
-
-/// The parameters that the path has, else the query.
-fn named<'a>(names: &[String], request: &'a Request<'_>) -> Result<Vec<Option<Value<'a>>>, Refusal> {
-    let mut values: Vec<Option<Value<'a>>> = names
-        .iter()
-        .map(|name| {
-            let found = request.params.iter().find(|(known, _)| known == name);
-            found.map(|(_, value)| Some(Cow::Borrowed(&**value)))
-        })
-        .collect();
-    if values.iter().all(Option::is_some) {
-        return Ok(values);
-    }
-    for parameter in parameters(request.head.query(), "") {
-        let parameter = parameter?;
-        let at = names.iter().position(|name| *name == parameter.name);
-        if let Some(value) = at.map(|at| &mut values[at])
-            && value.is_none()
-        {
-            *value = Some(Some(parameter.value));
-        }
-    }
-    Ok(values)
-}
-
-/// Those that are still missing, from the members of a JSON object. Texts are taken as they are, null is null, and everything else is the text that JSON has for it.
-fn fill<'a>(
-    values: &mut [Option<Value<'a>>],
-    names: &[String],
-    request: &Request<'_>,
-    text: &'a [u8],
-) -> Result<(), Refusal> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    if !is_body(request.head, "application/json") {
-        return Err(Refusal::MediaType {
-            accepted: "application/json",
-        });
-    }
-    let members: BTreeMap<Cow<'_, str>, &'a RawValue> =
-        serde_json::from_slice(text).map_err(|error| Refusal::ParameterBody {
-            what: error.to_string(),
-        })?;
-    for (name, value) in names.iter().zip(values) {
-        if value.is_some() {
-            continue;
-        }
-        let Some(member) = members.get(name.as_str()) else {
-            continue;
-        };
-        *value = Some(match member.get() {
-            "null" => None,
-            text if text.starts_with('"') => {
-                let text: String =
-                    serde_json::from_str(text).map_err(|error| wrong(name, &error.to_string()))?;
-                Some(text.into())
-            }
-            text => Some(text.into()),
-        });
-    }
-    Ok(())
-}
-
-fn wrong(name: &str, what: &str) -> Refusal {
-    Refusal::Parameter {
-        name: name.to_owned(),
-        what: what.to_owned(),
+        let names = statement.map(|index| self.statements[index].sql.names());
+        let name = names.zip(parameter).and_then(|(names, index)| names.get(index));
+        Refusal::Sql(SqlFailure::new(&self.source, name.map(String::as_str), error))
     }
 }

@@ -209,15 +209,26 @@ pool = "ruby"
 url = "postgres://forebay@db.example.com:6000/app?sslmode=disable&application_name=all"
 driver = "blocking"
 connections_max = 4
+connections_min = 2
+connection_age_max = "1h"
+idle_timeout = "5m"
+leak_warning = "2m"
 in_flight_max = 99
+result_bytes_max = "1MiB"
 acquire_timeout = "1s"
 connect_timeout = "3s"
 statement_timeout = "4s"
+slow_query = "500ms"
 
 [[route]]
 path = "/users/:id"
 methods = ["GET"]
 sql = { source = "main", query = "select name from users where id = :id and name like :like", optional = ["like"], result = "row" }
+
+[[route]]
+path = "/moves"
+methods = ["POST"]
+sql = { source = "main", statements = ["delete from a where id = :id", "insert into b values (:id, :name) returning id"], optional = ["name"], isolation = "serializable", result = "value" }
 "#;
 
 fn everything() -> Project {
@@ -657,6 +668,30 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select :a', optional = ['b'] }",
             "6: route.sql.optional: the statement has no parameter `:b`",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = \" -- x\\nset role a\" }",
+            "6: route.sql.query: `set` is about a whole connection, and statements of routes share theirs",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 1', statements = ['select 2'] }",
+            "6: route.sql.query: found both; a route has `query`, which is one statement, or `statements`, which are a transaction",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', statements = [\n'select 2',\n'commit'] }",
+            "8: route.sql.statements: `commit` is about a whole connection, and statements of routes share theirs",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', statements = ['select 2'], result = 'csv' }",
+            "6: route.sql.result: a transaction is over before it is answered, so its rows are not sent as they come: \"rows\", \"row\" and \"value\" are accepted with `statements`",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 2', isolation = 'serializable' }",
+            "6: route.sql.isolation: only `statements` have it: a `query` sees one state of the database at any rate",
+        ),
+        (
+            "[server]\nthreads = 3\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\nconnections_max = 3",
+            "5: sql.main.connections_max: found 3, expected at least 4: with driver = \"async\" each of the 3 threads that run statements has one, and streams and transactions have one; with \"blocking\" threads share theirs",
         ),
         (
             "[[route]]\npath = 'a'\nrespond = {}",

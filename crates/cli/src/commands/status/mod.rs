@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Moves a terminal's cursor to its upper left corner and erases what was there.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Print what the running server does: pools, queues, workers, routes, with percentiles
+/// Print what the running server does: pools, queues, workers, databases, routes, with percentiles
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// One JSON object for programs. Example: forebay status --json | jq .pools

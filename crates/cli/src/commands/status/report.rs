@@ -11,6 +11,7 @@ pub(super) fn of(status: &Value) -> String {
         pools(status),
         workers(status),
         scripts(status),
+        databases(status),
         routes(status),
     ];
     parts.retain(|part| !part.is_empty());
@@ -35,6 +36,17 @@ fn summary(status: &Value) -> String {
     for pool in list(&status["pools"]) {
         if let Some(reason) = pool["readiness"]["reason"].as_str() {
             out.extend(["pool ", &text(&pool["name"]), " does not start: ", reason, "\n"]);
+        }
+    }
+    for database in list(&status["databases"]) {
+        if let Some(reason) = database["reason"].as_str() {
+            out.extend([
+                "database ",
+                &text(&database["name"]),
+                " cannot be reached: ",
+                reason,
+                "\n",
+            ]);
         }
     }
     out
@@ -105,6 +117,48 @@ fn scripts(status: &Value) -> String {
             text(&script["refused"]),
             text(&script["engines"]),
             memory(&script["engine_bytes"]),
+        ]);
+    }
+    table.lines()
+}
+
+fn databases(status: &Value) -> String {
+    let mut table = Table::new([
+        "DATABASE",
+        "STATE",
+        "DRIVER",
+        "UNDER WAY",
+        "DONE",
+        "OTHERS",
+        "ROWS",
+        "WAIT mean",
+        "RUN mean",
+    ]);
+    for database in list(&status["databases"]) {
+        let statements = &database["statements"];
+        let state = match database["reachable"].as_bool() {
+            Some(true) => "ready",
+            Some(false) => "down",
+            None => "-",
+        };
+        let done = statements["done"].as_u64().unwrap_or(0);
+        let all: u64 = statements
+            .as_object()
+            .map_or(0, |all| all.values().filter_map(Value::as_u64).sum());
+        table.add([
+            text(&database["name"]),
+            state.to_owned(),
+            text(&database["driver"]),
+            format!(
+                "{}/{}",
+                text(&database["in_flight"]),
+                text(&database["in_flight_max"])
+            ),
+            done.to_string(),
+            (all - done).to_string(),
+            text(&database["rows"]),
+            percentile(&database["wait"], "mean_us"),
+            percentile(&database["execution"], "mean_us"),
         ]);
     }
     table.lines()

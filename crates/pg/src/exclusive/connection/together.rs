@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, mem};
 
-use super::{Connection, RESULT_BYTES_MAX, too_large};
+use super::Connection;
 use crate::{
     PgError, Row, Rows,
     prepared::Prepared,
@@ -102,8 +102,8 @@ impl Connection {
             if let Some(error) = failed {
                 return Err(error);
             }
-            if bytes > RESULT_BYTES_MAX {
-                return Err(too_large());
+            if bytes > self.settings.result_bytes_max {
+                return Err(self.too_large());
             }
             if ends.len() == count {
                 return Ok(ends);

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::config::error::Problem;
 use crate::config::fields::Fields;
 use crate::config::read::Sections;
+use crate::config::types::sql_threads;
 use crate::config::{Config, Surroundings};
 use crate::reply::is_token;
 
@@ -57,7 +58,12 @@ pub(super) fn build(
     }
     let mut sql = BTreeMap::new();
     for (name, fields) in &sections.sql {
-        sql.extend(builder.source(name, fields).map(|source| (name.clone(), source)));
+        let threads = sql_threads(name, server.threads, &scripts, &pools);
+        sql.extend(
+            builder
+                .source(name, fields, threads)
+                .map(|source| (name.clone(), source)),
+        );
     }
     let behind = route::Behind {
         pools_declared: names(&sections.pools),

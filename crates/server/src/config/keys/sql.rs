@@ -1,6 +1,6 @@
 //! `[sql.NAME]`, and `sql` of routes
 
-use super::{Default, Key, Kind, TIMEOUT};
+use super::{Default, GIB, KIB, Key, Kind, TIMEOUT};
 
 pub(super) static SQL: &[Key] = &[
     Key {
@@ -21,8 +21,36 @@ pub(super) static SQL: &[Key] = &[
         name: "connections_max",
         kind: Kind::Integer { min: 1, max: 10_000 },
         default: Default::Is("16"),
-        meaning: "Connections to the server.",
+        meaning: "Connections to the server, those of streams and transactions included. With `driver = \"async\"` each thread that runs statements has one, an I/O thread or an executor of a script that may, and one is for streams and transactions: fewer are refused, and unless it is written there are as many as that needs, if that is more than 16.",
         exceeded: "statements wait",
+    },
+    Key {
+        name: "connections_min",
+        kind: Kind::Integer { min: 0, max: 10_000 },
+        default: Default::Is("0"),
+        meaning: "Connections for statements that are made with the first of them, and kept however long they have nothing to do. Only `driver = \"blocking\"` has it.",
+        exceeded: "",
+    },
+    Key {
+        name: "connection_age_max",
+        kind: TIMEOUT,
+        default: Default::Is("30m"),
+        meaning: "How old a connection becomes: it is replaced once it has nothing to do, some a tenth earlier, so that not all are at once. Those on which statements are pipelined stay as long as they work.",
+        exceeded: "",
+    },
+    Key {
+        name: "idle_timeout",
+        kind: TIMEOUT,
+        default: Default::Is("10m"),
+        meaning: "A connection that nobody has had for so long is closed. Those on which statements are pipelined stay.",
+        exceeded: "",
+    },
+    Key {
+        name: "leak_warning",
+        kind: TIMEOUT,
+        default: Default::Is("1m"),
+        meaning: "The log tells of a stream or a transaction that has had its connection for so long: it may have been forgotten.",
+        exceeded: "",
     },
     Key {
         name: "in_flight_max",
@@ -33,6 +61,13 @@ pub(super) static SQL: &[Key] = &[
         default: Default::Is("1024"),
         meaning: "Statements under way and waiting.",
         exceeded: "503",
+    },
+    Key {
+        name: "result_bytes_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("16MiB"),
+        meaning: "Largest result that is gathered in memory, as the server sends it. A route with `result = \"rows\"` whose statement only reads sends a larger one as its rows come.",
+        exceeded: "500",
     },
     Key {
         name: "acquire_timeout",
@@ -55,6 +90,13 @@ pub(super) static SQL: &[Key] = &[
         meaning: "From the beginning of a statement to its last row.",
         exceeded: "504",
     },
+    Key {
+        name: "slow_query",
+        kind: TIMEOUT,
+        default: Default::Nothing,
+        meaning: "A statement that takes as long, its wait for a connection included, is told of in the log, shortened and without its parameters; at most ten lines a second. Unless it is written, none is.",
+        exceeded: "",
+    },
 ];
 
 pub(super) static SQL_ROUTE: &[Key] = &[
@@ -68,8 +110,22 @@ pub(super) static SQL_ROUTE: &[Key] = &[
     Key {
         name: "query",
         kind: Kind::Text,
-        default: Default::Required,
-        meaning: "The statement. `:name` is a parameter: of the path, else of the query, else a member of the JSON body.",
+        default: Default::Nothing,
+        meaning: "The statement. `:name` is a parameter: of the path, else of the query, else a member of the JSON body. A route has this or `statements`.",
+        exceeded: "",
+    },
+    Key {
+        name: "statements",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Nothing,
+        meaning: "Statements that are one transaction: all of them take effect, or none. The last one's result is the answer. What stood in the way of another transaction (SQLSTATE 40001, 40P01) is run again, four times at most.",
+        exceeded: "",
+    },
+    Key {
+        name: "isolation",
+        kind: Kind::Choice(&["read committed", "repeatable read", "serializable"]),
+        default: Default::Is("read committed"),
+        meaning: "What `statements` see of other transactions, as the database's manual has it.",
         exceeded: "",
     },
     Key {
@@ -81,9 +137,9 @@ pub(super) static SQL_ROUTE: &[Key] = &[
     },
     Key {
         name: "result",
-        kind: Kind::Choice(&["rows", "row", "value"]),
+        kind: Kind::Choice(&["rows", "row", "value", "ndjson", "csv"]),
         default: Default::Is("rows"),
-        meaning: "`rows`: an array of objects. `row`: the first row as an object, `value`: its first value; 404 when there is none. A statement that gives no rows is answered with 204; with 404 where `row` or `value` changes none.",
+        meaning: "`rows`: an array of objects. `row`: the first row as an object, `value`: its first value; 404 when there is none. `ndjson`: an object a line, `csv`: lines of RFC 4180 behind one with the columns' names, both sent as the rows come, however many there are. A statement that gives no rows is answered with 204; with 404 where `row` or `value` changes none.",
         exceeded: "",
     },
 ];

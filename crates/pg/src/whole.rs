@@ -1,0 +1,106 @@
+//! Transactions that are known as a whole before they begin, and so can be run again.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    Beginning, Isolation, PgError, Rows, Source,
+    counts::{Counting, Placed},
+};
+
+/// How often a transaction is run that stands in the way of others.
+const RUNS_MAX: u32 = 5;
+/// How long it waits before it is run again, at most; twice as long each time. A part of that is drawn by lot, so that two that met do not meet again.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+
+/// A statement of a transaction, with its parameters as text; `None` is null.
+pub type Step<'s> = (&'s str, Vec<Option<&'s [u8]>>);
+
+/// Why a transaction has not taken effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Which statement it is about, from 0; none where it is about the beginning or the end.
+    pub step: Option<usize>,
+    /// What.
+    pub error: PgError,
+}
+
+impl Source {
+    /// Runs statements as one transaction, until `deadline`, and gives the last one's result once all have taken effect; where `is_wanted` does not want that result, none has. One that stood in the way of another
+    /// transaction is run again.
+    pub async fn transact(
+        &self,
+        steps: &[Step<'_>],
+        isolation: Isolation,
+        deadline: Instant,
+        is_wanted: impl Fn(&Rows) -> bool,
+    ) -> Result<Rows, Failed> {
+        let text: Vec<&str> = steps.iter().map(|(text, _)| *text).collect();
+        let mut counting = Counting::begin(self, text.join("; "), Placed::default());
+        let mut pause = PAUSE_FIRST;
+        let mut runs = 1;
+        loop {
+            let failed = match self
+                .run_once(steps, isolation, deadline, &is_wanted, &counting)
+                .await
+            {
+                Err(failed) if failed.error.is_conflict() && runs < RUNS_MAX => failed,
+                Ok(rows) => {
+                    counting.rows = rows.affected;
+                    counting.done();
+                    return Ok(rows);
+                }
+                Err(failed) => {
+                    counting.fail(&failed.error);
+                    return Err(failed);
+                }
+            };
+            let wait = pause.mul_f64(fastrand::f64());
+            if Instant::now() + wait >= deadline {
+                counting.fail(&failed.error);
+                return Err(failed);
+            }
+            tokio::time::sleep(wait).await;
+            pause *= 2;
+            runs += 1;
+        }
+    }
+
+    async fn run_once(
+        &self,
+        steps: &[Step<'_>],
+        isolation: Isolation,
+        deadline: Instant,
+        is_wanted: &impl Fn(&Rows) -> bool,
+        counting: &Counting<'_, &Self>,
+    ) -> Result<Rows, Failed> {
+        let outside = |error| Failed { step: None, error };
+        let beginning = Beginning {
+            isolation: Some(isolation),
+            is_read_only: false,
+        };
+        let mut transaction = self.begin(beginning, deadline).await.map_err(outside)?;
+        counting.place(Instant::now());
+        let mut last = None;
+        // Those behind one that fails are refused by the server.
+        for (index, outcome) in transaction
+            .query_all(steps)
+            .await
+            .map_err(outside)?
+            .into_iter()
+            .enumerate()
+        {
+            last = Some(outcome.map_err(|error| Failed {
+                step: Some(index),
+                error,
+            })?);
+        }
+        let last = last.expect("a transaction has a statement");
+        let ended = if is_wanted(&last) {
+            transaction.commit().await
+        } else {
+            transaction.rollback().await
+        };
+        ended.map_err(outside)?;
+        Ok(last)
+    }
+}
