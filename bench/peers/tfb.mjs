@@ -58,10 +58,11 @@ const LIGHT4J_PATHS = { waiting: '/queries', asynchronous: '/queries2' };
 const LIGHT4J_WARMUP_S = 5;
 
 /**
- * light-4j with a Hikari pool of so many connections, and as many of postgres-async-driver beside it, which sends statements of one connection without waiting unless `pipelined` is false. Its paths are those of `loads`, which
+ * light-4j with a Hikari pool of so many connections, and as many of postgres-async-driver beside it, which sends statements of one connection without waiting unless `pipelined` is false. Unless `prepared` is false the
+ * former has its statements prepared on the server, which the latter never has. Its paths are those of `loads`, which
  * say by `driver` and `queries` what they ask for.
  */
-export const light4jWith = (connections, loads, database, { name = 'light-4j', pipelined = true } = {}) => {
+export const light4jWith = (connections, loads, database, { name = 'light-4j', pipelined = true, prepared = true } = {}) => {
   const asked = loads.filter(({ driver }) => driver !== undefined);
   return {
     name,
@@ -69,7 +70,7 @@ export const light4jWith = (connections, loads, database, { name = 'light-4j', p
     lacking: () => (existsSync(`${light4j}target/bench-light4j.jar`) ? null : 'mvn -q -B package -f bench/peers/light4j/pom.xml'),
     async start() {
       const port = await freePort();
-      const env = { ...environment(withoutPassword(database)), CONNECTIONS: String(connections), PIPELINED: String(pipelined), SERVER_HTTPPORT: String(port) };
+      const env = { ...environment(withoutPassword(database)), CONNECTIONS: String(connections), PIPELINED: String(pipelined), PREPARE_THRESHOLD: prepared ? '5' : '0', SERVER_HTTPPORT: String(port) };
       const process_ = launch('light-4j', 'java', ['-cp', `${light4j}target/bench-light4j.jar:${light4j}target/lib/*`, 'com.networknt.server.Server'], { env });
       const url = `http://127.0.0.1:${port}`;
       await getWhenReady(`${url}/queries`, process_);

@@ -41,7 +41,8 @@ export const sqlDrivers = {
     }));
     const peers = POOLS.map((pool) => light4jWith(pool, LOADS, database, { name: `light-4j, pool ${pool}` }));
     const unpipelined = light4jWith(16, LOADS, database, { name: 'light-4j, pool 16, not pipelined', pipelined: false });
-    const { there, skipped } = present([...peers, unpipelined]);
+    const unprepared = light4jWith(16, LOADS, database, { name: 'light-4j, pool 16, not prepared', prepared: false });
+    const { there, skipped } = present([...peers, unpipelined, unprepared]);
     const contenders = [...own, ...there];
     const rounds = await contest(context, contenders, LOADS, [CONNECTIONS], database.pid);
     const rows = contenders.flatMap(({ name }) => [

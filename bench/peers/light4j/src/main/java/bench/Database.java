@@ -11,5 +11,8 @@ final class Database {
     static final int CONNECTIONS = Integer.parseInt(System.getenv().getOrDefault("CONNECTIONS", "256"));
     static final boolean PIPELINED = Boolean.parseBoolean(System.getenv().getOrDefault("PIPELINED", "true"));
 
+    /** After how often it is run a statement of the blocking driver is prepared on the server; 0: never. */
+    static final String PREPARE_THRESHOLD = System.getenv().getOrDefault("PREPARE_THRESHOLD", "5");
+
     private Database() {}
 }

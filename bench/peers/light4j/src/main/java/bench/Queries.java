@@ -36,7 +36,7 @@ public final class Queries implements LightHttpHandler {
 
     private static HikariDataSource pool() {
         HikariConfig config = new HikariConfig();
-        config.setJdbcUrl("jdbc:postgresql://" + Database.URL.getHost() + ":" + Database.URL.getPort() + "/" + Database.NAME + "?sslmode=disable");
+        config.setJdbcUrl("jdbc:postgresql://" + Database.URL.getHost() + ":" + Database.URL.getPort() + "/" + Database.NAME + "?sslmode=disable&prepareThreshold=" + Database.PREPARE_THRESHOLD);
         config.setUsername(Database.USER);
         config.setPassword(Database.PASSWORD);
         config.setMaximumPoolSize(Database.CONNECTIONS);
