@@ -118,6 +118,19 @@ pub enum UrlError {
     },
 }
 
+impl ServerUrl {
+    /// With the password: for those who are to connect.
+    pub fn with_password(&self) -> String {
+        let url = self.to_string();
+        let Some(password) = &self.password else {
+            return url;
+        };
+        let password = utf8_percent_encode(password, NON_ALPHANUMERIC);
+        let (user, rest) = url.split_once('@').expect("it is written so");
+        format!("{user}:{password}@{rest}")
+    }
+}
+
 impl std::fmt::Debug for ServerUrl {
     /// Without the password.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -234,6 +247,12 @@ mod tests {
             format!("{read:?}"),
             "postgres://a%40b@[::1]:99/d%2Fe?sslmode=disable&application_name=x"
         );
+        let told = read.with_password();
+        assert_eq!(
+            told,
+            "postgres://a%40b:p%3Aq@[::1]:99/d%2Fe?sslmode=disable&application_name=x"
+        );
+        assert_eq!(told.parse(), Ok(read), "for whoever is to connect");
     }
 
     #[test]

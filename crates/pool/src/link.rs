@@ -663,6 +663,52 @@ mod tests {
     }
 
     #[test]
+    fn long_answers_to_calls_take_turns_and_hold_up_no_other_frame() {
+        let (link, worker) = link();
+        let header = link.header(FrameType::Return, 0, 0, 9);
+        for number in [1, 2] {
+            link.put_return(header, number, vec![9; 3 << 20]).unwrap();
+        }
+        link.flush();
+        assert!(link.outgoing.lock().frames.len() < 2 * RETURNS_AHEAD_BYTES);
+        link.offer(0, 9, true, &[9; 10]);
+        let mut received = Vec::new();
+        while drain(&worker, &mut received) {
+            link.unblock();
+        }
+        let (mut at, mut order) = (0, Vec::new());
+        while let Ok(Split::Whole { frame, used }) = split_frame(&received[at..]) {
+            order.push((frame.header.kind, frame.payload[0], frame.header.has(flag::END)));
+            at += used;
+        }
+        assert_eq!(at, received.len());
+        let request = order.iter().position(|(kind, ..)| *kind == FrameType::Request);
+        assert!(
+            request.unwrap() < order.len() / 2,
+            "{request:?} of {}",
+            order.len()
+        );
+        order.retain(|(kind, ..)| *kind == FrameType::Return);
+        let pieces = order.len();
+        assert!(order.chunks(2).all(|pair| pair[0].1 == 1 && pair[1].1 == 2));
+        assert!(order[..pieces - 2].iter().all(|(.., ends)| !ends));
+        assert!(order[pieces - 1].2 && order[pieces - 2].2);
+        assert_eq!(link.outgoing.lock().return_bytes, 0);
+    }
+
+    #[test]
+    fn answers_that_nobody_reads_are_bounded() {
+        let (link, _worker) = link();
+        let header = link.header(FrameType::Return, 0, 0, 9);
+        link.put_return(header, 1, vec![0; RETURN_BYTES_MAX]).unwrap();
+        let refused = link.put_return(header, 2, vec![0]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the result has 1 bytes; with those that wait to be read, that is more than 268435456"
+        );
+    }
+
+    #[test]
     fn a_link_whose_worker_is_gone_keeps_nothing() {
         let (link, worker) = link();
         drop(worker);

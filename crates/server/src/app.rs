@@ -118,7 +118,7 @@ impl App {
         };
         let scripts = scripts(&config, ground)?;
         let start = |pool: &config::Pool| {
-            let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config.records);
+            let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
             options.calls = calls(pool, ground, &config.records);
             options.desks = desks(pool, ground, &config)?;
             let pool = Pool::start(options, &ground.supervisor, ground.mailboxes.clone());
@@ -323,18 +323,20 @@ fn desks(
     ground: &Ground,
     config: &Config,
 ) -> Result<Option<Arc<dyn forebay_pool::Desks>>, BuildError> {
-    if pool.sql.is_empty() {
+    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+    let names = pool.sql.iter().filter(|name| !config.sql_direct.contains(*name));
+    let sources: BTreeMap<_, _> = names.map(source).collect();
+    if sources.is_empty() {
         return Ok(None);
     }
-    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
-    let desks = ground.desks.desks(pool.sql.iter().map(source).collect());
+    let desks = ground.desks.desks(sources);
     Ok(Some(Arc::new(desks.map_err(BuildError::Desks)?)))
 }
 
-fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, records: &Settings) -> Options {
+fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, config: &Config) -> Options {
     Options {
         name: pool.name.clone(),
-        program: program(pool, sdk, store, records),
+        program: program(pool, sdk, store, config),
         workers_min: pool.workers.min,
         workers_max: pool.workers.max,
         concurrency: pool.concurrency as usize,
@@ -357,6 +359,26 @@ fn options(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, re
         calls: None,
         desks: None,
     }
+}
+
+/// What a worker is told of databases: those that it reaches through the server, and the URLs of those to which it connects itself.
+fn sql_env(pool: &config::Pool, config: &Config) -> Vec<(OsString, OsString)> {
+    let (direct, shared): (Vec<_>, Vec<_>) = pool
+        .sql
+        .iter()
+        .map(String::as_str)
+        .partition(|name| config.sql_direct.contains(*name));
+    let mut env = Vec::new();
+    if !shared.is_empty() {
+        env.push(("FOREBAY_SQL".into(), shared.join(",").into()));
+    }
+    if !direct.is_empty() {
+        let url = |name| (name, config.sql[name].server.with_password());
+        let urls: BTreeMap<&str, String> = direct.into_iter().map(url).collect();
+        let urls = serde_json::to_string(&urls).expect("text becomes JSON");
+        env.push(("FOREBAY_SQL_DIRECT".into(), urls.into()));
+    }
+    env
 }
 
 /// What a worker is told of the store, so that its handlers are bound by the same configuration as HTTP is.
@@ -396,7 +418,7 @@ fn protocol(pool: &config::Pool) -> Protocol {
     }
 }
 
-fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, records: &Settings) -> Program {
+fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, config: &Config) -> Program {
     let mut env: Vec<(OsString, OsString)> = ENV_PASSED
         .into_iter()
         .chain(pool.env_pass.iter().map(String::as_str))
@@ -404,11 +426,9 @@ fn program(pool: &config::Pool, sdk: Option<&Sdk>, store: Option<&OpenStore>, re
         .collect();
     env.extend(pool.env.iter().map(|(name, value)| (name.into(), value.into())));
     env.push(("FOREBAY_STORE_MODE".into(), pool.store.name().into()));
-    if !pool.sql.is_empty() {
-        env.push(("FOREBAY_SQL".into(), pool.sql.join(",").into()));
-    }
+    env.extend(sql_env(pool, config));
     if let Some(store) = store.filter(|_| pool.store != config::StoreMode::None) {
-        env.extend(store_env(store, records));
+        env.extend(store_env(store, &config.records));
     }
     let protocol = protocol(pool);
     match &pool.worker {

@@ -188,6 +188,12 @@ _opened: Union[Calls, str] = (
 )
 
 
+def url_of(database: str) -> Optional[str]:
+    """Where this worker connects to a database itself."""
+    url: Optional[str] = json.loads(os.environ.get("FOREBAY_SQL_DIRECT", "{}")).get(database)
+    return url
+
+
 def calls() -> Calls:
     """The calls of this worker; raises `RuntimeError` where it makes none."""
     if isinstance(_opened, str):

@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, AsyncIterator, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 from uuid import UUID
 
-from ._calls import calls
+from ._calls import calls, url_of
 
 __all__ = ["Database", "Queries", "Row", "Rows", "SqlError", "Transaction", "sql"]
 
@@ -112,6 +112,11 @@ class Database(Queries):
     """A database."""
 
     __slots__ = ()
+
+    @property
+    def url(self) -> Optional[str]:
+        """Where to connect with a client of one's own, of a database with `direct = true`; None: the server connects."""
+        return url_of(self._place["source"])
 
     @contextmanager
     def tx(self, isolation: Optional[str] = None, read_only: bool = False) -> Iterator["Transaction"]:
@@ -243,7 +248,11 @@ async def _aask(operation: Dict[str, Any]) -> Any:
 
 
 def _check(operation: Dict[str, Any]) -> None:
-    refused = calls().check(operation["source"])
+    source = operation["source"]
+    if url_of(source) is not None:
+        told = f"database `{source}` has `direct = true`: handlers in pools connect to it with a client of their own, to sql.{source}.url"
+        raise SqlError(told, "direct")
+    refused = calls().check(source)
     if refused is not None:
         raise SqlError(refused, "not_allowed")
 

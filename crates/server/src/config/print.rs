@@ -36,7 +36,7 @@ impl Config {
             .values()
             .try_for_each(|script| write_script(out, script))?;
         for (name, source) in &self.sql {
-            write_source(out, name, source)?;
+            write_source(out, name, source, self.sql_direct.contains(name))?;
         }
         self.routes.iter().try_for_each(|route| write_route(out, route))
     }
@@ -257,11 +257,12 @@ fn write_protocol(out: &mut String, pool: &Pool) -> fmt::Result {
     Ok(())
 }
 
-fn write_source(out: &mut String, name: &str, source: &forebay_pg::Settings) -> fmt::Result {
+fn write_source(out: &mut String, name: &str, source: &forebay_pg::Settings, direct: bool) -> fmt::Result {
     writeln!(out, "\n[sql.{name}]")?;
     // The password is nobody's business.
     writeln!(out, "url = {}", text(&source.server.to_string()))?;
     writeln!(out, "driver = {}", text(source.driver.name()))?;
+    writeln!(out, "direct = {direct}")?;
     writeln!(out, "connections_max = {}", source.connections_max)?;
     writeln!(out, "connections_min = {}", source.connections_min)?;
     writeln!(

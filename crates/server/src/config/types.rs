@@ -2,7 +2,7 @@
 
 mod sql;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct Config {
     pub scripts: BTreeMap<String, Script>,
     /// `[sql.NAME]`, by name.
     pub sql: BTreeMap<String, forebay_pg::Settings>,
+    /// Those among them to which handlers in pools connect themselves.
+    pub sql_direct: BTreeSet<String>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }

@@ -130,6 +130,7 @@ retry = "idempotent"
 env = { GREETING = "tab\there \"$${x}\" \u007f é", URL = "http://${HOST}/" }
 env_pass = ["HTTP_PROXY"]
 cwd = "public"
+sql = ["main"]
 
 [store]
 path = "db"
@@ -208,6 +209,7 @@ pool = "ruby"
 [sql.main]
 url = "postgres://forebay@db.example.com:6000/app?sslmode=disable&application_name=all"
 driver = "blocking"
+direct = true
 connections_max = 4
 connections_min = 2
 connection_age_max = "1h"
@@ -348,6 +350,10 @@ fn every_key_reaches_its_place() {
             start,
             runtime_flags: Vec::new(),
         }
+    );
+    assert_eq!(
+        (&*api.sql, config.sql_direct.contains("main")),
+        (&["main".to_owned()][..], true)
     );
     assert_eq!(api.env["GREETING"], "tab\there \"${x}\" \u{7f} é");
     assert_eq!(api.env["URL"], "http://db/");
@@ -652,6 +658,14 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[sql.main]\nurl = 'u:secret@h'",
             "2: sql.main.url: what is written there is not a URL such as \"postgres://user:password@host:5432/database\": it begins with \"u\"",
+        ),
+        (
+            "[pool.a]\ncommand = ['ruby']\nsql = ['main', 'other']\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'",
+            "3: pool.a.sql: there is no sql `other`; the file has main",
+        ),
+        (
+            "[pool.a]\ncommand = ['ruby']\nprotocol = 'wabur'\nsql = ['main']\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'",
+            "4: pool.a.sql: only a pool whose protocol is \"framed\" has it",
         ),
         (
             "[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 1' }",

@@ -10,6 +10,10 @@ export function call(operation: Operation): Promise<unknown> {
   );
 }
 
+export function urlOf(_source: string): undefined {
+  return undefined;
+}
+
 export function callSync(operation: Operation): never {
   throw new TypeError(`database \`${operation.source}\`: a script does not stand still; wait for query(), row(), value() or pipeline() with await`);
 }

@@ -17,7 +17,15 @@ export function callSync(operation: Operation): unknown {
   return allowed(operation).callSync(operation);
 }
 
+/** Where a handler connects to a database itself; `undefined`: the server does that for it. */
+export function urlOf(source: string): string | undefined {
+  return (JSON.parse(process.env['FOREBAY_SQL_DIRECT'] ?? '{}') as Record<string, string>)[source];
+}
+
 function allowed({ source }: Operation): Calls {
+  if (urlOf(source) !== undefined) {
+    throw new SqlError(`database \`${source}\` has \`direct = true\`: handlers in pools connect to it with a client of their own, to sql.${source}.url`, { code: 'direct' });
+  }
   const way = calls();
   const refusal = way.refusal(source);
   if (refusal !== null) throw new SqlError(refusal, { code: 'not_allowed' });

@@ -1,7 +1,7 @@
 /** What the database said of a statement, or why it said nothing. */
 export class SqlError extends Error {
   override readonly name = 'SqlError';
-  /** SQLSTATE, five characters; where the server said nothing `full`, `timeout`, `unreachable`, `broken`, `cancelled`, `rolled_back`, `too_large`, `session` or `not_sendable`; in pools also `over`, `unavailable` or `not_allowed`. */
+  /** SQLSTATE, five characters; where the server said nothing `full`, `timeout`, `unreachable`, `broken`, `cancelled`, `rolled_back`, `too_large`, `session` or `not_sendable`; in pools also `over`, `unavailable`, `not_allowed` or `direct`. */
   readonly code: string;
   readonly detail: string | undefined;
   readonly hint: string | undefined;

@@ -12,7 +12,8 @@
  * @module
  */
 import { databaseOf, type Database } from './database.js';
-import { waitingQueriesOf, type WaitingQueries } from './waiting.js';
+import { urlOf } from './desk.js';
+import { waitingDatabaseOf, type WaitingDatabase } from './waiting.js';
 
 export { SqlError } from './error.js';
 export type { Pieces } from './copy.js';
@@ -22,16 +23,22 @@ export type { EventsOptions, Listening, Notification } from './listen.js';
 export type { Row, Rows } from './outcome.js';
 export type { Queries, Statement } from './queries.js';
 export type { Transaction, TransactionOptions } from './transaction.js';
-export type { WaitingQueries } from './waiting.js';
+export type { WaitingDatabase, WaitingQueries, WaitingTransaction } from './waiting.js';
 
-const databases = new Map<string, Database & WaitingQueries>();
+/** A database as handlers see it, in scripts without what stands still. */
+export interface HandlerDatabase extends Database, WaitingDatabase {
+  /** Where to connect with a client of one's own: in pools, of databases with `direct = true`. */
+  readonly url: string | undefined;
+}
+
+const databases = new Map<string, HandlerDatabase>();
 
 /** A database by the NAME of its `[sql.NAME]`. */
-export const sql: Readonly<Record<string, Database & WaitingQueries>> = new Proxy(Object.create(null) as Record<string, Database & WaitingQueries>, {
+export const sql: Readonly<Record<string, HandlerDatabase>> = new Proxy(Object.create(null) as Record<string, HandlerDatabase>, {
   get(_, name) {
     if (typeof name !== 'string') return undefined;
     let database = databases.get(name);
-    if (database === undefined) databases.set(name, (database = Object.assign(databaseOf(name), waitingQueriesOf(name))));
+    if (database === undefined) databases.set(name, (database = Object.assign(databaseOf(name), waitingDatabaseOf(name), { url: urlOf(name) })));
     return database;
   },
 });

@@ -1,8 +1,12 @@
 /** A database for handlers that block: the same queries, which stand still until the result is there. In pools only. */
+import { isPromise } from '../outcome.js';
 import { callSync } from './desk.js';
+import { SqlError } from './error.js';
+import type { Operation } from './operation.js';
 import { errorOf, rowsOf, type Failed, type Outcome, type Row, type Rows } from './outcome.js';
 import { allResults, firstRow, firstValue, onlyResult, type Statement } from './queries.js';
 import { writtenOf } from './statement.js';
+import type { TransactionOptions } from './transaction.js';
 
 export interface WaitingQueries {
   /** As `query`, standing still until the rows are there: for handlers in pools whose worker does one request at a time. Throws a `SqlError`. */
@@ -15,12 +19,77 @@ export interface WaitingQueries {
   pipelineSync(statements: readonly Statement[]): Rows[];
 }
 
-export function waitingQueriesOf(source: string): WaitingQueries {
+/** A transaction that is open. */
+export interface WaitingTransaction extends WaitingQueries {
+  /** Runs a function in a savepoint: when that throws, what it did is undone, and the transaction can go on. */
+  txSync<R>(work: (t: WaitingTransaction) => R): R;
+}
+
+export interface WaitingDatabase extends WaitingQueries {
+  /** As `tx`, with a function that does not await: runs it in a transaction and gives what it returns, once that is committed; when it throws, all is undone. After a serialization failure or a deadlock it is run again. */
+  txSync<R>(work: (t: WaitingTransaction) => R, options?: TransactionOptions): R;
+}
+
+interface Place {
+  readonly source: string;
+  readonly transaction?: number;
+}
+
+const RETRIES = 5;
+/** Pauses between attempts double from the first to the last, and are chosen at random below that. */
+const PAUSE_MS = 10;
+const PAUSE_MAX_MS = 500;
+
+export function waitingDatabaseOf(source: string): WaitingDatabase {
+  return { ...queriesOf({ source }), txSync: (work, options) => transact(source, work, options) };
+}
+
+function ask<O>(operation: Operation): O {
+  const outcome = callSync(operation) as O & Partial<Failed>;
+  if (outcome.error !== undefined) throw errorOf(outcome as Failed);
+  return outcome;
+}
+
+function transact<R>(source: string, work: (t: WaitingTransaction) => R, { isolation, readOnly = false, retries = RETRIES }: TransactionOptions = {}): R {
+  const how = { ...(isolation === undefined ? {} : { isolation }), read_only: Boolean(readOnly) };
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const place = { source, ...ask<{ transaction: number }>({ op: 'begin', source, ...how }) };
+      return within(work, place, () => ask({ op: 'commit', ...place }), () => ask({ op: 'rollback', ...place }));
+    } catch (error) {
+      if (attempt >= retries || !(error instanceof SqlError) || !['40001', '40P01'].includes(error.code)) throw error;
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1 + Math.random() * Math.min(PAUSE_MS * 2 ** attempt, PAUSE_MAX_MS));
+  }
+}
+
+function nest<R>(work: (t: WaitingTransaction) => R, place: Required<Place>): R {
+  const savepoint = { ...place, ...ask<{ savepoint: number }>({ op: 'savepoint', ...place }) };
+  return within(work, place, () => ask({ op: 'release', ...savepoint }), () => ask({ op: 'rollback_to', ...savepoint }));
+}
+
+function within<R>(work: (t: WaitingTransaction) => R, place: Required<Place>, keep: () => void, undo: () => void): R {
+  let result: R;
+  try {
+    result = work({ ...queriesOf(place), txSync: (inner) => nest(inner, place) });
+    if (isPromise(result)) throw new TypeError('the function of txSync() gave a promise, which nobody waits for: use tx()');
+  } catch (error) {
+    try {
+      undo();
+    } catch {
+      // What stands in the way of that ends the transaction all the same.
+    }
+    throw error;
+  }
+  keep();
+  return result;
+}
+
+function queriesOf(place: Place): WaitingQueries {
   const run = <R>(statements: readonly Statement[], take: (results: Rows[]) => R): R => {
     if (statements.length === 0) return take([]);
-    const outcome = callSync({ op: 'statements', source, statements: statements.map(writtenOf) }) as readonly Outcome[] | Failed;
-    if ('error' in outcome) throw errorOf(outcome);
-    return take(outcome.map(rowsOf));
+    const outcomes = ask<readonly Outcome[]>({ op: 'statements', ...place, statements: statements.map(writtenOf) });
+    return take(outcomes.map(rowsOf));
   };
   return {
     querySync: (text: string, parameters?: readonly unknown[]) => run([[text, parameters]], onlyResult),

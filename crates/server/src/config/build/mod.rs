@@ -12,7 +12,7 @@ mod store;
 
 pub(super) use self::route::TARGETS_LISTED;
 pub(crate) use self::server::is_level_list;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::config::error::Problem;
@@ -57,6 +57,7 @@ pub(super) fn build(
         );
     }
     let mut sql = BTreeMap::new();
+    let mut sql_direct = BTreeSet::new();
     for (name, fields) in &sections.sql {
         let threads = sql_threads(name, server.threads, &scripts, &pools);
         sql.extend(
@@ -64,6 +65,7 @@ pub(super) fn build(
                 .source(name, fields, threads)
                 .map(|source| (name.clone(), source)),
         );
+        sql_direct.extend(fields.flag("direct").then(|| name.clone()));
     }
     let behind = route::Behind {
         pools_declared: names(&sections.pools),
@@ -85,6 +87,7 @@ pub(super) fn build(
             pools,
             scripts,
             sql,
+            sql_direct,
             routes,
         });
     }

@@ -14,7 +14,7 @@ use crate::config::{
 };
 
 /// Variables that the worker protocol sets; PROTOCOL.md, section 1.
-const PROTOCOL_VARIABLES: [&str; 21] = [
+const PROTOCOL_VARIABLES: [&str; 22] = [
     "FOREBAY_PROTOCOL",
     "FOREBAY_LINK",
     "FOREBAY_POOL",
@@ -30,6 +30,7 @@ const PROTOCOL_VARIABLES: [&str; 21] = [
     "FOREBAY_BELL_FD",
     "FOREBAY_CALL_FD",
     "FOREBAY_SQL",
+    "FOREBAY_SQL_DIRECT",
     "FOREBAY_RECORDS",
     "FOREBAY_STORE",
     "FOREBAY_STORE_MODE",

@@ -18,6 +18,13 @@ pub(super) static SQL: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "direct",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Handlers in pools connect to it themselves, with a client of their own, to `sql.NAME.url`; routes and scripts have the server's connections all the same.",
+        exceeded: "",
+    },
+    Key {
         name: "connections_max",
         kind: Kind::Integer { min: 1, max: 10_000 },
         default: Default::Is("16"),

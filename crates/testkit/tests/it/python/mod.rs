@@ -5,6 +5,7 @@ mod asgi;
 mod faults;
 mod handlers;
 mod life;
+mod sql;
 
 use forebay_testkit::Setup;
 
