@@ -5,7 +5,8 @@ use std::{path::PathBuf, time::Instant};
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, explain, load, logs, new, pool, reload, serve, status, store, strip, version,
+    bench, check, completions, explain, load, logs, new, pool, reload, serve, sql, status, store, strip,
+    version,
 };
 
 const EXIT_CODES: &str = "\
@@ -13,8 +14,8 @@ Exit codes:
   0  done
   1  failed while running; `serve`: cut short by a second signal
   2  the command line is wrong
-  3  the configuration cannot be read or is not valid; `load`: an assertion did not hold
-  4  the server cannot be reached through its control socket; `store`: there is no such node
+  3  the configuration cannot be read or is not valid; `load`: an assertion did not hold; `sql doctor`: a setting is wrong
+  4  the server cannot be reached through its control socket; `store`: there is no such node; `sql doctor`: a database cannot be reached
   130  `load`: Ctrl-C was pressed twice
 
 Start with:
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Explain(explain::Arguments),
     Status(status::Arguments),
     Store(store::Arguments),
+    Sql(sql::Arguments),
     Pool(pool::Arguments),
     Reload(reload::Arguments),
     Logs(logs::Arguments),
@@ -58,6 +60,7 @@ impl Command {
             Self::Bench(arguments) => bench::run(arguments),
             Self::Explain(arguments) => explain::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
+            Self::Sql(arguments) => sql::run(&arguments),
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),

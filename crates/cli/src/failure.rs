@@ -6,7 +6,7 @@ use forebay_server::{ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
-    commands::{check::Unreached, load::LoadError, store::StoreFailure},
+    commands::{check::Unreached, load::LoadError, sql::DoctorError, store::StoreFailure},
     control::ControlError,
     output::{self, OutputError},
 };
@@ -54,6 +54,11 @@ fn code(error: &anyhow::Error) -> u8 {
         UNREACHABLE
     } else if let Some(LoadError::Assertions { .. }) = error.downcast_ref() {
         ASSERTION
+    } else if let Some(error) = error.downcast_ref::<DoctorError>() {
+        match error {
+            DoctorError::Unreachable { .. } => UNREACHABLE,
+            DoctorError::Wrong { .. } => CONFIGURATION,
+        }
     } else if let Some(error) = error.downcast_ref() {
         match error {
             StoreFailure::Absent { .. } | StoreFailure::NoValue { .. } => ABSENT,

@@ -9,6 +9,7 @@ mod check;
 mod conditions;
 pub mod config;
 mod control;
+pub mod doctor;
 mod failure;
 mod front;
 #[cfg(any(test, feature = "fuzzing"))]

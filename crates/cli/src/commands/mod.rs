@@ -10,6 +10,7 @@ pub(crate) mod new;
 pub(crate) mod pool;
 pub(crate) mod reload;
 pub(crate) mod serve;
+pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod strip;

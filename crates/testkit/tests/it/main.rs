@@ -29,6 +29,7 @@ mod scripts;
 mod shutdown;
 mod sql;
 mod sql_copies;
+mod sql_doctor;
 mod sql_faults;
 mod sql_handlers;
 mod sql_listeners;

@@ -1,0 +1,134 @@
+//! Looks at the databases of a configuration, and says which of their settings and of ours do not fit each other.
+
+mod judgement;
+
+use std::time::{Duration, Instant};
+
+use forebay_pg::{PgError, Source, json::Numbers};
+use serde::{Deserialize, Serialize};
+
+pub use self::judgement::{Finding, Level};
+use crate::config::Config;
+
+/// How often the way there and back is measured; the median counts.
+const ROUND_TRIPS: usize = 21;
+/// How long all questions to a database may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Everything that is asked, in one row.
+const QUESTION: &str = "select current_setting('server_version') as version, current_setting('server_version_num')::int as version_num, \
+    current_setting('max_connections')::int as max_connections, \
+    current_setting('superuser_reserved_connections')::int as superuser_reserved, \
+    coalesce(current_setting('reserved_connections', true), '0')::int as reserved, \
+    pg_size_bytes(current_setting('shared_buffers')) as shared_buffers, \
+    current_setting('synchronous_commit') as synchronous_commit, current_setting('wal_level') as wal_level, \
+    current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes, current_setting('ssl') as ssl, \
+    current_setting('statement_timeout') as statement_timeout, \
+    coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as is_encrypted, \
+    (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as connections, \
+    exists (select from pg_extension where extname = 'pg_stat_statements') as has_statistics";
+
+/// What is known of a database.
+#[derive(Debug, Serialize)]
+pub struct Survey {
+    /// The NAME of `[sql.NAME]`.
+    pub name: String,
+    /// Where it is, without its password.
+    pub server: String,
+    /// What it says of itself; `None` when it cannot be reached.
+    pub facts: Option<Facts>,
+    /// What follows.
+    pub findings: Vec<Finding>,
+}
+
+/// What a database says of itself.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "they are PostgreSQL's own names")]
+pub struct Facts {
+    pub version: String,
+    pub version_num: u32,
+    pub max_connections: u32,
+    pub superuser_reserved: u32,
+    pub reserved: u32,
+    pub shared_buffers: u64,
+    pub synchronous_commit: String,
+    pub wal_level: String,
+    pub fsync: String,
+    pub full_page_writes: String,
+    pub ssl: String,
+    pub statement_timeout: String,
+    pub is_encrypted: bool,
+    pub connections: u32,
+    pub has_statistics: bool,
+    /// The median of a few, in microseconds.
+    pub round_trip_us: u64,
+}
+
+/// What a database is held against.
+#[derive(Clone, Debug)]
+pub(crate) struct Ours {
+    pub(crate) connections_max: usize,
+    /// Threads of a server that have statements for it.
+    pub(crate) threads: usize,
+    /// Servers with this configuration.
+    pub(crate) servers: usize,
+    pub(crate) is_pipelined: bool,
+    pub(crate) is_local: bool,
+}
+
+/// Looks at every database of a configuration that so many servers have. The task is one of a [`tokio::task::LocalSet`].
+pub async fn survey(config: &Config, servers: usize) -> Vec<Survey> {
+    let mut surveys = Vec::new();
+    for (name, settings) in &config.sql {
+        let server = settings.server.to_string();
+        let ours = Ours {
+            connections_max: settings.connections_max,
+            threads: config.sql_threads(name),
+            servers,
+            is_pipelined: settings.driver == forebay_pg::Driver::Pipelined,
+            is_local: is_local(&server),
+        };
+        let source = Source::new(name, settings.clone(), 1);
+        let (facts, findings) = match ask(&source).await {
+            Ok(facts) => {
+                let findings = judgement::judge(&facts, &ours);
+                (Some(facts), findings)
+            }
+            Err(error) => (None, vec![judgement::unreachable(&error)]),
+        };
+        surveys.push(Survey {
+            name: name.clone(),
+            server,
+            facts,
+            findings,
+        });
+    }
+    surveys
+}
+
+fn is_local(server: &str) -> bool {
+    ["@localhost:", "@127.", "@[::1]:"]
+        .iter()
+        .any(|host| server.contains(host))
+}
+
+async fn ask(source: &Source) -> Result<Facts, PgError> {
+    let deadline = Instant::now() + PATIENCE;
+    let rows = source.query(QUESTION, &[], deadline).await?;
+    let mut json = Vec::new();
+    if let Some(row) = rows.rows.first() {
+        rows.write_row(row, Numbers::Exact, &mut json);
+    }
+    let mut facts: Facts = serde_json::from_slice(&json).map_err(|error| PgError::Protocol {
+        reason: format!("its settings are not what PostgreSQL's are: {error}"),
+    })?;
+    let mut trips = Vec::new();
+    for _ in 0..ROUND_TRIPS {
+        let begun = Instant::now();
+        source.query("select 1", &[], deadline).await?;
+        trips.push(begun.elapsed());
+    }
+    trips.sort();
+    facts.round_trip_us = u64::try_from(trips[ROUND_TRIPS / 2].as_micros()).unwrap_or(u64::MAX);
+    Ok(facts)
+}
