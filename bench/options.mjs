@@ -14,11 +14,12 @@ const QUICK = { pairs: 3, connections: [64], warmup_s: 1, seconds: 2, repeats: 2
 
 export const HELP = `Measures Forebay beside its peers and says which bars of the project hold.
 
-  node bench/run.mjs [--quick] [--pairs N] [--suite NAME]... [--json FILE] [--forebay PATH]
+  node bench/run.mjs [--quick] [--pairs N] [--suite NAME]... [--connections N]... [--json FILE] [--forebay PATH]
 
   --quick          ${QUICK.pairs} pairs instead of ${FULL.pairs}, shorter runs: to see that it works, not to quote
   --pairs N        so many pairs: fewer take less time, more make intervals narrower
   --suite NAME     only this suite; may be repeated. Example: --suite local --suite noise
+  --connections N  so many connections for the suite sql, in the place of ${FULL.connections.join(', ')}; may be repeated
   --json FILE      where the result goes; default bench/results/TIME.json
   --forebay PATH   the binary to measure; default target/release/forebay
   --help           this text
@@ -33,6 +34,7 @@ export function parseOptions(args, suiteNames) {
   if (unknown !== undefined) throw new SetupError(`no suite "${unknown}"; there are: ${suiteNames.join(', ')}`);
   const amounts = { ...(values.quick ? QUICK : FULL) };
   if (values.pairs !== undefined) amounts.pairs = countOf('--pairs', values.pairs);
+  if (values.connections.length > 0) amounts.connections = values.connections.map((text) => countOf('--connections', text));
   return { ...values, amounts, suites: values.suite.length > 0 ? values.suite : suiteNames };
 }
 
@@ -49,6 +51,7 @@ function parse(args) {
         quick: { type: 'boolean', default: false },
         pairs: { type: 'string' },
         suite: { type: 'string', multiple: true, default: [] },
+        connections: { type: 'string', multiple: true, default: [] },
         json: { type: 'string' },
         forebay: { type: 'string' },
         help: { type: 'boolean', default: false },
