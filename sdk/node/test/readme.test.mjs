@@ -34,7 +34,7 @@ it('the README shows a page whose values are text', async (context) => {
   writeFileSync(join(folder, 'pages.mjs'), page);
   const peer = await Peer.start(context, { handler: join(folder, 'pages.mjs') });
   const answer = await peer.fetch({ path: '/users' });
-  assert.equal(answer.text(), '<table><tr><td>1</td><td>A &amp; B</td></tr></table>');
+  assert.equal(answer.text, '<table><tr><td>1</td><td>A &amp; B</td></tr></table>');
   await peer.stop();
 });
 
