@@ -178,7 +178,7 @@ impl Source {
     }
 
     async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Rows, PgError> {
-        let _places = Places::take(&self.shared, 1)?;
+        let _place = self.place()?;
         let until = self.until(deadline);
         let run = async {
             match &self.shared.blocking {
@@ -191,32 +191,46 @@ impl Source {
     }
 
     /// Runs statements together, at most until `deadline`, and gives the outcome of each. They share a connection: the asynchronous driver sends all of them at once, the other one after another. Each is one of its own, and
-    /// an error of one ends none of the others.
+    /// an error of one ends none of the others; those for which there is no place are refused.
     pub async fn pipeline(&self, asks: &[Ask<'_>], deadline: Instant) -> Vec<Result<Rows, PgError>> {
         let counting: Vec<_> = asks
             .iter()
             .map(|ask| Counting::begin(self, ask.text, ask.placed.clone()))
             .collect();
-        let places = Places::take(&self.shared, asks.len());
-        let outcomes: Vec<_> = match places {
-            Err(error) => vec![Err(error); asks.len()],
-            Ok(_places) => {
-                let until = self.until(deadline);
-                let outcomes = match &self.shared.blocking {
-                    Some(pool) => pool.pipeline(asks, until).await,
-                    None => Lines::here(&self.shared).pipeline(asks, until).await,
-                };
-                let outcomes = outcomes.into_iter();
-                outcomes
-                    .map(|outcome| outcome.unwrap_or_else(|| Err(self.late())))
-                    .collect()
-            }
+        let places = Places::take_up_to(&self.shared, asks.len());
+        let until = self.until(deadline);
+        let (taken, refused) = asks.split_at(places.count);
+        let run = match &self.shared.blocking {
+            _ if taken.is_empty() => Vec::new(),
+            Some(pool) => pool.pipeline(taken, until).await,
+            None => Lines::here(&self.shared).pipeline(taken, until).await,
         };
+        let run = run
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or_else(|| Err(self.late())));
+        let outcomes: Vec<_> = run.chain(refused.iter().map(|_| Err(self.full()))).collect();
+        drop(places);
         for ((counting, outcome), ask) in counting.into_iter().zip(&outcomes).zip(asks) {
             ask.timing.end(ask.text);
             counting.end(outcome, |rows| rows.affected);
         }
         outcomes
+    }
+
+    /// A place for one statement.
+    fn place(&self) -> Result<Places<'_>, PgError> {
+        let places = Places::take_up_to(&self.shared, 1);
+        if places.count == 0 {
+            Err(self.full())
+        } else {
+            Ok(places)
+        }
+    }
+
+    fn full(&self) -> PgError {
+        PgError::Full {
+            in_flight_max: self.shared.settings.in_flight_max,
+        }
     }
 
     /// When a statement that begins now has to be over.
@@ -305,12 +319,13 @@ impl Source {
 
     /// A connection for one task; those that wait for one count as statements.
     async fn lease(&self) -> Result<Lease, PgError> {
-        let _place = Places::take(&self.shared, 1)?;
+        let _place = self.place()?;
         Lease::take(&self.shared).await
     }
 }
 
-async fn within<O>(
+/// Something that may take until a deadline.
+pub(crate) async fn within<O>(
     deadline: Instant,
     what: Stage,
     run: impl Future<Output = Result<O, PgError>>,
@@ -336,15 +351,16 @@ struct Places<'s> {
 }
 
 impl<'s> Places<'s> {
-    /// All of them or none. More at once than there may be are taken when nothing else is under way: they would never be otherwise.
-    fn take(shared: &'s Shared, count: usize) -> Result<Self, PgError> {
+    /// So many, as far as there are.
+    fn take_up_to(shared: &'s Shared, asked: usize) -> Self {
         let in_flight_max = shared.settings.in_flight_max;
-        let before = shared.in_flight.fetch_add(count, Ordering::Relaxed);
-        if before > 0 && before + count > in_flight_max {
-            shared.in_flight.fetch_sub(count, Ordering::Relaxed);
-            return Err(PgError::Full { in_flight_max });
-        }
-        Ok(Self { shared, count })
+        let room = |before: usize| asked.min(in_flight_max.saturating_sub(before));
+        let take = |before| Some(before + room(before));
+        let taken = shared
+            .in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let count = room(taken.unwrap_or_else(|before| before));
+        Self { shared, count }
     }
 }
 

@@ -17,8 +17,8 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, ReadBuf};
 
 use crate::{
-    PgError, Row, Rows, Settings, Stage,
-    pipelined::{Stream, cancel, start},
+    PgError, Row, Rows, Settings,
+    pipelined::{Stream, cancel, start_unlimited},
     prepared::{Prepared, PreparedBook},
     protocol::{
         CancelKey, Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction,
@@ -69,15 +69,8 @@ enum Step {
 
 impl Connection {
     pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
-        let limit = settings.connect_timeout;
-        // How long a stream or a transaction takes is up to its reader: the server has no limit of its own for it.
-        let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
-        let started = started
-            .map_err(|_| PgError::TimedOut {
-                what: Stage::Connect,
-                limit,
-            })?
-            .map_err(|error| error.at_start(&settings.server))?;
+        // How long a stream or a transaction takes is up to its reader.
+        let started = start_unlimited(settings).await?;
         Ok(Self {
             settings: settings.clone(),
             stream: started.stream,

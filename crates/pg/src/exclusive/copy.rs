@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Lease, transaction::until};
-use crate::{PgError, Stage, protocol::Direction, statement::session_keyword};
+use super::Lease;
+use crate::{PgError, Stage, protocol::Direction, source::within, statement::session_keyword};
 
 /// Rows that are sent as bytes, as a statement `copy … from stdin` reads them, on a connection of its own. When it is dropped before it is finished nothing has been copied.
 #[derive(Debug)]
@@ -29,13 +29,13 @@ impl CopyIn {
     /// Sends bytes, which need not be whole rows, at the pace of the server. It is an error when the server has refused what came before.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         let send = self.lease.connection().copy_bytes(bytes);
-        until(self.deadline, Stage::Statement, send).await
+        within(self.deadline, Stage::Statement, send).await
     }
 
     /// There are no more; gives the number of rows that were copied.
     pub async fn finish(mut self) -> Result<u64, PgError> {
         let done = self.lease.connection().copy_done();
-        until(self.deadline, Stage::Statement, done).await
+        within(self.deadline, Stage::Statement, done).await
     }
 }
 
@@ -69,7 +69,7 @@ impl CopyOut {
 
     /// The next bytes, which are a row as a rule; none after the last. It may be dropped and asked again.
     pub async fn next(&mut self) -> Result<Option<Bytes>, PgError> {
-        until(self.deadline, Stage::Statement, self.lease.connection().copied()).await
+        within(self.deadline, Stage::Statement, self.lease.connection().copied()).await
     }
 
     /// The same, if some are there already.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use super::Lease;
-use crate::{Column, PgError, Row, Source, Stage, counts::Counting, source::whole_ms};
+use crate::{Column, PgError, Row, Source, Stage, counts::Counting, source::within};
 
 /// The rows of one statement, on a connection of its own: what is in memory is what one read has brought, however large the result is and however slowly it is read.
 ///
@@ -78,12 +78,7 @@ impl RowStream {
         if let Some(row) = self.lease.connection().come() {
             return self.checked(row).map(Some);
         }
-        let begun = Instant::now();
-        let row = tokio::time::timeout_at(self.deadline.into(), self.lease.connection().row()).await;
-        let row = row.unwrap_or(Err(PgError::TimedOut {
-            what: Stage::Statement,
-            limit: whole_ms(self.deadline, begun),
-        }))?;
+        let row = within(self.deadline, Stage::Statement, self.lease.connection().row()).await?;
         row.map(|row| self.checked(row)).transpose()
     }
 

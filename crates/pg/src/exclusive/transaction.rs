@@ -11,7 +11,7 @@ use super::{
 use crate::{
     PgError, Rows, Stage,
     protocol::{Direction, Transaction as State},
-    source::whole_ms,
+    source::within,
     statement::session_keyword,
 };
 
@@ -118,7 +118,7 @@ impl Transaction {
             connection.interrupt().await?;
             Ok(connection.query_all(statements).await)
         };
-        until(self.deadline, Stage::Transaction, run).await
+        within(self.deadline, Stage::Transaction, run).await
     }
 
     /// Begins to copy rows in: until [`Transaction::copy_done`] nothing else can be run.
@@ -129,13 +129,13 @@ impl Transaction {
     /// Sends bytes of them.
     pub async fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         let send = self.lease.connection().copy_bytes(bytes);
-        until(self.deadline, Stage::Transaction, send).await
+        within(self.deadline, Stage::Transaction, send).await
     }
 
     /// There are no more; gives the number of rows.
     pub async fn copy_done(&mut self) -> Result<u64, PgError> {
         let done = self.lease.connection().copy_done();
-        until(self.deadline, Stage::Transaction, done).await
+        within(self.deadline, Stage::Transaction, done).await
     }
 
     /// Begins to copy rows out; says whether what comes is no text. Until [`Transaction::copied`] has given all nothing else can be run.
@@ -145,7 +145,7 @@ impl Transaction {
 
     /// The next bytes; none after the last.
     pub async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
-        until(
+        within(
             self.deadline,
             Stage::Transaction,
             self.lease.connection().copied(),
@@ -160,7 +160,7 @@ impl Transaction {
 
     /// Ends what is copied before its end, which makes the transaction one that has failed where it is copied in.
     pub async fn copy_ended(&mut self) -> Result<(), PgError> {
-        until(
+        within(
             self.deadline,
             Stage::Transaction,
             self.lease.connection().interrupt(),
@@ -176,7 +176,7 @@ impl Transaction {
             connection.interrupt().await?;
             connection.copy(text).await
         };
-        until(self.deadline, Stage::Transaction, copy).await
+        within(self.deadline, Stage::Transaction, copy).await
     }
 
     /// Nothing else is run while something is copied.
@@ -237,7 +237,7 @@ impl Transaction {
             connection.interrupt().await?;
             connection.query(text, parameters).await
         };
-        until(self.deadline, Stage::Transaction, run).await
+        within(self.deadline, Stage::Transaction, run).await
     }
 }
 
@@ -246,17 +246,4 @@ fn check(text: &str) -> Result<(), PgError> {
         Some(keyword) if !ALLOWED.contains(&keyword) => Err(PgError::Session { keyword }),
         _ => Ok(()),
     }
-}
-
-pub(super) async fn until<O>(
-    deadline: Instant,
-    what: Stage,
-    run: impl Future<Output = Result<O, PgError>>,
-) -> Result<O, PgError> {
-    let begun = Instant::now();
-    let outcome = tokio::time::timeout_at(deadline.into(), run).await;
-    outcome.unwrap_or(Err(PgError::TimedOut {
-        what,
-        limit: whole_ms(deadline, begun),
-    }))
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::Hub;
 use crate::{
     PgError, Settings, Stage,
-    pipelined::{Stream, start},
+    pipelined::{Stream, start_unlimited},
     protocol::{foreign, next_message, server_error},
 };
 
@@ -27,19 +27,12 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) async fn connect(settings: &Settings) -> Result<Self, PgError> {
-        let limit = settings.connect_timeout;
-        let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
-        let started = started
-            .map_err(|_| PgError::TimedOut {
-                what: Stage::Connect,
-                limit,
-            })?
-            .map_err(|error| error.at_start(&settings.server))?;
+        let started = start_unlimited(settings).await?;
         Ok(Self {
             stream: started.stream,
             received: started.received,
             out: started.out,
-            patience: limit,
+            patience: settings.connect_timeout,
         })
     }
 

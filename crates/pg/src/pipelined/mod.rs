@@ -8,4 +8,4 @@ mod task;
 
 use connection::Connection;
 pub(crate) use lines::{CONNECTIONS_MAX, Lines};
-pub(crate) use stream::{Stream, cancel, start};
+pub(crate) use stream::{Stream, cancel, start_unlimited};

@@ -15,7 +15,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    PgError,
+    PgError, Settings, Stage,
     protocol::{CancelKey, Startup, wants_tls, write_cancel, write_tls_request},
     settings::ServerUrl,
     tls,
@@ -39,8 +39,20 @@ pub(crate) struct Started {
     pub(crate) key: Option<CancelKey>,
 }
 
+/// Connects and logs in within `connect_timeout`, on a connection whose statements the server gives as much time as they take.
+pub(crate) async fn start_unlimited(settings: &Settings) -> Result<Started, PgError> {
+    let limit = settings.connect_timeout;
+    let started = tokio::time::timeout(limit, start(&settings.server, None)).await;
+    started
+        .map_err(|_| PgError::TimedOut {
+            what: Stage::Connect,
+            limit,
+        })?
+        .map_err(|error| error.at_start(&settings.server))
+}
+
 /// Connects and logs in.
-pub(crate) async fn start(
+pub(super) async fn start(
     server: &ServerUrl,
     statement_timeout: Option<Duration>,
 ) -> Result<Started, PgError> {

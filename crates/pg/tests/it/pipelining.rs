@@ -1,6 +1,8 @@
 //! Many statements at a time.
 
-use forebay_pg::{Driver, PgError, Source};
+use std::time::{Duration, Instant};
+
+use forebay_pg::{Ask, Driver, PgError, Source};
 use forebay_testkit::Postgres;
 
 use crate::{
@@ -119,6 +121,31 @@ fn what_is_about_a_whole_connection_is_refused() {
             ] {
                 let error = query(&source, text, &[]).await.unwrap_err();
                 assert!(matches!(error, PgError::Session { .. }), "{text}: {error:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_pipeline_runs_what_there_is_room_for_and_refuses_the_rest() {
+    let postgres = Postgres::shared();
+    run(async {
+        for driver in BOTH {
+            let mut settings = settings(&postgres.url(), driver);
+            settings.in_flight_max = 2;
+            let source = Source::new("main", settings, 1);
+            let deadline = Instant::now() + Duration::from_secs(30);
+            for _ in 0..2 {
+                let texts = ["select 1", "select 1 / 0", "select 3"];
+                let asks = texts.map(|text| Ask::new(text, &[]));
+                let outcomes = source.pipeline(&asks, deadline).await;
+                assert_eq!(first(outcomes[0].as_ref().unwrap()), "1");
+                assert!(matches!(&outcomes[1], Err(PgError::Server(error)) if error.code == "22012"));
+                assert_eq!(
+                    outcomes[2].as_ref().unwrap_err(),
+                    &PgError::Full { in_flight_max: 2 }
+                );
+                assert_eq!(source.in_flight(), 0);
             }
         }
     });
