@@ -465,6 +465,9 @@ export default () => [
   failing(() => main.txSync((t) => t.querySync('select 1/0'))),
   failing(() => main.txSync(async () => 1)),
   failing(() => main.querySync('table gone')),
+  failing(() => main.txSync(() => 1, { retries: Infinity })),
+  failing(() => main.txSync(() => 1, { isolation: 'none' })),
+  failing(() => main.txSync('select 1')),
 ];
 ";
     for runtime in Runtime::BOTH {
@@ -476,7 +479,16 @@ export default () => [
                 "TypeError",
                 "the function of txSync() gave a promise, which nobody waits for: use tx()"
             ],
-            ["SqlError", "42P01"]
+            ["SqlError", "42P01"],
+            [
+                "RangeError",
+                "the retries of a transaction are 0 to 100, not Infinity"
+            ],
+            [
+                "RangeError",
+                "the isolation of a transaction is one of read committed, repeatable read, serializable, not none"
+            ],
+            ["TypeError", "a transaction is given a function, not a string"]
         ]);
         assert_eq!(get(&server, "/"), (200, told), "{runtime:?}");
     }

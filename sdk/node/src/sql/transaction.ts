@@ -1,5 +1,6 @@
 /** Transactions. */
 import { sleep } from '../sleep.js';
+import { attemptsOf, checkWork, isConflict, pauseAfter, type Attempts } from './attempts.js';
 import { copyIn, copyOut, type Pieces } from './copy.js';
 import { cursorOf, type CursorOptions, type Hold } from './cursor.js';
 import { SqlError } from './error.js';
@@ -29,38 +30,23 @@ export interface Transaction extends Queries {
   copyOut(text: string): AsyncGenerator<string | Uint8Array, void, undefined>;
 }
 
-const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'];
-const RETRIES = 5;
-const RETRIES_MAX = 100;
-/** Failures that are the fault of nobody: another attempt may succeed. */
-const CONFLICTS = ['40001', '40P01'];
-/** Pauses between attempts double from the first to the last, and are chosen at random below that. */
-const PAUSE_MS = 10;
-const PAUSE_MAX_MS = 500;
-
 type Work<R> = (t: Transaction) => R | PromiseLike<R>;
 
 /** Runs a function in a transaction: again, when others were in the way. */
 export async function transact<R>(source: string, work: Work<R>, options: TransactionOptions = {}): Promise<R> {
-  if (typeof work !== 'function') throw new TypeError(`a transaction is given a function, not a ${typeof work}`);
-  const { isolation, readOnly = false, retries = RETRIES } = options;
-  if (isolation !== undefined && !ISOLATIONS.includes(isolation)) {
-    throw new RangeError(`the isolation of a transaction is one of ${ISOLATIONS.join(', ')}, not ${String(isolation)}`);
-  }
-  if (!Number.isInteger(retries) || retries < 0 || retries > RETRIES_MAX) {
-    throw new RangeError(`the retries of a transaction are 0 to ${RETRIES_MAX}, not ${String(retries)}`);
-  }
+  const attempts = attemptsOf(work, options);
   for (let attempt = 0; ; attempt++) {
+    let pause: number;
     try {
-      return await attemptOf(source, work, { ...(isolation === undefined ? {} : { isolation }), read_only: Boolean(readOnly) });
+      return await attemptOf(source, work, attempts.how);
     } catch (error) {
-      if (attempt >= retries || !(error instanceof SqlError) || !CONFLICTS.includes(error.code)) throw error;
+      pause = pauseAfter(error, attempt, attempts);
     }
-    await sleep(1 + Math.random() * Math.min(PAUSE_MS * 2 ** attempt, PAUSE_MAX_MS));
+    await sleep(pause);
   }
 }
 
-async function attemptOf<R>(source: string, work: Work<R>, how: { isolation?: string; read_only: boolean }): Promise<R> {
+async function attemptOf<R>(source: string, work: Work<R>, how: Attempts['how']): Promise<R> {
   const { transaction } = await ask<{ transaction: number }>({ op: 'begin', source, ...how });
   const place = { source, transaction };
   const scope = new Scope(place);
@@ -111,14 +97,14 @@ class Scope {
     if (written.length === 0) return take([]);
     return this.hold(async () => {
       const outcomes = await ask<readonly Outcome[]>({ op: 'statements', ...this.#place, statements: written });
-      for (const outcome of outcomes) if ('error' in outcome && CONFLICTS.includes(outcome.error.code)) this.conflict = new SqlError(outcome.error.message, outcome.error);
+      for (const outcome of outcomes) if ('error' in outcome && isConflict(outcome.error.code)) this.conflict = new SqlError(outcome.error.message, outcome.error);
       return take(outcomes.map(rowsOf));
     });
   };
 
   /** Runs a function in a savepoint of it. */
   readonly nest = <R>(work: Work<R>): Promise<R> => {
-    if (typeof work !== 'function') throw new TypeError(`a transaction is given a function, not a ${typeof work}`);
+    checkWork(work);
     this.#check();
     this.#nested = true;
     return this.#keep(

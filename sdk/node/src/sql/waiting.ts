@@ -1,7 +1,7 @@
 /** A database for handlers that block: the same queries, which stand still until the result is there. In pools only. */
 import { isPromise } from '../outcome.js';
+import { attemptsOf, checkWork, pauseAfter } from './attempts.js';
 import { callSync } from './desk.js';
-import { SqlError } from './error.js';
 import type { Operation } from './operation.js';
 import { errorOf, rowsOf, type Failed, type Outcome, type Row, type Rows } from './outcome.js';
 import { allResults, firstRow, firstValue, onlyResult, type Statement } from './queries.js';
@@ -35,11 +35,6 @@ interface Place {
   readonly transaction?: number;
 }
 
-const RETRIES = 5;
-/** Pauses between attempts double from the first to the last, and are chosen at random below that. */
-const PAUSE_MS = 10;
-const PAUSE_MAX_MS = 500;
-
 export function waitingDatabaseOf(source: string): WaitingDatabase {
   return { ...queriesOf({ source }), txSync: (work, options) => transact(source, work, options) };
 }
@@ -50,20 +45,22 @@ function ask<O>(operation: Operation): O {
   return outcome;
 }
 
-function transact<R>(source: string, work: (t: WaitingTransaction) => R, { isolation, readOnly = false, retries = RETRIES }: TransactionOptions = {}): R {
-  const how = { ...(isolation === undefined ? {} : { isolation }), read_only: Boolean(readOnly) };
+function transact<R>(source: string, work: (t: WaitingTransaction) => R, options?: TransactionOptions): R {
+  const attempts = attemptsOf(work, options);
   for (let attempt = 0; ; attempt++) {
+    let pause: number;
     try {
-      const place = { source, ...ask<{ transaction: number }>({ op: 'begin', source, ...how }) };
+      const place = { source, ...ask<{ transaction: number }>({ op: 'begin', source, ...attempts.how }) };
       return within(work, place, () => ask({ op: 'commit', ...place }), () => ask({ op: 'rollback', ...place }));
     } catch (error) {
-      if (attempt >= retries || !(error instanceof SqlError) || !['40001', '40P01'].includes(error.code)) throw error;
+      pause = pauseAfter(error, attempt, attempts);
     }
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1 + Math.random() * Math.min(PAUSE_MS * 2 ** attempt, PAUSE_MAX_MS));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pause);
   }
 }
 
 function nest<R>(work: (t: WaitingTransaction) => R, place: Required<Place>): R {
+  checkWork(work);
   const savepoint = { ...place, ...ask<{ savepoint: number }>({ op: 'savepoint', ...place }) };
   return within(work, place, () => ask({ op: 'release', ...savepoint }), () => ask({ op: 'rollback_to', ...savepoint }));
 }

@@ -1,0 +1,45 @@
+/** How often a transaction is tried, and how it is begun. */
+import { SqlError } from './error.js';
+import type { TransactionOptions } from './transaction.js';
+
+const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'];
+const RETRIES = 5;
+const RETRIES_MAX = 100;
+/** Failures that are the fault of nobody: another attempt may succeed. */
+const CONFLICTS = ['40001', '40P01'];
+/** Pauses between attempts double from the first to the last, and are chosen at random below that. */
+const PAUSE_MS = 10;
+const PAUSE_MAX_MS = 500;
+
+/** Options that were checked. */
+export interface Attempts {
+  /** What the beginning says. */
+  readonly how: { readonly isolation?: string; readonly read_only: boolean };
+  readonly retries: number;
+}
+
+/** Checks what a transaction is given. */
+export function attemptsOf(work: unknown, { isolation, readOnly = false, retries = RETRIES }: TransactionOptions = {}): Attempts {
+  checkWork(work);
+  if (isolation !== undefined && !ISOLATIONS.includes(isolation)) {
+    throw new RangeError(`the isolation of a transaction is one of ${ISOLATIONS.join(', ')}, not ${String(isolation)}`);
+  }
+  if (!Number.isInteger(retries) || retries < 0 || retries > RETRIES_MAX) {
+    throw new RangeError(`the retries of a transaction are 0 to ${RETRIES_MAX}, not ${String(retries)}`);
+  }
+  return { how: { ...(isolation === undefined ? {} : { isolation }), read_only: Boolean(readOnly) }, retries };
+}
+
+export function checkWork(work: unknown): void {
+  if (typeof work !== 'function') throw new TypeError(`a transaction is given a function, not a ${typeof work}`);
+}
+
+export function isConflict(code: string): boolean {
+  return CONFLICTS.includes(code);
+}
+
+/** How long to wait before another attempt, in milliseconds; throws the error that the last one has come to where there is none. */
+export function pauseAfter(error: unknown, attempt: number, { retries }: Attempts): number {
+  if (attempt >= retries || !(error instanceof SqlError) || !isConflict(error.code)) throw error;
+  return 1 + Math.random() * Math.min(PAUSE_MS * 2 ** attempt, PAUSE_MAX_MS);
+}
