@@ -25,7 +25,7 @@ help:
 	@echo 'make run     build, and serve examples/showcase (ARGS="--workers 4" passes options on)'
 	@echo 'make test    fetch what the tests need, and run them all'
 	@echo 'make build   target/release/forebay, and what the examples need'
-	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where. make postgres-stop ends it'
+	@echo 'make postgres  a PostgreSQL in the background, with data to try; target/postgres.env says where, and make run reads it. make postgres-stop ends it'
 	@echo 'make lint    formatting, clippy, types'
 	@echo 'make bench   measure beside other servers (ARGS="--quick" for a short run)'
 	@echo 'make soak    the long runs under faults (REQUESTS=200000: that many through killed controllers, not ten millions)'
@@ -48,10 +48,16 @@ run: build
 	@echo '  curl http://127.0.0.1:8080/json/0000000000000001   a record, straight from the store'
 	@echo '  curl http://127.0.0.1:8080/e1/Article/1            the same record, by a controller inside the server'
 	@echo '  curl http://127.0.0.1:8080/v1/Article/1            by the same controller in a child that is sent lines of JSON'
+	@if test -e target/postgres.env; then \
+	  echo '  curl http://127.0.0.1:8080/fortunes                one of the TechEmpower benchmarks, from PostgreSQL'; \
+	else \
+	  echo '  make postgres, and this again                      adds the TechEmpower benchmarks, from PostgreSQL'; \
+	fi
 	@echo '  curl http://127.0.0.1:8081/status                  what goes on inside'
 	@echo
 	@test -e examples/showcase/data || target/release/forebay store import examples/showcase/seed.ndjson --data examples/showcase/data
-	@exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
+	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
+	exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
 test: deps browser postgresql sdk
 	cargo test --workspace

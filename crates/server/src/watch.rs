@@ -117,7 +117,10 @@ async fn look(places: &Arc<Places>) -> Found {
 impl Places {
     fn of(config: &Config) -> Self {
         let mut places = Self {
-            files: vec![config.file.clone()],
+            files: std::iter::once(&config.file)
+                .chain(&config.included)
+                .cloned()
+                .collect(),
             ..Self::default()
         };
         for pool in config.pools.values() {

@@ -59,7 +59,7 @@ fn check_statements(config: &Config, must_be_reached: bool) -> anyhow::Result<()
         .iter()
         .map(|(name, reason)| format!("the statements on database `{name}` are not checked: {reason}"))
         .collect();
-    checked.verdict(config)?;
+    checked.verdict()?;
     if must_be_reached && !unreached.is_empty() {
         return Err(Unreached(unreached.join("\n")).into());
     }

@@ -25,6 +25,7 @@ pub(crate) fn forebay(folder: &Path, arguments: &[&str]) -> Command {
         .current_dir(folder)
         .stdin(Stdio::null())
         .env_remove("FOREBAY_WORKERS")
+        .env_remove("FOREBAY_PG_URL")
         .env(
             "FOREBAY_BUN",
             workspace().join("sdk/node/node_modules/bun/bin/bun.exe"),

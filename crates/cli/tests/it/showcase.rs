@@ -1,10 +1,18 @@
 //! `examples/showcase`, copied elsewhere: every route that it has.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+};
 
-use forebay_testkit::{Client, Folder};
+use forebay_testkit::{
+    Client, Folder, Postgres,
+    techempower::{Kind, problems},
+};
 
-use crate::run::{Serving, workspace};
+use crate::run::{Serving, forebay, workspace};
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -25,6 +33,73 @@ fn showcase(options: &[&str]) -> (Folder, Serving) {
     copy(&workspace().join("examples/showcase"), folder.path());
     let serving = Serving::start(folder.path(), options);
     (folder, serving)
+}
+
+/// Served as `make run` does, from the folder above both examples.
+fn beside_techempower(database: Option<&Postgres>) -> (Folder, Serving) {
+    let folder = Folder::new();
+    for example in ["showcase", "techempower"] {
+        copy(
+            &workspace().join("examples").join(example),
+            &folder.path().join(example),
+        );
+    }
+    let options = ["-c", "showcase/forebay.toml", "--listen", "127.0.0.1:0"];
+    let mut command = forebay(
+        folder.path(),
+        &[&["serve", "--admin", "off"], &options[..]].concat(),
+    );
+    if let Some(database) = database {
+        command.env("FOREBAY_PG_URL", database.url());
+    }
+    let serving = Serving::spawn(folder.path(), command);
+    (folder, serving)
+}
+
+#[test]
+fn with_a_database_it_has_the_routes_of_the_benchmarks_too() {
+    let database = Postgres::start();
+    let (_folder, serving) = beside_techempower(Some(&database));
+    for kind in Kind::ALL {
+        assert_eq!(problems(serving.address(), &database, kind), [], "{kind:?}");
+        assert!(serving.get("/").text().contains(kind.path()), "{kind:?}");
+    }
+    assert_eq!(serving.get("/helloworld").text(), "{\"hello\":\"world\"}");
+    assert_eq!(serving.get("/json/0000000000000001").status, 404);
+}
+
+#[test]
+fn without_a_database_it_says_how_to_have_the_routes_of_the_benchmarks() {
+    let (_folder, serving) = beside_techempower(None);
+    for kind in Kind::ALL {
+        assert_eq!(serving.get(kind.path()).status, 404, "{kind:?}");
+    }
+    assert!(serving.get("/").text().contains("<code>make postgres</code>"));
+}
+
+#[test]
+fn make_run_serves_with_the_database_of_make_postgres() {
+    let folder = Folder::new();
+    // In the place of what `run` builds: it prints how it is called.
+    let program = "target/release/forebay";
+    folder.write(program, "#!/bin/sh\necho \"<$FOREBAY_PG_URL> $*\"\n");
+    fs::set_permissions(folder.path().join(program), Permissions::from_mode(0o755)).unwrap();
+    folder.write("examples/showcase/data/store.mdbx", "");
+    let last_line = || {
+        let made = Command::new("make")
+            .args(["--old-file=build", "run", "-f"])
+            .arg(workspace().join("Makefile"))
+            .env_remove("FOREBAY_PG_URL")
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8(made.stdout).unwrap();
+        printed.lines().last().map(str::to_owned)
+    };
+    let serve = "serve -c examples/showcase/forebay.toml";
+    assert_eq!(last_line(), Some(format!("<> {serve}")));
+    folder.write("target/postgres.env", "FOREBAY_PG_URL=postgres://u@h/d\n");
+    assert_eq!(last_line(), Some(format!("<postgres://u@h/d> {serve}")));
 }
 
 #[test]

@@ -65,6 +65,7 @@ async fn ask_of(route: &SqlRoute, source: &Source, problems: &mut Vec<Problem>) 
             Err(error) => return Err(error),
         };
         problems.push(Problem {
+            file: statement.file.clone(),
             line: statement.line,
             key: key.to_owned(),
             message,
@@ -105,21 +106,26 @@ fn told(error: &ServerError, sql: &Sql, written: &str) -> String {
 }
 
 impl CheckedStatements {
-    /// The problems as those of the configuration's file, if there are any.
-    pub fn verdict(self, config: &Config) -> Result<(), ConfigError> {
+    /// The problems as those of the configuration, if there are any.
+    pub fn verdict(self) -> Result<(), ConfigError> {
         if self.problems.is_empty() {
             return Ok(());
         }
         Err(ConfigError::Invalid {
-            file: config.file.clone(),
             problems: self.problems,
         })
     }
 
     /// Tells the log of what is wrong.
     pub(crate) fn warn(&self) {
-        for Problem { line, key, message } in &self.problems {
-            tracing::warn!(target: "forebay::sql", line, key, "a statement of a route cannot be run: {message}");
+        for Problem {
+            file,
+            line,
+            key,
+            message,
+        } in &self.problems
+        {
+            tracing::warn!(target: "forebay::sql", file = %file.display(), line, key, "a statement of a route cannot be run: {message}");
         }
         for (source, reason) in &self.unreached {
             tracing::warn!(target: "forebay::sql", source, "the statements of routes are not checked: {reason}");

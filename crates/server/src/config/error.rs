@@ -1,7 +1,7 @@
 //! What is wrong with a configuration, each problem with its place.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -15,20 +15,28 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// The file was read and is not valid.
-    #[error("{}", problem_lines(.file, .problems))]
+    /// What was read is not valid.
+    #[error("{}", problem_lines(.problems))]
     Invalid {
-        /// The file.
-        file: PathBuf,
-        /// At least one, in the order of the file.
+        /// At least one, in the order of the file, and behind those the ones of files that it includes.
         problems: Vec<Problem>,
     },
+}
+
+/// One thing that is wrong, noted while files are read: its line is counted through all of them.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) line: usize,
+    pub(super) key: String,
+    pub(super) message: String,
 }
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands, from 1.
+    /// In which file.
+    pub file: PathBuf,
+    /// Where it stands in it, from 1.
     pub line: usize,
     /// The key's full name, `pool.api.queue_max`; empty when it is about the text itself.
     pub key: String,
@@ -37,20 +45,19 @@ pub struct Problem {
 }
 
 impl fmt::Display for Problem {
+    /// In the form `file:line: key: message` that editors and terminals make a link of.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.key.is_empty() {
-            return write!(f, "{}: {}", self.line, self.message);
+        write!(f, "{}:{}: ", self.file.display(), self.line)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
         }
-        write!(f, "{}: {}: {}", self.line, self.key, self.message)
+        f.write_str(&self.message)
     }
 }
 
-/// A problem a line, in the form `file:line: key: message` that editors and terminals make a link of.
-fn problem_lines(file: &Path, problems: &[Problem]) -> String {
-    let lines: Vec<String> = problems
-        .iter()
-        .map(|problem| format!("{}:{problem}", file.display()))
-        .collect();
+/// A problem a line.
+fn problem_lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 

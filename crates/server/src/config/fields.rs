@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::error::Problem;
+use super::error::Noted;
 use super::keys::Key;
 
 /// The fields of one table, one for each key it may have.
@@ -150,13 +150,13 @@ impl Fields {
     }
 
     /// A problem with one key.
-    pub(super) fn problem(&self, name: &str, message: impl Into<String>) -> Problem {
+    pub(super) fn problem(&self, name: &str, message: impl Into<String>) -> Noted {
         self.problem_at(self.line_of(name), name, message)
     }
 
     /// A problem with one entry of a key's value.
-    pub(super) fn problem_at(&self, line: usize, name: &str, message: impl Into<String>) -> Problem {
-        Problem {
+    pub(super) fn problem_at(&self, line: usize, name: &str, message: impl Into<String>) -> Noted {
+        Noted {
             line,
             key: format!("{}.{name}", self.path),
             message: message.into(),

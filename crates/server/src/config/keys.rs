@@ -111,6 +111,15 @@ const TIMEOUT: Kind = Kind::Duration {
     max: 24 * HOUR,
 };
 
+/// The one key that stands above all sections.
+pub(super) static INCLUDE: Key = Key {
+    name: "include",
+    kind: Kind::Texts { min: 0 },
+    default: Default::Is(""),
+    meaning: "Files whose pools, scripts, databases and routes are added to those of this one, at most 64. Relative paths in such a file start at its own folder. An empty text names no file.",
+    exceeded: "",
+};
+
 pub(super) static SECTIONS: &[Section] = &[
     Section {
         name: "server",

@@ -1,7 +1,7 @@
 //! The configuration: `forebay.toml` in, a validated [`Config`] out.
 //!
-//! Three steps, each with its own kind of mistakes: `read` takes the text to fields of the right kinds within their bounds,
-//! led by the table in `keys`; `build` checks what depends on several keys, on files and on programs; `types` is what comes out.
+//! Steps, each with its own kind of mistakes: `read` takes a text to fields of the right kinds within their bounds,
+//! led by the table in `keys`; `include` adds those of other files; `build` checks what depends on several keys, on files and on programs; `types` is what comes out.
 //! A value of [`Config`] has passed every check, so the rest of the program never asks again whether a limit makes sense,
 //! a pool exists, or a handler's file is there. Defaults are filled in, relative paths are absolute, `0 = one per core`
 //! is a number.
@@ -9,8 +9,10 @@
 mod build;
 mod error;
 mod fields;
+mod include;
 mod keys;
 mod listen;
+mod places;
 mod print;
 mod python;
 mod read;
@@ -27,6 +29,7 @@ pub(crate) use build::is_level_list;
 pub use error::{ConfigError, Problem};
 pub use forebay_runtimes::{Runtime, Surroundings};
 pub use listen::{Listen, ListenError};
+use places::Places;
 pub use reference::{reference, schema};
 pub(crate) use types::PathKind;
 pub use types::{
@@ -37,7 +40,7 @@ pub use types::{
 };
 pub(crate) use units::{parse_duration, print_duration};
 
-/// Largest configuration file, in bytes.
+/// Largest file of a configuration, in bytes.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
 impl Config {
@@ -57,15 +60,21 @@ impl Config {
         Self::parse(&text, &absolute, surroundings)
     }
 
-    /// Checks a text as if it stood in `file`, an absolute path; relative paths in it start at that file's folder.
+    /// Checks a text as if it stood in `file`, an absolute path; relative paths in it start at that file's folder. Files that it includes are read.
     pub fn parse(text: &str, file: &Path, surroundings: &Surroundings<'_>) -> Result<Self, ConfigError> {
-        let folder = file.parent().unwrap_or(Path::new("/"));
-        read::read(text, surroundings.env)
-            .and_then(|sections| build::build(&sections, file, folder, surroundings))
-            .map_err(|problems| ConfigError::Invalid {
-                file: file.to_owned(),
-                problems,
-            })
+        let mut places = Places::new(file, text);
+        let built = read::read(text, 0, surroundings.env)
+            .and_then(|sections| include::include(sections, &mut places, surroundings.env))
+            .and_then(|sections| build::build(&sections, file, &places, surroundings));
+        match built {
+            Ok(config) => Ok(Self {
+                included: places.included(),
+                ..config
+            }),
+            Err(noted) => Err(ConfigError::Invalid {
+                problems: places.told(noted),
+            }),
+        }
     }
 }
 

@@ -9,18 +9,22 @@ use std::time::Duration;
 use toml_edit::{Document, Item, TableLike, Value as TomlValue};
 
 use super::build::TARGETS_LISTED;
-use super::error::{Problem, nearest};
+use super::error::{Noted, nearest};
 use super::fields::{Field, Fields, Spot, Value};
-use super::keys::{Default, Key, Kind, LATER_TARGETS, SECTIONS, Section, Shape};
+use super::keys::{Default, INCLUDE, Key, Kind, LATER_TARGETS, SECTIONS, Section, Shape};
 use super::substitute::substitute;
 use super::units::{parse_duration, parse_size, print_duration, print_size};
 
 /// Longest piece of a found value that an error shows, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// The whole file.
+/// A whole file.
 #[derive(Debug)]
 pub(super) struct Sections {
+    /// Files whose sections are to be added.
+    pub(super) include: Vec<Spot>,
+    /// Sections that there are once for a server, those that are written: their names, and where they begin.
+    pub(super) once: Vec<(&'static str, usize)>,
     pub(super) server: Fields,
     pub(super) admin: Fields,
     pub(super) log: Fields,
@@ -34,12 +38,17 @@ pub(super) struct Sections {
     pub(super) routes: Vec<Fields>,
 }
 
-/// Reads a whole file. `Err`: everything that is wrong with it, in the order of the file.
-pub(super) fn read(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Sections, Vec<Problem>> {
-    let document = Document::parse(text).map_err(|error| vec![syntax_problem(text, &error)])?;
+/// Reads a whole file, before whose first line stand so many of other files. `Err`: everything that is wrong with it.
+pub(super) fn read(
+    text: &str,
+    lines_before: usize,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Sections, Vec<Noted>> {
+    let lines = Lines::of(text, lines_before);
+    let document = Document::parse(text).map_err(|error| vec![syntax_problem(&lines, &error)])?;
     let mut reader = Reader {
         text,
-        lines: Lines::of(text),
+        lines,
         env,
         problems: Vec::new(),
     };
@@ -47,35 +56,42 @@ pub(super) fn read(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<S
     if reader.problems.is_empty() {
         return Ok(sections);
     }
-    reader.problems.sort_by_key(|problem| problem.line);
     Err(reader.problems)
 }
 
-fn syntax_problem(text: &str, error: &toml_edit::TomlError) -> Problem {
+fn syntax_problem(lines: &Lines, error: &toml_edit::TomlError) -> Noted {
     let start = error.span().map_or(0, |span| span.start);
     let message = error.message().trim_end().replace('\n', "; ");
-    Problem {
-        line: Lines::of(text).at(start),
+    Noted {
+        line: lines.at(start),
         key: String::new(),
         message: format!("not TOML: {message}"),
     }
 }
 
 /// Where lines begin.
-struct Lines(Vec<usize>);
+struct Lines {
+    starts: Vec<usize>,
+    before: usize,
+}
 
 impl Lines {
-    fn of(text: &str) -> Self {
-        Self(
-            memchr::memchr_iter(b'\n', text.as_bytes())
+    fn of(text: &str, before: usize) -> Self {
+        Self {
+            starts: memchr::memchr_iter(b'\n', text.as_bytes())
                 .map(|newline| newline + 1)
                 .collect(),
-        )
+            before,
+        }
     }
 
-    /// The line of a byte, from 1.
+    /// The line of a byte.
     fn at(&self, byte: usize) -> usize {
-        self.0.partition_point(|start| *start <= byte) + 1
+        self.before + self.starts.partition_point(|start| *start <= byte) + 1
+    }
+
+    fn first(&self) -> usize {
+        self.before + 1
     }
 }
 
@@ -83,13 +99,15 @@ struct Reader<'t> {
     text: &'t str,
     lines: Lines,
     env: &'t dyn Fn(&str) -> Option<String>,
-    problems: Vec<Problem>,
+    problems: Vec<Noted>,
 }
 
 impl Reader<'_> {
     fn sections(&mut self, root: &dyn TableLike) -> Sections {
         self.refuse_unknown_sections(root);
         Sections {
+            include: self.include(root),
+            once: self.once(root),
             server: self.one(root, "server"),
             admin: self.one(root, "admin"),
             log: self.one(root, "log"),
@@ -103,19 +121,45 @@ impl Reader<'_> {
         }
     }
 
+    /// The files of `include`; an empty text names none, so that the environment can decide.
+    fn include(&mut self, root: &dyn TableLike) -> Vec<Spot> {
+        let Some(item) = root.get(INCLUDE.name) else {
+            return Vec::new();
+        };
+        let line = self.key_line(root, INCLUDE.name);
+        let files = match item {
+            Item::Value(TomlValue::Array(array)) => self.texts(array, INCLUDE.name, line),
+            item => {
+                self.wrong(item, &INCLUDE.kind, INCLUDE.name, line);
+                None
+            }
+        };
+        let mut files = files.unwrap_or_default();
+        files.retain(|file| !file.text.is_empty());
+        files
+    }
+
+    fn once(&self, root: &dyn TableLike) -> Vec<(&'static str, usize)> {
+        SECTIONS
+            .iter()
+            .filter(|section| section.shape == Shape::Once && root.contains_key(section.name))
+            .map(|section| (section.name, self.key_line(root, section.name)))
+            .collect()
+    }
+
     fn refuse_unknown_sections(&mut self, root: &dyn TableLike) {
         for (name, _) in root.iter() {
-            if SECTIONS.iter().any(|section| section.name == name) {
+            let names = || SECTIONS.iter().map(|section| section.name).chain([INCLUDE.name]);
+            if names().any(|known| known == name) {
                 continue;
             }
-            let names = SECTIONS.iter().map(|section| section.name);
             let message = format!(
                 "no such section{}; this version has {}",
-                proposal(name, names),
+                proposal(name, names()),
                 listed(SECTIONS.iter().map(Section::heading))
             );
             let line = self.key_line(root, name);
-            self.problems.push(Problem {
+            self.problems.push(Noted {
                 line,
                 key: name.to_owned(),
                 message,
@@ -126,7 +170,7 @@ impl Reader<'_> {
     fn one(&mut self, root: &dyn TableLike, name: &str) -> Fields {
         let section = section(name);
         let Some(item) = root.get(name) else {
-            return self.absent(section.keys, name, 1);
+            return self.absent(section.keys, name, self.lines.first());
         };
         let line = self.key_line(root, name);
         if let Some(table) = item.as_table_like() {
@@ -197,7 +241,7 @@ impl Reader<'_> {
             self.found(item),
             section.heading()
         );
-        self.problems.push(Problem {
+        self.problems.push(Noted {
             line,
             key: path.to_owned(),
             message,
@@ -245,7 +289,7 @@ impl Reader<'_> {
     fn unwritten(&mut self, key: &Key, path: &str, line: usize) -> Field {
         if key.default == Default::Required {
             let message = format!("missing; expected {}", accepted(&key.kind));
-            self.problems.push(Problem {
+            self.problems.push(Noted {
                 line,
                 key: format!("{path}.{}", key.name),
                 message,
@@ -298,7 +342,7 @@ impl Reader<'_> {
                 }
             };
             let line = self.key_line(table, name);
-            self.problems.push(Problem {
+            self.problems.push(Noted {
                 line,
                 key: format!("{path}.{name}"),
                 message,
@@ -360,7 +404,7 @@ impl Reader<'_> {
                 }
                 other => {
                     let message = format!("found {} in the list, expected text", self.shown(other.span()));
-                    self.problems.push(Problem {
+                    self.problems.push(Noted {
                         line,
                         key: path.to_owned(),
                         message,
@@ -437,7 +481,7 @@ impl Reader<'_> {
             }
             TomlValue::Float(number) => {
                 let message = format!("found {}, which JSON has no way to say", number.value());
-                self.problems.push(Problem {
+                self.problems.push(Noted {
                     line,
                     key: path.to_owned(),
                     message,
@@ -472,7 +516,7 @@ impl Reader<'_> {
         match substitute(text, self.env) {
             Ok(text) => Some(text.into_owned()),
             Err(error) => {
-                self.problems.push(Problem {
+                self.problems.push(Noted {
                     line,
                     key: path.to_owned(),
                     message: error.to_string(),
@@ -484,7 +528,7 @@ impl Reader<'_> {
 
     fn wrong(&mut self, item: &Item, kind: &Kind, path: &str, line: usize) -> Option<Value> {
         let message = format!("found {}, expected {}", self.found(item), accepted(kind));
-        self.problems.push(Problem {
+        self.problems.push(Noted {
             line,
             key: path.to_owned(),
             message,
@@ -503,7 +547,7 @@ impl Reader<'_> {
             shorten(text),
             accepted(kind)
         );
-        self.problems.push(Problem {
+        self.problems.push(Noted {
             line,
             key: path.to_owned(),
             message,
@@ -527,7 +571,7 @@ impl Reader<'_> {
 
     fn key_line(&self, table: &dyn TableLike, name: &str) -> usize {
         self.line_of(table.get_key_value(name).and_then(|(key, _)| key.span()))
-            .unwrap_or(1)
+            .unwrap_or_else(|| self.lines.first())
     }
 
     fn line_of(&self, span: Option<Range<usize>>) -> Option<usize> {

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Default, Key, Kind, SECTIONS, Section, Shape};
+use super::keys::{Default, INCLUDE, Key, Kind, SECTIONS, Section, Shape};
 use super::units::{print_duration, print_size};
 
 /// The JSON Schema (draft 7) of `forebay.toml`, for editors.
 pub fn schema() -> String {
-    let properties: Map<String, Value> = SECTIONS
+    let sections = SECTIONS
         .iter()
-        .map(|section| (section.name.to_owned(), section_schema(section)))
+        .map(|section| (section.name.to_owned(), section_schema(section)));
+    let properties: Map<String, Value> = std::iter::once((INCLUDE.name.to_owned(), key_schema(&INCLUDE)))
+        .chain(sections)
         .collect();
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -28,6 +30,7 @@ pub fn schema() -> String {
 /// The reference of all keys, as Markdown.
 pub fn reference() -> String {
     let mut out = INTRODUCTION.to_owned();
+    write_include(&mut out).expect("writing to a string does not fail");
     for section in SECTIONS {
         write_section(&mut out, section).expect("writing to a string does not fail");
     }
@@ -67,13 +70,21 @@ The first line tells an editor with a TOML language server where a copy of [fore
 A duration is a text with a unit: `ms`, `s`, `m`, `h`. Neither has fractions: `1500ms`, not `1.5s`. Relative paths start at the folder
 of the file.
 
-**The environment.** In any text, `${NAME}` is the value of a variable, which must be set, and `${NAME:-default}` is `default` when the variable is
-unset or empty. `$$` is a dollar sign. Numbers, sizes and `true` or `false` may be written as texts for this: `max = "${WORKERS:-2}"`.
+**The environment.** In any text, `${NAME}` is the value of a variable, which must be set, `${NAME:-default}` is `default` when the variable is
+unset or empty, and `${NAME:+text}` is `text` when it is neither, else nothing. `$$` is a dollar sign. Numbers, sizes and `true` or `false` may be written as texts for this: `max = "${WORKERS:-2}"`.
 
 `FOREBAY_CACHE_DIR` is the folder where the server lays down the package `forebay` for its workers: its own user's, and not to be written by everybody. Without it, it is `forebay`
 in `$XDG_CACHE_HOME` or `~/.cache`.
 
 **When a limit is reached** names the status that the client gets. A key without one is no limit on a request.
+"#;
+
+const ABOUT_INCLUDE: &str = r#"A configuration may have several files. `include` stands above all sections of the file that is served and names the others:
+
+    include = ["shop/forebay.toml", "${DATABASE_URL:+reports/forebay.toml}"]
+
+Their pools, scripts, databases and routes are served as if they stood in this file, together with its own. What there is once, `[server]`, `[admin]`, `[log]`, `[store]` and `[records]`, stands in the file that is served and holds for all.
+A name that two files have is an error, as are two routes that would tie; a file that is included includes no others. The second text above names a file where the variable has a value, and none otherwise.
 "#;
 
 fn section_schema(section: &Section) -> Value {
@@ -170,12 +181,22 @@ fn default_value(key: &Key) -> Option<Value> {
     }
 }
 
-fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
-    write!(out, "\n## `{}`\n\n{}\n\n", section.heading(), section.meaning)?;
+fn write_include(out: &mut String) -> std::fmt::Result {
+    write!(out, "\n## `{}`\n\n{ABOUT_INCLUDE}\n", INCLUDE.name)?;
+    write_keys_head(out)?;
+    write_keys(out, std::slice::from_ref(&INCLUDE), "")
+}
+
+fn write_keys_head(out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "| key | value | default | meaning | when reached |\n|---|---|---|---|---|"
-    )?;
+    )
+}
+
+fn write_section(out: &mut String, section: &Section) -> std::fmt::Result {
+    write!(out, "\n## `{}`\n\n{}\n\n", section.heading(), section.meaning)?;
+    write_keys_head(out)?;
     write_keys(out, section.keys, "")
 }
 

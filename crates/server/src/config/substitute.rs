@@ -1,4 +1,4 @@
-//! `${NAME}` and `${NAME:-default}` in texts; `$$` is a dollar sign.
+//! `${NAME}`, `${NAME:-default}` and `${NAME:+text}` in texts; `$$` is a dollar sign.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,14 @@ pub(super) enum SubstituteError {
     Missing { name: String },
     #[error("`${{` has no `}}`; write `$$` for a dollar sign")]
     Open,
-    #[error("`${{{inside}}}` is not `${{NAME}}` or `${{NAME:-default}}`; write `$$` for a dollar sign")]
+    #[error(
+        "`${{{inside}}}` is not `${{NAME}}`, `${{NAME:-default}}` or `${{NAME:+text}}`; write `$$` for a dollar sign"
+    )]
     Name { inside: String },
 }
 
-/// Replaces what the text asks for. As in a shell, `:-default` stands in for a variable that is unset or empty.
+/// Replaces what the text asks for. As in a shell, `:-default` stands in for a variable that is unset or empty, and
+/// `:+text` for one that is neither.
 pub(super) fn substitute<'t>(
     text: &'t str,
     env: &dyn Fn(&str) -> Option<String>,
@@ -45,22 +48,25 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 fn value(inside: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, SubstituteError> {
-    let (name, default) = match inside.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inside, None),
+    let (name, operator) = inside.split_at(inside.find(':').unwrap_or(inside.len()));
+    let unreadable = || SubstituteError::Name {
+        inside: inside.to_owned(),
     };
     if !is_name(name) {
-        return Err(SubstituteError::Name {
-            inside: inside.to_owned(),
-        });
+        return Err(unreadable());
     }
-    match (env(name), default) {
-        (Some(value), None) => Ok(value),
-        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
-        (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(SubstituteError::Missing {
+    let value = env(name);
+    let is_there = value.as_ref().is_some_and(|value| !value.is_empty());
+    if operator.is_empty() {
+        value.ok_or_else(|| SubstituteError::Missing {
             name: name.to_owned(),
-        }),
+        })
+    } else if let Some(default) = operator.strip_prefix(":-") {
+        Ok(value.filter(|_| is_there).unwrap_or_else(|| default.to_owned()))
+    } else if let Some(text) = operator.strip_prefix(":+") {
+        Ok(if is_there { text } else { "" }.to_owned())
+    } else {
+        Err(unreadable())
     }
 }
 
@@ -92,6 +98,9 @@ mod tests {
             ("${EMPTY:-full}", "full"),
             ("[${EMPTY}]", "[]"),
             ("${MISSING:-}", ""),
+            ("${HOST:+x:-y}", "x:-y"),
+            ("${HOST:-x:+y}", "db"),
+            ("[${EMPTY:+x}${MISSING:+x}]", "[]"),
             ("$$", "$"),
             ("$${HOST}", "${HOST}"),
             ("5$ or $5", "5$ or $5"),
@@ -111,11 +120,15 @@ mod tests {
             ("a ${HOST", "`${` has no `}`; write `$$` for a dollar sign"),
             (
                 "${}",
-                "`${}` is not `${NAME}` or `${NAME:-default}`; write `$$` for a dollar sign",
+                "`${}` is not `${NAME}`, `${NAME:-default}` or `${NAME:+text}`; write `$$` for a dollar sign",
+            ),
+            (
+                "${HOST:x}",
+                "`${HOST:x}` is not `${NAME}`, `${NAME:-default}` or `${NAME:+text}`; write `$$` for a dollar sign",
             ),
             (
                 "${a b}",
-                "`${a b}` is not `${NAME}` or `${NAME:-default}`; write `$$` for a dollar sign",
+                "`${a b}` is not `${NAME}`, `${NAME:-default}` or `${NAME:+text}`; write `$$` for a dollar sign",
             ),
         ] {
             assert_eq!(substitute(text, &env).unwrap_err().to_string(), message, "{text}");

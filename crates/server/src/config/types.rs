@@ -22,6 +22,8 @@ pub struct Config {
     pub file: PathBuf,
     /// The folder of that file, absolute; relative paths in the file start here.
     pub folder: PathBuf,
+    /// The files of `include`.
+    pub included: Vec<PathBuf>,
     /// `[server]`
     pub server: Server,
     /// `[admin]`

@@ -15,22 +15,23 @@ pub(crate) use self::server::is_level_list;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::config::error::Problem;
+use crate::config::error::Noted;
 use crate::config::fields::Fields;
+use crate::config::places::Places;
 use crate::config::read::Sections;
 use crate::config::types::sql_threads;
 use crate::config::{Config, Surroundings};
 use crate::reply::is_token;
 
-/// Builds the configuration of `file`, whose folder is `folder`, both absolute.
+/// Builds the configuration of `file`, an absolute path.
 pub(super) fn build(
     sections: &Sections,
     file: &Path,
-    folder: &Path,
+    places: &Places,
     surroundings: &Surroundings<'_>,
-) -> Result<Config, Vec<Problem>> {
+) -> Result<Config, Vec<Noted>> {
     let mut builder = Builder {
-        folder,
+        places,
         surroundings,
         problems: Vec::new(),
     };
@@ -78,7 +79,8 @@ pub(super) fn build(
     if builder.problems.is_empty() {
         return Ok(Config {
             file: file.to_owned(),
-            folder: folder.to_owned(),
+            folder: file.parent().unwrap_or(Path::new("/")).to_owned(),
+            included: Vec::new(),
             server,
             admin,
             log,
@@ -91,7 +93,6 @@ pub(super) fn build(
             routes,
         });
     }
-    builder.problems.sort_by_key(|problem| problem.line);
     Err(builder.problems)
 }
 
@@ -103,13 +104,13 @@ fn names(sections: &[(String, Fields)]) -> Vec<&str> {
 const NAME_BYTES_MAX: usize = 64;
 
 struct Builder<'a> {
-    folder: &'a Path,
+    places: &'a Places,
     surroundings: &'a Surroundings<'a>,
-    problems: Vec<Problem>,
+    problems: Vec<Noted>,
 }
 
 impl Builder<'_> {
-    fn note(&mut self, problem: Problem) {
+    fn note(&mut self, problem: Noted) {
         self.problems.push(problem);
     }
 
@@ -121,7 +122,7 @@ impl Builder<'_> {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !is_name {
             let message = format!("a {what}'s name has 1 to 64 letters, digits, `-` and `_`");
-            self.note(Problem {
+            self.note(Noted {
                 line: fields.line,
                 key: fields.path.clone(),
                 message,
@@ -129,14 +130,19 @@ impl Builder<'_> {
         }
     }
 
-    /// The absolute path of a path in the file.
-    fn resolve(&self, path: impl AsRef<Path>) -> PathBuf {
-        self.folder.join(path).components().collect()
+    /// The folder at which relative paths of a table start: that of its file.
+    fn folder(&self, fields: &Fields) -> &Path {
+        self.places.folder(fields.line)
+    }
+
+    /// The absolute path of a path in a table.
+    fn resolve(&self, fields: &Fields, path: impl AsRef<Path>) -> PathBuf {
+        self.folder(fields).join(path).components().collect()
     }
 
     /// The absolute path of a file that must exist. `None`: the key is not written, or a problem has been noted.
     fn existing_file(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
-        let path = self.resolve(fields.opt_text(name)?);
+        let path = self.resolve(fields, fields.opt_text(name)?);
         if path.is_file() {
             return Some(path);
         }
@@ -146,7 +152,7 @@ impl Builder<'_> {
 
     /// The absolute path of a folder that must exist. `None`: the key is not written, or a problem has been noted.
     fn existing_folder(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
-        let path = self.resolve(fields.opt_text(name)?);
+        let path = self.resolve(fields, fields.opt_text(name)?);
         if path.is_dir() {
             return Some(path);
         }
@@ -156,8 +162,8 @@ impl Builder<'_> {
 
     /// The absolute path of a file to be made, whose folder must exist.
     fn file_to_make(&mut self, fields: &Fields, name: &str) -> Option<PathBuf> {
-        let path = self.resolve(fields.opt_text(name)?);
-        let parent = path.parent().unwrap_or(self.folder);
+        let path = self.resolve(fields, fields.opt_text(name)?);
+        let parent = path.parent().unwrap_or(Path::new("/"));
         if !parent.is_dir() {
             self.note(fields.problem(name, format!("there is no folder `{}`", parent.display())));
         }

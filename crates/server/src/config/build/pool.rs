@@ -105,7 +105,12 @@ impl Builder<'_> {
         );
         let start = self.existing_file(fields, "start");
         let handler = self.existing_file(fields, "handler")?;
-        match runtime::choose(fields.text("runtime"), &handler, self.folder, self.surroundings) {
+        match runtime::choose(
+            fields.text("runtime"),
+            &handler,
+            self.folder(fields),
+            self.surroundings,
+        ) {
             Ok((runtime, program)) => Some(Worker::Script {
                 runtime,
                 program,
@@ -126,7 +131,7 @@ impl Builder<'_> {
         if let Some(problem) = mount.and_then(python::mount_problem) {
             self.note(fields.problem("mount", problem));
         }
-        let program = find_python(fields.opt_text("python"), self.folder, self.surroundings)
+        let program = find_python(fields.opt_text("python"), self.folder(fields), self.surroundings)
             .map_err(|error| {
                 let key = if fields.written("python") {
                     "python"
@@ -152,7 +157,7 @@ impl Builder<'_> {
 
     fn python_module(&mut self, fields: &Fields, handler: &python::Handler<'_>) -> Option<PythonModule> {
         if handler.is_file() {
-            let path = self.resolve(handler.place);
+            let path = self.resolve(fields, handler.place);
             if path.is_file() {
                 return Some(PythonModule::File(path));
             }
@@ -189,23 +194,27 @@ impl Builder<'_> {
             &PYTHON_KEYS,
             "only a pool whose handler Python runs has it",
         );
-        let command: Vec<String> = fields
+        let mut command: Vec<String> = fields
             .texts("command")
             .iter()
             .map(|spot| spot.text.clone())
             .collect();
         let first = &command[0];
-        let Some(program) = self.program(first) else {
+        let Some(program) = self.program(fields, first) else {
             self.note(fields.problem("command", format!("there is no program `{first}`")));
             return None;
         };
+        if first.contains('/') && self.places.is_included(fields.line) {
+            // The effective configuration is one file, whose relative paths would start elsewhere.
+            command[0] = program.to_string_lossy().into_owned();
+        }
         Some(Worker::Command { program, command })
     }
 
     /// A word with a slash is a path, another a name, as in a shell.
-    fn program(&self, word: &str) -> Option<PathBuf> {
+    fn program(&self, fields: &Fields, word: &str) -> Option<PathBuf> {
         if word.contains('/') {
-            return Some(self.resolve(word)).filter(|file| is_executable(file));
+            return Some(self.resolve(fields, word)).filter(|file| is_executable(file));
         }
         (self.surroundings.find_program)(word)
     }

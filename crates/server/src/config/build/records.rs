@@ -4,13 +4,13 @@ use forebay_records::{Detect, Settings, TimeFormat, TimeNumber, check_kind, pars
 use forebay_store::index::EACH;
 
 use super::Builder;
-use crate::config::error::Problem;
+use crate::config::error::Noted;
 use crate::config::fields::Fields;
 
 impl Builder<'_> {
     pub(super) fn records(&mut self, fields: &Fields, is_written: bool, has_store: bool) -> Settings {
         if is_written && !has_store {
-            self.note(Problem {
+            self.note(Noted {
                 line: fields.line,
                 key: fields.path.clone(),
                 message: "there is no store: the file has no [store]".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Builder, is_header_value, pool};
-use crate::config::error::{Problem, nearest};
+use crate::config::error::{Noted, nearest};
 use crate::config::fields::Fields;
 use crate::config::units::{print_duration, print_size};
 use crate::config::{Files, Pool, PoolRoute, Respond, Route, Server, Target};
@@ -111,11 +111,10 @@ impl Builder<'_> {
             method,
         }) = Router::compile(rules)
         {
-            let message = format!(
-                "`{path}` answers {method} already, by the route on line {}",
-                fields[route_of[first]].line_of("path")
-            );
-            self.note(fields[route_of[second]].problem("path", message));
+            let (first, second) = (&fields[route_of[first]], &fields[route_of[second]]);
+            let by = self.places.said(first.line_of("path"), second.line);
+            let message = format!("`{path}` answers {method} already, by the route on {by}");
+            self.note(second.problem("path", message));
         }
     }
 
@@ -148,7 +147,7 @@ impl Builder<'_> {
                 written.join(" and ")
             };
             let message = format!("found {found}; a route has exactly one target: {TARGETS_LISTED}");
-            self.note(Problem {
+            self.note(Noted {
                 line: fields.line,
                 key: fields.path.clone(),
                 message,

@@ -101,7 +101,7 @@ impl Builder<'_> {
     fn listener(&mut self, fields: &Fields, written: &Spot) -> Option<Listen> {
         match written.text.parse() {
             Ok(Listen::Unix(path)) => {
-                let path = self.resolve(path);
+                let path = self.resolve(fields, path);
                 self.check_socket_path(fields, "listen", written.line, &path);
                 Some(Listen::Unix(path))
             }

@@ -143,23 +143,27 @@ impl Builder<'_> {
         };
         let mut statements = Vec::new();
         for &(query, line) in &written {
-            match Sql::parse(query) {
-                Ok(sql) => statements.push(SqlStatement {
-                    query: query.to_owned(),
-                    sql,
-                    line,
-                }),
-                Err(error) => self.note(fields.problem_at(line, key, error.to_string())),
-            }
-        }
-        for statement in &statements {
+            let sql = match Sql::parse(query) {
+                Ok(sql) => sql,
+                Err(error) => {
+                    self.note(fields.problem_at(line, key, error.to_string()));
+                    continue;
+                }
+            };
             // A lock ends with its transaction.
-            let keyword = statement.sql.session_keyword();
+            let keyword = sql.session_keyword();
             if let Some(keyword) = keyword.filter(|&keyword| key == "query" || keyword != "lock") {
                 let message =
                     format!("`{keyword}` is about a whole connection, and statements of routes share theirs");
-                self.note(fields.problem_at(statement.line, key, message));
+                self.note(fields.problem_at(line, key, message));
             }
+            let (file, line) = self.places.at(line);
+            statements.push(SqlStatement {
+                query: query.to_owned(),
+                sql,
+                file: file.to_owned(),
+                line,
+            });
         }
         (statements.len() == written.len()).then_some(statements)
     }

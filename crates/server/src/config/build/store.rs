@@ -13,7 +13,7 @@ use crate::store::path;
 impl Builder<'_> {
     pub(super) fn store(&mut self, fields: &Fields) -> Store {
         Store {
-            path: self.resolve(fields.text("path")),
+            path: self.resolve(fields, fields.text("path")),
             durability: match fields.text("durability") {
                 "sync" => Durability::Sync,
                 "relaxed" => Durability::Relaxed,

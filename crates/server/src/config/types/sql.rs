@@ -1,6 +1,6 @@
 //! `sql` of routes, and how many threads run statements.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use forebay_pg::Isolation;
 
@@ -28,7 +28,9 @@ pub struct SqlStatement {
     pub query: String,
     /// With numbers in the place of names.
     pub sql: forebay_pg::Sql,
-    /// Where it begins in the file.
+    /// The file in which it stands.
+    pub file: PathBuf,
+    /// Where it begins there.
     pub line: usize,
 }
 

@@ -1,0 +1,95 @@
+//! `include`: the pools, scripts, databases and routes of other files, as if they stood in the configuration's own.
+//!
+//! What there is once for a server stands in one file, the one that is served; so a file that is included has none of it, and none of the
+//! includes of its own. A name that two files have is a mistake, not an override: who reads one file can trust it.
+
+use std::path::PathBuf;
+
+use super::error::Noted;
+use super::fields::{Fields, Spot};
+use super::places::Places;
+use super::read::{Sections, read};
+use super::read_bounded;
+
+/// Most files that a configuration includes.
+const INCLUDED_MAX: usize = 64;
+
+/// Adds the sections of all files that these name. `Err`: everything that is wrong with those files and with what they have in common.
+pub(super) fn include(
+    mut sections: Sections,
+    places: &mut Places,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Sections, Vec<Noted>> {
+    let mut noted = Vec::new();
+    let files = std::mem::take(&mut sections.include);
+    if let Some(Spot { line, .. }) = files.get(INCLUDED_MAX) {
+        let message = format!("found {} files, expected at most {INCLUDED_MAX}", files.len());
+        return Err(vec![problem(*line, message)]);
+    }
+    for spot in files {
+        let file: PathBuf = places.folder(spot.line).join(&spot.text).components().collect();
+        let text = match read_bounded(&file) {
+            Ok(text) => text,
+            Err(error) => {
+                let message = format!("cannot read `{}`: {error}", file.display());
+                noted.push(problem(spot.line, message));
+                continue;
+            }
+        };
+        let before = places.add(&file, &text);
+        match read(&text, before, env) {
+            Ok(added) => add(&mut sections, added, places, &mut noted),
+            Err(problems) => noted.extend(problems),
+        }
+    }
+    if noted.is_empty() {
+        Ok(sections)
+    } else {
+        Err(noted)
+    }
+}
+
+fn problem(line: usize, message: String) -> Noted {
+    Noted {
+        line,
+        key: "include".to_owned(),
+        message,
+    }
+}
+
+fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Vec<Noted>) {
+    if let Some(first) = added.include.first() {
+        let message = "a file that is included includes no others".to_owned();
+        noted.push(problem(first.line, message));
+    }
+    for (section, line) in added.once {
+        noted.push(Noted {
+            line,
+            key: section.to_owned(),
+            message: "a file that is included has no such section: it stands in the one that includes it"
+                .to_owned(),
+        });
+    }
+    let named = [
+        (&mut sections.pools, added.pools),
+        (&mut sections.scripts, added.scripts),
+        (&mut sections.sql, added.sql),
+    ];
+    for (here, added) in named {
+        for (name, fields) in added {
+            match here.iter().find(|(other, _)| *other == name) {
+                Some((_, other)) => noted.push(taken(&fields, other, places)),
+                None => here.push((name, fields)),
+            }
+        }
+    }
+    sections.routes.extend(added.routes);
+}
+
+fn taken(fields: &Fields, other: &Fields, places: &Places) -> Noted {
+    Noted {
+        line: fields.line,
+        key: fields.path.clone(),
+        message: format!("the name is taken on {}", places.said(other.line, fields.line)),
+    }
+}
