@@ -250,6 +250,11 @@ impl Calls {
         }
     }
 
+    /// Whether a call waits for anything.
+    pub(crate) fn waits(&self, id: CallId) -> bool {
+        self.get(id).is_some_and(|call| call.waits > 0)
+    }
+
     /// A call begins a fetch; the number of those before.
     pub(crate) fn count_fetch(&mut self, id: CallId) -> u32 {
         let Some(call) = self.get_mut(id) else { return 0 };

@@ -27,6 +27,7 @@ mod sql;
 mod stream;
 mod sys;
 mod text;
+mod values;
 mod wants;
 mod watchdog;
 mod work;

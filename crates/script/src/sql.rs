@@ -1,21 +1,32 @@
 //! Statements of scripts on databases, as far as they are allowed.
 
-use std::{sync::Arc, time::Instant};
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use forebay_pg::{
-    Column, PgError, Row, Rows, Source,
-    desk::{self, Statement, write_pg_error},
+    Ask, Column, PgError, Row, Rows, Source,
+    desk::{self, write_pg_error},
     json::{self, bytes_of},
 };
-use rquickjs::{Array, Atom, Ctx, IntoJs as _, Object, Result, TypedArray, Value, object::Property};
+use rquickjs::{Array, Ctx, Exception, Function, IntoJs as _, Result, TypedArray, Value};
 
-use crate::{options::Options, text};
+use crate::{
+    options::Options,
+    sys::Class,
+    text::{self, well_formed},
+    values::{Held, Kind, Name},
+};
 
-/// Statements that a script waits for together, as it gives them: they are most of what scripts ask of databases.
+/// Statements that a script waits for together: they are most of what scripts ask of databases.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    pub(crate) source: Source,
-    pub(crate) statements: Vec<Statement>,
+    source: Source,
+    /// Their texts; many that follow one another have the same.
+    texts: Vec<String>,
+    /// Of each its text and its parameters.
+    statements: Vec<(usize, Range<usize>)>,
+    /// Where the parameters are in `bytes`.
+    parameters: Vec<Option<Range<usize>>>,
+    bytes: Vec<u8>,
 }
 
 /// What became of them, of each in order.
@@ -31,22 +42,124 @@ pub(crate) fn source<'o>(name: &str, options: &'o Options) -> std::result::Resul
 }
 
 impl Statements {
+    /// Reads a list of them as scripts give it: each is text, or a list of text and parameters. `text_of` is a function that gives the text of values
+    /// that have none by themselves.
+    pub(crate) fn read<'js>(
+        ctx: &Ctx<'js>,
+        source: Source,
+        list: &Array<'js>,
+        text_of: &Function<'js>,
+    ) -> Result<Self> {
+        let count = list.len();
+        let mut own = Self {
+            source,
+            texts: Vec::with_capacity(1),
+            statements: Vec::with_capacity(count),
+            parameters: Vec::with_capacity(count),
+            bytes: Vec::with_capacity(8 * count),
+        };
+        let list = Held::of(ctx, list.as_value());
+        let mut last_text = None;
+        for index in 0..list.length()? {
+            let statement = list.element(index)?;
+            let (text, parameters) = if matches!(statement.kind(), Kind::Object(Class::Array)) {
+                (statement.element(0)?, statement.element(1)?)
+            } else {
+                (statement, Held::undefined(ctx))
+            };
+            let first = own.parameters.len();
+            match parameters.kind() {
+                Kind::Undefined => {}
+                Kind::Object(Class::Array) => {
+                    for index in 0..parameters.length()? {
+                        own.read_parameter(ctx, &parameters.element(index)?, text_of)?;
+                    }
+                }
+                _ => {
+                    let message = "the parameters of a statement are an array";
+                    return Err(Exception::throw_type(ctx, message));
+                }
+            }
+            if !last_text.as_ref().is_some_and(|last| text.is_same(last)) {
+                own.texts.push(text_of_statement(ctx, &text)?);
+                last_text = Some(text);
+            }
+            let parameters = first..own.parameters.len();
+            own.statements.push((own.texts.len() - 1, parameters));
+        }
+        Ok(own)
+    }
+
+    fn read_parameter<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        value: &Held<'_, 'js>,
+        text_of: &Function<'js>,
+    ) -> Result<()> {
+        let from = self.bytes.len();
+        match value.kind() {
+            Kind::Undefined | Kind::Null => {
+                self.parameters.push(None);
+                return Ok(());
+            }
+            Kind::Int(integer) => {
+                let mut digits = itoa::Buffer::new();
+                self.bytes.extend_from_slice(digits.format(integer).as_bytes());
+            }
+            Kind::Bool(value) => self
+                .bytes
+                .extend_from_slice(if value { b"true" } else { b"false" }),
+            Kind::Text => value.with_text(|text| self.bytes.extend_from_slice(&well_formed(text)))?,
+            _ => {
+                let text: Value<'js> = text_of.call((value.to_value(),))?;
+                let text = Held::of(ctx, &text);
+                if matches!(text.kind(), Kind::Text) {
+                    return self.read_parameter(ctx, &text, text_of);
+                }
+                self.parameters.push(None);
+                return Ok(());
+            }
+        }
+        self.parameters.push(Some(from..self.bytes.len()));
+        Ok(())
+    }
+
     /// Runs them until `deadline`.
     pub(crate) async fn run(self, deadline: Instant) -> Results {
-        let outcomes = desk::run_statements(&self.source, &self.statements, deadline).await;
+        let parameters = self.parameters.iter().cloned();
+        let parameters: Vec<_> = parameters
+            .map(|range| range.map(|range| &self.bytes[range]))
+            .collect();
+        let asks = self.statements.iter();
+        let asks: Vec<_> = asks
+            .map(|(text, range)| Ask::new(&self.texts[*text], &parameters[range.clone()]))
+            .collect();
+        let outcomes = self.source.pipeline(&asks, deadline).await;
+        drop(asks);
         let source = self.source;
         Results { source, outcomes }
     }
 }
 
+fn text_of_statement(ctx: &Ctx<'_>, text: &Held<'_, '_>) -> Result<String> {
+    if !matches!(text.kind(), Kind::Text) {
+        let message = format!(
+            "a statement is text, not a value of type {}",
+            text.to_value().type_name()
+        );
+        return Err(Exception::throw_type(ctx, &message));
+    }
+    text.with_text(|text| String::from_utf8_lossy(&well_formed(text)).into_owned())
+}
+
 impl Results {
     /// An array with the rows of each, which are an array too with how many the statement gave or changed as `count`; or an object with the `error` of the first that failed.
     pub(crate) fn value<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
-        let results = Array::new(ctx.clone())?;
-        let mut keys = Keys::default();
-        for (index, outcome) in self.outcomes.iter().enumerate() {
+        let mut results = Vec::with_capacity(self.outcomes.len());
+        let mut names = Columns::new(ctx)?;
+        for outcome in &self.outcomes {
             match outcome {
-                Ok(rows) => results.set(index, rows_value(ctx, rows, keys.of(ctx, &rows.columns)?)?)?,
+                Ok(rows) => results.push(names.rows_value(rows)?),
                 Err(error) => {
                     let mut out = Vec::new();
                     write_pg_error(error, self.source.name(), &mut out);
@@ -54,71 +167,73 @@ impl Results {
                 }
             }
         }
-        Ok(results.into_value())
+        Ok(Held::array(ctx, results)?.into_value())
     }
 }
 
 /// The names of the columns of one result as the engine has them. Statements that run several times have the same columns.
-#[derive(Default)]
-struct Keys<'js> {
-    columns: Option<Arc<[Column]>>,
-    atoms: Vec<Atom<'js>>,
+struct Columns<'c, 'js> {
+    ctx: &'c Ctx<'js>,
+    count: Name<'c, 'js>,
+    known: Option<Arc<[Column]>>,
+    names: Vec<Name<'c, 'js>>,
 }
 
-impl<'js> Keys<'js> {
-    fn of(&mut self, ctx: &Ctx<'js>, columns: &Arc<[Column]>) -> Result<&[Atom<'js>]> {
-        if !self
-            .columns
-            .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, columns))
-        {
-            let atoms = columns
-                .iter()
-                .map(|column| Atom::from_str(ctx.clone(), &column.name));
-            self.atoms = atoms.collect::<Result<_>>()?;
-            self.columns = Some(Arc::clone(columns));
+impl<'c, 'js> Columns<'c, 'js> {
+    fn new(ctx: &'c Ctx<'js>) -> Result<Self> {
+        Ok(Self {
+            ctx,
+            count: Name::of(ctx, "count")?,
+            known: None,
+            names: Vec::new(),
+        })
+    }
+
+    fn learn(&mut self, columns: &Arc<[Column]>) -> Result<()> {
+        let known = self.known.as_ref();
+        if !known.is_some_and(|known| Arc::ptr_eq(known, columns)) {
+            let names = columns.iter().map(|column| Name::of(self.ctx, &column.name));
+            self.names = names.collect::<Result<_>>()?;
+            self.known = Some(Arc::clone(columns));
         }
-        Ok(&self.atoms)
+        Ok(())
     }
-}
 
-fn rows_value<'js>(ctx: &Ctx<'js>, rows: &Rows, keys: &[Atom<'js>]) -> Result<Array<'js>> {
-    let array = Array::new(ctx.clone())?;
-    for (index, row) in rows.rows.iter().enumerate() {
-        array.set(index, row_value(ctx, rows, row, keys)?)?;
+    fn rows_value(&mut self, rows: &Rows) -> Result<Held<'c, 'js>> {
+        self.learn(&rows.columns)?;
+        let values = rows.rows.iter().map(|row| self.row_value(rows, row));
+        let array = Held::array(self.ctx, values.collect::<Result<_>>()?)?;
+        array.define_hidden(&self.count, Held::number(self.ctx, rows.affected as f64))?;
+        Ok(array)
     }
-    array.prop("count", Property::from(rows.affected as f64))?;
-    Ok(array)
-}
 
-fn row_value<'js>(ctx: &Ctx<'js>, rows: &Rows, row: &Row, keys: &[Atom<'js>]) -> Result<Object<'js>> {
-    let object = Object::new(ctx.clone())?;
-    for (index, key) in keys.iter().enumerate() {
-        let value = match rows.value(row, index) {
-            json::Value::Null => Value::new_null(ctx.clone()),
-            json::Value::Bool(value) => Value::new_bool(ctx.clone(), value),
-            json::Value::Integer(value) => match i32::try_from(value) {
-                Ok(value) => Value::new_int(ctx.clone(), value),
-                Err(_) => Value::new_float(ctx.clone(), value as f64),
-            },
-            json::Value::Double(value) => Value::new_float(ctx.clone(), value),
-            json::Value::Text(value) => text::from_utf8(ctx, value.as_bytes())?.into_value(),
-            json::Value::Bytes(value) => TypedArray::<u8>::new(ctx.clone(), value)?.into_value(),
-            json::Value::Json(value) => {
-                let value = ctx.json_parse(value)?;
-                if rows.columns[index].is_bytes() {
-                    bytes_in(ctx, value)?
-                } else {
-                    value
+    fn row_value(&self, rows: &Rows, row: &Row) -> Result<Held<'c, 'js>> {
+        let ctx = self.ctx;
+        let object = Held::object(ctx)?;
+        for (index, name) in self.names.iter().enumerate() {
+            let value = match rows.value(row, index) {
+                json::Value::Null => Held::null(ctx),
+                json::Value::Bool(value) => Held::bool(ctx, value),
+                json::Value::Integer(value) => Held::number(ctx, value as f64),
+                json::Value::Double(value) => Held::number(ctx, value),
+                json::Value::Text(value) => Held::text(ctx, &value)?,
+                json::Value::Bytes(value) => {
+                    Held::of(ctx, TypedArray::<u8>::new(ctx.clone(), value)?.as_value())
                 }
-            }
-        };
-        object.prop(
-            key.clone(),
-            Property::from(value).writable().enumerable().configurable(),
-        )?;
+                json::Value::Json(value) => {
+                    let value = ctx.json_parse(value)?;
+                    let value = if rows.columns[index].is_bytes() {
+                        bytes_in(ctx, value)?
+                    } else {
+                        value
+                    };
+                    Held::of(ctx, &value)
+                }
+            };
+            object.define(name, value)?;
+        }
+        Ok(object)
     }
-    Ok(object)
 }
 
 /// An array of `bytea`, from one of their text.

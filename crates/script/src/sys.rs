@@ -146,8 +146,13 @@ pub(crate) enum Class {
 }
 
 pub(crate) fn class_of(object: &Object<'_>) -> Class {
-    // SAFETY: the value is alive as long as it is borrowed.
-    match unsafe { rquickjs::qjs::JS_GetClassID(object.as_value().as_raw()) } {
+    class_of_raw(object.as_value().as_raw())
+}
+
+/// The same for one that is known to be an object that is alive.
+pub(crate) fn class_of_raw(object: rquickjs::qjs::JSValue) -> Class {
+    // SAFETY: the engine looks at the tag first.
+    match unsafe { rquickjs::qjs::JS_GetClassID(object) } {
         CLASS_OBJECT => Class::Object,
         CLASS_ARRAY => Class::Array,
         _ => Class::Other,

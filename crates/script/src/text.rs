@@ -58,7 +58,8 @@ pub(crate) fn from_utf8<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<'j
     JsString::from_str(ctx.clone(), &String::from_utf8_lossy(bytes))
 }
 
-fn well_formed(bytes: &[u8]) -> Cow<'_, [u8]> {
+/// Bytes of a text as the engine gives them, as UTF-8.
+pub(crate) fn well_formed(bytes: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(bytes).is_ok() {
         return Cow::Borrowed(bytes);
     }

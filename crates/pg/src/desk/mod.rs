@@ -129,8 +129,8 @@ pub fn source<'s>(sources: &'s BTreeMap<String, Source>, name: &str) -> Result<&
     })
 }
 
-/// The operation `statements`, for those who have its parts: statements that are sent without waiting for each other, and the outcome of each.
-pub async fn run_statements(
+/// The operation `statements`: statements that are sent without waiting for each other, and the outcome of each.
+async fn run_statements(
     source: &Source,
     statements: &[Statement],
     deadline: Instant,

@@ -1,11 +1,13 @@
 //! HTML from templates: what `html-text.ts` of the SDK does, without a string for each value.
 
-use rquickjs::{
-    Array, Coerced, Ctx, Exception, FromJs as _, Object, Result, String as JsString, Type, Value,
-};
+use rquickjs::{Array, Ctx, Exception, Object, Result, String as JsString};
 
 use super::Functions;
-use crate::text;
+use crate::{
+    sys::Class,
+    text::well_formed,
+    values::{Held, Kind, Name},
+};
 
 /// Arrays in one another, as in the SDK: a circle ends there.
 const DEPTH_MAX: usize = 64;
@@ -14,58 +16,63 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
     functions.set(
         "html",
         |ctx: Ctx<'js>, texts: Array<'js>, values: Array<'js>, marked: Object<'js>| {
-            let mut out = Vec::with_capacity(256);
-            let mut values = values.iter::<Value<'js>>();
-            for text in texts.iter::<JsString<'js>>() {
-                out.extend_from_slice(&text::utf8(text?)?);
-                if let Some(value) = values.next() {
-                    write(&ctx, value?, &marked, DEPTH_MAX, &mut out)?;
+            let mut template = Template {
+                ctx: &ctx,
+                marked: Held::of(&ctx, marked.as_value()),
+                text: Name::of(&ctx, "text")?,
+                out: Vec::with_capacity(256),
+            };
+            let (texts, values) = (
+                Held::of(&ctx, texts.as_value()),
+                Held::of(&ctx, values.as_value()),
+            );
+            let count = values.length()?;
+            for index in 0..texts.length()? {
+                template.put(&texts.element(index)?)?;
+                if index < count {
+                    template.write(&values.element(index)?, DEPTH_MAX)?;
                 }
             }
-            text::from_utf8(&ctx, &out)
+            let out = template.out;
+            JsString::from_str(ctx.clone(), &String::from_utf8_lossy(&out))
         },
     )
 }
 
-fn write<'js>(
-    ctx: &Ctx<'js>,
-    value: Value<'js>,
-    marked: &Object<'js>,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    match value.type_of() {
-        Type::Null | Type::Undefined => return Ok(()),
-        Type::Bool if value.as_bool() == Some(false) => return Ok(()),
-        Type::Int => {
-            if let Some(integer) = value.as_int() {
-                out.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+struct Template<'c, 'js> {
+    ctx: &'c Ctx<'js>,
+    /// The prototype of what is HTML already.
+    marked: Held<'c, 'js>,
+    /// The member that has the text of such.
+    text: Name<'c, 'js>,
+    out: Vec<u8>,
+}
+
+impl<'js> Template<'_, 'js> {
+    fn write(&mut self, value: &Held<'_, 'js>, depth: usize) -> Result<()> {
+        match value.kind() {
+            Kind::Null | Kind::Undefined | Kind::Bool(false) => Ok(()),
+            Kind::Int(integer) => {
+                let mut digits = itoa::Buffer::new();
+                self.out.extend_from_slice(digits.format(integer).as_bytes());
+                Ok(())
             }
-            return Ok(());
-        }
-        Type::Array => {
-            if depth == 0 {
-                let message = format!("arrays of HTML are at most {DEPTH_MAX} in one another");
-                return Err(Exception::throw_range(ctx, &message));
-            }
-            if let Some(array) = value.as_array() {
-                for element in array.iter() {
-                    write(ctx, element?, marked, depth - 1, out)?;
+            Kind::Object(Class::Array) => {
+                if depth == 0 {
+                    let message = format!("arrays of HTML are at most {DEPTH_MAX} in one another");
+                    return Err(Exception::throw_range(self.ctx, &message));
                 }
+                (0..value.length()?).try_for_each(|index| self.write(&value.element(index)?, depth - 1))
             }
-            return Ok(());
+            Kind::Object(_) if value.has_prototype(&self.marked)? => self.put(&value.get(&self.text)?),
+            _ => value.with_text(|text| escape(&well_formed(text), &mut self.out)),
         }
-        _ => {}
     }
-    if let Some(object) = value.as_object()
-        && object.get_prototype().as_ref() == Some(marked)
-    {
-        out.extend_from_slice(&text::utf8(object.get("text")?)?);
-        return Ok(());
+
+    /// Appends what is HTML already.
+    fn put(&mut self, html: &Held<'_, 'js>) -> Result<()> {
+        html.with_text(|html| self.out.extend_from_slice(&well_formed(html)))
     }
-    let Coerced(text) = Coerced::<JsString<'js>>::from_js(ctx, value)?;
-    escape(&text::utf8(text)?, out);
-    Ok(())
 }
 
 fn escape(text: &[u8], out: &mut Vec<u8>) {

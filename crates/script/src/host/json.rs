@@ -1,75 +1,87 @@
 //! JSON of what handlers return: the text that `JSON.stringify` gives, without the objects and strings that it makes on its way. What is
 //! rarely returned is left to it, value by value, so that there is one meaning.
 
-use rquickjs::{
-    Atom, Coerced, Ctx, Error, Object, Result, String as JsString, Value, atom::PredefinedAtom,
-    object::Filter,
-};
+use std::ops::Range;
 
-use crate::{sys, text};
+use rquickjs::{Ctx, Error, Object, Result, Value};
+use smallvec::SmallVec;
+
+use crate::{
+    sys::Class,
+    text,
+    values::{Held, Kind, Name, Names},
+};
 
 /// Objects and arrays in one another, of which this many are written here. A circle ends there, and the engine says that it is one.
 const DEPTH_MAX: usize = 64;
+/// Names that are written once and then copied: rows have few, and each has the same.
+const NAMES_MAX: usize = 16;
 
 /// Writes one value.
-pub(super) struct JsonWriter<'a, 'js> {
-    ctx: &'a Ctx<'js>,
+pub(super) struct JsonWriter<'c, 'js> {
+    ctx: &'c Ctx<'js>,
     out: Vec<u8>,
     bytes_max: usize,
     depth: usize,
+    to_json: Name<'c, 'js>,
+    /// Names that have been written, and where.
+    names: SmallVec<[(Name<'c, 'js>, Range<usize>); NAMES_MAX]>,
 }
 
-impl<'a, 'js> JsonWriter<'a, 'js> {
+impl<'c, 'js> JsonWriter<'c, 'js> {
     /// Once the text is longer than `bytes_max`, the rest is left out.
-    pub(super) fn new(ctx: &'a Ctx<'js>, bytes_max: usize) -> Self {
+    pub(super) fn new(ctx: &'c Ctx<'js>, bytes_max: usize) -> Self {
         Self {
             ctx,
             out: Vec::with_capacity(128),
             bytes_max,
             depth: 0,
+            to_json: Name::to_json(ctx),
+            names: SmallVec::new(),
         }
     }
 
     /// The text of an object literal or array; `None` for anything else, and for one with a `toJSON` of its own.
     pub(super) fn write(mut self, value: &Value<'js>) -> Result<Option<Vec<u8>>> {
-        let Some(object) = value.as_object() else {
+        let value = Held::of(self.ctx, value);
+        let Kind::Object(class) = value.kind() else {
             return Ok(None);
         };
-        if has_to_json(object)? || !self.container(object)? {
+        if !self.container(&value, class)? {
             return Ok(None);
         }
         Ok(Some(self.out))
     }
 
-    /// Writes an object or array whose `toJSON` was looked for; false: it is neither.
-    fn container(&mut self, object: &Object<'js>) -> Result<bool> {
-        if self.depth == DEPTH_MAX {
+    /// Writes an object or array; false: it is neither, or has a `toJSON`.
+    fn container(&mut self, object: &Held<'c, 'js>, class: Class) -> Result<bool> {
+        if object.get(&self.to_json)?.is_function() || self.depth == DEPTH_MAX {
             return Ok(false);
         }
         self.depth += 1;
-        let is_written = match sys::class_of(object) {
-            sys::Class::Object => self.members(object).map(|()| true),
-            sys::Class::Array => self.elements(object).map(|()| true),
-            sys::Class::Other => Ok(false),
+        let is_written = match class {
+            Class::Object => self.members(object).map(|()| true),
+            Class::Array => self.elements(object).map(|()| true),
+            Class::Other => Ok(false),
         };
         self.depth -= 1;
         is_written
     }
 
-    fn members(&mut self, object: &Object<'js>) -> Result<()> {
+    fn members(&mut self, object: &Held<'c, 'js>) -> Result<()> {
         self.out.push(b'{');
         let start = self.out.len();
-        for name in object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()) {
-            let name = name?;
-            let value = object.get::<_, Value<'js>>(name.clone())?;
+        for name in Names::of(object)? {
+            let value = object.get(&name)?;
             let before = self.out.len();
             if before > start {
                 self.out.push(b',');
             }
-            self.text(name.to_js_string()?)?;
+            self.name(&name)?;
             self.out.push(b':');
-            if !self.value(value, || Ok(name))? {
+            if !self.value(value, || name.text())? {
                 self.out.truncate(before);
+                self.names.retain(|(_, written)| written.end <= before);
             }
             if self.is_full() {
                 break;
@@ -79,16 +91,14 @@ impl<'a, 'js> JsonWriter<'a, 'js> {
         Ok(())
     }
 
-    fn elements(&mut self, object: &Object<'js>) -> Result<()> {
+    fn elements(&mut self, array: &Held<'c, 'js>) -> Result<()> {
         self.out.push(b'[');
-        // Up to 2^32 - 1, of which most may be holes.
-        let length: f64 = object.get(PredefinedAtom::Length)?;
-        for index in 0..length as u32 {
+        for index in 0..array.length()? {
             if index > 0 {
                 self.out.push(b',');
             }
-            let value = object.get::<_, Value<'js>>(index)?;
-            if !self.value(value, || Atom::from_u32(self.ctx.clone(), index))? {
+            let value = array.element(index)?;
+            if !self.value(value, || Held::text(self.ctx, &index.to_string()))? {
                 self.out.extend_from_slice(b"null");
             }
             if self.is_full() {
@@ -99,26 +109,36 @@ impl<'a, 'js> JsonWriter<'a, 'js> {
         Ok(())
     }
 
-    /// Writes a member or element; false: it has no text.
-    fn value(&mut self, value: Value<'js>, name: impl FnOnce() -> Result<Atom<'js>>) -> Result<bool> {
-        if let Some(content) = value.as_string() {
-            self.text(content.clone())?;
-        } else if let Some(number) = value.as_int() {
-            self.number(number);
-        } else if let Some(number) = value.as_float() {
-            self.float(number, &value)?;
-        } else if let Some(flag) = value.as_bool() {
-            self.out.extend_from_slice(if flag { b"true" } else { b"false" });
-        } else if value.is_null() {
-            self.out.extend_from_slice(b"null");
-        } else if value.is_undefined() || value.is_symbol() {
-            return Ok(false);
-        } else if let Some(object) = value.as_object() {
-            if has_to_json(object)? || !self.container(object)? {
-                return self.left_to_engine(value, name()?);
-            }
-        } else {
-            return self.left_to_engine(value, name()?);
+    fn name(&mut self, name: &Name<'c, 'js>) -> Result<()> {
+        let known = self.names.iter().find(|(known, _)| known.number() == name.number());
+        if let Some((_, written)) = known {
+            self.out.extend_from_within(written.clone());
+            return Ok(());
+        }
+        let from = self.out.len();
+        self.text(&name.text()?)?;
+        if self.names.len() < NAMES_MAX {
+            self.names.push((name.clone(), from..self.out.len()));
+        }
+        Ok(())
+    }
+
+    /// Writes a member or element, whose name may be asked for; false: it has no text.
+    fn value(
+        &mut self,
+        value: Held<'c, 'js>,
+        name: impl FnOnce() -> Result<Held<'c, 'js>>,
+    ) -> Result<bool> {
+        match value.kind() {
+            Kind::Text => self.text(&value)?,
+            Kind::Int(number) => self.number(number),
+            Kind::Float(number) => self.float(number, &value)?,
+            Kind::Bool(true) => self.out.extend_from_slice(b"true"),
+            Kind::Bool(false) => self.out.extend_from_slice(b"false"),
+            Kind::Null => self.out.extend_from_slice(b"null"),
+            Kind::Undefined | Kind::Symbol => return Ok(false),
+            Kind::Object(class) if self.container(&value, class)? => {}
+            Kind::Object(_) | Kind::Other => return self.left_to_engine(value, name()?),
         }
         Ok(true)
     }
@@ -128,44 +148,37 @@ impl<'a, 'js> JsonWriter<'a, 'js> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn float(&mut self, number: f64, value: &Value<'js>) -> Result<()> {
+    fn float(&mut self, number: f64, value: &Held<'c, 'js>) -> Result<()> {
         if !number.is_finite() {
             self.out.extend_from_slice(b"null");
         } else if number.fract() == 0.0 && number.abs() < 1e15 {
             self.number(number as i64);
         } else {
-            let Coerced(content) = value.get::<Coerced<String>>()?;
-            self.out.extend_from_slice(content.as_bytes());
+            value.with_text(|digits| self.out.extend_from_slice(digits))?;
         }
         Ok(())
     }
 
     /// Writes a text in quotation marks.
-    fn text(&mut self, content: JsString<'js>) -> Result<()> {
-        let value = content.clone().into_value();
-        let content = content.to_cstring()?;
-        match std::str::from_utf8(sys::text_bytes(&content)) {
-            Ok(content) => put_quoted(&mut self.out, content),
-            // Half a surrogate pair.
-            Err(_) => {
-                let quoted = self.ctx.json_stringify(value)?.ok_or(Error::Unknown)?;
-                self.out.extend_from_slice(&text::utf8(quoted)?);
-            }
+    fn text(&mut self, content: &Held<'c, 'js>) -> Result<()> {
+        let before = self.out.len();
+        let is_whole = content.with_text(|content| put_quoted(&mut self.out, content))?;
+        if !is_whole {
+            self.out.truncate(before);
+            let quoted = self.ctx.json_stringify(content.to_value())?;
+            self.out
+                .extend_from_slice(&text::utf8(quoted.ok_or(Error::Unknown)?)?);
         }
         Ok(())
     }
 
     /// Has `JSON.stringify` write a value under its name.
-    fn left_to_engine(&mut self, value: Value<'js>, name: Atom<'js>) -> Result<bool> {
-        let length = text::utf8(
-            self.ctx
-                .json_stringify(name.to_js_string()?)?
-                .ok_or(Error::Unknown)?,
-        )?
-        .len();
+    fn left_to_engine(&mut self, value: Held<'c, 'js>, name: Held<'c, 'js>) -> Result<bool> {
+        let name = name.into_value();
+        let length = text::utf8(self.ctx.json_stringify(name.clone())?.ok_or(Error::Unknown)?)?.len();
         // Without a prototype, so that no name means anything.
         let holder = Object::new_proto(self.ctx.clone(), None)?;
-        holder.set(name, value)?;
+        holder.set(name, value.into_value())?;
         let object = text::utf8(self.ctx.json_stringify(holder)?.ok_or(Error::Unknown)?)?;
         // `{"name":value}`, or `{}` where the value has no text.
         let written = object.get(length + 2..object.len() - 1);
@@ -178,19 +191,34 @@ impl<'a, 'js> JsonWriter<'a, 'js> {
     }
 }
 
-fn has_to_json(object: &Object<'_>) -> Result<bool> {
-    Ok(object.get::<_, Value<'_>>(PredefinedAtom::ToJSON)?.is_function())
-}
+/// Bytes of a text that stand in JSON as they are; those of characters beyond ASCII do if they are well-formed.
+const AS_IT_IS: [bool; 256] = {
+    let mut table = [true; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = byte >= b' ' as usize && byte != b'"' as usize && byte != b'\\' as usize && byte < 0x80;
+        byte += 1;
+    }
+    table
+};
 
-fn put_quoted(out: &mut Vec<u8>, content: &str) {
+/// Appends a text in quotation marks; false, and anything: there is half a surrogate pair in it.
+fn put_quoted(out: &mut Vec<u8>, content: &[u8]) -> bool {
     out.push(b'"');
-    let bytes = content.as_bytes();
     let mut from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+    let mut is_checked = false;
+    for (at, &byte) in content.iter().enumerate() {
+        if AS_IT_IS[usize::from(byte)] {
             continue;
         }
-        out.extend_from_slice(&bytes[from..at]);
+        if byte >= 0x80 {
+            if !is_checked && std::str::from_utf8(content).is_err() {
+                return false;
+            }
+            is_checked = true;
+            continue;
+        }
+        out.extend_from_slice(&content[from..at]);
         from = at + 1;
         let short = match byte {
             b'"' | b'\\' => byte,
@@ -207,6 +235,7 @@ fn put_quoted(out: &mut Vec<u8>, content: &str) {
         };
         out.extend_from_slice(&[b'\\', short]);
     }
-    out.extend_from_slice(&bytes[from..]);
+    out.extend_from_slice(&content[from..]);
     out.push(b'"');
+    true
 }

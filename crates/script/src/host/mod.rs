@@ -32,6 +32,11 @@ pub(crate) use waits::mark_promises;
 /// The name under which the functions are found until the SDK has taken them.
 const PLACE: &str = "__forebay";
 
+/// What `plain` says.
+const NOT_ANSWERED: u8 = 0;
+const ANSWERED: u8 = 1;
+const STILL_WAITS: u8 = 2;
+
 /// What the functions of one engine work with.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -112,30 +117,29 @@ impl Host {
         is_fault: bool,
         headers: Option<Vec<String>>,
         body: Value<'js>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let body = if body.is_null() {
             Vec::new()
         } else {
             bytes_of(ctx, body)?
         };
-        self.end(
+        Ok(self.end(
             call,
             Self::head(status, kind, is_fault, headers, Body::Whole(body.into())),
-        );
-        Ok(())
+        ))
     }
 
-    /// Answers with JSON, if what a handler has returned is an object literal, whose prototype is `plain`, or an array. False: it is
-    /// something else, or there is more to do about it.
+    /// Answers with JSON, if what a handler has returned is an object literal, whose prototype is `plain`, or an array; else it is something
+    /// else, or there is more to do about it.
     fn plain<'js>(
         &self,
         ctx: &Ctx<'js>,
         call: CallId,
         value: &Value<'js>,
         plain: &Object<'js>,
-    ) -> Result<bool> {
+    ) -> Result<u8> {
         let Some(object) = value.as_object() else {
-            return Ok(false);
+            return Ok(NOT_ANSWERED);
         };
         // Of anything else, even to ask for its prototype may run what the script has brought.
         let is_plain = match sys::class_of(object) {
@@ -144,11 +148,13 @@ impl Host {
             Class::Other => false,
         };
         if !is_plain || self.store.level() > 0 {
-            return Ok(false);
+            return Ok(NOT_ANSWERED);
         }
         let written = JsonWriter::new(ctx, self.options.limits.output_max).write(value)?;
-        let Some(body) = written else { return Ok(false) };
-        self.end(
+        let Some(body) = written else {
+            return Ok(NOT_ANSWERED);
+        };
+        let still_waits = self.end(
             call,
             Self::head(
                 200,
@@ -158,19 +164,21 @@ impl Host {
                 Body::Whole(body.into()),
             ),
         );
-        Ok(true)
+        Ok(if still_waits { STILL_WAITS } else { ANSWERED })
     }
 
-    /// Ends a call with an answer, unless that is too long.
-    fn end(&self, call: CallId, answer: Answer) {
+    /// Ends a call with an answer, unless that is too long; says whether it still waited for something.
+    fn end(&self, call: CallId, answer: Answer) -> bool {
         let output_max = self.options.limits.output_max;
         let mut calls = self.calls.borrow_mut();
+        let still_waits = calls.waits(call);
         match &answer.body {
             Body::Whole(body) if body.len() > output_max => {
                 calls.fail(call, crate::Failure::Output { output_max });
             }
             _ => calls.answer(call, answer),
         }
+        still_waits
     }
 
     fn head(status: u16, kind: u8, is_fault: bool, headers: Option<Vec<String>>, body: Body) -> Answer {

@@ -1,6 +1,5 @@
 import type { Context, Log, WorkerContext, WorkerInfo, WorkerState } from '../context.js';
 import { host } from './host.js';
-import { step } from './waits.js';
 
 const LEVELS = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
@@ -27,16 +26,13 @@ export function setOwner(shared: WorkerContext): void {
 }
 
 /** Those of the calls that have asked for a signal. */
-export const controllers = new Map<number, AbortController>();
+const controllers = new Map<number, AbortController>();
 
 function controllerOf(call: number): AbortController {
   let controller = controllers.get(call);
   if (controller === undefined) {
     controller = new AbortController();
-    if (host.isOpen(call)) {
-      controllers.set(call, controller);
-      step.leaves = true;
-    }
+    if (host.isOpen(call)) controllers.set(call, controller);
   }
   return controller;
 }

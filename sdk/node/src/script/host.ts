@@ -25,11 +25,12 @@ export interface Host {
 
   // Answers.
   /**
-   * Answers with a value as JSON, if it is an array or an object literal, whose prototype is `plain`. False: it is something else, or
-   * there is more to do about it; then nothing has happened.
+   * Answers with a value as JSON, if it is an array or an object literal, whose prototype is `plain`: 1, or 2 where the call still waits for
+   * something. 0: it is something else, or there is more to do about it; then nothing has happened.
    */
-  plain(call: number, value: unknown, plain: object): boolean;
-  answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): void;
+  plain(call: number, value: unknown, plain: object): 0 | 1 | 2;
+  /** Says whether the call still waits for something. */
+  answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): boolean;
 
   /**
    * Records of a kind, at paths that begin with `path` and end with a reference, are answered as `rest()` answers them: the server may do so

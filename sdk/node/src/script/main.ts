@@ -7,17 +7,20 @@ import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { requestOf, type WireRequest } from '../request.js';
 import type { Source } from '../source.js';
 import { isBegun, rollBackBegun } from '../store/begun.js';
-import { abortSignal, contextOf, controllers, forgetSignal, logOf, setOwner } from './context.js';
+import { abortSignal, contextOf, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
 import { keepPromisesApart } from './promises.js';
 import { closeStream, forgetStream, streamReply } from './stream.js';
-import { forgetWaits, step, waits, wake } from './waits.js';
+import { forgetWaits, step, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
 installGlobals();
 keepPromisesApart();
 
 const PLAIN = Object.prototype;
+/** What `host.plain` says. */
+const NOT_ANSWERED = 0;
+const STILL_WAITS = 2;
 
 let handle: RoutedHandler;
 let owner: WorkerContext;
@@ -88,17 +91,17 @@ export function forget(call: number): void {
   ended(call);
 }
 
-/** The call is answered: what it still does is over. */
-function ended(call: number): void {
-  forgetWaits(call);
+/** The call is answered: what it still does is over. To look for that takes time in proportion to the calls that are open. */
+function ended(call: number, stillWaits = true): void {
+  if (stillWaits) forgetWaits(call);
   forgetSignal(call);
-  step.leaves = waits.size > 0 || controllers.size > 0;
 }
 
 /** Answers with an object literal or array, which is what most handlers return; false for anything else. */
 function answeredPlain(call: number, value: unknown): boolean {
-  if (!host.plain(call, value, PLAIN)) return false;
-  if (step.leaves) ended(call);
+  const answered = host.plain(call, value, PLAIN);
+  if (answered === NOT_ANSWERED) return false;
+  ended(call, answered === STILL_WAITS);
   return true;
 }
 
@@ -145,8 +148,7 @@ function send(call: number, request: WireRequest, reply: Reply, isFault = reply.
   const { status, kind, headers, body, failure } = reply;
   if (failure !== null) report(call, `${request.method} ${request.path} failed`, failure.error);
   if (body === null || typeof body === 'string' || body instanceof Uint8Array) {
-    host.answer(call, status, kind, isFault, headers.length === 0 ? null : headers, body);
-    ended(call);
+    ended(call, host.answer(call, status, kind, isFault, headers.length === 0 ? null : headers, body));
     return;
   }
   const broke = (error: unknown) => report(call, `the response to ${request.path} broke off`, error);

@@ -12,15 +12,13 @@ interface Wait {
 }
 
 /** By their numbers. */
-export const waits = new Map<number, Wait>();
+const waits = new Map<number, Wait>();
 const NUMBER_MAX = 0x3fff_ffff;
 let last = 0;
 
 export const step = {
   /** Whose step runs; 0 while the script is loaded. */
   call: 0,
-  /** Whether any call may have something that ends with it: a wait, or a signal. Most never have. */
-  leaves: false,
 };
 
 /**
@@ -36,7 +34,6 @@ export function waitFor(
 ): number {
   if (begin(call, number)) {
     waits.set(number, { call, wake, minds });
-    step.leaves = true;
   }
   return number;
 }
