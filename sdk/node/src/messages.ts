@@ -100,8 +100,9 @@ const LINES: MessageForm = {
   part: (part) => `${toJson({ part })}\n`,
   lastReply: (reply) => `${toJson({ reply: unmoved(reply) })}\n`,
   lastFailure: (error, log) => {
-    if (!(error instanceof HttpError)) log.error(`a handler of messages failed: ${error instanceof Error ? (error.stack ?? String(error)) : String(error)}`);
-    return `{"error":${errorReply(error, '').body as string}}\n`;
+    const { body, failure } = errorReply(error, '');
+    if (failure !== null) log.error(`a handler of messages failed: ${error instanceof Error ? (error.stack ?? String(error)) : String(error)}`);
+    return `{"error":${body as string}}\n`;
   },
 };
 

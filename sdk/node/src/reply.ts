@@ -1,5 +1,7 @@
 import { FIELD_VALUE, TOKEN } from './grammar.js';
 import { Html } from './html.js';
+import { SqlError } from './sql/error.js';
+import { sqlProblem, type SqlProblem } from './sql/problem.js';
 import { KIND_BYTES, KIND_HTML, KIND_JSON, KIND_NONE, KIND_TEXT, pairsBytes } from './wire.js';
 
 /** Headers of a reply: an object (an array as value repeats the header), pairs, or the web's `Headers`. */
@@ -151,20 +153,19 @@ export class HttpError extends Error {
   }
 }
 
-/** The answer to a thrown value: an HttpError's own, otherwise 500 without a word about the cause. */
+/** What is said of a failure that nobody has put into words for clients. */
+const UNKNOWN = { status: 500, message: 'the handler failed', headers: NO_HEADERS, extra: {}, isFailure: true };
+
+/** The answer to a thrown value: an HttpError's own, that of a database's failure, otherwise 500 without a word about the cause. */
 export function errorReply(error: unknown, requestId: string): Reply {
-  const known = error instanceof HttpError;
-  const status = known ? error.status : 500;
-  const problem = {
-    type: 'about:blank',
-    title: statusText(status),
-    status,
-    detail: known ? error.message : 'the handler failed',
-    request_id: requestId,
-    ...(known ? error.extra : {}),
-  };
-  const headers = ['content-type', 'application/problem+json', ...(known ? error.headers : NO_HEADERS)];
-  return new Reply(status, KIND_NONE, headers, JSON.stringify(problem), known ? null : { error });
+  const { status, message, headers, extra, isFailure } = problemOf(error);
+  const problem = { type: 'about:blank', title: statusText(status), status, detail: message, request_id: requestId, ...extra };
+  return new Reply(status, KIND_NONE, ['content-type', 'application/problem+json', ...headers], JSON.stringify(problem), isFailure ? { error } : null);
+}
+
+function problemOf(error: unknown): SqlProblem {
+  if (error instanceof HttpError) return { status: error.status, message: error.message, headers: error.headers, extra: error.extra, isFailure: false };
+  return error instanceof SqlError ? sqlProblem(error) : UNKNOWN;
 }
 
 /** Answers for a handler that threw `error`, where the answer is not the one of {@link errorReply}. */

@@ -46,7 +46,7 @@ export interface TestApp {
   readonly state: WorkerState;
   /** What the handler logged, oldest first. */
   readonly logs: readonly TestLogLine[];
-  /** What the handler threw besides `HttpError`; the response is the 500 that a client would get. */
+  /** What the handler threw besides `HttpError` and what a `SqlError` says of its clients; the response is the 500 that a client would get. */
   readonly errors: readonly unknown[];
   get(path: string, init?: TestRequest): Promise<Response>;
   post(path: string, init?: TestRequest): Promise<Response>;

@@ -8,6 +8,8 @@ import { after, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { WireRequest } from '../dist/request.js';
 import * as wire from '../dist/wire.js';
+import { errorReply } from '../dist/reply.js';
+import { SqlError } from '../dist/sql/error.js';
 import { Page } from '../dist/worker/page.js';
 import { LAYOUT } from './peer.mjs';
 
@@ -135,4 +137,18 @@ describe('a call that is longer than a frame', () => {
     assert.deepEqual(ends, [0, 0, wire.END]);
     assert.ok(Buffer.concat(pieces).equals(Buffer.from(text)));
   });
+});
+
+describe('failures of databases that handlers let through', () => {
+  for (const { error, problem, is_failure } of JSON.parse(readFileSync(join(folder, 'sql/problems.json'), 'utf8'))) {
+    it(`answers ${error.code}: ${error.message}`, () => {
+      const thrown = new SqlError(error.message, error);
+      const { status, headers, body, failure } = errorReply(thrown, 'r');
+      const { type, title, request_id, ...told } = JSON.parse(body);
+      assert.deepEqual({ type, request_id, ...told }, { type: 'about:blank', request_id: 'r', ...problem });
+      assert.equal(status, problem.status);
+      assert.deepEqual(headers.slice(2), status === 503 ? ['retry-after', '1'] : []);
+      assert.equal(failure?.error ?? null, is_failure ? thrown : null);
+    });
+  }
 });

@@ -7,6 +7,7 @@ import json as _json
 import re
 from typing import Any, AsyncIterable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
+from ._sql.error import SqlError
 from ._wire import KIND_BYTES, KIND_JSON, KIND_NONE, KIND_TEXT, header_block
 
 #: Headers of a reply: a mapping (a list as value repeats the header), or pairs.
@@ -20,6 +21,7 @@ HEADERS_BYTES_MAX = 65_536
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
+_NO_HEADERS: List[Tuple[str, str]] = []
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 #: One writer for all JSON, made once: as `JSON.stringify` writes it, and refusing what JSON cannot say.
@@ -105,19 +107,25 @@ class HttpError(Exception):
 
 
 def error_reply(error: object, request_id: str) -> Reply:
-    """The answer to an exception: an HttpError's own, otherwise 500 without a word about the cause."""
-    known = error if isinstance(error, HttpError) else None
-    status = 500 if known is None else known.status
-    problem = {
-        "type": "about:blank",
-        "title": _title(status),
-        "status": status,
-        "detail": "the handler failed" if known is None else known.message,
-        "request_id": request_id,
-        **({} if known is None else known.extra),
-    }
-    headers = [("content-type", "application/problem+json"), *([] if known is None else known.headers)]
-    return Reply(status, KIND_NONE, headers, to_json(problem))
+    """The answer to an exception: an HttpError's own, that of a database's failure, otherwise 500 without a word about the cause."""
+    status, message, own, extra = 500, "the handler failed", _NO_HEADERS, {}
+    if isinstance(error, HttpError):
+        status, message, own, extra = error.status, error.message, error.headers, error.extra
+    elif isinstance(error, SqlError):
+        status, message = error._problem()
+        own = [("retry-after", "1")] if status == 503 else []
+        told = {"sqlstate": error.code, "constraint": error.constraint} if error._is_state() else {}
+        extra = {name: value for name, value in told.items() if value is not None}
+    problem = {"type": "about:blank", "title": _title(status), "status": status, "detail": message, "request_id": request_id, **extra}
+    return Reply(status, KIND_NONE, [("content-type", "application/problem+json"), *own], to_json(problem))
+
+
+def is_failure(error: object) -> bool:
+    """Whether it is the handler that has failed, so that the log is told of it and the request counts as one that did. What clients, or a database that is away, have caused is told and counted elsewhere."""
+    if isinstance(error, SqlError):
+        status, _ = error._problem()
+        return status >= 500 and status != 503
+    return not isinstance(error, HttpError)
 
 
 def to_reply(value: Any) -> Reply:

@@ -19,6 +19,7 @@ from typing import Any, AsyncIterator, Dict, Iterable, Iterator, List, Optional,
 from uuid import UUID
 
 from ._calls import calls, url_of
+from ._sql.error import SqlError
 
 __all__ = ["Database", "Queries", "Row", "Rows", "SqlError", "Transaction", "sql"]
 
@@ -30,27 +31,11 @@ Row = Dict[str, Any]
 Statement = Union[str, Tuple[str, Sequence[object]]]
 
 
-class SqlError(Exception):
-    """What the database said of a statement, or why it said nothing."""
-
-    def __init__(self, message: str, code: str, **more: Optional[str]) -> None:
-        super().__init__(message)
-        #: SQLSTATE, five characters; where the server said nothing a word such as `full`, `timeout`, `unreachable`, `broken` or `over`.
-        self.code = code
-        self.detail = more.get("detail")
-        self.hint = more.get("hint")
-        #: The constraint that was violated.
-        self.constraint = more.get("constraint")
-        position = more.get("position")
-        #: Where in the statement, in characters from 1.
-        self.position = None if position is None else int(position)
-
-
 class Rows(List[Row]):
     """The rows of a result."""
 
     #: How many rows the statement gave or changed.
-    count: int
+    count: int  # type: ignore[assignment]  # as in JavaScript; whoever counts equal rows has `list.count(rows, row)`
 
     def __init__(self, rows: Iterable[Row], count: int) -> None:
         super().__init__(rows)

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 from ._app import App
 from ._context import Context, Log, Running, State, WorkerContext, WorkerInfo
 from ._fields import Headers
-from ._reply import HttpError, Reply, error_reply, pieces_of, to_json, to_piece, to_reply
+from ._reply import Reply, error_reply, is_failure, pieces_of, to_json, to_piece, to_reply
 from ._request import AsyncRequest, Request
 from ._wire import CONTENT_TYPES, request_payload
 
@@ -66,7 +66,7 @@ class Client:
         self._requests = 0
         #: What the handlers logged, oldest first.
         self.logs: List[LogLine] = []
-        #: What they raised besides `HttpError`; the response is the 500 that a client would get.
+        #: What they raised besides `HttpError` and what a `SqlError` says of its clients; the response is the 500 that a client would get.
         self.errors: List[Exception] = []
         #: `ctx.state`
         self.state = State()
@@ -133,7 +133,7 @@ class Client:
             reply = self._call(payload, context)
             return self._response(reply, method)
         except Exception as error:
-            if not isinstance(error, HttpError):
+            if is_failure(error):
                 self.errors.append(error)
             return self._response(error_reply(error, request_id), method)
 

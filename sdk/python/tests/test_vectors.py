@@ -8,8 +8,11 @@ import unittest
 
 from forebay import Request
 from forebay import _wire as wire
+from forebay._reply import error_reply, is_failure
+from forebay._sql.error import SqlError
 from forebay.worker.claims import Page
 
+PROBLEMS = pathlib.Path(__file__).parents[3] / "protocol/vectors/sql/problems.json"
 LAYOUT = pathlib.Path(__file__).parents[3] / "protocol/vectors/page/layout.json"
 VECTORS = sorted((pathlib.Path(__file__).parents[3] / "protocol/vectors").glob("*.json"))
 
@@ -91,3 +94,16 @@ class VectorsTest(unittest.TestCase):
                     self.assertEqual(words[at], word["claimed"])
                     words[at] = word["revoked"]
                     self.assertFalse(page.claim(word["job"], slot))
+
+    def test_clients_are_told_of_failures_of_databases_as_routes_tell_of_them(self):
+        for vector in json.loads(PROBLEMS.read_text("utf-8")):
+            with self.subTest(error=vector["error"]["message"]):
+                error = SqlError(**vector["error"])
+                reply = error_reply(error, "r")
+                expected = vector["problem"]
+                told = json.loads(reply.body)
+                del told["title"]
+                self.assertEqual(told, {"type": "about:blank", "request_id": "r", **expected})
+                self.assertEqual(reply.status, expected["status"])
+                self.assertEqual(dict(reply.headers).get("retry-after"), "1" if reply.status == 503 else None)
+                self.assertEqual(is_failure(error), vector["is_failure"])

@@ -87,6 +87,7 @@ pub fn pg_error(error: &PgError, database: &str, out: &mut Vec<u8>) {
         }
     };
     member("code", Some(error.code().as_str()));
+    member("database", Some(database));
     if let PgError::Server(error) = error {
         member("detail", error.detail.as_deref());
         member("hint", error.hint.as_deref());

@@ -103,13 +103,114 @@ impl fmt::Display for SqlFailure {
                 Some(parameter) => write!(formatter, "parameter {parameter:?}: {}", error.message),
                 None => formatter.write_str(&error.message),
             },
-            (_, Code::Full | Code::Timeout) => write!(formatter, "database `{source}`: {error}"),
+            (_, Code::Full | Code::Timeout | Code::Cancelled) => {
+                write!(formatter, "database `{source}`: {error}")
+            }
+            (PgError::Server(_), _) if error.is_conflict() => {
+                write!(
+                    formatter,
+                    "transactions in database `{source}` stood in each other's way"
+                )
+            }
+            (PgError::Server(_), _) if self.class() == Class::Deadline => {
+                write!(formatter, "database `{source}` has cancelled the statement")
+            }
+            (PgError::Server(_), _) if self.class() == Class::Overload => {
+                write!(formatter, "database `{source}` takes no statements at the moment")
+            }
             (_, Code::Unreachable) => write!(formatter, "database `{source}` cannot be reached"),
             (_, Code::Broken) => write!(
                 formatter,
                 "the connection to database `{source}` broke; whether the statement took effect is not known"
             ),
             _ => formatter.write_str("the statement fails; the log says why"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use forebay_pg::{ServerError, Stage, desk::write_pg_error};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{failure::Refusal, reply::Body};
+
+    /// What SDKs answer in the place of this when a handler lets an error through.
+    const HANDLER_FAILED: &str = "the handler failed";
+
+    /// The error that a vector describes as SDKs are told of it.
+    fn error_of(told: &Value) -> PgError {
+        let text = |name: &str| told[name].as_str().map(str::to_owned);
+        let (code, message) = (text("code").unwrap(), text("message").unwrap());
+        let timed_out = |what, seconds| PgError::TimedOut {
+            what,
+            limit: Duration::from_secs(seconds),
+        };
+        let reason = || message.rsplit(": ").next().unwrap().to_owned();
+        match &*code {
+            "full" if message.contains("in_flight_max") => PgError::Full { in_flight_max: 4096 },
+            "full" => timed_out(Stage::Acquire, 2),
+            "timeout" => timed_out(Stage::Statement, 5),
+            "unreachable" if message.contains("took") => timed_out(Stage::Connect, 5),
+            "unreachable" => PgError::Connect {
+                address: "db.example:5432".into(),
+                reason: reason(),
+            },
+            "broken" => PgError::Broken { reason: reason() },
+            "cancelled" => PgError::Hit,
+            "rolled_back" => PgError::RolledBack,
+            "too_large" => PgError::TooLarge {
+                result_bytes_max: 16 << 20,
+            },
+            "session" => PgError::Session { keyword: "begin" },
+            "not_sendable" => PgError::Unsendable { reason: reason() },
+            _ => PgError::Server(Box::new(ServerError {
+                message,
+                detail: text("detail"),
+                hint: text("hint"),
+                constraint: text("constraint"),
+                position: text("position").map(|position| position.parse().unwrap()),
+                code,
+                ..ServerError::default()
+            })),
+        }
+    }
+
+    #[test]
+    fn a_route_and_a_handler_that_lets_an_error_through_tell_clients_the_same() {
+        let vectors = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../protocol/vectors/sql/problems.json"
+        );
+        let vectors: Vec<Value> = serde_json::from_slice(&std::fs::read(vectors).unwrap()).unwrap();
+        assert!(vectors.len() > 20);
+        for vector in vectors {
+            let error = error_of(&vector["error"]);
+            let mut told = Vec::new();
+            write_pg_error(&error, "main", &mut told);
+            let told: Value = serde_json::from_slice(&told).unwrap();
+            assert_eq!(told["error"], vector["error"]);
+            let failure = SqlFailure {
+                source: "main".into(),
+                is_told: false,
+                parameter: None,
+                error,
+            };
+            let reply = Refusal::Sql(failure).reply("r");
+            let Body::Bytes(body) = reply.body else {
+                panic!("a problem is in memory")
+            };
+            let mut problem: Value = serde_json::from_slice(&body).unwrap();
+            for name in ["type", "title", "request_id"] {
+                problem.as_object_mut().unwrap().remove(name);
+            }
+            if vector["problem"]["detail"] == HANDLER_FAILED {
+                problem["detail"] = HANDLER_FAILED.into();
+            }
+            assert_eq!(problem, vector["problem"]);
         }
     }
 }

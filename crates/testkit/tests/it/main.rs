@@ -35,6 +35,7 @@ mod sql_handlers;
 mod sql_listeners;
 mod sql_pools;
 mod sql_results;
+mod sql_uncaught;
 mod stdio;
 mod store;
 mod suite;

@@ -88,7 +88,7 @@ fn tells(postgres: &mut Postgres, server: &Server) {
         comes(client, "data: three\n\n");
     }
     postgres.stop();
-    assert_eq!(server.get("/events").status, 500);
+    assert_eq!(server.get("/events").status, 503);
     postgres.start_again();
     for client in &mut clients {
         client.1.clear();

@@ -213,7 +213,8 @@ export class Router {
   }
 
   #failed(error: unknown, plain: MgRequest, request: HttpRequest, ctx: Context): Answer {
-    if (error instanceof HttpError) return errorReply(error, request.id);
+    const told = errorReply(error, request.id);
+    if (told.failure === null) return told;
     const text = `Error running handler for ${request.method} ${request.path}`;
     const caught = error instanceof Error ? (error.stack ?? String(error)) : String(error);
     if (this.logging) ctx.log.error(text, { route: plain.routerPath, params: plain.params, query: plain.query });

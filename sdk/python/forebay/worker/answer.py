@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
-from .._reply import Reply, error_reply, pieces_of, to_json, to_piece, to_reply
+from .._reply import Reply, error_reply, is_failure, pieces_of, to_json, to_piece, to_reply
+from .._sql.error import SqlError
 from .._wire import FAULT, KIND_JSON, KIND_TEXT, header_block
 from .job import BEGUN, NEW, Exchange, Gone
 from .report import report
@@ -30,7 +31,7 @@ def answer(job: Exchange, value: Any) -> None:
 
 def send_error(job: Exchange, error: object) -> None:
     """Sends the answer to an exception; None is one that says nothing to the client."""
-    job.respond(*error_parts(error, job.job.request_id), 0 if error is not None else FAULT)
+    job.respond(*error_parts(error, job.job.request_id), FAULT if is_failure(error) else 0)
 
 
 def error_parts(error: object, request_id: str) -> Tuple[int, int, bytes, bytes]:
@@ -68,8 +69,11 @@ def fail(job: Exchange, error: Exception) -> None:
     if isinstance(error, Gone) and job.job.gone:
         return
     if state == NEW:
-        report(f"{job.job.label} failed", error)
-        send_error(job, None)
+        # What an `HttpError` says has been sent by then, or could not be.
+        told = error if isinstance(error, SqlError) else None
+        if is_failure(told):
+            report(f"{job.job.label} failed", error)
+        send_error(job, told)
     elif state == BEGUN:
         report(f"the response to {job.job.label} broke off", error)
         job.reset()

@@ -1,0 +1,1 @@
+"""What `forebay.sql` is made of."""
