@@ -11,9 +11,8 @@ use rquickjs::{Array, Ctx, Exception, Function, IntoJs as _, Result, TypedArray,
 
 use crate::{
     options::Options,
-    sys::Class,
     text::{self, well_formed},
-    values::{Held, Kind, Name},
+    values::{Class, Held, Kind, Name},
 };
 
 /// Statements that a script waits for together: they are most of what scripts ask of databases.
@@ -23,7 +22,7 @@ pub(crate) struct Statements {
     /// Their texts; many that follow one another have the same.
     texts: Vec<String>,
     /// Of each its text and its parameters.
-    statements: Vec<(usize, Range<usize>)>,
+    asked: Vec<(usize, Range<usize>)>,
     /// Where the parameters are in `bytes`.
     parameters: Vec<Option<Range<usize>>>,
     bytes: Vec<u8>,
@@ -54,7 +53,7 @@ impl Statements {
         let mut own = Self {
             source,
             texts: Vec::with_capacity(1),
-            statements: Vec::with_capacity(count),
+            asked: Vec::with_capacity(count),
             parameters: Vec::with_capacity(count),
             bytes: Vec::with_capacity(8 * count),
         };
@@ -85,7 +84,7 @@ impl Statements {
                 last_text = Some(text);
             }
             let parameters = first..own.parameters.len();
-            own.statements.push((own.texts.len() - 1, parameters));
+            own.asked.push((own.texts.len() - 1, parameters));
         }
         Ok(own)
     }
@@ -130,7 +129,7 @@ impl Statements {
         let parameters: Vec<_> = parameters
             .map(|range| range.map(|range| &self.bytes[range]))
             .collect();
-        let asks = self.statements.iter();
+        let asks = self.asked.iter();
         let asks: Vec<_> = asks
             .map(|(text, range)| Ask::new(&self.texts[*text], &parameters[range.clone()]))
             .collect();
@@ -216,7 +215,7 @@ impl<'c, 'js> Columns<'c, 'js> {
                 json::Value::Bool(value) => Held::bool(ctx, value),
                 json::Value::Integer(value) => Held::number(ctx, value as f64),
                 json::Value::Double(value) => Held::number(ctx, value),
-                json::Value::Text(value) => Held::text(ctx, &value)?,
+                json::Value::Text(value) => Held::text(ctx, value.as_bytes())?,
                 json::Value::Bytes(value) => {
                     Held::of(ctx, TypedArray::<u8>::new(ctx.clone(), value)?.as_value())
                 }

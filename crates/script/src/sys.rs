@@ -7,9 +7,7 @@
 
 use std::{cell::Cell, ptr::null_mut, rc::Rc};
 
-use rquickjs::{
-    Ctx, Module, Object, Result, TypedArray, WriteOptions, allocator::Allocator, module::Declared,
-};
+use rquickjs::{Ctx, Module, Result, TypedArray, WriteOptions, allocator::Allocator, module::Declared};
 
 /// How much memory an engine has: the system's allocator, with a count and a limit. The engine's own limit cannot tell how much one call has
 /// taken.
@@ -135,33 +133,6 @@ pub(crate) fn text_bytes<'a>(text: &'a rquickjs::CString<'_>) -> &'a [u8] {
     // SAFETY: the engine keeps the bytes in place, and as many as it says, until `text` is dropped.
     unsafe { std::slice::from_raw_parts(text.as_ptr().cast(), text.len()) }
 }
-
-/// What an object is to the engine, whatever its prototype is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// Nothing but its members.
-    Object,
-    Array,
-    Other,
-}
-
-pub(crate) fn class_of(object: &Object<'_>) -> Class {
-    class_of_raw(object.as_value().as_raw())
-}
-
-/// The same for one that is known to be an object that is alive.
-pub(crate) fn class_of_raw(object: rquickjs::qjs::JSValue) -> Class {
-    // SAFETY: the engine looks at the tag first.
-    match unsafe { rquickjs::qjs::JS_GetClassID(object) } {
-        CLASS_OBJECT => Class::Object,
-        CLASS_ARRAY => Class::Array,
-        _ => Class::Other,
-    }
-}
-
-/// Numbers of the engine's own classes, which its headers keep to themselves; a test compares them.
-const CLASS_OBJECT: u32 = 1;
-const CLASS_ARRAY: u32 = 2;
 
 /// Memory that scripts see as an `ArrayBuffer`, and this program too.
 #[derive(Clone, Debug)]

@@ -55,7 +55,10 @@ pub(crate) fn from_latin1<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<
 
 /// Bytes that are meant to be UTF-8; what is not becomes U+FFFD.
 pub(crate) fn from_utf8<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsString<'js>> {
-    JsString::from_str(ctx.clone(), &String::from_utf8_lossy(bytes))
+    match std::str::from_utf8(bytes) {
+        Ok(text) => JsString::from_str(ctx.clone(), text),
+        Err(_) => JsString::from_str(ctx.clone(), &String::from_utf8_lossy(bytes)),
+    }
 }
 
 /// Bytes of a text as the engine gives them, as UTF-8.

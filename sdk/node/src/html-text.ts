@@ -1,4 +1,4 @@
-/** The text of HTML: scripts have another module in the place of this one. */
+/** HTML from templates: scripts have another module in the place of this one. */
 import type { Html } from './html.js';
 
 const SPECIAL = /[&<>"']/;
@@ -8,11 +8,14 @@ const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '
 /** Arrays in one another: a circle ends there. */
 const DEPTH_MAX = 64;
 
-/** Puts values between texts: escaped, but for those of `Marked`. */
-export function htmlText(texts: readonly string[], values: readonly unknown[], Marked: typeof Html): string {
-  let out = texts[0]!;
-  for (let index = 0; index < values.length; index++) out += textOf(values[index], Marked, DEPTH_MAX) + texts[index + 1];
-  return out;
+/** A function that puts values between the texts of a template: escaped, but for those of `Marked`, which it gives. */
+export function htmlOf(Marked: typeof Html): (texts: TemplateStringsArray, ...values: readonly unknown[]) => Html {
+  return (texts, ...values) => {
+    if (!Array.isArray(texts?.raw)) throw new TypeError('html is called with a template: html`<p>${text}</p>`');
+    let out = texts[0]!;
+    for (let index = 0; index < values.length; index++) out += textOf(values[index], Marked, DEPTH_MAX) + texts[index + 1];
+    return new Marked(out);
+  };
 }
 
 function textOf(value: unknown, Marked: typeof Html, depth: number): string {

@@ -1,5 +1,5 @@
 /** HTML whose values cannot become part of its markup. */
-import { htmlText } from './html-text.js';
+import { htmlOf } from './html-text.js';
 
 /** A piece of HTML. Made by {@link html}; as an answer it is `text/html; charset=utf-8`. */
 export class Html {
@@ -25,10 +25,7 @@ export class Html {
  * app.get('/', async () => html`<table>${(await main.query('select id, name from users')).map(row)}</table>`);
  * ```
  */
-export function html(texts: TemplateStringsArray, ...values: readonly unknown[]): Html {
-  if (!Array.isArray(texts?.raw)) throw new TypeError('html is called with a template: html`<p>${text}</p>`');
-  return new Html(htmlText(texts, values, Html));
-}
+export const html: (texts: TemplateStringsArray, ...values: readonly unknown[]) => Html = htmlOf(Html);
 
 /** Takes text for HTML as it is. Whatever in it comes from somebody else can do to the page what it likes. */
 export function unsafeHtml(text: string): Html {

@@ -1,12 +1,11 @@
 //! HTML from templates: what `html-text.ts` of the SDK does, without a string for each value.
 
-use rquickjs::{Array, Ctx, Exception, Object, Result, String as JsString};
+use rquickjs::{Ctx, Exception, Result, Value, atom::PredefinedAtom, function::Rest};
 
 use super::Functions;
 use crate::{
-    sys::Class,
     text::well_formed,
-    values::{Held, Kind, Name},
+    values::{Class, Held, Kind, Name},
 };
 
 /// Arrays in one another, as in the SDK: a circle ends there.
@@ -15,28 +14,35 @@ const DEPTH_MAX: usize = 64;
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
     functions.set(
         "html",
-        |ctx: Ctx<'js>, texts: Array<'js>, values: Array<'js>, marked: Object<'js>| {
+        |ctx: Ctx<'js>, marked: Value<'js>, texts: Value<'js>, values: Rest<Value<'js>>| {
+            let texts = Held::of(&ctx, &texts);
+            if !is_template(&texts)? {
+                let message = "html is called with a template: html`<p>${text}</p>`";
+                return Err(Exception::throw_type(&ctx, message));
+            }
             let mut template = Template {
                 ctx: &ctx,
-                marked: Held::of(&ctx, marked.as_value()),
+                marked: Held::of(&ctx, &marked),
                 text: Name::of(&ctx, "text")?,
                 out: Vec::with_capacity(256),
             };
-            let (texts, values) = (
-                Held::of(&ctx, texts.as_value()),
-                Held::of(&ctx, values.as_value()),
-            );
-            let count = values.length()?;
             for index in 0..texts.length()? {
                 template.put(&texts.element(index)?)?;
-                if index < count {
-                    template.write(&values.element(index)?, DEPTH_MAX)?;
+                if let Some(value) = values.get(index as usize) {
+                    template.write(&Held::of(&ctx, value), DEPTH_MAX)?;
                 }
             }
-            let out = template.out;
-            JsString::from_str(ctx.clone(), &String::from_utf8_lossy(&out))
+            let html = Held::object_of(&ctx, &template.marked)?;
+            html.define(&template.text, Held::text(&ctx, &template.out)?)?;
+            Ok(html.into_value())
         },
     )
+}
+
+/// Whether a function that is given this is called with a template.
+fn is_template(texts: &Held<'_, '_>) -> Result<bool> {
+    let is_array = |value: &Held<'_, '_>| matches!(value.kind(), Kind::Object(Class::Array));
+    Ok(is_array(texts) && is_array(&texts.get(&Name::known(texts.ctx(), PredefinedAtom::Raw))?))
 }
 
 struct Template<'c, 'js> {
@@ -64,7 +70,7 @@ impl<'js> Template<'_, 'js> {
                 }
                 (0..value.length()?).try_for_each(|index| self.write(&value.element(index)?, depth - 1))
             }
-            Kind::Object(_) if value.has_prototype(&self.marked)? => self.put(&value.get(&self.text)?),
+            Kind::Object(_) if value.prototype()?.is_same(&self.marked) => self.put(&value.get(&self.text)?),
             _ => value.with_text(|text| escape(&well_formed(text), &mut self.out)),
         }
     }

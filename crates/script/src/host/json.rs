@@ -3,13 +3,12 @@
 
 use std::ops::Range;
 
-use rquickjs::{Ctx, Error, Object, Result, Value};
+use rquickjs::{Ctx, Error, Object, Result, atom::PredefinedAtom};
 use smallvec::SmallVec;
 
 use crate::{
-    sys::Class,
     text,
-    values::{Held, Kind, Name, Names},
+    values::{Class, Held, Kind, Name, Names},
 };
 
 /// Objects and arrays in one another, of which this many are written here. A circle ends there, and the engine says that it is one.
@@ -36,25 +35,24 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
             out: Vec::with_capacity(128),
             bytes_max,
             depth: 0,
-            to_json: Name::to_json(ctx),
+            to_json: Name::known(ctx, PredefinedAtom::ToJSON),
             names: SmallVec::new(),
         }
     }
 
     /// The text of an object literal or array; `None` for anything else, and for one with a `toJSON` of its own.
-    pub(super) fn write(mut self, value: &Value<'js>) -> Result<Option<Vec<u8>>> {
-        let value = Held::of(self.ctx, value);
+    pub(super) fn write(mut self, value: &Held<'_, 'js>) -> Result<Option<Vec<u8>>> {
         let Kind::Object(class) = value.kind() else {
             return Ok(None);
         };
-        if !self.container(&value, class)? {
+        if !self.container(value, class)? {
             return Ok(None);
         }
         Ok(Some(self.out))
     }
 
     /// Writes an object or array; false: it is neither, or has a `toJSON`.
-    fn container(&mut self, object: &Held<'c, 'js>, class: Class) -> Result<bool> {
+    fn container(&mut self, object: &Held<'_, 'js>, class: Class) -> Result<bool> {
         if object.get(&self.to_json)?.is_function() || self.depth == DEPTH_MAX {
             return Ok(false);
         }
@@ -68,10 +66,10 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
         is_written
     }
 
-    fn members(&mut self, object: &Held<'c, 'js>) -> Result<()> {
+    fn members(&mut self, object: &Held<'_, 'js>) -> Result<()> {
         self.out.push(b'{');
         let start = self.out.len();
-        for name in Names::of(object)? {
+        for name in Names::of(self.ctx, object)? {
             let value = object.get(&name)?;
             let before = self.out.len();
             if before > start {
@@ -91,14 +89,14 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
         Ok(())
     }
 
-    fn elements(&mut self, array: &Held<'c, 'js>) -> Result<()> {
+    fn elements(&mut self, array: &Held<'_, 'js>) -> Result<()> {
         self.out.push(b'[');
         for index in 0..array.length()? {
             if index > 0 {
                 self.out.push(b',');
             }
             let value = array.element(index)?;
-            if !self.value(value, || Held::text(self.ctx, &index.to_string()))? {
+            if !self.value(value, || Held::text(self.ctx, index.to_string().as_bytes()))? {
                 self.out.extend_from_slice(b"null");
             }
             if self.is_full() {
@@ -110,7 +108,10 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     fn name(&mut self, name: &Name<'c, 'js>) -> Result<()> {
-        let known = self.names.iter().find(|(known, _)| known.number() == name.number());
+        let known = self
+            .names
+            .iter()
+            .find(|(known, _)| known.number() == name.number());
         if let Some((_, written)) = known {
             self.out.extend_from_within(written.clone());
             return Ok(());
@@ -124,11 +125,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes a member or element, whose name may be asked for; false: it has no text.
-    fn value(
-        &mut self,
-        value: Held<'c, 'js>,
-        name: impl FnOnce() -> Result<Held<'c, 'js>>,
-    ) -> Result<bool> {
+    fn value(&mut self, value: Held<'_, 'js>, name: impl FnOnce() -> Result<Held<'c, 'js>>) -> Result<bool> {
         match value.kind() {
             Kind::Text => self.text(&value)?,
             Kind::Int(number) => self.number(number),
@@ -148,7 +145,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn float(&mut self, number: f64, value: &Held<'c, 'js>) -> Result<()> {
+    fn float(&mut self, number: f64, value: &Held<'_, 'js>) -> Result<()> {
         if !number.is_finite() {
             self.out.extend_from_slice(b"null");
         } else if number.fract() == 0.0 && number.abs() < 1e15 {
@@ -160,7 +157,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Writes a text in quotation marks.
-    fn text(&mut self, content: &Held<'c, 'js>) -> Result<()> {
+    fn text(&mut self, content: &Held<'_, 'js>) -> Result<()> {
         let before = self.out.len();
         let is_whole = content.with_text(|content| put_quoted(&mut self.out, content))?;
         if !is_whole {
@@ -173,7 +170,7 @@ impl<'c, 'js> JsonWriter<'c, 'js> {
     }
 
     /// Has `JSON.stringify` write a value under its name.
-    fn left_to_engine(&mut self, value: Held<'c, 'js>, name: Held<'c, 'js>) -> Result<bool> {
+    fn left_to_engine(&mut self, value: Held<'_, 'js>, name: Held<'_, 'js>) -> Result<bool> {
         let name = name.into_value();
         let length = text::utf8(self.ctx.json_stringify(name.clone())?.ok_or(Error::Unknown)?)?.len();
         // Without a prototype, so that no name means anything.

@@ -19,8 +19,8 @@ use crate::{
     answer::{Answer, Body},
     calls::{CallId, Calls},
     options::Options,
-    sys::{self, Class},
-    text,
+    sys, text,
+    values::{Class, Held, Kind, Name},
     wants::Want,
 };
 pub(crate) use declared::DeclaredReads;
@@ -89,8 +89,8 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     let own = host.clone();
     functions.set(
         "plain",
-        move |ctx: Ctx<'js>, call: CallId, value: Value<'js>, plain: Object<'js>| {
-            own.plain(&ctx, call, &value, &plain)
+        move |ctx: Ctx<'js>, call: CallId, value: Value<'js>, plain: Value<'js>, html: Value<'js>| {
+            own.plain(&ctx, call, &value, &plain, &html)
         },
     )?;
     let own = host.clone();
@@ -129,42 +129,49 @@ impl Host {
         ))
     }
 
-    /// Answers with JSON, if what a handler has returned is an object literal, whose prototype is `plain`, or an array; else it is something
-    /// else, or there is more to do about it.
+    /// Answers with what most handlers return: a string; JSON of an object literal, whose prototype is `plain`, or an array; HTML, whose prototype is `html`. Anything else,
+    /// or where there is more to do about it, is not answered.
     fn plain<'js>(
         &self,
         ctx: &Ctx<'js>,
         call: CallId,
         value: &Value<'js>,
-        plain: &Object<'js>,
+        plain: &Value<'js>,
+        html: &Value<'js>,
     ) -> Result<u8> {
-        let Some(object) = value.as_object() else {
-            return Ok(NOT_ANSWERED);
-        };
-        // Of anything else, even to ask for its prototype may run what the script has brought.
-        let is_plain = match sys::class_of(object) {
-            Class::Array => true,
-            Class::Object => object.get_prototype().is_none_or(|prototype| prototype == *plain),
-            Class::Other => false,
-        };
-        if !is_plain || self.store.level() > 0 {
+        if self.store.level() > 0 {
             return Ok(NOT_ANSWERED);
         }
-        let written = JsonWriter::new(ctx, self.options.limits.output_max).write(value)?;
-        let Some(body) = written else {
+        let value = Held::of(ctx, value);
+        let written = match value.kind() {
+            Kind::Text => Some((ContentKind::Text, value.utf8()?)),
+            Kind::Object(Class::Array) => self.json(ctx, &value)?,
+            // Of anything else, even to ask for its prototype may run what the script has brought.
+            Kind::Object(Class::Object) => {
+                let prototype = value.prototype()?;
+                if prototype.kind() == Kind::Null || prototype.is_same(&Held::of(ctx, plain)) {
+                    self.json(ctx, &value)?
+                } else if prototype.is_same(&Held::of(ctx, html)) {
+                    let text = value.get(&Name::of(ctx, "text")?)?;
+                    Some((ContentKind::Html, text.utf8()?))
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        };
+        let Some((kind, body)) = written else {
             return Ok(NOT_ANSWERED);
         };
-        let still_waits = self.end(
-            call,
-            Self::head(
-                200,
-                ContentKind::Json as u8,
-                false,
-                None,
-                Body::Whole(body.into()),
-            ),
-        );
+        let body = Body::Whole(body.into());
+        let still_waits = self.end(call, Self::head(200, kind as u8, false, None, body));
         Ok(if still_waits { STILL_WAITS } else { ANSWERED })
+    }
+
+    /// A value as JSON, unless it has something to say about that itself.
+    fn json<'js>(&self, ctx: &Ctx<'js>, value: &Held<'_, 'js>) -> Result<Option<(ContentKind, Vec<u8>)>> {
+        let written = JsonWriter::new(ctx, self.options.limits.output_max).write(value)?;
+        Ok(written.map(|json| (ContentKind::Json, json)))
     }
 
     /// Ends a call with an answer, unless that is too long; says whether it still waited for something.

@@ -6,10 +6,11 @@ use std::{ffi::c_int, mem, ptr::null_mut, slice};
 
 use rquickjs::{Ctx, Error, Result, Value, atom::PredefinedAtom, qjs};
 
-use crate::sys::{Class, class_of_raw};
+use crate::text::well_formed;
 
 /// Members that are written as if a script had assigned them.
-const PLAIN: c_int = (qjs::JS_PROP_CONFIGURABLE | qjs::JS_PROP_WRITABLE | qjs::JS_PROP_ENUMERABLE) as c_int;
+const PLAIN: c_int =
+    (qjs::JS_PROP_CONFIGURABLE | qjs::JS_PROP_WRITABLE | qjs::JS_PROP_ENUMERABLE).cast_signed();
 
 /// A value, held as long as this is there.
 pub(crate) struct Held<'c, 'js> {
@@ -31,6 +32,28 @@ pub(crate) enum Kind {
     Object(Class),
     /// A number of any length.
     Other,
+}
+
+/// What an object is to the engine, whatever its prototype is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nothing but its members.
+    Object,
+    Array,
+    Other,
+}
+
+/// Numbers of the engine's own classes, which its headers keep to themselves; a test compares them.
+const CLASS_OBJECT: u32 = 1;
+const CLASS_ARRAY: u32 = 2;
+
+fn class_of(object: qjs::JSValue) -> Class {
+    // SAFETY: the engine looks at the tag first.
+    match unsafe { qjs::JS_GetClassID(object) } {
+        CLASS_OBJECT => Class::Object,
+        CLASS_ARRAY => Class::Array,
+        _ => Class::Other,
+    }
 }
 
 impl Drop for Held<'_, '_> {
@@ -85,7 +108,8 @@ impl<'c, 'js> Held<'c, 'js> {
         Self { ctx, raw }
     }
 
-    pub(crate) fn text(ctx: &'c Ctx<'js>, text: &str) -> Result<Self> {
+    /// A text; what is no UTF-8 becomes U+FFFD.
+    pub(crate) fn text(ctx: &'c Ctx<'js>, text: &[u8]) -> Result<Self> {
         // SAFETY: the engine copies the bytes.
         let raw = unsafe { qjs::JS_NewStringLen(context(ctx), text.as_ptr().cast(), text.len() as _) };
         Self::given(ctx, raw)
@@ -95,6 +119,14 @@ impl<'c, 'js> Held<'c, 'js> {
     pub(crate) fn object(ctx: &'c Ctx<'js>) -> Result<Self> {
         // SAFETY: the context is alive as long as it is borrowed.
         Self::given(ctx, unsafe { qjs::JS_NewObject(context(ctx)) })
+    }
+
+    /// An object without members, and with this prototype.
+    pub(crate) fn object_of(ctx: &'c Ctx<'js>, prototype: &Self) -> Result<Self> {
+        // SAFETY: the prototype is alive as long as it is borrowed.
+        Self::given(ctx, unsafe {
+            qjs::JS_NewObjectProto(context(ctx), prototype.raw)
+        })
     }
 
     /// An array of values.
@@ -128,6 +160,10 @@ impl<'c, 'js> Held<'c, 'js> {
         unsafe { Value::from_raw(ctx, self.into_raw()) }
     }
 
+    pub(crate) fn ctx(&self) -> &'c Ctx<'js> {
+        self.ctx
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         // SAFETY: the tag says what the value is.
         unsafe {
@@ -139,7 +175,7 @@ impl<'c, 'js> Held<'c, 'js> {
                 qjs::JS_TAG_FLOAT64 => Kind::Float(qjs::JS_VALUE_GET_FLOAT64(self.raw)),
                 qjs::JS_TAG_STRING | qjs::JS_TAG_STRING_ROPE => Kind::Text,
                 qjs::JS_TAG_SYMBOL => Kind::Symbol,
-                qjs::JS_TAG_OBJECT => Kind::Object(class_of_raw(self.raw)),
+                qjs::JS_TAG_OBJECT => Kind::Object(class_of(self.raw)),
                 _ => Kind::Other,
             }
         }
@@ -171,11 +207,12 @@ impl<'c, 'js> Held<'c, 'js> {
         }
     }
 
-    /// Whether an object has this prototype itself.
-    pub(crate) fn has_prototype(&self, prototype: &Self) -> Result<bool> {
+    /// The prototype of an object; null where it has none.
+    pub(crate) fn prototype(&self) -> Result<Self> {
         // SAFETY: the value is alive as long as it is borrowed.
-        let own = unsafe { qjs::JS_GetPrototype(context(self.ctx), self.raw) };
-        Ok(Self::given(self.ctx, own)?.is_same(prototype))
+        Self::given(self.ctx, unsafe {
+            qjs::JS_GetPrototype(context(self.ctx), self.raw)
+        })
     }
 
     pub(crate) fn is_function(&self) -> bool {
@@ -184,7 +221,7 @@ impl<'c, 'js> Held<'c, 'js> {
     }
 
     /// Whether both are the same object, or the same text in memory.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Held<'_, 'js>) -> bool {
         // SAFETY: the tags say that both have an address, which is only compared.
         unsafe {
             let tag = qjs::JS_VALUE_GET_TAG(self.raw);
@@ -209,7 +246,16 @@ impl<'c, 'js> Held<'c, 'js> {
         let defined = unsafe {
             qjs::JS_DefinePropertyValue(context(self.ctx), self.raw, name.atom, value.into_raw(), flags)
         };
-        if defined < 0 { Err(Error::Exception) } else { Ok(()) }
+        if defined < 0 {
+            Err(Error::Exception)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A text as UTF-8; half a surrogate pair becomes U+FFFD, as it does wherever JavaScript writes UTF-8.
+    pub(crate) fn utf8(&self) -> Result<Vec<u8>> {
+        self.with_text(|text| well_formed(text).into_owned())
     }
 
     /// Looks at a text, or at what the engine makes of another value: UTF-8, but for halves of surrogate pairs, which stand as three bytes.
@@ -261,9 +307,9 @@ impl<'c, 'js> Name<'c, 'js> {
         Ok(Self { ctx, atom })
     }
 
-    /// `toJSON`.
-    pub(crate) fn to_json(ctx: &'c Ctx<'js>) -> Self {
-        let atom = PredefinedAtom::ToJSON as qjs::JSAtom;
+    /// One that the engine knows by itself.
+    pub(crate) fn known(ctx: &'c Ctx<'js>, name: PredefinedAtom) -> Self {
+        let atom = name as qjs::JSAtom;
         Self { ctx, atom }
     }
 
@@ -297,19 +343,12 @@ impl Drop for Names<'_, '_> {
 }
 
 impl<'c, 'js> Names<'c, 'js> {
-    pub(crate) fn of(object: &Held<'c, 'js>) -> Result<Self> {
-        let ctx = object.ctx;
+    pub(crate) fn of(ctx: &'c Ctx<'js>, object: &Held<'_, 'js>) -> Result<Self> {
         let (mut table, mut count) = (null_mut(), 0);
-        let flags = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as c_int;
+        let flags = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY).cast_signed();
         // SAFETY: the engine writes where the table is and how long, unless it fails.
         let read = unsafe {
-            qjs::JS_GetOwnPropertyNames(
-                context(ctx),
-                &raw mut table,
-                &raw mut count,
-                object.raw,
-                flags,
-            )
+            qjs::JS_GetOwnPropertyNames(context(ctx), &raw mut table, &raw mut count, object.raw, flags)
         };
         if read < 0 {
             return Err(Error::Exception);

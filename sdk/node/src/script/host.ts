@@ -1,4 +1,5 @@
 /** What the server gives a script: functions of the program around the engine. Calls are named by their numbers. */
+import type { Html } from '../html.js';
 import type { Statement } from '../sql/queries.js';
 import type { StoreError } from '../store/error.js';
 import type { NativeStore } from '../store/native.js';
@@ -25,10 +26,10 @@ export interface Host {
 
   // Answers.
   /**
-   * Answers with a value as JSON, if it is an array or an object literal, whose prototype is `plain`: 1, or 2 where the call still waits for
-   * something. 0: it is something else, or there is more to do about it; then nothing has happened.
+   * Answers with a string, with JSON of an array or an object literal, whose prototype is `plain`, or with HTML, whose prototype is `html`: 1, or 2
+   * where the call still waits for something. 0: it is something else, or there is more to do about it; then nothing has happened.
    */
-  plain(call: number, value: unknown, plain: object): 0 | 1 | 2;
+  plain(call: number, value: unknown, plain: object, html: object): 0 | 1 | 2;
   /** Says whether the call still waits for something. */
   answer(call: number, status: number, kind: number, isFault: boolean, headers: readonly string[] | null, body: Chunk | null): boolean;
 
@@ -77,8 +78,8 @@ export interface Host {
   latin1Write(bytes: Uint8Array, text: string, at: number, length: number): number;
   utf8(text: string): ArrayBuffer;
 
-  /** Texts with values between them, escaped for HTML, but for the `text` of objects whose prototype is `marked`. */
-  html(texts: readonly string[], values: readonly unknown[], marked: object): string;
+  /** Texts with values between them, escaped for HTML, but for the `text` of objects whose prototype is `marked`: another such object. */
+  html(marked: Html, texts: TemplateStringsArray, ...values: readonly unknown[]): Html;
 
   isUtf8(bytes: Uint8Array): boolean;
   /** Names and values by turns, of `application/x-www-form-urlencoded`. */

@@ -2,6 +2,6 @@
 import type { Html } from '../html.js';
 import { host } from './host.js';
 
-export function htmlText(texts: readonly string[], values: readonly unknown[], Marked: typeof Html): string {
-  return host.html(texts, values, Marked.prototype);
+export function htmlOf(Marked: typeof Html): (texts: TemplateStringsArray, ...values: readonly unknown[]) => Html {
+  return host.html.bind(null, Marked.prototype);
 }

@@ -2,6 +2,7 @@
 import type { WorkerContext } from '../context.js';
 import { goneError } from '../gone.js';
 import { loadHandler, type Hook, type RoutedHandler } from '../handler.js';
+import { Html } from '../html.js';
 import { isPromise } from '../outcome.js';
 import { HttpError, errorReply, toReply, type Reply } from '../reply.js';
 import { requestOf, type WireRequest } from '../request.js';
@@ -18,6 +19,7 @@ installGlobals();
 keepPromisesApart();
 
 const PLAIN = Object.prototype;
+const HTML = Html.prototype;
 /** What `host.plain` says. */
 const NOT_ANSWERED = 0;
 const STILL_WAITS = 2;
@@ -97,9 +99,9 @@ function ended(call: number, stillWaits = true): void {
   forgetSignal(call);
 }
 
-/** Answers with an object literal or array, which is what most handlers return; false for anything else. */
+/** Answers with text, JSON or HTML, which is what most handlers return; false for anything else. */
 function answeredPlain(call: number, value: unknown): boolean {
-  const answered = host.plain(call, value, PLAIN);
+  const answered = host.plain(call, value, PLAIN, HTML);
   if (answered === NOT_ANSWERED) return false;
   ended(call, answered === STILL_WAITS);
   return true;
