@@ -13,7 +13,7 @@ use std::{
 
 use self::durations::Histogram;
 pub use self::durations::{BOUNDS_US, Durations};
-use crate::{Code, PgError, Source};
+use crate::{Ask, Code, PgError, Source};
 
 /// Classes of SQLSTATE that are told apart (manual, appendix A). Functions of the database may raise others: they are one more.
 const CLASSES: [&str; 41] = [
@@ -162,32 +162,80 @@ impl Meter {
 /// Since when a statement has had a connection.
 pub(crate) type Placed = Arc<OnceLock<Instant>>;
 
-/// A statement, or a transaction that is known as a whole. It is counted when this is dropped, as abandoned unless its end is told before.
+/// A statement, or a transaction that is known as a whole; or statements that are sent together, whose answers are awaited together. They are counted when this is dropped, as abandoned unless their
+/// end is told before.
 #[derive(Debug)]
 pub(crate) struct Counting<'t, S: Borrow<Source>> {
     source: S,
-    text: Cow<'t, str>,
+    text: Text<'t>,
+    count: u64,
     begun: Instant,
     /// When it had a connection.
     placed: Placed,
-    outcome: Outcome,
-    class: Option<usize>,
-    pub(crate) rows: u64,
+    tally: Tally,
+}
+
+/// What is counted, for those who are told of what takes long.
+#[derive(Debug)]
+enum Text<'t> {
+    One(Cow<'t, str>),
+    Many(&'t [Ask<'t>]),
+}
+
+/// How statements have ended.
+#[derive(Debug, Default)]
+struct Tally {
+    outcomes: [u64; Outcome::ALL.len()],
+    /// Of each that the server has refused.
+    classes: Vec<usize>,
+    rows: u64,
+}
+
+impl Tally {
+    fn fail(&mut self, error: &PgError) {
+        self.outcomes[Outcome::of(error) as usize] += 1;
+        if let Code::State(state) = error.code() {
+            let class = CLASSES.iter().position(|class| state.starts_with(class));
+            self.classes.push(class.unwrap_or(CLASSES.len() - 1));
+        }
+    }
+}
+
+impl Counts {
+    fn add(&self, tally: &Tally, count: u64, wait: Duration, execution: Option<Duration>) {
+        self.wait.record(wait, count);
+        if let Some(execution) = execution {
+            self.execution.record(execution, count);
+        }
+        for (counted, &count) in self.outcomes.iter().zip(&tally.outcomes) {
+            if count > 0 {
+                counted.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+        for &class in &tally.classes {
+            self.classes[class].fetch_add(1, Ordering::Relaxed);
+        }
+        self.rows.fetch_add(tally.rows, Ordering::Relaxed);
+        self.in_flight.fetch_sub(count as usize, Ordering::Relaxed);
+    }
 }
 
 impl<'t, S: Borrow<Source>> Counting<'t, S> {
     pub(crate) fn begin(source: S, text: impl Into<Cow<'t, str>>, placed: Placed) -> Self {
+        Self::new(source, Text::One(text.into()), 1, placed)
+    }
+
+    fn new(source: S, text: Text<'t>, count: u64, placed: Placed) -> Self {
         for meter in source.borrow().meters() {
-            meter.0.in_flight.fetch_add(1, Ordering::Relaxed);
+            meter.0.in_flight.fetch_add(count as usize, Ordering::Relaxed);
         }
         Self {
             source,
-            text: text.into(),
+            text,
+            count,
             begun: Instant::now(),
             placed,
-            outcome: Outcome::Abandoned,
-            class: None,
-            rows: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -197,22 +245,23 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
     }
 
     pub(crate) fn fail(&mut self, error: &PgError) {
-        self.outcome = Outcome::of(error);
-        if let Code::State(state) = error.code() {
-            let class = CLASSES.iter().position(|class| state.starts_with(class));
-            self.class = Some(class.unwrap_or(CLASSES.len() - 1));
-        }
+        self.tally.fail(error);
+    }
+
+    /// It gives or changes so many rows more.
+    pub(crate) fn gives(&mut self, rows: u64) {
+        self.tally.rows += rows;
     }
 
     pub(crate) fn done(&mut self) {
-        self.outcome = Outcome::Done;
+        self.tally.outcomes[Outcome::Done as usize] += 1;
     }
 
-    /// How it ended, with how many rows.
-    pub(crate) fn end<O>(mut self, outcome: &Result<O, PgError>, rows: impl FnOnce(&O) -> u64) {
+    /// How it ended, or one of many, with how many rows.
+    pub(crate) fn end<O>(&mut self, outcome: &Result<O, PgError>, rows: impl FnOnce(&O) -> u64) {
         match outcome {
             Ok(outcome) => {
-                self.rows = rows(outcome);
+                self.gives(rows(outcome));
                 self.done();
             }
             Err(error) => self.fail(error),
@@ -227,31 +276,48 @@ impl<'t, S: Borrow<Source>> Counting<'t, S> {
             return;
         }
         let (wait_ms, execution_ms) = (wait.as_millis() as u64, execution.as_millis() as u64);
-        let (rows, outcome) = (self.rows, self.outcome.name());
-        let statement = shortened(&self.text);
+        let rows = self.tally.rows;
+        let outcome = self.tally.outcomes.iter().position(|count| *count > 0);
+        let outcome = Outcome::ALL[outcome.unwrap_or(0)].name();
+        let statement = match &self.text {
+            Text::One(text) => shortened(text),
+            Text::Many(asks) => {
+                let texts: Vec<_> = asks.iter().map(|ask| ask.text).collect();
+                shortened(&texts.join("; "))
+            }
+        };
         tracing::warn!(target: "forebay::sql", source = source.name(), wait_ms, execution_ms, rows, outcome, statement, "a slow statement");
+    }
+}
+
+impl<'t> Counting<'t, &'t Source> {
+    /// Statements that are sent together.
+    pub(crate) fn begin_all(source: &'t Source, asks: &'t [Ask<'t>]) -> Self {
+        let placed = asks.first().map(|ask| ask.placed.clone());
+        Self::new(
+            source,
+            Text::Many(asks),
+            asks.len() as u64,
+            placed.unwrap_or_default(),
+        )
     }
 }
 
 impl<S: Borrow<Source>> Drop for Counting<'_, S> {
     fn drop(&mut self) {
+        if self.count == 0 {
+            return;
+        }
         let ended = Instant::now();
+        let told: u64 = self.tally.outcomes.iter().sum();
+        self.tally.outcomes[Outcome::Abandoned as usize] += self.count - told;
         let placed = self.placed.get().copied();
         let wait = placed.unwrap_or(ended).saturating_duration_since(self.begun);
-        let execution = placed.map_or(Duration::ZERO, |placed| ended.saturating_duration_since(placed));
+        let execution = placed.map(|placed| ended.saturating_duration_since(placed));
         for Meter(counts) in self.source.borrow().meters() {
-            counts.wait.record(wait);
-            if placed.is_some() {
-                counts.execution.record(execution);
-            }
-            counts.outcomes[self.outcome as usize].fetch_add(1, Ordering::Relaxed);
-            if let Some(class) = self.class {
-                counts.classes[class].fetch_add(1, Ordering::Relaxed);
-            }
-            counts.rows.fetch_add(self.rows, Ordering::Relaxed);
-            counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+            counts.add(&self.tally, self.count, wait, execution);
         }
-        self.tell_slow(wait, execution);
+        self.tell_slow(wait, execution.unwrap_or_default());
     }
 }
 

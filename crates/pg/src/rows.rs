@@ -1,34 +1,53 @@
 //! Rows as the server has sent them.
 
-use std::{ops::Range, sync::Arc};
+use std::{num::NonZero, sync::Arc};
 
-use bytes::Bytes;
-use fallible_iterator::FallibleIterator as _;
-use postgres_protocol::message::backend::DataRowBody;
+use bytes::{Buf as _, Bytes, BytesMut};
+use smallvec::SmallVec;
 
 pub use crate::protocol::Column;
 use crate::{
     error::PgError,
     json::{Numbers, Value, bytes_of},
-    protocol::foreign,
+    protocol::body,
 };
 
 /// The OID of `bytea`.
 const BYTEA: u32 = 17;
 
+/// A row that is longer stays where it was read to; others are copied, so that the memory for what comes next is free again.
+const COPIED_BYTES_MAX: usize = 4096;
+
 /// A row: the text of each value, `None` for null.
 #[derive(Clone, Debug)]
 pub struct Row {
     bytes: Bytes,
-    ranges: Vec<Option<Range<usize>>>,
+    values: SmallVec<[Place; 4]>,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    from: u32,
+    /// Nowhere: null.
+    to: Option<NonZero<u32>>,
 }
 
 impl Row {
-    pub(crate) fn new(body: &DataRowBody) -> Result<Self, PgError> {
-        Ok(Self {
-            bytes: body.buffer_bytes().clone(),
-            ranges: body.ranges().collect().map_err(foreign)?,
-        })
+    /// Takes a row from what has come, where it is a message of so many bytes that stands first.
+    pub(crate) fn take(received: &mut BytesMut, message_bytes: usize) -> Result<Self, PgError> {
+        let values = places(body(received, message_bytes)).ok_or_else(|| PgError::Protocol {
+            reason: "a row that is longer or shorter than it says".into(),
+        })?;
+        let bytes = if message_bytes > COPIED_BYTES_MAX {
+            let mut message = received.split_to(message_bytes).freeze();
+            message.split_off(message_bytes - body(&message, message_bytes).len())
+        } else {
+            let bytes = Bytes::copy_from_slice(body(received, message_bytes));
+            received.advance(message_bytes);
+            bytes
+        };
+        Ok(Self { bytes, values })
     }
 
     /// How many bytes its values have.
@@ -38,12 +57,12 @@ impl Row {
 
     /// How many values it has.
     pub fn len(&self) -> usize {
-        self.ranges.len()
+        self.values.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.values.is_empty()
     }
 
     /// Appends it as a JSON object, its members in the order of the columns.
@@ -64,8 +83,29 @@ impl Row {
     /// # Panics
     /// When the row has fewer values.
     pub fn text(&self, index: usize) -> Option<&[u8]> {
-        self.ranges[index].clone().map(|range| &self.bytes[range])
+        let Place { from, to } = self.values[index];
+        to.map(|to| &self.bytes[from as usize..to.get() as usize])
     }
+}
+
+/// Where the values of a row are in its message (manual, "DataRow"): their number, and of each its length, less than 0 for null, and its text.
+fn places(body: &[u8]) -> Option<SmallVec<[Place; 4]>> {
+    let (count, mut rest) = body.split_first_chunk()?;
+    let mut places = SmallVec::new();
+    for _ in 0..u16::from_be_bytes(*count) {
+        let (length, after) = rest.split_first_chunk()?;
+        rest = after;
+        let from = (body.len() - rest.len()) as u32;
+        let to = match u32::try_from(i32::from_be_bytes(*length)) {
+            Err(_) => None,
+            Ok(length) => {
+                rest = rest.get(length as usize..)?;
+                NonZero::new(from + length)
+            }
+        };
+        places.push(Place { from, to });
+    }
+    rest.is_empty().then_some(places)
 }
 
 /// A whole result.

@@ -75,6 +75,18 @@ impl<'a> Ask<'a> {
             placed: Placed::default(),
         }
     }
+
+    /// Those that are sent together: they have a connection at once.
+    pub fn together(asks: impl IntoIterator<Item = (&'a str, &'a [Option<&'a [u8]>])>) -> Vec<Self> {
+        let placed = Placed::default();
+        let asks = asks.into_iter().map(|(text, parameters)| Self {
+            text,
+            parameters,
+            timing: Timing::begin(),
+            placed: placed.clone(),
+        });
+        asks.collect()
+    }
 }
 
 impl Source {
@@ -170,7 +182,7 @@ impl Source {
         deadline: Instant,
     ) -> Result<Rows, PgError> {
         let ask = Ask::new(text, parameters);
-        let counting = Counting::begin(self, text, ask.placed.clone());
+        let mut counting = Counting::begin(self, text, ask.placed.clone());
         let outcome = self.run(&ask, deadline).await;
         ask.timing.end(text);
         counting.end(&outcome, |rows| rows.affected);
@@ -193,26 +205,26 @@ impl Source {
     /// Runs statements together, at most until `deadline`, and gives the outcome of each. They share a connection: the asynchronous driver sends all of them at once, the other one after another. Each is one of its own, and
     /// an error of one ends none of the others; those for which there is no place are refused.
     pub async fn pipeline(&self, asks: &[Ask<'_>], deadline: Instant) -> Vec<Result<Rows, PgError>> {
-        let counting: Vec<_> = asks
-            .iter()
-            .map(|ask| Counting::begin(self, ask.text, ask.placed.clone()))
-            .collect();
         let places = Places::take_up_to(&self.shared, asks.len());
         let until = self.until(deadline);
         let (taken, refused) = asks.split_at(places.count);
+        let mut counting = Counting::begin_all(self, taken);
         let run = match &self.shared.blocking {
             _ if taken.is_empty() => Vec::new(),
             Some(pool) => pool.pipeline(taken, until).await,
             None => Lines::here(&self.shared).pipeline(taken, until).await,
         };
-        let run = run
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or_else(|| Err(self.late())));
-        let outcomes: Vec<_> = run.chain(refused.iter().map(|_| Err(self.full()))).collect();
-        drop(places);
-        for ((counting, outcome), ask) in counting.into_iter().zip(&outcomes).zip(asks) {
+        let mut outcomes = Vec::with_capacity(asks.len());
+        for (outcome, ask) in run.into_iter().zip(taken) {
+            let outcome = outcome.unwrap_or_else(|| Err(self.late()));
             ask.timing.end(ask.text);
-            counting.end(outcome, |rows| rows.affected);
+            counting.end(&outcome, |rows| rows.affected);
+            outcomes.push(outcome);
+        }
+        for ask in refused {
+            let full = Err(self.full());
+            Counting::begin(self, ask.text, Placed::default()).end(&full, |_: &Rows| 0);
+            outcomes.push(full);
         }
         outcomes
     }

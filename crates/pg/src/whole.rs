@@ -45,7 +45,7 @@ impl Source {
             {
                 Err(failed) if failed.error.is_conflict() && runs < RUNS_MAX => failed,
                 Ok(rows) => {
-                    counting.rows = rows.affected;
+                    counting.gives(rows.affected);
                     counting.done();
                     return Ok(rows);
                 }

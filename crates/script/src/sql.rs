@@ -130,11 +130,8 @@ impl Statements {
             .map(|range| range.map(|range| &self.bytes[range]))
             .collect();
         let asks = self.asked.iter();
-        let asks: Vec<_> = asks
-            .map(|(text, range)| Ask::new(&self.texts[*text], &parameters[range.clone()]))
-            .collect();
-        let outcomes = self.source.pipeline(&asks, deadline).await;
-        drop(asks);
+        let asks = asks.map(|(text, range)| (&*self.texts[*text], &parameters[range.clone()]));
+        let outcomes = self.source.pipeline(&Ask::together(asks), deadline).await;
         let source = self.source;
         Results { source, outcomes }
     }

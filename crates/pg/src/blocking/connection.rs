@@ -160,7 +160,7 @@ impl Connection {
         timing: &Timing,
     ) -> Result<Rows, PgError> {
         let Prepared { name, columns, .. } = self.prepare(text, wanted)?;
-        write_run(&name, parameters.iter().copied(), &mut self.out)?;
+        write_run(&name, parameters, &mut self.out)?;
         self.conversation.expect((), Expected::Rows);
         let mut rows = Vec::new();
         let mut bytes = 0;
@@ -231,8 +231,8 @@ impl Connection {
             let mut failed = None;
             self.conversation
                 .receive(&mut self.received, |event| match event {
-                    Event::Row((), body) => {
-                        if let Err(error) = Row::new(&body).and_then(&mut row) {
+                    Event::Row((), given) => {
+                        if let Err(error) = row(given) {
                             failed.get_or_insert(error);
                         }
                     }

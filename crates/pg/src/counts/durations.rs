@@ -33,10 +33,12 @@ pub struct Durations {
 }
 
 impl Histogram {
-    pub(super) fn record(&self, duration: Duration) {
+    /// Counts as many that have lasted alike.
+    pub(super) fn record(&self, duration: Duration, count: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.buckets[bucket_of(micros)].fetch_add(1, Ordering::Relaxed);
-        self.sum_us.fetch_add(micros, Ordering::Relaxed);
+        self.buckets[bucket_of(micros)].fetch_add(count, Ordering::Relaxed);
+        self.sum_us
+            .fetch_add(micros.saturating_mul(count), Ordering::Relaxed);
     }
 
     pub(super) fn read(&self) -> Durations {
@@ -80,7 +82,7 @@ mod tests {
     fn durations_are_counted_below_each_bound_that_they_are_shorter_than() {
         let histogram = Histogram::default();
         for micros in [0, 15, 16, 1000, 67_108_864, u64::MAX / 2] {
-            histogram.record(Duration::from_micros(micros));
+            histogram.record(Duration::from_micros(micros), 1);
         }
         let durations = histogram.read();
         let below = durations.below();

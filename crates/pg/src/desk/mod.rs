@@ -136,10 +136,7 @@ async fn run_statements(
     deadline: Instant,
 ) -> Vec<Result<Rows, PgError>> {
     let parameters: Vec<_> = statements.iter().map(Statement::parameters).collect();
-    let asks: Vec<_> = statements
-        .iter()
-        .zip(&parameters)
-        .map(|(Statement { text, .. }, parameters)| Ask::new(text, parameters))
-        .collect();
-    source.pipeline(&asks, deadline).await
+    let asks = statements.iter().zip(&parameters);
+    let asks = asks.map(|(Statement { text, .. }, parameters)| (&**text, &**parameters));
+    source.pipeline(&Ask::together(asks), deadline).await
 }

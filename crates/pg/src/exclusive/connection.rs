@@ -22,12 +22,10 @@ use crate::{
     prepared::{Prepared, PreparedBook},
     protocol::{
         CancelKey, Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction,
-        misplaced, write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run,
+        make_room, misplaced, write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run,
     },
 };
 
-/// Room for one read, and so for the rows of a stream that nobody has taken yet.
-const READ_BYTES: usize = 65_536;
 /// The same while the server does not take what is sent.
 const READ_WHILE_SENDING_BYTES: usize = 8192;
 /// Rows that a stream asks for at a time: no more than that come when it is dropped.
@@ -106,7 +104,7 @@ impl Connection {
     /// Runs a statement to its end.
     pub(super) async fn query(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
         let Prepared { name, columns, .. } = self.prepare(text).await?;
-        write_run(&name, parameters.iter().copied(), &mut self.out)?;
+        write_run(&name, parameters, &mut self.out)?;
         self.expect(Expected::Rows, true);
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let result_bytes_max = self.settings.result_bytes_max;
@@ -137,7 +135,7 @@ impl Connection {
         parameters: &[Option<&[u8]>],
     ) -> Result<std::sync::Arc<[crate::Column]>, PgError> {
         let Prepared { name, columns, .. } = self.prepare(text).await?;
-        write_open(&name, parameters.iter().copied(), FETCH_ROWS, &mut self.out)?;
+        write_open(&name, parameters, FETCH_ROWS, &mut self.out)?;
         self.expect(Expected::Rows, false);
         // What is wrong with it shows before its first rows.
         while self.rows.is_empty() && self.conversation.len() > 0 {
@@ -243,15 +241,11 @@ impl Connection {
     /// Takes what has come.
     fn take(&mut self) -> Result<Option<Step>, PgError> {
         let mut step = None;
-        let mut failed = None;
         let (rows, pieces) = (&mut self.rows, &mut self.pieces);
         let (direction, takes_bytes) = (&mut self.direction, &mut self.takes_bytes);
         self.conversation
             .receive(&mut self.received, |event| match event {
-                Event::Row((), body) => match Row::new(&body) {
-                    Ok(row) => rows.push_back(row),
-                    Err(error) => failed = Some(error),
-                },
+                Event::Row((), row) => rows.push_back(row),
                 Event::Suspended => step = Some(Step::Suspended),
                 Event::Complete => {
                     *takes_bytes = false;
@@ -265,7 +259,7 @@ impl Connection {
                     step = Some(Step::Copies);
                 }
             })?;
-        failed.map_or(Ok(step), Err)
+        Ok(step)
     }
 
     /// Sends what is to be sent. What comes meanwhile is taken: a server that cannot send does not read either.
@@ -311,7 +305,7 @@ impl Connection {
     }
 
     async fn read(&mut self) -> Result<(), PgError> {
-        self.received.reserve(READ_BYTES);
+        make_room(&mut self.received);
         if self.stream.read_buf(&mut self.received).await? == 0 {
             return Err(closed());
         }

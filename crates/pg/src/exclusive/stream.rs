@@ -58,7 +58,7 @@ impl RowStream {
     pub async fn next(&mut self) -> Result<Option<Row>, PgError> {
         let next = self.take().await;
         match (&next, &mut self.counting) {
-            (Ok(Some(_)), Some(counting)) => counting.rows += 1,
+            (Ok(Some(_)), Some(counting)) => counting.gives(1),
             (Ok(None), counting) => {
                 if let Some(mut counting) = counting.take() {
                     counting.done();

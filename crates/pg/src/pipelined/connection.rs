@@ -274,7 +274,7 @@ impl Connection {
     pub(super) async fn query(&self, ask: &Ask<'_>) -> Result<Rows, PgError> {
         let mut runs = 1;
         loop {
-            let sent = self.send(ask)?;
+            let sent = self.send(ask, None)?;
             let outcome = sent.waiting.slot.outcome().await;
             match self.judge(ask, &sent, outcome, runs) {
                 Verdict::Over(outcome) => return outcome,
@@ -289,7 +289,17 @@ impl Connection {
         asks: &[Ask<'_>],
         until: Instant,
     ) -> Vec<Option<Result<Rows, PgError>>> {
-        let sent: Vec<_> = asks.iter().map(|ask| self.send(ask)).collect();
+        let mut sent: Vec<Result<Sent<'_>, PgError>> = Vec::with_capacity(asks.len());
+        for (at, ask) in asks.iter().enumerate() {
+            // Many ask for the same as the one before them, which is found without a search.
+            let known = match (at.checked_sub(1).map(|before| asks[before].text), sent.last()) {
+                (Some(before), Some(Ok(sent))) if std::ptr::eq(before, ask.text) => {
+                    Some(Rc::clone(&sent.statement))
+                }
+                _ => None,
+            };
+            sent.push(self.send(ask, known));
+        }
         // Answers come in the order of what was sent: with the last all are there.
         if let Some(last) = sent.iter().rev().find_map(|sent| sent.as_ref().ok()) {
             let over = last.waiting.slot.over();
@@ -353,16 +363,19 @@ impl Connection {
         Verdict::Again
     }
 
-    /// Puts a statement into the outgoing bytes and has them written.
-    fn send(&self, ask: &Ask<'_>) -> Result<Sent<'_>, PgError> {
+    /// Puts a statement into the outgoing bytes and has them written; it may be known already that it is prepared.
+    fn send(&self, ask: &Ask<'_>, known: Option<Rc<Statement>>) -> Result<Sent<'_>, PgError> {
         let mut state = self.handle.0.state.borrow_mut();
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
-        let statement = state.statement(ask.text)?;
+        let statement = match known {
+            Some(known) => known,
+            None => state.statement(ask.text)?,
+        };
         let slot = Rc::new(Slot::new(state.result_bytes_max, ask.timing.clone()));
         state.push(Mark::Run(Rc::clone(&slot)), |out| {
-            write_run(&statement.name, ask.parameters.iter().copied(), out)
+            write_run(&statement.name, ask.parameters, out)
         })?;
         self.handle.0.wake();
         let waiting = Waiting {

@@ -22,13 +22,11 @@ use super::{
     stream,
 };
 use crate::{
-    PgError, Row, Settings,
-    protocol::{CancelKey, Event, Outcome, Transaction, misplaced},
+    PgError, Settings,
+    protocol::{CancelKey, Event, Outcome, Transaction, make_room, misplaced},
     settings::ServerUrl,
 };
 
-/// Room for one read.
-const READ_BYTES: usize = 65_536;
 /// How long a statement that nobody waits for may still take when the server comes to it: most are faster than a cancellation, which holds up those behind.
 const GRACE: Duration = Duration::from_millis(10);
 /// When it is cancelled again: a cancellation that overtakes its statement does nothing.
@@ -96,7 +94,7 @@ impl Task {
     /// Reads until there is nothing left, and gives what has come.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<(), PgError> {
         loop {
-            self.received.reserve(READ_BYTES);
+            make_room(&mut self.received);
             // `read_buf` is safe over memory that is not written yet, and is ready at once or leaves the waker with the socket.
             let mut read = std::pin::pin!(self.stream.read_buf(&mut self.received));
             match read.as_mut().poll(context) {
@@ -132,10 +130,7 @@ impl Task {
         state
             .conversation
             .receive(&mut self.received, |event| match event {
-                Event::Row(Mark::Run(slot), body) => match Row::new(&body) {
-                    Ok(row) => slot.push(row),
-                    Err(error) => drop(failed.get_or_insert(error)),
-                },
+                Event::Row(Mark::Run(slot), row) => slot.push(row),
                 Event::Over(Mark::Run(slot), outcome) => slot.finish(match outcome {
                     Ok(Outcome::Run(affected)) => Ok(affected),
                     Ok(Outcome::Prepared(_)) => Err(misplaced()),

@@ -4,16 +4,19 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::{
     Oid,
-    message::backend::{DataRowBody, ErrorFields, Message},
+    message::backend::{
+        BIND_COMPLETE_TAG as BOUND, COMMAND_COMPLETE_TAG as COMPLETE, DATA_ROW_TAG as ROW, ErrorFields,
+        Message, READY_FOR_QUERY_TAG as READY,
+    },
 };
 
-use super::messages::{foreign, next};
+use super::messages::{body, foreign, head, next};
 use crate::{
-    PgError, ServerError,
+    PgError, Row, ServerError,
     json::{Writer, write_string},
 };
 
@@ -94,7 +97,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) enum Event<'m, M> {
     /// A row of the statement with this mark.
-    Row(&'m M, DataRowBody),
+    Row(&'m M, Row),
     /// As many rows as were asked for have come, and there may be more.
     Suspended,
     /// A step of a statement that copies.
@@ -184,81 +187,103 @@ impl<M> Conversation<M> {
         received: &mut BytesMut,
         mut give: impl FnMut(Event<'_, M>),
     ) -> Result<(), PgError> {
-        while let Some(message) = next(received)? {
-            match message {
-                Message::DataRow(row) => give(Event::Row(&self.front()?.mark, row)),
-                Message::CommandComplete(body) => {
-                    let affected = affected(body.tag().map_err(foreign)?);
+        while let Some((kind, bytes)) = head(received)? {
+            match kind {
+                ROW => {
+                    let row = Row::take(received, bytes)?;
+                    give(Event::Row(&self.front()?.mark, row));
+                    continue;
+                }
+                BOUND => {}
+                COMPLETE => {
+                    let affected = affected(body(received, bytes));
                     self.front()?.affected = affected;
                     give(Event::Complete);
                 }
-                Message::PortalSuspended => {
-                    self.front()?;
-                    give(Event::Suspended);
+                READY => {
+                    let state = body(received, bytes).first().copied();
+                    give(self.over(state)?);
                 }
-                Message::ReadyForQuery(body) => {
-                    self.transaction = match body.status() {
-                        b'I' => Transaction::None,
-                        b'T' => Transaction::Open,
-                        _ => Transaction::Failed,
-                    };
-                    let Some(exchange) = self.exchanges.pop_front() else {
-                        return Err(unasked());
-                    };
-                    let outcome = match (exchange.error, exchange.description) {
-                        (Some(error), _) => Err(error),
-                        (None, Some(description)) => Ok(Outcome::Prepared(description)),
-                        (None, None) => Ok(Outcome::Run(exchange.affected)),
-                    };
-                    give(Event::Over(exchange.mark, outcome));
-                }
-                Message::ErrorResponse(body) => {
-                    let error = server_error(body.fields())?;
-                    if error.is_fatal && self.exchanges.is_empty() {
-                        return Err(PgError::Server(Box::new(error)));
-                    }
-                    self.front()?
-                        .error
-                        .get_or_insert(PgError::Server(Box::new(error)));
-                    give(Event::Complete);
-                }
-                Message::ParameterDescription(body) => {
-                    let parameters: Vec<Oid> = body.parameters().collect().map_err(foreign)?;
-                    self.description()?.parameters = parameters;
-                }
-                Message::RowDescription(body) => {
-                    let columns: Vec<Column> = body
-                        .fields()
-                        .map(|field| Ok(Column::new(field.name(), field.type_oid())))
-                        .collect()
-                        .map_err(foreign)?;
-                    self.description()?.columns = columns;
-                }
-                Message::CopyInResponse(_) => give(self.copying(Copying::Begins(Direction::In))?),
-                Message::CopyOutResponse(body) => {
-                    let is_binary = body.format() == 1;
-                    give(self.copying(Copying::Begins(Direction::Out { is_binary }))?);
-                }
-                Message::CopyData(body) => give(self.copying(Copying::Bytes(body.into_bytes()))?),
-                Message::CopyDone => {
-                    self.front()?;
-                }
-                Message::EmptyQueryResponse => {
-                    self.front()?;
-                    give(Event::Complete);
-                }
-                Message::ParseComplete
-                | Message::BindComplete
-                | Message::CloseComplete
-                | Message::NoData
-                | Message::NoticeResponse(_)
-                | Message::NotificationResponse(_)
-                | Message::ParameterStatus(_) => {}
                 _ => {
-                    return Err(PgError::Protocol {
-                        reason: "a message that nothing asked for".into(),
-                    });
+                    if let Some(message) = next(received)? {
+                        self.other(message, &mut give)?;
+                    }
+                    continue;
                 }
+            }
+            received.advance(bytes);
+        }
+        Ok(())
+    }
+
+    /// The server is ready for what comes next: the first of what is under way is over.
+    fn over<'m>(&mut self, state: Option<u8>) -> Result<Event<'m, M>, PgError> {
+        self.transaction = match state {
+            Some(b'I') => Transaction::None,
+            Some(b'T') => Transaction::Open,
+            _ => Transaction::Failed,
+        };
+        let exchange = self.exchanges.pop_front().ok_or_else(unasked)?;
+        let outcome = match (exchange.error, exchange.description) {
+            (Some(error), _) => Err(error),
+            (None, Some(description)) => Ok(Outcome::Prepared(description)),
+            (None, None) => Ok(Outcome::Run(exchange.affected)),
+        };
+        Ok(Event::Over(exchange.mark, outcome))
+    }
+
+    /// Takes one of the messages that not every statement has.
+    fn other(&mut self, message: Message, give: &mut impl FnMut(Event<'_, M>)) -> Result<(), PgError> {
+        match message {
+            Message::PortalSuspended => {
+                self.front()?;
+                give(Event::Suspended);
+            }
+            Message::ErrorResponse(body) => {
+                let error = server_error(body.fields())?;
+                if error.is_fatal && self.exchanges.is_empty() {
+                    return Err(PgError::Server(Box::new(error)));
+                }
+                self.front()?
+                    .error
+                    .get_or_insert(PgError::Server(Box::new(error)));
+                give(Event::Complete);
+            }
+            Message::ParameterDescription(body) => {
+                let parameters: Vec<Oid> = body.parameters().collect().map_err(foreign)?;
+                self.description()?.parameters = parameters;
+            }
+            Message::RowDescription(body) => {
+                let columns: Vec<Column> = body
+                    .fields()
+                    .map(|field| Ok(Column::new(field.name(), field.type_oid())))
+                    .collect()
+                    .map_err(foreign)?;
+                self.description()?.columns = columns;
+            }
+            Message::CopyInResponse(_) => give(self.copying(Copying::Begins(Direction::In))?),
+            Message::CopyOutResponse(body) => {
+                let is_binary = body.format() == 1;
+                give(self.copying(Copying::Begins(Direction::Out { is_binary }))?);
+            }
+            Message::CopyData(body) => give(self.copying(Copying::Bytes(body.into_bytes()))?),
+            Message::CopyDone => {
+                self.front()?;
+            }
+            Message::EmptyQueryResponse => {
+                self.front()?;
+                give(Event::Complete);
+            }
+            Message::ParseComplete
+            | Message::CloseComplete
+            | Message::NoData
+            | Message::NoticeResponse(_)
+            | Message::NotificationResponse(_)
+            | Message::ParameterStatus(_) => {}
+            _ => {
+                return Err(PgError::Protocol {
+                    reason: "a message that nothing asked for".into(),
+                });
             }
         }
         Ok(())
@@ -303,11 +328,14 @@ pub(crate) fn misplaced() -> PgError {
 }
 
 /// The last word of `INSERT 0 5` and its like.
-fn affected(tag: &str) -> u64 {
-    tag.rsplit(' ')
-        .next()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0)
+fn affected(body: &[u8]) -> u64 {
+    let tag = body.strip_suffix(b"\0").unwrap_or(body);
+    let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (before, digits) = tag.split_at(tag.len() - digits);
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    });
+    number.filter(|_| before.ends_with(b" ")).unwrap_or(0)
 }
 
 /// The number of the parameter that a context such as `unnamed portal parameter $2 = 'x'` is about (since version 14).

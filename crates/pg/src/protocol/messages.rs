@@ -1,13 +1,7 @@
 //! What is sent, and how what comes is cut into messages.
 
-use bytes::BytesMut;
-use postgres_protocol::{
-    IsNull,
-    message::{
-        backend::{Header, Message},
-        frontend,
-    },
-};
+use bytes::{BufMut as _, BytesMut};
+use postgres_protocol::message::{backend::Message, frontend};
 
 use super::CancelKey;
 use crate::error::PgError;
@@ -15,18 +9,48 @@ use crate::error::PgError;
 /// One message's bytes: more than a row of 64 MiB is refused, and with it whatever a server that is none claims to send.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// Takes the next message that is whole.
-pub(crate) fn next(received: &mut BytesMut) -> Result<Option<Message>, PgError> {
-    let Some(header) = Header::parse(received).map_err(foreign)? else {
+/// Before a message's body: what it is, and its length without that.
+const HEADER_BYTES: usize = 5;
+/// Room for one read.
+const READ_BYTES: usize = 65_536;
+
+/// What stands first among what has come: the kind of a message that is whole, and the bytes that it takes.
+pub(crate) fn head(received: &[u8]) -> Result<Option<(u8, usize)>, PgError> {
+    let Some((&[kind, length @ ..], _)) = received.split_first_chunk::<HEADER_BYTES>() else {
         return Ok(None);
     };
-    let length = usize::try_from(header.len()).unwrap_or(usize::MAX);
+    let length = u32::from_be_bytes(length) as usize;
     if length > MESSAGE_BYTES_MAX {
         return Err(PgError::Protocol {
             reason: format!("a message of {length} bytes, more than {MESSAGE_BYTES_MAX}"),
         });
     }
-    Message::parse(received).map_err(foreign)
+    if length < HEADER_BYTES - 1 {
+        return Err(PgError::Protocol {
+            reason: format!("a message of {length} bytes, fewer than its length takes"),
+        });
+    }
+    Ok(Some((kind, length + 1)).filter(|(_, bytes)| *bytes <= received.len()))
+}
+
+/// The body of a message of so many bytes that stands first.
+pub(crate) fn body(received: &[u8], bytes: usize) -> &[u8] {
+    &received[HEADER_BYTES..bytes]
+}
+
+/// Takes the next message that is whole.
+pub(crate) fn next(received: &mut BytesMut) -> Result<Option<Message>, PgError> {
+    match head(received)? {
+        Some(_) => Message::parse(received).map_err(foreign),
+        None => Ok(None),
+    }
+}
+
+/// Makes room for what comes next, where there is little left.
+pub(crate) fn make_room(received: &mut BytesMut) {
+    if received.capacity() - received.len() < READ_BYTES / 4 {
+        received.reserve(READ_BYTES);
+    }
 }
 
 /// An error in what the server has sent, which readers of messages report as one of input.
@@ -79,23 +103,18 @@ pub(crate) fn write_prepare(
 }
 
 /// Has a prepared statement run to its end, with parameters as text; `None` is null.
-pub(crate) fn write_run<'p>(
-    name: &str,
-    parameters: impl IntoIterator<Item = Option<&'p [u8]>>,
-    out: &mut BytesMut,
-) -> Result<(), PgError> {
-    whole(out, |out| {
-        write_bind(name, parameters, out)?;
-        frontend::execute("", 0, out).map_err(|error| unsendable(&error))?;
-        frontend::sync(out);
-        Ok(())
-    })
+pub(crate) fn write_run(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> Result<(), PgError> {
+    /// To the end of the portal without a name, and a Sync.
+    const EXECUTE_AND_SYNC: [u8; 15] = *b"E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+    write_bind(name, parameters, out)?;
+    out.extend_from_slice(&EXECUTE_AND_SYNC);
+    Ok(())
 }
 
 /// Has a prepared statement give its first rows, at most so many; [`write_fetch`] asks for more, [`write_end`] is its end.
-pub(crate) fn write_open<'p>(
+pub(crate) fn write_open(
     name: &str,
-    parameters: impl IntoIterator<Item = Option<&'p [u8]>>,
+    parameters: &[Option<&[u8]>],
     rows_max: u16,
     out: &mut BytesMut,
 ) -> Result<(), PgError> {
@@ -122,7 +141,7 @@ pub(crate) fn write_end(out: &mut BytesMut) -> Result<(), PgError> {
 /// Has a prepared statement copy; [`write_end`] is its end. Until then nothing but what is copied may follow.
 pub(crate) fn write_copy(name: &str, out: &mut BytesMut) -> Result<(), PgError> {
     whole(out, |out| {
-        write_bind(name, [], out)?;
+        write_bind(name, &[], out)?;
         write_fetch(0, out)
     })
 }
@@ -144,32 +163,37 @@ pub(crate) fn write_copy_fail(out: &mut BytesMut) -> Result<(), PgError> {
     frontend::copy_fail("given up", out).map_err(|error| unsendable(&error))
 }
 
-fn write_bind<'p>(
-    name: &str,
-    parameters: impl IntoIterator<Item = Option<&'p [u8]>>,
-    out: &mut BytesMut,
-) -> Result<(), PgError> {
-    frontend::bind(
-        "",
-        name,
-        [],
-        parameters,
-        |parameter, out| {
-            let Some(text) = parameter else {
-                return Ok(IsNull::Yes);
-            };
-            out.extend_from_slice(text);
-            Ok(IsNull::No)
-        },
-        [],
-        out,
-    )
-    .map_err(|error| match error {
-        frontend::BindError::Conversion(error) => PgError::Unsendable {
-            reason: error.to_string(),
-        },
-        frontend::BindError::Serialization(error) => unsendable(&error),
-    })
+/// Binds parameters to a prepared statement, as the portal without a name. Written by hand, as it is written for every statement that is run: all of it or nothing.
+fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> Result<(), PgError> {
+    const NULL: i32 = -1;
+    let too_large = || PgError::Unsendable {
+        reason: "value too large to transmit".into(),
+    };
+    let values = parameters.iter().map(|value| 4 + value.map_or(0, <[u8]>::len));
+    // The length itself, the portal's name, the statement's, the number of formats, of parameters, of formats of the result.
+    let length = 4 + 1 + (name.len() + 1) + 2 + 2 + values.sum::<usize>() + 2;
+    let length = i32::try_from(length).map_err(|_| too_large())?;
+    let count = u16::try_from(parameters.len()).map_err(|_| too_large())?;
+    out.reserve(1 + length as usize);
+    out.put_u8(b'B');
+    out.put_i32(length);
+    out.put_u8(0);
+    out.put_slice(name.as_bytes());
+    out.put_u8(0);
+    out.put_u16(0);
+    out.put_u16(count);
+    for value in parameters {
+        match value {
+            Some(text) => {
+                // The sum of all is none too many.
+                out.put_u32(text.len() as u32);
+                out.put_slice(text);
+            }
+            None => out.put_i32(NULL),
+        }
+    }
+    out.put_u16(0);
+    Ok(())
 }
 
 /// Asks the server, on a connection made for it, to cancel what another one does.

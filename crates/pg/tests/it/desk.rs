@@ -35,7 +35,7 @@ fn each_statement_has_an_outcome_of_its_own() {
             assert_eq!(outcome[0], json!({"rows": [{"a": 1, "b": null}], "count": 1}));
             assert_eq!(
                 outcome[1],
-                json!({"error": {"message": "division by zero", "code": "22012"}})
+                json!({"error": {"message": "division by zero", "code": "22012", "database": "main"}})
             );
             assert_eq!(outcome[2], json!({"rows": [], "count": 0}));
         }

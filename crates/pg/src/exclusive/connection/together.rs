@@ -57,7 +57,7 @@ impl Connection {
     ) -> Result<Vec<Result<Rows, PgError>>, PgError> {
         let mut written = Vec::with_capacity(known.len());
         for (prepared, (_, parameters)) in known.iter().zip(statements) {
-            let wrote = write_run(&prepared.name, parameters.iter().copied(), &mut self.out);
+            let wrote = write_run(&prepared.name, parameters, &mut self.out);
             if wrote.is_ok() {
                 self.expect(Expected::Rows, true);
             }
@@ -83,25 +83,19 @@ impl Connection {
 
     /// Sends, and takes the answers to so many statements.
     async fn ends(&mut self, count: usize) -> Result<VecDeque<End>, PgError> {
-        let (mut rows, mut bytes, mut failed) = (Vec::new(), 0, None);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         let mut ends = VecDeque::with_capacity(count);
         loop {
             self.send().await?;
             self.conversation
                 .receive(&mut self.received, |event| match event {
-                    Event::Row((), body) => match Row::new(&body) {
-                        Ok(row) => {
-                            bytes += row.bytes();
-                            rows.push(row);
-                        }
-                        Err(error) => failed = Some(error),
-                    },
+                    Event::Row((), row) => {
+                        bytes += row.bytes();
+                        rows.push(row);
+                    }
                     Event::Over((), outcome) => ends.push_back((mem::take(&mut rows), outcome)),
                     Event::Suspended | Event::Complete | Event::Copy(_) => {}
                 })?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
             if bytes > self.settings.result_bytes_max {
                 return Err(self.too_large());
             }
