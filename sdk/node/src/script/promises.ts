@@ -5,6 +5,8 @@
 import { host } from './host.js';
 import { step, waitFor } from './waits.js';
 
+/** A promise by the number of whose mark its owner is found. */
+type Marked = Record<number, number | undefined>;
 type Settle = (value: unknown) => void;
 type Executor = (resolve: Settle, reject: Settle) => void;
 type Then = (this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown) => Promise<unknown>;
@@ -22,13 +24,12 @@ export function keepPromisesApart(): void {
   const Native = Promise;
   const then = Native.prototype.then as Then;
 
-  const isForeign = (promise: object): boolean => {
-    const owner = (promise as Record<number, number | undefined>)[mark];
-    return owner !== undefined && owner !== step.call && step.call !== 0 && host.isPending(promise);
-  };
+  /** Of a promise whose owner is not the call of this step. */
+  const isForeign = (promise: object, owner: number | undefined): boolean => owner !== undefined && step.call !== 0 && host.isPending(promise);
 
-  function thenApart(this: Promise<unknown>, fulfilled?: unknown, rejected?: unknown): Promise<unknown> {
-    if (!isForeign(this)) return then.call(this, fulfilled, rejected);
+  function thenApart(this: Promise<unknown> & Marked, fulfilled?: unknown, rejected?: unknown): Promise<unknown> {
+    const owner = this[mark];
+    if (owner === step.call || !isForeign(this, owner)) return then.call(this, fulfilled, rejected);
     const call = step.call;
     const own = new Native((resolve: Settle, reject: Settle) => {
       void then.call(
@@ -79,8 +80,9 @@ export function keepPromisesApart(): void {
   // What is asked for it before a promise is waited for: another constructor than the engine's has `then` called.
   Object.defineProperty(Native.prototype, 'constructor', {
     configurable: true,
-    get(this: object) {
-      return isForeign(this) ? Apart : Native;
+    get(this: Marked) {
+      const owner = this[mark];
+      return owner === step.call || !isForeign(this, owner) ? Native : Apart;
     },
     set(this: object, value: unknown) {
       define(this, 'constructor', value);
