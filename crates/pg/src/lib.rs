@@ -35,4 +35,5 @@ pub use rows::{Column, Row, Rows};
 pub use settings::{Driver, ServerUrl, Settings, UrlError};
 pub use source::{Ask, Source};
 pub use sql::{Sql, SqlError};
+pub use statement::is_harmless;
 pub use whole::{Failed, Step};

@@ -59,6 +59,97 @@ pub(crate) fn only_reads(text: &str) -> bool {
             .any(|word| CHANGES.iter().any(|change| word.eq_ignore_ascii_case(change)))
 }
 
+/// Words that may stand before a parenthesis in a statement that changes nothing: of the language, and functions of the server that only compute.
+const HARMLESS: [&str; 68] = [
+    "all",
+    "and",
+    "any",
+    "array_agg",
+    "as",
+    "avg",
+    "between",
+    "bool_and",
+    "bool_or",
+    "by",
+    "case",
+    "cast",
+    "ceil",
+    "coalesce",
+    "concat",
+    "count",
+    "date_trunc",
+    "distinct",
+    "else",
+    "exists",
+    "extract",
+    "filter",
+    "floor",
+    "from",
+    "greatest",
+    "group",
+    "in",
+    "join",
+    "json_agg",
+    "json_build_object",
+    "jsonb_agg",
+    "jsonb_build_object",
+    "lateral",
+    "least",
+    "left",
+    "length",
+    "like",
+    "limit",
+    "lower",
+    "materialized",
+    "max",
+    "min",
+    "not",
+    "now",
+    "nullif",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "over",
+    "random",
+    "rank",
+    "replace",
+    "round",
+    "row_number",
+    "select",
+    "string_agg",
+    "substring",
+    "sum",
+    "then",
+    "to_char",
+    "trim",
+    "union",
+    "unnest",
+    "upper",
+    "values",
+    "when",
+    "where",
+];
+
+/// Whether a statement certainly changes nothing when it is run twice: it only reads, and calls nothing that somebody has brought.
+pub fn is_harmless(text: &str) -> bool {
+    let has_comment = text.contains("--") || text.contains("/*");
+    only_reads(text)
+        && !has_comment
+        && text.match_indices('(').all(|(at, _)| {
+            let before = text[..at].trim_end();
+            let rest = before.trim_end_matches(|letter: char| letter.is_alphanumeric() || letter == '_');
+            let word = &before[rest.len()..];
+            // `"f"(1)` and `schema.count(1)` may be anything.
+            !rest.ends_with('.')
+                && if word.is_empty() {
+                    !rest.ends_with('"')
+                } else {
+                    HARMLESS.iter().any(|known| word.eq_ignore_ascii_case(known))
+                }
+        })
+}
+
 /// The first word, behind white space, comments and parentheses.
 fn first_word(text: &str) -> &str {
     let mut rest = text;
@@ -100,7 +191,7 @@ fn behind_comment(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{only_reads, session_keyword};
+    use super::{is_harmless, only_reads, session_keyword};
 
     #[test]
     fn a_statement_about_its_connection_is_known_by_its_first_word() {
@@ -141,6 +232,27 @@ mod tests {
             "",
         ] {
             assert!(!only_reads(text), "{text}");
+        }
+    }
+    #[test]
+    fn a_statement_is_harmless_where_it_calls_nothing_that_somebody_has_brought() {
+        for text in [
+            "select id, message from fortune",
+            "select count(*), MAX (a) from t where id in ($1, $2) and (a or b)",
+            "with a as (select 1) select coalesce(-(1), 2) from a",
+        ] {
+            assert!(is_harmless(text), "{text}");
+        }
+        for text in [
+            "select visit($1)",
+            "select own.count(1)",
+            "select \"count\"(1)",
+            "select visit/* */(1)",
+            "select visit -- now\n(1)",
+            "update t set a = 1",
+            "select nextval('s')",
+        ] {
+            assert!(!is_harmless(text), "{text}");
         }
     }
 }

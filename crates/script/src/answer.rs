@@ -18,10 +18,21 @@ pub struct Answer {
     pub headers: Vec<String>,
     /// What is sent.
     pub body: Body,
-    /// Whether it was soon made, in one go, from what is at hand: so it could be made on a thread that others wait for.
-    pub is_light: bool,
+    /// What it took to make it.
+    pub weight: Weight,
     /// The last commit to the store that this thread's scripts had made by then; 0: none.
     pub commit: u64,
+}
+
+/// What it takes to make an answer: it tells whether one like it could be made on a thread that others wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// It is soon made, in one go, from what is at hand.
+    Light,
+    /// The same but for statements that change nothing, which it waits for.
+    Waits,
+    /// It takes long, or asks for something else.
+    Heavy,
 }
 
 /// The body of an answer.

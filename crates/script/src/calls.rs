@@ -6,7 +6,7 @@ use forebay_wire::RequestView;
 
 use crate::{
     Failure,
-    answer::{Answer, Body},
+    answer::{Answer, Body, Weight},
     stream::{Gathering, Outlet, Piece, Room, Stage, stream},
 };
 
@@ -81,6 +81,8 @@ struct Call {
     waits: u32,
     /// Fetches that it has begun.
     fetches: u32,
+    /// What it has taken so far.
+    weight: Weight,
     stage: Stage,
 }
 
@@ -126,6 +128,7 @@ impl Calls {
             used: Duration::ZERO,
             waits: 0,
             fetches: 0,
+            weight: Weight::Light,
             stage: Stage::Open,
         });
         Some(id)
@@ -183,10 +186,17 @@ impl Calls {
         }
     }
 
-    fn end(&mut self, id: CallId, outcome: Outcome) {
-        let Some(Call { payload, stage, .. }) = self.take(id) else {
-            return;
-        };
+    fn end(&mut self, id: CallId, mut outcome: Outcome) {
+        let Some(call) = self.take(id) else { return };
+        let Call {
+            payload,
+            stage,
+            weight,
+            ..
+        } = call;
+        if let Ok(answer) = &mut outcome {
+            answer.weight = weight;
+        }
         if let Stage::Sending(_) = stage {
             // The client sees it end too early.
             self.ended.push(id);
@@ -248,6 +258,18 @@ impl Calls {
         if let Some(call) = self.get_mut(id) {
             call.waits = call.waits.saturating_sub(1);
         }
+    }
+
+    /// A call has taken this, if not more before.
+    pub(crate) fn weigh(&mut self, id: CallId, weight: Weight) {
+        if let Some(call) = self.get_mut(id) {
+            call.weight = call.weight.max(weight);
+        }
+    }
+
+    /// What a call has taken so far; `None` when it has ended.
+    pub(crate) fn weight(&self, id: CallId) -> Option<Weight> {
+        self.get(id).map(|call| call.weight)
     }
 
     /// Whether a call waits for anything.
@@ -319,7 +341,9 @@ impl Calls {
 
     /// At the end of a step on an I/O thread: an answer whose pieces have not all come is left to an executor.
     pub(crate) fn forget_gathered(&mut self) {
-        self.gathering.clear();
+        for id in std::mem::take(&mut self.gathering) {
+            self.weigh(id, Weight::Heavy);
+        }
     }
 
     /// At the end of a step on an executor: an answer whose pieces have not all come is sent as they come.

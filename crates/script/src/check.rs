@@ -60,14 +60,14 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
     let options = Arc::new(options);
     let modules = Arc::new(Modules::new(options.surroundings));
     let pulse = Arc::new(Pulse::default());
+    let its_pulse = pulse.clone();
     let (sender, receiver) = mpsc::sync_channel(1);
-    let place = Place::Executor(pulse.clone());
     let (own, its_modules) = (options.clone(), modules.clone());
     let spawned = thread::Builder::new()
         .name(format!("script-{}", options.name))
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            let loaded = Instance::load(&own, &its_modules, &place).map(drop);
+            let loaded = Instance::load(&own, &its_modules, Place::Executor, its_pulse).map(drop);
             // Nobody waits for it any more: it took too long.
             let _ = sender.send((loaded, store_was_missed()));
         });

@@ -237,6 +237,11 @@ impl Executors {
         Ok(arrival)
     }
 
+    /// What is under way.
+    pub(crate) fn load(&self) -> Arc<Load> {
+        self.0.load.clone()
+    }
+
     /// Ends the threads when they have done what waits; calls that are open by then are given up.
     pub(crate) fn stop(&self) {
         let mut state = self.0.state.lock();

@@ -13,7 +13,7 @@ use rquickjs::{
 };
 
 use crate::{
-    Failure,
+    Failure, Weight,
     budget::{Budget, Clock, Pulse},
     calls::{CallId, Calls, Over, Until},
     counts::CountedEngine,
@@ -36,12 +36,21 @@ const IO_LOAD_MAX: Duration = Duration::from_millis(25);
 const IO_GROWTH_BYTES_MAX: usize = 2 << 20;
 
 /// Where an engine runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A thread on which others wait.
+    /// A thread on which others wait: one call at a time, in one step.
     Io,
+    /// The same, and calls wait for statements that change nothing.
+    IoWaiting,
     /// A thread of its own, which can be given up.
-    Executor(Arc<Pulse>),
+    Executor,
+}
+
+impl Place {
+    /// Whether others wait for the thread.
+    pub(crate) fn is_on_io(self) -> bool {
+        self != Self::Executor
+    }
 }
 
 /// An engine.
@@ -94,7 +103,8 @@ impl Instance {
     pub(crate) fn load(
         options: &Arc<Options>,
         modules: &Arc<Modules>,
-        place: &Place,
+        place: Place,
+        pulse: Arc<Pulse>,
     ) -> Result<Self, Failure> {
         let broken = |reason: String| Failure::Broken { reason };
         let meter = Meter::new(options.limits.memory_max);
@@ -103,11 +113,12 @@ impl Instance {
         runtime.set_max_stack_size(STACK_BYTES);
         runtime.set_loader(ModuleLoader(modules.clone()), ModuleLoader(modules.clone()));
         // To load a script is charged alike everywhere: that the machine is busy with others says nothing about it.
-        let (load_max, limit, pulse) = match place {
-            Place::Io => (IO_LOAD_MAX, "for an I/O thread", Arc::default()),
-            Place::Executor(pulse) => (options.limits.time_max, "time_max", pulse.clone()),
+        let on_io = place.is_on_io();
+        let (load_max, limit) = if on_io {
+            (IO_LOAD_MAX, "for an I/O thread")
+        } else {
+            (options.limits.time_max, "time_max")
         };
-        let on_io = matches!(place, Place::Io);
         let budget = Rc::new(Budget::new(Clock::Processor, pulse));
         let own = budget.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || own.is_over())));
@@ -117,11 +128,11 @@ impl Instance {
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
-            on_io,
+            place,
             wants: RefCell::default(),
         });
         let rejections = Rejections::watch(&runtime);
-        if !on_io {
+        if place != Place::Io {
             host::mark_promises(&runtime, &host);
         }
         let until = Instant::now() + options.limits.time_max;
@@ -206,16 +217,29 @@ impl Instance {
     /// Goes on with a call that has waited for something.
     pub(crate) fn resume(&self, id: CallId, wait: WaitId, came: Came) -> Step {
         let left = {
+            let limits = &self.host.options.limits;
             let mut calls = self.host.calls.borrow_mut();
             calls.waited(id);
-            calls.time_left(id, self.host.options.limits.cpu_max)
+            calls.time_left(
+                id,
+                if self.on_io {
+                    limits.io_cpu_max
+                } else {
+                    limits.cpu_max
+                },
+            )
         };
         self.step(id, left, |ctx| self.entry.resume(ctx, id, wait, came))
     }
 
     /// Tells a call that nobody waits for it any more; it has been closed.
     pub(crate) fn abort(&self, id: CallId, gone: Gone) -> Step {
-        let cpu_max = self.host.options.limits.cpu_max;
+        let limits = &self.host.options.limits;
+        let cpu_max = if self.on_io {
+            limits.io_cpu_max
+        } else {
+            limits.cpu_max
+        };
         self.step(id, cpu_max, |ctx| self.entry.abort(ctx, id, gone as u32))
     }
 
@@ -285,6 +309,11 @@ impl Instance {
         self.host.release_locks();
         self.counted.uses(self.meter.used());
         Step { took, stopped }
+    }
+
+    /// Whether no step was stopped in the middle.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.is_sound.get()
     }
 
     /// When a call has lasted as long as it may.
@@ -369,6 +398,16 @@ impl Instance {
     pub(crate) fn fail(&self, id: CallId, failure: Failure) {
         self.host.calls.borrow_mut().fail(id, failure);
         self.host.release_locks();
+    }
+
+    /// A call has taken this, if not more before.
+    pub(crate) fn weigh(&self, id: CallId, weight: Weight) {
+        self.host.calls.borrow_mut().weigh(id, weight);
+    }
+
+    /// What a call has taken so far; `None` when it has ended.
+    pub(crate) fn weight(&self, id: CallId) -> Option<Weight> {
+        self.host.calls.borrow().weight(id)
     }
 
     /// Whether something was asked for, since the last time, that only an executor does.

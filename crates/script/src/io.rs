@@ -2,27 +2,32 @@
 //!
 //! A step of the engine that takes long by itself cannot be stopped, so a request comes here only when others of its shape have been
 //! answered by an executor in next to no time; the first that takes too long, or wants something that only an executor does, is done
-//! again by one (nothing has happened yet: here a script can only read), and its shape stays there.
+//! again by one (nothing has happened yet: here a script can only read), and its shape stays there. What waits for statements that change nothing is
+//! answered here too, in an engine of its own: there several calls are open at a time, which takes the engine more work for each.
+
+mod seat;
+mod waiting;
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState},
-    rc::Rc,
     sync::{Arc, LazyLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use seat::{Engine, Seat};
+pub use waiting::{Finished, Waiting};
+
 use crate::{
-    Answer, ReadRecord,
-    instance::{Instance, Place},
+    Answer, ReadRecord, Weight,
+    in_flight::{InFlight, Load},
+    instance::Place,
     modules::Modules,
     options::Options,
 };
 
 /// Light answers of executors after which requests of their shape are answered here.
 const PROBATION: u8 = 4;
-/// At least so much time lies between the loading of two engines on one thread.
-const LOAD_PAUSE: Duration = Duration::from_secs(1);
 /// Most shapes that are remembered; beyond, all begin anew.
 const SHAPES_MAX: usize = 4096;
 
@@ -31,6 +36,8 @@ const SHAPES_MAX: usize = 4096;
 enum Standing {
     /// So many light answers by executors.
     Light(u8),
+    /// The same; some have waited for statements.
+    Waits(u8),
     /// It stays with executors.
     Heavy,
 }
@@ -82,6 +89,8 @@ impl Hasher for AsItIs {
 pub enum Tried {
     /// It is answered.
     Answered(Answer),
+    /// It waits for statements; what it comes to is for [`IoScript::finished`].
+    Waits(Waiting),
     /// An executor has to do it, from the beginning: its request.
     Elsewhere(Vec<u8>),
 }
@@ -90,61 +99,51 @@ pub enum Tried {
 #[derive(Debug)]
 pub struct IoScript {
     options: Arc<Options>,
-    modules: Arc<Modules>,
-    engine: Engine,
-    /// When the last engine was made, or tried to be.
-    loaded_at: Option<Instant>,
+    load: Arc<Load>,
+    /// Of calls that are over in one step.
+    light: Seat,
+    /// Of those that wait.
+    waiting: Seat,
     standings: HashMap<Shape, Standing, BuildHasherDefault<AsItIs>>,
 }
 
-#[derive(Debug)]
-enum Engine {
-    /// Made when it is first needed.
-    None,
-    Ready(Rc<Instance>),
-    /// It cannot be loaded here: executors do all of it.
-    Unfit,
-}
-
 impl IoScript {
-    pub(crate) fn new(options: Arc<Options>, modules: Arc<Modules>) -> Self {
+    pub(crate) fn new(options: Arc<Options>, modules: Arc<Modules>, load: Arc<Load>) -> Self {
         Self {
-            modules,
-            engine: if options.limits.isolated {
-                Engine::Unfit
-            } else {
-                Engine::None
-            },
+            light: Seat::new(&options, &modules, Place::Io),
+            waiting: Seat::new(&options, &modules, Place::IoWaiting),
             options,
-            loaded_at: None,
+            load,
             standings: HashMap::default(),
         }
     }
 
     /// Whether a request of this shape may be tried here.
     pub fn is_fit(&self, shape: Shape) -> bool {
-        let is_there = match &self.engine {
-            Engine::None => self.may_load(),
-            Engine::Ready(_) => true,
-            Engine::Unfit => false,
-        };
-        is_there && self.standings.get(&shape) == Some(&Standing::Light(PROBATION))
+        match self.standings.get(&shape) {
+            Some(Standing::Light(PROBATION)) => self.light.may_be_used(),
+            Some(Standing::Waits(PROBATION)) => self.waiting.may_be_used(),
+            _ => false,
+        }
     }
 
     /// Has requests of this shape tried here from the first on.
     pub fn trust(&mut self, shape: Shape) {
         self.note(shape, |standing| match standing {
             Standing::Light(_) => Standing::Light(PROBATION),
+            Standing::Waits(_) => Standing::Waits(PROBATION),
             Standing::Heavy => Standing::Heavy,
         });
     }
 
     /// Learns from how an executor has answered a request.
-    pub fn learn(&mut self, shape: Shape, is_light: bool) {
-        self.note(shape, |standing| match standing {
-            Standing::Light(count) if is_light => Standing::Light((count + 1).min(PROBATION)),
-            Standing::Light(_) => Standing::Light(0),
-            Standing::Heavy => Standing::Heavy,
+    pub fn learn(&mut self, shape: Shape, weight: Weight) {
+        let more = |count: u8| (count + 1).min(PROBATION);
+        self.note(shape, |standing| match (standing, weight) {
+            (Standing::Heavy, _) => Standing::Heavy,
+            (_, Weight::Heavy) => Standing::Light(0),
+            (Standing::Light(count), Weight::Light) => Standing::Light(more(count)),
+            (Standing::Light(count) | Standing::Waits(count), _) => Standing::Waits(more(count)),
         });
     }
 
@@ -159,26 +158,34 @@ impl IoScript {
     /// The record that a GET request for this path, without conditions, asks for, where the script has declared to answer as the SDK's `rest()`
     /// does: the answer is the script's, although it is not called.
     pub fn read_declared(&self, path: &[u8]) -> Option<ReadRecord> {
-        let Engine::Ready(engine) = &self.engine else {
-            return None;
-        };
-        let read = engine.read_declared(path)?;
+        let read = self.light.there()?.instance.read_declared(path)?;
         self.options.counts.declared_read();
         Some(read)
     }
 
-    /// Answers a request, given as the payload of a REQUEST frame, if that is done at once.
+    /// Answers a request, given as the payload of a REQUEST frame, if that is done at once or after some statements.
     pub fn call(&mut self, shape: Shape, payload: Vec<u8>, deadline: Option<Instant>) -> Tried {
-        let Some(engine) = self.engine() else {
+        match self.standings.get(&shape) {
+            Some(Standing::Waits(_)) => self.call_waiting(shape, payload, deadline),
+            _ => self.call_light(shape, payload, deadline),
+        }
+    }
+
+    fn call_light(&mut self, shape: Shape, payload: Vec<u8>, deadline: Option<Instant>) -> Tried {
+        let Some(engine) = self.light.engine() else {
             return Tried::Elsewhere(payload);
         };
+        let engine = &engine.instance;
         let id = engine.open(payload, deadline);
         let step = engine.run(id, self.options.limits.io_cpu_max);
         let wants_more = engine.take_elsewhere();
-        let over = engine.next_over();
-        let (payload, answer) = match over {
+        let mut standing = Standing::Heavy;
+        let (payload, answer) = match engine.next_over() {
             Some(over) => (over.payload, over.outcome.ok()),
             None => {
+                if !wants_more && step.stopped.is_none() && engine.weight(id) == Some(Weight::Waits) {
+                    standing = Standing::Waits(0);
+                }
                 let is_usable = step.stopped.is_none();
                 let payload = if is_usable {
                     engine.abandon(id)
@@ -188,11 +195,12 @@ impl IoScript {
                 (payload.unwrap_or_default(), None)
             }
         };
-        if step.stopped.is_some() || engine.is_worn() {
+        if step.stopped.is_some() {
             // Nobody knows in the middle of what it was stopped.
-            self.engine = Engine::None;
+            self.light.replace();
         }
-        match answer.filter(|_| !wants_more && step.stopped.is_none()) {
+        let is_light = |answer: &Answer| answer.weight == Weight::Light;
+        match answer.filter(|answer| is_light(answer) && !wants_more && step.stopped.is_none()) {
             Some(answer) => {
                 if step.took > self.options.limits.io_cpu_max {
                     // It was in a step that cannot be stopped: the next like it must not keep others waiting.
@@ -203,46 +211,46 @@ impl IoScript {
             }
             None => {
                 self.options.counts.handed_over();
-                self.standings.insert(shape, Standing::Heavy);
+                self.standings.insert(shape, standing);
                 Tried::Elsewhere(payload)
             }
         }
     }
 
-    /// To load the script takes others' time: after an engine that did not last there are only executors for a while.
-    fn may_load(&self) -> bool {
-        !self.modules.is_left_to_executors()
-            && self
-                .loaded_at
-                .is_none_or(|loaded_at| loaded_at.elapsed() >= LOAD_PAUSE)
+    fn call_waiting(&mut self, shape: Shape, payload: Vec<u8>, deadline: Option<Instant>) -> Tried {
+        let Some(engine) = self.waiting.engine().filter(|engine| engine.instance.has_room()) else {
+            return Tried::Elsewhere(payload);
+        };
+        // Where there is no room an executor says so.
+        let Ok(in_flight) = InFlight::begin(&self.load, payload.len(), &self.options.limits) else {
+            return Tried::Elsewhere(payload);
+        };
+        let mut waiting = Waiting::begin(engine, payload, deadline, in_flight);
+        match waiting.take_finished() {
+            None => Tried::Waits(waiting),
+            Some(finished) => {
+                self.finished(shape, &finished);
+                match finished {
+                    Finished::Answered(answer) => Tried::Answered(answer),
+                    Finished::Elsewhere(payload) => Tried::Elsewhere(payload),
+                }
+            }
+        }
     }
 
-    fn engine(&mut self) -> Option<Rc<Instance>> {
-        if let Engine::None = self.engine
-            && self.may_load()
-        {
-            self.loaded_at = Some(Instant::now());
-            let loaded = self.modules.check_io_load().and_then(|()| {
-                let loaded = Instance::load(&self.options, &self.modules, &Place::Io);
-                loaded.map_err(|failure| failure.to_string())
-            });
-            self.engine = match loaded {
-                Ok(instance) => Engine::Ready(Rc::new(instance)),
-                Err(reason) => {
-                    if self.modules.leave_to_executors() {
-                        tracing::info!(
-                            target: "forebay::script",
-                            script = self.options.name,
-                            "answers on executors only: {reason}"
-                        );
-                    }
-                    Engine::Unfit
+    /// Learns from what a call has come to that has waited.
+    pub fn finished(&mut self, shape: Shape, finished: &Finished) {
+        match finished {
+            Finished::Answered(answer) => {
+                if answer.weight == Weight::Heavy {
+                    self.standings.insert(shape, Standing::Heavy);
                 }
-            };
-        }
-        match &self.engine {
-            Engine::Ready(instance) => Some(instance.clone()),
-            Engine::None | Engine::Unfit => None,
+                self.options.counts.answer_on_io(answer);
+            }
+            Finished::Elsewhere(_) => {
+                self.options.counts.handed_over();
+                self.standings.insert(shape, Standing::Heavy);
+            }
         }
     }
 }

@@ -32,13 +32,13 @@ mod wants;
 mod watchdog;
 mod work;
 
-pub use answer::{Answer, Body, Failure};
+pub use answer::{Answer, Body, Failure, Weight};
 pub use check::{Checked, Fault, check};
 pub use counts::{Counted, Counts};
 pub use executor::Awaited;
 pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
-pub use io::{IoScript, Shape, Tried};
+pub use io::{Finished, IoScript, Shape, Tried, Waiting};
 pub use options::{Allow, Limits, Options, StoreOptions, Surroundings};
 pub use script::Script;
 pub use stream::{Next, Piece, Stream};

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    Body, Failure,
+    Body, Failure, Weight,
     budget::Pulse,
     calls::{CallId, Outcome, Until},
     executor::{Job, Shared, Traced},
@@ -227,9 +227,9 @@ impl Drop for Here {
 impl Executor {
     /// Makes an engine that new calls go to.
     fn fresh(&self) -> Result<Engine, Failure> {
-        let place = Place::Executor(self.member.pulse.clone());
         self.current.take();
-        let instance = Instance::load(&self.shared.options, &self.shared.modules, &place)?;
+        let (options, modules) = (&self.shared.options, &self.shared.modules);
+        let instance = Instance::load(options, modules, Place::Executor, self.member.pulse.clone())?;
         self.serial.set(self.serial.get() + 1);
         let instance = Rc::new(instance);
         let engine = Engine {
@@ -296,9 +296,7 @@ impl Executor {
         self.member.calls.lock().open.insert(key, call);
         let cpu_max = self.shared.options.limits.cpu_max;
         let step = self.step(key, &engine, |instance| instance.run(id, cpu_max));
-        let is_light = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
-            && !engine.instance.take_elsewhere();
-        self.settle(&engine, is_light);
+        self.settle_step(key, &engine, &step);
         if self.is_awaited(key) {
             self.watch_over(key, &engine, deadline);
         }
@@ -317,7 +315,7 @@ impl Executor {
     /// Goes on with a call that has waited for something.
     fn resume(self: &Rc<Self>, key: CallKey, engine: &Engine, wait: WaitId, came: Came) {
         let step = self.step(key, engine, |instance| instance.resume(key.1, wait, came));
-        self.settle(engine, false);
+        self.settle_step(key, engine, &step);
         self.replace_if_needed(&engine.instance, &step);
     }
 
@@ -360,15 +358,27 @@ impl Executor {
         self.fresh()
     }
 
+    /// After a step of a call.
+    fn settle_step(self: &Rc<Self>, key: CallKey, engine: &Engine, step: &Step) {
+        let is_quick = step.took * LIGHT_PART <= self.shared.options.limits.io_cpu_max
+            && !engine.instance.take_elsewhere();
+        if !is_quick {
+            engine.instance.weigh(key.1, Weight::Heavy);
+        }
+        self.settle(engine, is_quick);
+    }
+
     /// After a step: hands on what has come to an end, and sets about what is waited for.
-    fn settle(self: &Rc<Self>, engine: &Engine, is_light: bool) {
+    fn settle(self: &Rc<Self>, engine: &Engine, is_quick: bool) {
         while let Some(mut over) = engine.instance.next_over() {
             let key = (engine.serial, over.id);
             self.untrace(key);
             let call = self.member.calls.lock().open.remove(&key);
             let (waiter, mut in_flight) = call.map(|call| (call.waiter, call.in_flight)).unzip();
             if let Ok(answer) = &mut over.outcome {
-                answer.is_light = is_light;
+                if !is_quick {
+                    answer.weight = Weight::Heavy;
+                }
                 if let Body::Stream(stream) = &mut answer.body
                     && engine.instance.outlet(over.id).is_some()
                 {

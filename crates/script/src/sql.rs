@@ -5,6 +5,7 @@ use std::{ops::Range, sync::Arc, time::Instant};
 use forebay_pg::{
     Ask, Column, PgError, Row, Rows, Source,
     desk::{self, write_pg_error},
+    is_harmless,
     json::{self, bytes_of},
 };
 use rquickjs::{Array, Ctx, Exception, Function, IntoJs as _, Result, TypedArray, Value};
@@ -121,6 +122,11 @@ impl Statements {
         }
         self.parameters.push(Some(from..self.bytes.len()));
         Ok(())
+    }
+
+    /// Whether nothing changes when they are run once more.
+    pub(crate) fn are_harmless(&self) -> bool {
+        self.texts.iter().all(|text| is_harmless(text))
     }
 
     /// Runs them until `deadline`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{calls::CallId, fetch, sql, stream::Piece};
+use crate::{Weight, calls::CallId, fetch, sql, stream::Piece};
 
 /// Names what a call waits for; the script chooses it.
 pub(crate) type WaitId = u32;
@@ -35,6 +35,17 @@ pub(crate) enum What {
     Room(Option<Piece>),
     /// That this is not waited for any more, nor anything that belongs to it.
     Cancel,
+}
+
+impl What {
+    /// What it makes of the call that asks for it.
+    pub(crate) fn weight(&self) -> Weight {
+        match self {
+            Self::Sql(statements) if statements.are_harmless() => Weight::Waits,
+            Self::Turn | Self::Cancel => Weight::Waits,
+            _ => Weight::Heavy,
+        }
+    }
 }
 
 /// What has come.

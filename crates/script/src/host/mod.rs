@@ -16,8 +16,9 @@ use forebay_wire::ContentKind;
 use rquickjs::{Ctx, Function, Object, Result, String as JsString, Value, function::IntoJsFunc};
 
 use crate::{
-    answer::{Answer, Body},
+    answer::{Answer, Body, Weight},
     calls::{CallId, Calls},
+    instance::Place,
     options::Options,
     sys, text,
     values::{Class, Held, Kind, Name},
@@ -44,8 +45,7 @@ pub(crate) struct Host {
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
     pub(crate) declared: DeclaredReads,
-    /// Whether others wait for this thread.
-    pub(crate) on_io: bool,
+    pub(crate) place: Place,
     /// What scripts have asked for in this step.
     pub(crate) wants: RefCell<Vec<Want>>,
 }
@@ -195,7 +195,7 @@ impl Host {
             is_fault,
             headers: headers.unwrap_or_default(),
             body,
-            is_light: false,
+            weight: Weight::Heavy,
             commit: 0,
         }
     }

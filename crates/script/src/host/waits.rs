@@ -13,9 +13,10 @@ use url::Url;
 
 use super::{Functions, Host, bytes_of};
 use crate::{
-    answer::{Answer, Body},
+    answer::{Answer, Body, Weight},
     calls::CallId,
     fetch::{self, Redirect},
+    instance::Place,
     stream::{Piece, Room},
     text,
     wants::{WaitId, Want, What},
@@ -60,7 +61,11 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
     })?;
     let own = host.clone();
     functions.set("markPromises", move || -> f64 {
-        if own.on_io { -1.0 } else { f64::from(PROMISE_MARK) }
+        if own.place == Place::Io {
+            -1.0
+        } else {
+            f64::from(PROMISE_MARK)
+        }
     })?;
     functions.set("isPending", |promise: Value<'js>| {
         let promise = promise.as_promise();
@@ -161,9 +166,13 @@ fn streams<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
 impl Host {
     /// Notes what a call waits for; `false` when it has ended, and nothing comes any more.
     pub(super) fn want(&self, ctx: &Ctx<'_>, call: CallId, wait: WaitId, what: What) -> Result<bool> {
-        if self.on_io {
-            self.store.note_elsewhere();
-            return Ok(false);
+        let weight = what.weight();
+        if self.place.is_on_io() {
+            let mut calls = self.calls.borrow_mut();
+            calls.weigh(call, weight);
+            if self.place == Place::Io || weight == Weight::Heavy {
+                return Ok(false);
+            }
         }
         if call == 0 {
             return Err(Exception::throw_type(
@@ -171,10 +180,14 @@ impl Host {
                 "timers, fetches and statements belong to a request: there is none while the script is loaded or ends",
             ));
         }
-        match self.calls.borrow_mut().wait(call) {
-            None => return Ok(false),
-            Some(Err(message)) => return Err(Exception::throw_range(ctx, &message)),
-            Some(Ok(())) => {}
+        {
+            let mut calls = self.calls.borrow_mut();
+            calls.weigh(call, weight);
+            match calls.wait(call) {
+                None => return Ok(false),
+                Some(Err(message)) => return Err(Exception::throw_range(ctx, &message)),
+                Some(Ok(())) => {}
+            }
         }
         self.wants.borrow_mut().push(Want { call, wait, what });
         Ok(true)
@@ -204,7 +217,7 @@ impl Host {
         let url = Url::parse(&url).map_err(|error| refused(&format!("`{url}` is no address: {error}")))?;
         fetch::check(&url, &self.options).map_err(|error| refused(&error.to_string()))?;
         let limits = &self.options.limits;
-        if !self.on_io && self.calls.borrow_mut().count_fetch(call) >= limits.fetches_max {
+        if !self.place.is_on_io() && self.calls.borrow_mut().count_fetch(call) >= limits.fetches_max {
             return Err(refused(&format!(
                 "this call has begun {} fetches already (fetches_max)",
                 limits.fetches_max

@@ -114,6 +114,7 @@ impl Io {
         }
         match self.0.call(shape, request.payload(), None) {
             Tried::Answered(answer) => Some(answer),
+            Tried::Waits(waiting) => panic!("{waiting:?} without a database"),
             Tried::Elsewhere(payload) => {
                 assert_eq!(payload, request.payload(), "the request can be done again");
                 None

@@ -368,7 +368,7 @@ impl<S: Stream> Exchange<S> {
                     .await;
                 let answer = match tried {
                     Ok(TriedHere::Answered(reply)) => Ok(reply),
-                    Ok(TriedHere::Elsewhere(call)) => {
+                    Ok(TriedHere::Later(call)) => {
                         if self.flush().await.is_err() {
                             return Next::Abort;
                         }

@@ -9,7 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_script::{Answer, Body as ScriptBody, Failure, Next, Script, Shape, Tried};
+use forebay_script::{
+    Answer, Body as ScriptBody, Failure, Finished, IoScript, Next, Script, Shape, Tried, Waiting,
+};
 
 use forebay_trace::{Kind, Span};
 
@@ -30,6 +32,9 @@ use crate::{
     store::{OpenStore, Tag},
 };
 
+/// What traces call a step of a script on the thread that has read the request.
+const RUNNING_HERE: &str = "script, on the I/O thread";
+
 /// A script.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptTarget {
@@ -43,16 +48,24 @@ pub(crate) struct ScriptTarget {
 #[derive(Debug)]
 pub(crate) enum TriedHere<'a> {
     Answered(Reply<'a>),
-    /// An executor has to answer, which takes time: what was answered before on this connection is to be written first.
-    Elsewhere(ScriptCall),
+    /// It takes time: what was answered before on this connection is to be written first.
+    Later(ScriptCall),
 }
 
-/// A request for an executor.
+/// A request that takes time.
 #[derive(Debug)]
 pub(crate) struct ScriptCall {
-    payload: Vec<u8>,
+    place: CallPlace,
     /// Of what may be answered on I/O threads: that learns from it.
     shape: Option<Shape>,
+}
+
+#[derive(Debug)]
+enum CallPlace {
+    /// This thread, where it waits for statements.
+    Here(Waiting),
+    /// An executor, which is to be given the request.
+    Executor(Vec<u8>),
 }
 
 impl ScriptTarget {
@@ -97,24 +110,25 @@ impl ScriptTarget {
         let is_small = is_safe && input.len() <= self.io_input_max && self.place != ScriptPlace::Executor;
         let shape = is_small.then(|| Shape::of(head.method().as_bytes(), head.path_bytes()));
         let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
-        let payload = match shape {
+        let place = match shape {
             Some(shape) => match self.call_here(shape, payload, request.deadline, thread) {
                 Tried::Answered(answer) => {
                     if let Some((trace, from)) = trace {
-                        trace.record(Span::new(
-                            Kind::Running,
-                            "script, on the I/O thread",
-                            from,
-                            Instant::now(),
-                        ));
+                        trace.record(Span::new(Kind::Running, RUNNING_HERE, from, Instant::now()));
                     }
                     return self.reply(answer, hold_max(request)).map(TriedHere::Answered);
                 }
-                Tried::Elsewhere(payload) => payload,
+                Tried::Waits(waiting) => {
+                    if let Some((trace, from)) = trace {
+                        trace.record(Span::new(Kind::Running, RUNNING_HERE, from, Instant::now()));
+                    }
+                    CallPlace::Here(waiting)
+                }
+                Tried::Elsewhere(payload) => CallPlace::Executor(payload),
             },
-            None => payload,
+            None => CallPlace::Executor(payload),
         };
-        Ok(TriedHere::Elsewhere(ScriptCall { payload, shape }))
+        Ok(TriedHere::Later(ScriptCall { place, shape }))
     }
 
     /// Answers the request for a record, without conditions, where the script has declared what it answers to that.
@@ -155,18 +169,37 @@ impl ScriptTarget {
         })
     }
 
-    /// Answers what was not answered on this thread.
+    /// Answers what was not answered at once.
     pub(crate) async fn answer<'a, S: Stream>(
         &'a self,
-        ScriptCall { payload, shape }: ScriptCall,
+        ScriptCall { place, shape }: ScriptCall,
         request: &Request<'_>,
         thread: &Thread,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'a>, End> {
+        let learn = |learn: &dyn Fn(&mut IoScript, Shape)| {
+            if let Some(shape) = shape {
+                thread.with_script(&self.script, |script| learn(script, shape));
+            }
+        };
+        let payload = match place {
+            CallPlace::Executor(payload) => payload,
+            CallPlace::Here(waiting) => {
+                let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
+                let finished = wait_for(waiting.finish(), request.deadline, socket).await?;
+                let finished = finished.map_err(Refusal::from)?;
+                if let Some((trace, from)) = trace {
+                    trace.record(Span::new(Kind::Handler, "script", from, Instant::now()));
+                }
+                learn(&|script, shape| script.finished(shape, &finished));
+                match finished {
+                    Finished::Answered(answer) => return self.reply(answer, hold_max(request)),
+                    Finished::Elsewhere(payload) => payload,
+                }
+            }
+        };
         let answer = self.run(payload, request.deadline, socket).await?;
-        if let Some(shape) = shape {
-            thread.with_script(&self.script, |script| script.learn(shape, answer.is_light));
-        }
+        learn(&|script, shape| script.learn(shape, answer.weight));
         wait_for_disk(self.store.as_deref(), answer.commit, request.deadline, socket).await?;
         self.reply(answer, hold_max(request))
     }

@@ -14,7 +14,7 @@ pub(crate) fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &
          [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n{limits}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
         url = postgres.url()
     );
-    Setup::new(&keys).file("s.mjs", module(answers)).start()
+    Setup::new(&keys).file("s.mjs", module(answers)).admin().start()
 }
 
 /// The same with a worker of Node in the place of the script.
