@@ -108,10 +108,10 @@ pub struct IoScript {
 }
 
 impl IoScript {
-    pub(crate) fn new(options: Arc<Options>, modules: Arc<Modules>, load: Arc<Load>) -> Self {
+    pub(crate) fn new(options: Arc<Options>, modules: &Arc<Modules>, load: Arc<Load>) -> Self {
         Self {
-            light: Seat::new(&options, &modules, Place::Io),
-            waiting: Seat::new(&options, &modules, Place::IoWaiting),
+            light: Seat::new(&options, modules, Place::Io),
+            waiting: Seat::new(&options, modules, Place::IoWaiting),
             options,
             load,
             standings: HashMap::default(),

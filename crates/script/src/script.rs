@@ -40,7 +40,7 @@ impl Script {
 
     /// The same script for a thread on which others wait.
     pub fn on_io_thread(&self) -> IoScript {
-        IoScript::new(self.options.clone(), self.modules.clone(), self.executors.load())
+        IoScript::new(self.options.clone(), &self.modules, self.executors.load())
     }
 
     /// Ends its executors: each does what waits for it, runs the stop hooks of its engines and is over. Calls that are open by then are given up, and

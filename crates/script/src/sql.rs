@@ -97,30 +97,9 @@ impl Statements {
         text_of: &Function<'js>,
     ) -> Result<()> {
         let from = self.bytes.len();
-        match value.kind() {
-            Kind::Undefined | Kind::Null => {
-                self.parameters.push(None);
-                return Ok(());
-            }
-            Kind::Int(integer) => {
-                let mut digits = itoa::Buffer::new();
-                self.bytes.extend_from_slice(digits.format(integer).as_bytes());
-            }
-            Kind::Bool(value) => self
-                .bytes
-                .extend_from_slice(if value { b"true" } else { b"false" }),
-            Kind::Text => value.with_text(|text| self.bytes.extend_from_slice(&well_formed(text)))?,
-            _ => {
-                let text: Value<'js> = text_of.call((value.to_value(),))?;
-                let text = Held::of(ctx, &text);
-                if matches!(text.kind(), Kind::Text) {
-                    return self.read_parameter(ctx, &text, text_of);
-                }
-                self.parameters.push(None);
-                return Ok(());
-            }
-        }
-        self.parameters.push(Some(from..self.bytes.len()));
+        let is_null = !write_parameter(ctx, value, text_of, &mut self.bytes)?;
+        let to = self.bytes.len();
+        self.parameters.push((!is_null).then_some(from..to));
         Ok(())
     }
 
@@ -141,6 +120,79 @@ impl Statements {
         let source = self.source;
         Results { source, outcomes }
     }
+}
+
+/// Appends the text of a value as `values.ts` of the SDK does; false: it is null.
+fn write_parameter<'js>(
+    ctx: &Ctx<'js>,
+    value: &Held<'_, 'js>,
+    text_of: &Function<'js>,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    match value.kind() {
+        Kind::Undefined | Kind::Null => return Ok(false),
+        Kind::Int(integer) => out.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes()),
+        Kind::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        Kind::Text | Kind::Float(_) => value.with_text(|text| out.extend_from_slice(&well_formed(text)))?,
+        Kind::Object(Class::Array) => write_array(ctx, value, text_of, ARRAY_DEPTH_MAX, out)?,
+        _ => {
+            let text: Value<'js> = text_of.call((value.to_value(),))?;
+            let text = Held::of(ctx, &text);
+            if text.kind() == Kind::Null {
+                return Ok(false);
+            }
+            text.with_text(|text| out.extend_from_slice(&well_formed(text)))?;
+        }
+    }
+    Ok(true)
+}
+
+/// Arrays in one another; the server takes six.
+const ARRAY_DEPTH_MAX: usize = 64;
+
+/// Appends an array of the database: `{1,NULL,"a \\"b\\"",{...}}` (manual, 8.15.6).
+fn write_array<'js>(
+    ctx: &Ctx<'js>,
+    array: &Held<'_, 'js>,
+    text_of: &Function<'js>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    if depth == 0 {
+        let message = format!("arrays of a parameter are at most {ARRAY_DEPTH_MAX} in one another");
+        return Err(Exception::throw_range(ctx, &message));
+    }
+    out.push(b'{');
+    for index in 0..array.length()? {
+        if index > 0 {
+            out.push(b',');
+        }
+        let element = array.element(index)?;
+        match element.kind() {
+            Kind::Object(Class::Array) => write_array(ctx, &element, text_of, depth - 1, out)?,
+            Kind::Int(_) | Kind::Bool(_) => {
+                write_parameter(ctx, &element, text_of, out)?;
+            }
+            _ => {
+                let from = out.len();
+                if write_parameter(ctx, &element, text_of, out)? {
+                    let text = out.split_off(from);
+                    out.push(b'"');
+                    for byte in text {
+                        if matches!(byte, b'"' | b'\\') {
+                            out.push(b'\\');
+                        }
+                        out.push(byte);
+                    }
+                    out.push(b'"');
+                } else {
+                    out.extend_from_slice(b"NULL");
+                }
+            }
+        }
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 fn text_of_statement(ctx: &Ctx<'_>, text: &Held<'_, '_>) -> Result<String> {

@@ -237,7 +237,9 @@ impl Waiting {
             self.end();
             self.finished = Some(Finished::Elsewhere(payload));
         } else {
-            wants.into_iter().for_each(|want| self.set_about(want));
+            for want in wants {
+                self.set_about(want);
+            }
         }
     }
 
