@@ -169,3 +169,51 @@ impl Rows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message with a row of these values, and the beginning of another message.
+    fn message(values: &[Option<&[u8]>]) -> (BytesMut, usize) {
+        let mut body = (values.len() as u16).to_be_bytes().to_vec();
+        for value in values {
+            let length = value.map_or(u32::MAX, |text| text.len() as u32);
+            body.extend_from_slice(&length.to_be_bytes());
+            body.extend_from_slice(value.unwrap_or_default());
+        }
+        let mut received = BytesMut::from(&b"D"[..]);
+        received.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+        received.extend_from_slice(&body);
+        let bytes = received.len();
+        received.extend_from_slice(b"Z\0\0");
+        (received, bytes)
+    }
+
+    #[test]
+    fn a_row_has_its_values_whether_it_is_copied_or_stays_where_it_is() {
+        let long = vec![b'x'; COPIED_BYTES_MAX];
+        for last in [&b""[..], b"y", &long] {
+            let values = [Some(&b"1"[..]), None, Some(b""), Some(b"\xc3\xa9"), Some(last)];
+            let (mut received, bytes) = message(&values);
+            let row = Row::take(&mut received, bytes).unwrap();
+            assert_eq!(&received[..], b"Z\0\0");
+            let texts: Vec<_> = (0..row.len()).map(|index| row.text(index)).collect();
+            assert_eq!(texts, values);
+        }
+    }
+
+    #[test]
+    fn a_row_whose_lengths_are_not_those_of_its_message_is_refused() {
+        let (whole, bytes) = message(&[Some(b"abc"), None]);
+        for changed in 5..=10 {
+            let mut received = whole.clone();
+            received[changed] ^= 0x41;
+            let taken = Row::take(&mut received, bytes);
+            assert!(
+                matches!(taken, Err(PgError::Protocol { .. })),
+                "{changed}: {taken:?}"
+            );
+        }
+    }
+}

@@ -200,3 +200,45 @@ fn write_bind(name: &str, parameters: &[Option<&[u8]>], out: &mut BytesMut) -> R
 pub(crate) fn write_cancel(key: CancelKey, out: &mut BytesMut) {
     frontend::cancel_request(key.process_id, key.secret_key, out);
 }
+
+#[cfg(test)]
+mod tests {
+    use postgres_protocol::IsNull;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_statement_is_run_with_the_bytes_of_the_library(
+            name in "[a-z0-9]{0,9}",
+            parameters in proptest::collection::vec(proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)), 0..5),
+        ) {
+            let mut expected = BytesMut::from(&b"before"[..]);
+            let serialize = |value: &Option<Vec<u8>>, out: &mut BytesMut| match value {
+                Some(text) => {
+                    out.extend_from_slice(text);
+                    Ok(IsNull::No)
+                }
+                None => Ok(IsNull::Yes),
+            };
+            let bound = frontend::bind("", &name, [], &parameters, serialize, [], &mut expected);
+            prop_assert!(bound.is_ok());
+            frontend::execute("", 0, &mut expected).unwrap();
+            frontend::sync(&mut expected);
+            let parameters: Vec<_> = parameters.iter().map(Option::as_deref).collect();
+            let mut out = BytesMut::from(&b"before"[..]);
+            write_run(&name, &parameters, &mut out).unwrap();
+            prop_assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn more_parameters_than_a_message_may_have_are_refused_and_leave_nothing() {
+        let mut out = BytesMut::new();
+        let refused = write_run("s1", &[None; 65_536], &mut out);
+        assert!(matches!(refused, Err(PgError::Unsendable { .. })), "{refused:?}");
+        assert!(out.is_empty());
+        assert!(write_run("s1", &[None; 65_535], &mut out).is_ok());
+    }
+}

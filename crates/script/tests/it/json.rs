@@ -49,6 +49,9 @@ export const values = [
   () => ({ toJSON: () => 'instead' }),
   () => ({ toJSON: 1, other: 2 }),
   () => [{ a: [{ b: [{}] }] }, [], [[]], 'x'],
+  () => [{ a: undefined, b: 1 }, { a: 1, b: undefined, c: 2 }, { a: 2, b: 3, c: 4 }],
+  () => [1, 2].map((step) => Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`k${index * step}`, index]))),
+  () => ({ 'é"': 1, inner: { 'é"': '\ud800', 'k\n': 2 }, again: [{ 'k\n': 3, 'é"': () => 1 }, { 'é"': 4 }] }),
 ];
 
 export default (request) => {

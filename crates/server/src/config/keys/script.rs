@@ -55,7 +55,7 @@ pub(super) static SCRIPT: &[Key] = &[
             max: 4 * GIB,
         },
         default: Default::Is("64MiB"),
-        meaning: "Memory of one engine, of which there is one for each I/O thread, and for each executor thread one, or several up to `engines_max`.",
+        meaning: "Memory of one engine, of which there are one or two for each I/O thread (the second for calls that wait for statements), and for each executor thread one, or several up to `engines_max`.",
         exceeded: "500",
     },
     Key {
