@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn more_parameters_than_a_message_may_have_are_refused_and_leave_nothing() {
         let mut out = BytesMut::new();
-        let refused = write_run("s1", &[None; 65_536], &mut out);
+        let refused = write_run("s1", &vec![None; 65_536], &mut out);
         assert!(matches!(refused, Err(PgError::Unsendable { .. })), "{refused:?}");
         assert!(out.is_empty());
-        assert!(write_run("s1", &[None; 65_535], &mut out).is_ok());
+        assert!(write_run("s1", &vec![None; 65_535], &mut out).is_ok());
     }
 }
