@@ -23,6 +23,7 @@ mod sql;
 mod statement;
 mod timing;
 mod tls;
+mod watch;
 mod whole;
 
 pub use counts::{BOUNDS_US, Counted, Durations, Meter};

@@ -19,7 +19,8 @@ use crate::{
     listen::{Hub, Listener},
     pipelined::{self, Lines},
     statement::check_session,
-    timing::Timing,
+    timing::{Reached, Timing},
+    watch::Watch,
 };
 
 /// A source of results; clones are the same one.
@@ -146,7 +147,7 @@ impl Source {
         self.shared.health.is_told(error)
     }
 
-    /// What has been counted of its statements, without those of transactions that are not known as a whole.
+    /// What has been counted of its statements. A transaction that is known as a whole is one.
     pub fn counted(&self) -> Counted {
         self.shared.meter.read()
     }
@@ -266,20 +267,16 @@ impl Source {
         parameters: &[Option<&[u8]>],
         deadline: Instant,
     ) -> Result<RowStream, PgError> {
-        let mut counting = Counting::begin(self.clone(), text.to_owned(), Placed::default());
+        let watch = Watch::begin(Some(self), text.to_owned(), Instant::now());
         let begin = async {
             check_session(text)?;
             let lease = self.lease().await?;
-            counting.place(Instant::now());
-            RowStream::open(lease, text, parameters, deadline).await
+            watch.place();
+            RowStream::open(lease, text, parameters, deadline, watch.timing()).await
         };
-        match within(deadline, Stage::Statement, begin).await {
-            Ok(stream) => Ok(stream.counted(counting)),
-            Err(error) => {
-                counting.fail(&error);
-                Err(error)
-            }
-        }
+        let begun = within(deadline, Stage::Statement, begin).await;
+        let flow = watch.flow(&begun);
+        begun.map(|rows| rows.watched(flow))
     }
 
     /// Has the server prepare a statement without running it, and gives what each of its parameters takes. It is none of those that may be under way.
@@ -304,29 +301,63 @@ impl Source {
     /// Begins to copy rows in with a statement `copy … from stdin`, on a connection of its own.
     pub async fn copy_in(&self, text: &str, deadline: Instant) -> Result<CopyIn, PgError> {
         check_copies(text)?;
-        let begin = async { CopyIn::open(self.lease().await?, text, deadline).await };
-        within(deadline, Stage::Statement, begin).await
+        let watch = Watch::begin(Some(self), text.to_owned(), Instant::now());
+        let begin = async {
+            let lease = self.lease().await?;
+            watch.place();
+            CopyIn::open(lease, text, deadline, watch.timing()).await
+        };
+        let begun = within(deadline, Stage::Statement, begin).await;
+        let flow = watch.flow(&begun);
+        begun.map(|copy| copy.watched(flow))
     }
 
     /// Begins to copy rows out with a statement `copy … to stdout`, on a connection of its own.
     pub async fn copy_out(&self, text: &str, deadline: Instant) -> Result<CopyOut, PgError> {
         check_copies(text)?;
-        let begin = async { CopyOut::open(self.lease().await?, text, deadline).await };
-        within(deadline, Stage::Statement, begin).await
+        let watch = Watch::begin(Some(self), text.to_owned(), Instant::now());
+        let begin = async {
+            let lease = self.lease().await?;
+            watch.place();
+            CopyOut::open(lease, text, deadline, watch.timing()).await
+        };
+        let begun = within(deadline, Stage::Statement, begin).await;
+        let flow = watch.flow(&begun);
+        begun.map(|copy| copy.watched(flow))
     }
 
     /// Listens to a channel, beside all others who do on one connection more. Its future ends when the server knows that.
     pub async fn listen(&self, channel: &str, deadline: Instant) -> Result<Listener, PgError> {
-        self.shared.hub.listen(channel, deadline).await
+        let watch = Watch::begin(Some(self), format!("listen {channel}"), Instant::now());
+        watch.place();
+        let listener = self.shared.hub.listen(channel, deadline).await;
+        watch.timing().reach(Reached::Answered);
+        watch.end(&listener, |_| 0);
+        listener
     }
 
     /// Begins a transaction, on a connection of its own, that may take until `deadline`.
     pub async fn begin(&self, beginning: Beginning, deadline: Instant) -> Result<Transaction, PgError> {
+        self.begin_counted(Some(self), beginning, deadline).await
+    }
+
+    /// The same, with its statements counted by nobody where they are counted as a whole.
+    pub(crate) async fn begin_counted(
+        &self,
+        counted: Option<&Self>,
+        beginning: Beginning,
+        deadline: Instant,
+    ) -> Result<Transaction, PgError> {
+        let text = beginning.text();
+        let watch = Watch::begin(counted, &*text, Instant::now());
         let begin = async {
             let lease = self.lease().await?;
-            Transaction::begin(lease, beginning, deadline).await
+            watch.place();
+            Transaction::begin(lease, &text, deadline, counted.cloned(), watch.timing()).await
         };
-        within(deadline, Stage::Transaction, begin).await
+        let begun = within(deadline, Stage::Transaction, begin).await;
+        watch.end(&begun, |_| 0);
+        begun
     }
 
     /// A connection for one task; those that wait for one count as statements.

@@ -41,10 +41,19 @@ struct Marks {
 impl Timing {
     /// Of a statement that begins now.
     pub(crate) fn begin() -> Self {
+        Self::of(Instant::now)
+    }
+
+    /// Of one that was asked for then.
+    pub(crate) fn begin_at(asked: Instant) -> Self {
+        Self::of(|| asked)
+    }
+
+    fn of(begun: impl FnOnce() -> Instant) -> Self {
         Self(forebay_trace::current().map(|trace| {
             Arc::new(Marks {
                 trace,
-                begun: Instant::now(),
+                begun: begun(),
                 at: Default::default(),
             })
         }))
@@ -74,16 +83,34 @@ impl Timing {
         let Some(marks) = &self.0 else { return };
         let until = Instant::now();
         let mut span = Span::new(Kind::Statement, text, marks.begun, until);
+        span.parts = marks.parts();
+        span.parts.push(("hand-over", until));
+        marks.trace.record(span);
+    }
+
+    /// What has become of it up to now, for a statement that goes on piece by piece from here.
+    pub(crate) fn so_far(&self, text: &str) -> Option<(Trace, Span)> {
+        let marks = self.0.as_ref()?;
+        let now = Instant::now();
+        let mut span = Span::new(Kind::Statement, text, marks.begun, now);
+        span.parts = marks.parts();
+        span.parts.push(("rows", now));
+        Some((marks.trace.clone(), span))
+    }
+}
+
+impl Marks {
+    fn parts(&self) -> Vec<(&'static str, Instant)> {
+        let mut parts = Vec::with_capacity(PARTS.len() + 1);
         let mut before = 0;
-        for (part, at) in PARTS.into_iter().zip(&marks.at) {
+        for (part, at) in PARTS.into_iter().zip(&self.at) {
             let at = at.load(Ordering::Relaxed);
             // A statement that was run again has some of its stages from the first time.
             if at > before {
                 before = at;
-                span.parts.push((part, marks.begun + Duration::from_nanos(at)));
+                parts.push((part, self.begun + Duration::from_nanos(at)));
             }
         }
-        span.parts.push(("hand-over", until));
-        marks.trace.record(span);
+        parts
     }
 }

@@ -78,7 +78,10 @@ impl Source {
             isolation: Some(isolation),
             is_read_only: false,
         };
-        let mut transaction = self.begin(beginning, deadline).await.map_err(outside)?;
+        let mut transaction = self
+            .begin_counted(None, beginning, deadline)
+            .await
+            .map_err(outside)?;
         counting.place(Instant::now());
         let mut last = None;
         // Those behind one that fails are refused by the server.

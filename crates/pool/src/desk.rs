@@ -10,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use forebay_trace::Trace;
 use forebay_wire::{CallView, FrameType, Header, WireError, flag};
 use parking_lot::Mutex;
 
@@ -24,8 +25,8 @@ const CALL_BYTES_MAX: usize = 64 << 20;
 
 /// Gives jobs their desks.
 pub trait Desks: fmt::Debug + Send + Sync {
-    /// A desk for one job, or for what one worker does outside of jobs. It is dropped when that is over; what is still being done there ends then.
-    fn open(&self) -> Box<dyn Desk>;
+    /// A desk for one job, which may be traced, or for what one worker does outside of jobs. It is dropped when that is over; what is still being done there ends then.
+    fn open(&self, trace: Option<Trace>) -> Box<dyn Desk>;
     /// Has a thread read a worker's call socket to its end.
     fn attend(&self, socket: crate::CallSocket);
 }

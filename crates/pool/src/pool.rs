@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_trace::Trace;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -37,6 +38,8 @@ pub struct Job {
     pub deadline: Instant,
     /// Its other limits.
     pub limits: Limits,
+    /// Where what is done for it is recorded, if anybody wants to know.
+    pub trace: Option<Trace>,
 }
 
 /// A supervised pool of workers. Cloning it gives another handle to the same pool.
@@ -129,6 +132,7 @@ impl Pool {
             end: job.whole,
             limits: job.limits,
             deadline: job.deadline,
+            trace: job.trace,
             reply_to: place,
         };
         let submitted = {

@@ -126,6 +126,26 @@ impl Trace {
         }
     }
 
+    /// The parts of a time, one after another, in which nothing of a kind is known to have been under way.
+    pub fn without(&self, kind: Kind, from: Instant, until: Instant) -> Vec<(Instant, Instant)> {
+        let record = self.0.record.lock();
+        let of_kind = record.spans.iter().filter(|span| span.kind == kind);
+        let mut busy: Vec<_> = of_kind.map(|span| (span.from, span.until)).collect();
+        busy.sort_unstable();
+        let mut parts = Vec::new();
+        let mut at = from;
+        for (begins, ends) in busy {
+            if begins.min(until) > at {
+                parts.push((at, begins.min(until)));
+            }
+            at = at.max(ends);
+        }
+        if until > at {
+            parts.push((at, until));
+        }
+        parts
+    }
+
     /// Ends the record: what comes later is not kept.
     pub fn end(&self) -> Record {
         let over = Record {
@@ -168,6 +188,7 @@ mod tests {
     use std::{
         pin::pin,
         task::{Context, Poll, Waker},
+        time::Duration,
     };
 
     use super::*;
@@ -210,6 +231,26 @@ mod tests {
         assert_eq!((record.spans.len(), record.left_out), (SPANS_MAX, 3));
         trace.record(span("late"));
         assert!(trace.end().spans.is_empty());
+    }
+
+    #[test]
+    fn a_time_is_cut_where_something_else_was_under_way() {
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let trace = Trace::new(begun);
+        for (kind, from, until) in [
+            (Kind::Statement, 40, 60),
+            (Kind::Statement, 10, 30),
+            (Kind::Statement, 20, 25),
+            (Kind::Queue, 31, 35),
+            (Kind::Statement, 90, 200),
+        ] {
+            trace.record(Span::new(kind, "", at(from), at(until)));
+        }
+        let parts = trace.without(Kind::Statement, at(15), at(100));
+        assert_eq!(parts, [(at(30), at(40)), (at(60), at(90))]);
+        assert_eq!(trace.without(Kind::Statement, at(0), at(5)), [(at(0), at(5))]);
+        assert!(trace.without(Kind::Statement, at(41), at(59)).is_empty());
     }
 
     #[test]

@@ -264,6 +264,7 @@ impl Messages {
         let job = Job {
             payload: payload(body),
             whole: true,
+            trace: None,
             since: now,
             deadline: now + self.deadline,
             limits: Limits {

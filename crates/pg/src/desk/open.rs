@@ -40,6 +40,8 @@ pub(super) struct InProgress {
     pub(super) savepoints: Vec<Savepoint>,
     /// Cursors that were declared.
     pub(super) cursors: u32,
+    /// When whoever has it now has asked for it.
+    pub(super) asked: Instant,
 }
 
 /// A cursor.
@@ -125,8 +127,11 @@ impl Open {
         id: Id,
         deadline: Instant,
     ) -> Result<OwnedMutexGuard<InProgress>, DeskError> {
+        let asked = Instant::now();
         let found = self.state.lock().transactions.get(&id).cloned();
-        turn(found, id, deadline).await
+        let mut turn = turn(found, id, deadline).await?;
+        turn.asked = asked;
+        Ok(turn)
     }
 
     /// The same of who ends it, and its cursors: nobody else begins to use it.

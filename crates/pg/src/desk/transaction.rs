@@ -24,6 +24,7 @@ impl Desk {
             transaction: Some(begun.map_err(of(&it.source))?),
             savepoints: Vec::new(),
             cursors: 0,
+            asked: Instant::now(),
         });
         Ok(number("transaction", id))
     }
@@ -126,6 +127,7 @@ impl InProgress {
         let until = deadline.min(Instant::now() + self.statement_timeout);
         let transaction = self.transaction.as_mut().ok_or(DeskError::NotOpen { id })?;
         transaction.set_deadline(until);
+        transaction.set_asked(self.asked);
         Ok(transaction)
     }
 }

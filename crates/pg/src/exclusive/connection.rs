@@ -24,6 +24,7 @@ use crate::{
         CancelKey, Conversation, Copying, Description, Direction, Event, Expected, Outcome, Transaction,
         make_room, misplaced, write_copy_fail, write_end, write_fetch, write_open, write_prepare, write_run,
     },
+    timing::{Reached, Timing},
 };
 
 /// The same while the server does not take what is sent.
@@ -51,6 +52,10 @@ pub(super) struct Connection {
     takes_bytes: bool,
     /// Bytes that were copied out.
     pieces: VecDeque<Bytes>,
+    /// How far the statement that is under way has come.
+    timing: Timing,
+    /// Rows that the last statement that is over gave or changed.
+    affected: u64,
     /// The end of what is under way has been asked for.
     is_ended: bool,
     is_broken: bool,
@@ -81,10 +86,17 @@ impl Connection {
             direction: None,
             takes_bytes: false,
             pieces: VecDeque::new(),
+            timing: Timing::default(),
+            affected: 0,
             is_ended: true,
             is_broken: false,
             since: Instant::now(),
         })
+    }
+
+    /// Rows that the last statement gave or changed.
+    pub(super) fn affected(&self) -> u64 {
+        self.affected
     }
 
     pub(super) fn transaction(&self) -> Transaction {
@@ -102,10 +114,16 @@ impl Connection {
     }
 
     /// Runs a statement to its end.
-    pub(super) async fn query(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
+    pub(super) async fn query(
+        &mut self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        timing: &Timing,
+    ) -> Result<Rows, PgError> {
         let Prepared { name, columns, .. } = self.prepare(text).await?;
         write_run(&name, parameters, &mut self.out)?;
         self.expect(Expected::Rows, true);
+        self.timing = timing.clone();
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let result_bytes_max = self.settings.result_bytes_max;
         let outcome = loop {
@@ -118,6 +136,7 @@ impl Connection {
                 return Err(self.too_large());
             }
             if let Some(Step::Over(outcome)) = step {
+                timing.reach(Reached::Decoded);
                 break outcome;
             }
         };
@@ -133,10 +152,12 @@ impl Connection {
         &mut self,
         text: &str,
         parameters: &[Option<&[u8]>],
+        timing: &Timing,
     ) -> Result<std::sync::Arc<[crate::Column]>, PgError> {
         let Prepared { name, columns, .. } = self.prepare(text).await?;
         write_open(&name, parameters, FETCH_ROWS, &mut self.out)?;
         self.expect(Expected::Rows, false);
+        self.timing = timing.clone();
         // What is wrong with it shows before its first rows.
         while self.rows.is_empty() && self.conversation.len() > 0 {
             if let Err(error) = self.advance().await {
@@ -218,6 +239,7 @@ impl Connection {
 
     fn expect(&mut self, expected: Expected, is_ended: bool) {
         self.conversation.expect((), expected);
+        self.timing = Timing::default();
         self.direction = None;
         self.is_ended = is_ended;
     }
@@ -231,9 +253,11 @@ impl Connection {
 
     async fn move_bytes(&mut self) -> Result<Option<Step>, PgError> {
         self.send().await?;
+        self.timing.reach(Reached::Sent);
         let step = self.take()?;
         if step.is_none() && self.rows.is_empty() && self.pieces.is_empty() {
             self.read().await?;
+            self.timing.reach(Reached::Answered);
         }
         Ok(step)
     }
@@ -241,7 +265,7 @@ impl Connection {
     /// Takes what has come.
     fn take(&mut self) -> Result<Option<Step>, PgError> {
         let mut step = None;
-        let (rows, pieces) = (&mut self.rows, &mut self.pieces);
+        let (rows, pieces, affected) = (&mut self.rows, &mut self.pieces, &mut self.affected);
         let (direction, takes_bytes) = (&mut self.direction, &mut self.takes_bytes);
         self.conversation
             .receive(&mut self.received, |event| match event {
@@ -251,7 +275,12 @@ impl Connection {
                     *takes_bytes = false;
                     step = Some(Step::Complete);
                 }
-                Event::Over((), outcome) => step = Some(Step::Over(outcome)),
+                Event::Over((), outcome) => {
+                    if let Ok(Outcome::Run(count)) = outcome {
+                        *affected = count;
+                    }
+                    step = Some(Step::Over(outcome));
+                }
                 Event::Copy(Copying::Bytes(bytes)) => pieces.push_back(bytes),
                 Event::Copy(Copying::Begins(to)) => {
                     *direction = Some(to);
@@ -319,7 +348,7 @@ impl Connection {
         }
         self.interrupt().await?;
         if self.transaction() != Transaction::None {
-            self.query("rollback", &[]).await?;
+            self.query("rollback", &[], &Timing::default()).await?;
         }
         Ok(())
     }

@@ -4,21 +4,40 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::Lease;
-use crate::{PgError, Stage, protocol::Direction, source::within, statement::session_keyword};
+use super::{Connection, Lease};
+use crate::{
+    PgError, Stage, protocol::Direction, source::within, statement::session_keyword, timing::Timing,
+    watch::Flow,
+};
 
 /// Rows that are sent as bytes, as a statement `copy … from stdin` reads them, on a connection of its own. When it is dropped before it is finished nothing has been copied.
 #[derive(Debug)]
 pub struct CopyIn {
     lease: Lease,
     deadline: Instant,
+    flow: Option<Flow>,
 }
 
 impl CopyIn {
-    pub(crate) async fn open(mut lease: Lease, text: &str, deadline: Instant) -> Result<Self, PgError> {
-        let direction = lease.connection().copy(text).await?;
+    pub(crate) async fn open(
+        mut lease: Lease,
+        text: &str,
+        deadline: Instant,
+        timing: &Timing,
+    ) -> Result<Self, PgError> {
+        let direction = lease.connection().copy(text, timing).await?;
         check_in(direction)?;
-        Ok(Self { lease, deadline })
+        Ok(Self {
+            lease,
+            deadline,
+            flow: None,
+        })
+    }
+
+    /// Has it counted and told of, until its end.
+    pub(crate) fn watched(mut self, flow: Option<Flow>) -> Self {
+        self.flow = flow;
+        self
     }
 
     /// Has what follows take until another time.
@@ -28,14 +47,20 @@ impl CopyIn {
 
     /// Sends bytes, which need not be whole rows, at the pace of the server. It is an error when the server has refused what came before.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), PgError> {
+        asked(&mut self.flow);
         let send = self.lease.connection().copy_bytes(bytes);
-        within(self.deadline, Stage::Statement, send).await
+        let sent = within(self.deadline, Stage::Statement, send).await;
+        moved(&mut self.flow, "send", &sent);
+        sent
     }
 
     /// There are no more; gives the number of rows that were copied.
     pub async fn finish(mut self) -> Result<u64, PgError> {
+        asked(&mut self.flow);
         let done = self.lease.connection().copy_done();
-        within(self.deadline, Stage::Statement, done).await
+        let done = within(self.deadline, Stage::Statement, done).await;
+        ended(&mut self.flow, &done);
+        done
     }
 }
 
@@ -45,16 +70,29 @@ pub struct CopyOut {
     lease: Lease,
     deadline: Instant,
     is_binary: bool,
+    flow: Option<Flow>,
 }
 
 impl CopyOut {
-    pub(crate) async fn open(mut lease: Lease, text: &str, deadline: Instant) -> Result<Self, PgError> {
-        let direction = lease.connection().copy(text).await?;
+    pub(crate) async fn open(
+        mut lease: Lease,
+        text: &str,
+        deadline: Instant,
+        timing: &Timing,
+    ) -> Result<Self, PgError> {
+        let direction = lease.connection().copy(text, timing).await?;
         Ok(Self {
             is_binary: check_out(direction)?,
             lease,
             deadline,
+            flow: None,
         })
+    }
+
+    /// Has it counted and told of, until its end.
+    pub(crate) fn watched(mut self, flow: Option<Flow>) -> Self {
+        self.flow = flow;
+        self
     }
 
     /// Whether what comes is no text.
@@ -69,12 +107,59 @@ impl CopyOut {
 
     /// The next bytes, which are a row as a rule; none after the last. It may be dropped and asked again.
     pub async fn next(&mut self) -> Result<Option<Bytes>, PgError> {
-        within(self.deadline, Stage::Statement, self.lease.connection().copied()).await
+        let next = take(self.lease.connection(), &mut self.flow);
+        within(self.deadline, Stage::Statement, next).await
     }
 
     /// The same, if some are there already.
     pub fn next_already(&mut self) -> Option<Bytes> {
         self.lease.connection().copied_already()
+    }
+}
+
+/// The next bytes of what is copied out.
+pub(super) async fn take(
+    connection: &mut Connection,
+    flow: &mut Option<Flow>,
+) -> Result<Option<Bytes>, PgError> {
+    if let Some(piece) = connection.copied_already() {
+        return Ok(Some(piece));
+    }
+    asked(flow);
+    let next = connection.copied().await;
+    if let Ok(Some(_)) = next {
+        moved(flow, "server", &next);
+    } else {
+        ended(flow, &next.clone().map(|_| connection.affected()));
+    }
+    next
+}
+
+/// More is asked for, or given.
+pub(super) fn asked(flow: &mut Option<Flow>) {
+    if let Some(flow) = flow {
+        flow.asked();
+    }
+}
+
+/// It took the time that this part of a statement has.
+pub(super) fn moved<O>(flow: &mut Option<Flow>, part: &'static str, outcome: &Result<O, PgError>) {
+    if let Some(flow) = flow {
+        flow.was(part);
+    }
+    if outcome.is_err()
+        && let Some(flow) = flow.take()
+    {
+        flow.end(outcome);
+    }
+}
+
+/// It is over, with so many rows.
+pub(super) fn ended(flow: &mut Option<Flow>, outcome: &Result<u64, PgError>) {
+    if let Some(mut flow) = flow.take() {
+        flow.was("server");
+        flow.count(*outcome.as_ref().unwrap_or(&0));
+        flow.end(outcome);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Lease;
-use crate::{PgError, json::JSON_TYPES};
+use crate::{PgError, json::JSON_TYPES, timing::Timing};
 
 /// What text a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,9 @@ pub(crate) async fn describe(mut lease: Lease, text: &str) -> Result<Vec<Takes>,
     }
     list.push('}');
     let query = "select oid::text from pg_catalog.pg_type where typcategory = 'A' and oid = any ($1::oid[])";
-    let arrays = connection.query(query, &[Some(list.as_bytes())]).await?;
+    let arrays = connection
+        .query(query, &[Some(list.as_bytes())], &Timing::default())
+        .await?;
     let is_array = |oid: &u32| {
         let oid = oid.to_string();
         arrays.rows.iter().any(|row| row.text(0) == Some(oid.as_bytes()))

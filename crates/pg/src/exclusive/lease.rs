@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::Connection;
-use crate::{PgError, Settings, Stage, source::Shared};
+use crate::{PgError, Settings, Stage, source::Shared, timing::Timing};
 
 /// A connection that nobody has had for so long is asked whether the server is still there before it is given to somebody.
 const UNASKED_MAX: Duration = Duration::from_millis(500);
@@ -61,7 +61,8 @@ impl Idle {
         if self.since.elapsed() < UNASKED_MAX {
             return true;
         }
-        let asked = tokio::time::timeout(PROBE_TIMEOUT, self.connection.query("", &[])).await;
+        let asked =
+            tokio::time::timeout(PROBE_TIMEOUT, self.connection.query("", &[], &Timing::default())).await;
         matches!(asked, Ok(Ok(_)))
     }
 }
@@ -127,7 +128,10 @@ impl Lease {
 
     /// Whether the server answers on it.
     pub(crate) async fn probe(&mut self) -> Result<(), PgError> {
-        self.connection().query("", &[]).await.map(drop)
+        self.connection()
+            .query("", &[], &Timing::default())
+            .await
+            .map(drop)
     }
 
     pub(super) fn connection(&mut self) -> &mut Connection {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use super::Lease;
-use crate::{Column, PgError, Row, Source, Stage, counts::Counting, source::within};
+use crate::{Column, PgError, Row, Stage, source::within, timing::Timing, watch::Flow};
 
 /// The rows of one statement, on a connection of its own: what is in memory is what one read has brought, however large the result is and however slowly it is read.
 ///
@@ -13,7 +13,8 @@ pub struct RowStream {
     lease: Lease,
     columns: Arc<[Column]>,
     deadline: Instant,
-    counting: Option<Counting<'static, Source>>,
+    /// Until its end.
+    flow: Option<Flow>,
 }
 
 impl RowStream {
@@ -22,11 +23,12 @@ impl RowStream {
         text: &str,
         parameters: &[Option<&[u8]>],
         deadline: Instant,
+        timing: &Timing,
     ) -> Result<Self, PgError> {
-        let columns = match lease.connection().open(text, parameters).await {
+        let columns = match lease.connection().open(text, parameters, timing).await {
             Err(error) if error.is_stale() => {
                 lease.connection().interrupt().await?;
-                lease.connection().open(text, parameters).await?
+                lease.connection().open(text, parameters, timing).await?
             }
             opened => opened?,
         };
@@ -34,13 +36,13 @@ impl RowStream {
             lease,
             columns,
             deadline,
-            counting: None,
+            flow: None,
         })
     }
 
-    /// Has it counted, until its end.
-    pub(crate) fn counted(mut self, counting: Counting<'static, Source>) -> Self {
-        self.counting = Some(counting);
+    /// Has it counted and told of, until its end.
+    pub(crate) fn watched(mut self, flow: Option<Flow>) -> Self {
+        self.flow = flow;
         self
     }
 
@@ -57,18 +59,9 @@ impl RowStream {
     /// The next row; none after the last. It may be dropped and asked again.
     pub async fn next(&mut self) -> Result<Option<Row>, PgError> {
         let next = self.take().await;
-        match (&next, &mut self.counting) {
-            (Ok(Some(_)), Some(counting)) => counting.gives(1),
-            (Ok(None), counting) => {
-                if let Some(mut counting) = counting.take() {
-                    counting.done();
-                }
-            }
-            (Err(error), counting) => {
-                if let Some(mut counting) = counting.take() {
-                    counting.fail(error);
-                }
-            }
+        match (&next, &mut self.flow) {
+            (Ok(Some(_)), Some(flow)) => flow.count(1),
+            (Ok(None) | Err(_), flow) => drop(flow.take().map(|flow| flow.end(&next))),
             (Ok(Some(_)), None) => {}
         }
         next
@@ -78,8 +71,14 @@ impl RowStream {
         if let Some(row) = self.lease.connection().come() {
             return self.checked(row).map(Some);
         }
-        let row = within(self.deadline, Stage::Statement, self.lease.connection().row()).await?;
-        row.map(|row| self.checked(row)).transpose()
+        if let Some(flow) = &mut self.flow {
+            flow.asked();
+        }
+        let row = within(self.deadline, Stage::Statement, self.lease.connection().row()).await;
+        if let Some(flow) = &mut self.flow {
+            flow.was("server");
+        }
+        row?.map(|row| self.checked(row)).transpose()
     }
 
     fn checked(&self, row: Row) -> Result<Row, PgError> {

@@ -6,13 +6,15 @@ use bytes::Bytes;
 
 use super::{
     Lease,
-    copy::{check_copies, check_in, check_out},
+    copy::{asked, check_copies, check_in, check_out, ended, moved, take},
 };
 use crate::{
-    PgError, Rows, Stage,
+    PgError, Rows, Source, Stage,
     protocol::{Direction, Transaction as State},
     source::within,
     statement::session_keyword,
+    timing::Timing,
+    watch::{Flow, Watch},
 };
 
 /// What statements of a transaction may begin with although they are about more than themselves: its end undoes it.
@@ -25,6 +27,12 @@ pub struct Transaction {
     deadline: Instant,
     /// Savepoints that were made.
     savepoints: u32,
+    /// Where its statements are counted; those of a transaction that is known as a whole are counted with it.
+    counted: Option<Source>,
+    /// When what comes next was asked for, if that was before now.
+    asked: Option<Instant>,
+    /// What is copied.
+    flow: Option<Flow>,
 }
 
 /// What a transaction sees of others (manual, 13.2).
@@ -48,7 +56,7 @@ pub struct Beginning {
 }
 
 impl Beginning {
-    fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let isolation = self
             .isolation
             .map(|isolation| format!(" isolation level {}", isolation.name()));
@@ -75,15 +83,20 @@ impl Isolation {
 impl Transaction {
     pub(crate) async fn begin(
         lease: Lease,
-        beginning: Beginning,
+        text: &str,
         deadline: Instant,
+        counted: Option<Source>,
+        timing: &Timing,
     ) -> Result<Self, PgError> {
         let mut begun = Self {
             lease,
             deadline,
             savepoints: 0,
+            counted,
+            asked: None,
+            flow: None,
         };
-        begun.run(&beginning.text(), &[]).await?;
+        begun.run_timed(text, &[], timing).await?;
         Ok(begun)
     }
 
@@ -113,12 +126,27 @@ impl Transaction {
             check(text)?;
         }
         self.check_free()?;
+        let asked = self.asked();
+        let counted = self.counted.clone();
+        let watches: Vec<_> = statements
+            .iter()
+            .map(|(text, _)| Watch::begin(counted.as_ref(), *text, asked))
+            .collect();
+        watches.iter().for_each(Watch::place);
+        let timings: Vec<_> = watches.iter().map(|watch| watch.timing().clone()).collect();
         let connection = self.lease.connection();
         let run = async {
             connection.interrupt().await?;
-            Ok(connection.query_all(statements).await)
+            Ok(connection.query_all(statements, &timings).await)
         };
-        within(self.deadline, Stage::Transaction, run).await
+        let outcomes = within(self.deadline, Stage::Transaction, run).await;
+        for (index, watch) in watches.into_iter().enumerate() {
+            match &outcomes {
+                Ok(outcomes) => watch.end(&outcomes[index], |rows| rows.affected),
+                Err(error) => watch.end(&Err::<(), _>(error.clone()), |()| 0),
+            }
+        }
+        outcomes
     }
 
     /// Begins to copy rows in: until [`Transaction::copy_done`] nothing else can be run.
@@ -128,14 +156,20 @@ impl Transaction {
 
     /// Sends bytes of them.
     pub async fn copy_bytes(&mut self, bytes: &[u8]) -> Result<(), PgError> {
+        asked(&mut self.flow);
         let send = self.lease.connection().copy_bytes(bytes);
-        within(self.deadline, Stage::Transaction, send).await
+        let sent = within(self.deadline, Stage::Transaction, send).await;
+        moved(&mut self.flow, "send", &sent);
+        sent
     }
 
     /// There are no more; gives the number of rows.
     pub async fn copy_done(&mut self) -> Result<u64, PgError> {
+        asked(&mut self.flow);
         let done = self.lease.connection().copy_done();
-        within(self.deadline, Stage::Transaction, done).await
+        let done = within(self.deadline, Stage::Transaction, done).await;
+        ended(&mut self.flow, &done);
+        done
     }
 
     /// Begins to copy rows out; says whether what comes is no text. Until [`Transaction::copied`] has given all nothing else can be run.
@@ -145,12 +179,8 @@ impl Transaction {
 
     /// The next bytes; none after the last.
     pub async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
-        within(
-            self.deadline,
-            Stage::Transaction,
-            self.lease.connection().copied(),
-        )
-        .await
+        let next = take(self.lease.connection(), &mut self.flow);
+        within(self.deadline, Stage::Transaction, next).await
     }
 
     /// The same, if some are there already.
@@ -160,6 +190,7 @@ impl Transaction {
 
     /// Ends what is copied before its end, which makes the transaction one that has failed where it is copied in.
     pub async fn copy_ended(&mut self) -> Result<(), PgError> {
+        self.flow = None;
         within(
             self.deadline,
             Stage::Transaction,
@@ -171,12 +202,17 @@ impl Transaction {
     async fn copy(&mut self, text: &str) -> Result<Direction, PgError> {
         check_copies(text)?;
         self.check_free()?;
+        let asked = self.asked();
+        let watch = Watch::begin(self.counted.as_ref(), text.to_owned(), asked);
+        watch.place();
         let connection = self.lease.connection();
         let copy = async {
             connection.interrupt().await?;
-            connection.copy(text).await
+            connection.copy(text, watch.timing()).await
         };
-        within(self.deadline, Stage::Transaction, copy).await
+        let begun = within(self.deadline, Stage::Transaction, copy).await;
+        self.flow = watch.flow(&begun);
+        begun
     }
 
     /// Nothing else is run while something is copied.
@@ -192,6 +228,15 @@ impl Transaction {
     /// Has what follows take until another time.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
+    }
+
+    /// What comes next was asked for then.
+    pub(crate) fn set_asked(&mut self, asked: Instant) {
+        self.asked = Some(asked);
+    }
+
+    fn asked(&mut self) -> Instant {
+        self.asked.take().unwrap_or_else(Instant::now)
     }
 
     /// Makes a savepoint.
@@ -231,11 +276,26 @@ impl Transaction {
     }
 
     async fn run(&mut self, text: &str, parameters: &[Option<&[u8]>]) -> Result<Rows, PgError> {
+        let asked = self.asked();
+        let counted = self.counted.clone();
+        let watch = Watch::begin(counted.as_ref(), text, asked);
+        watch.place();
+        let outcome = self.run_timed(text, parameters, watch.timing()).await;
+        watch.end(&outcome, |rows| rows.affected);
+        outcome
+    }
+
+    async fn run_timed(
+        &mut self,
+        text: &str,
+        parameters: &[Option<&[u8]>],
+        timing: &Timing,
+    ) -> Result<Rows, PgError> {
         let connection = self.lease.connection();
         let run = async {
             // A statement before may have been given up.
             connection.interrupt().await?;
-            connection.query(text, parameters).await
+            connection.query(text, parameters, timing).await
         };
         within(self.deadline, Stage::Transaction, run).await
     }

@@ -15,6 +15,7 @@ mod worker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use forebay_trace::Trace;
 use forebay_wire::{AbortReason, RequestView, WireError, flag};
 use slab::Slab;
 
@@ -73,6 +74,8 @@ pub(crate) struct NewJob {
     pub(crate) limits: Limits,
     /// When the client must have its answer.
     pub(crate) deadline: Instant,
+    /// For its desk.
+    pub(crate) trace: Option<Trace>,
     pub(crate) reply_to: ReplyTo,
 }
 
@@ -92,6 +95,7 @@ struct Job {
     /// Its arrival, or the end of the worker that ran it.
     waits_since: Instant,
     deadline: Instant,
+    trace: Option<Trace>,
     /// None once its owner has gone or was told of a failure.
     reply_to: Option<ReplyTo>,
     /// Whether a first answer was delivered.
@@ -223,6 +227,7 @@ impl<L: LinkPort> State<L> {
             limits: new.limits,
             waits_since: now,
             deadline: new.deadline,
+            trace: new.trace,
             reply_to: Some(new.reply_to),
             answered: false,
             window: u64::from(WINDOW_BYTES),
@@ -661,12 +666,12 @@ impl<L: LinkPort> State<L> {
         now: Instant,
     ) -> Result<(&OpenDesk, Instant), Refusal> {
         let desks = self.options.desks.as_ref().ok_or(Refusal::NoDesks)?;
-        let open = || OpenDesk::new(desks.open());
+        let open = |trace| OpenDesk::new(desks.open(trace));
         let alone = now + self.options.call_timeout;
         let worker = self.workers.get_mut(from).filter(|worker| worker.id == id);
         let worker = worker.ok_or(Refusal::Over)?;
         if number == 0 {
-            return Ok((worker.desk.get_or_insert_with(open), alone));
+            return Ok((worker.desk.get_or_insert_with(|| open(None)), alone));
         }
         let job = &mut self.jobs[worker.job_at(slot, number).ok_or(Refusal::Over)?];
         let Place::Sent(Sent { aborted: None, .. }) = job.place else {
@@ -674,7 +679,8 @@ impl<L: LinkPort> State<L> {
         };
         // A response that has begun has no deadline any more.
         let deadline = if job.answered { alone } else { job.deadline };
-        Ok((job.desk.get_or_insert_with(open), deadline))
+        let trace = &job.trace;
+        Ok((job.desk.get_or_insert_with(|| open(trace.clone())), deadline))
     }
 
     /// The id of the request whose job a frame names.

@@ -219,6 +219,7 @@ fn a_worker_that_falls_silent_is_ended_although_it_was_heard_after_the_limit() {
             end: true,
             limits,
             deadline: start + ms(60_000),
+            trace: None,
             reply_to: ReplyTo {
                 mailbox: 0,
                 waiter,

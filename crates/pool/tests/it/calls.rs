@@ -9,6 +9,7 @@ use std::{
 };
 
 use forebay_pool::{CallSocket, Desk, Desks, FrameCall, Options};
+use forebay_trace::Trace;
 use parking_lot::Mutex;
 
 use crate::house::{self, job, job_with, options, until};
@@ -29,7 +30,7 @@ struct EchoDesk {
 }
 
 impl Desks for Echo {
-    fn open(&self) -> Box<dyn Desk> {
+    fn open(&self, _trace: Option<Trace>) -> Box<dyn Desk> {
         self.opened.fetch_add(1, Ordering::SeqCst);
         Box::new(EchoDesk {
             closed: self.closed.clone(),

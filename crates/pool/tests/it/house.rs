@@ -208,6 +208,7 @@ pub(crate) fn job_with(path: &str, body: &[u8]) -> Job {
     Job {
         payload,
         whole: true,
+        trace: None,
         since: Instant::now(),
         deadline: Instant::now() + Duration::from_mins(1),
         limits,

@@ -4,6 +4,7 @@ use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, sync::Arc, thread};
 
 use forebay_pg::{Desk, Source};
 use forebay_pool::{CallSocket, FrameCall, Unwritten};
+use forebay_trace::Trace;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tokio::{
@@ -24,7 +25,7 @@ pub(crate) struct DeskThread {
 #[derive(Debug)]
 enum Arrival {
     /// Answer these calls until their job is over.
-    Desk(Sources, mpsc::UnboundedReceiver<FrameCall>),
+    Desk(Sources, mpsc::UnboundedReceiver<FrameCall>, Option<Trace>),
     /// Read this socket until its worker is gone.
     Socket(CallSocket),
 }
@@ -56,8 +57,9 @@ fn start() -> io::Result<mpsc::UnboundedSender<Arrival>> {
             spawn_local(Rc::clone(&answers).write());
             while let Some(arrival) = arriving.recv().await {
                 match arrival {
-                    Arrival::Desk(sources, calls) => {
-                        drop(spawn_local(serve(sources, calls, Rc::clone(&answers))));
+                    Arrival::Desk(sources, calls, trace) => {
+                        let serving = serve(sources, calls, Rc::clone(&answers));
+                        drop(spawn_local(forebay_trace::within(trace, serving)));
                     }
                     Arrival::Socket(socket) => drop(spawn_local(socket.run())),
                 }
@@ -122,12 +124,12 @@ pub(crate) struct Desks {
 }
 
 impl forebay_pool::Desks for Desks {
-    fn open(&self) -> Box<dyn forebay_pool::Desk> {
+    fn open(&self, trace: Option<Trace>) -> Box<dyn forebay_pool::Desk> {
         let (calls, arriving) = mpsc::unbounded_channel();
         // The thread outlives every pool that can reach it; without it, each call is answered as one of a job that is over.
         let _ = self
             .arrivals
-            .send(Arrival::Desk(Arc::clone(&self.sources), arriving));
+            .send(Arrival::Desk(Arc::clone(&self.sources), arriving, trace));
         Box::new(JobDesk { calls })
     }
 

@@ -107,14 +107,16 @@ impl PoolTarget {
         if !is_idempotent(request.head.method()) {
             limits.retry = Retry::Never;
         }
+        let trace = forebay_trace::current();
         let job = Job {
+            trace: trace.clone(),
             payload: encode(request, peer, &first),
             whole,
             since,
             deadline: request.deadline,
             limits,
         };
-        let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
+        let trace = trace.map(|trace| (trace, Instant::now()));
         let pending = self.pool.submit(mailbox, job)?;
         let mut stream = PoolStream {
             pending,
@@ -133,21 +135,23 @@ impl PoolTarget {
             }
         };
         if let Some((trace, submitted)) = trace {
-            self.record(&trace, submitted, answer.timing());
+            self.record(&trace, since, submitted, answer.timing());
         }
         wait_for_disk(self.store.as_deref(), answer.commit(), request.deadline, socket).await?;
         reply(&answer, stream)
     }
 
-    /// The worker's clock says how long its handler ran, not when: that is put at the end of the time that the worker had the job.
-    fn record(&self, trace: &Trace, submitted: Instant, timing: Timing) {
+    /// The worker's clock says how long its handler ran, not when: that is put at the end of the time that the worker had the job. While a statement of it is under way it is taken to wait for that.
+    fn record(&self, trace: &Trace, since: Instant, submitted: Instant, timing: Timing) {
         let name = self.pool.name();
-        let sent = submitted + timing.waited;
-        let over = sent + timing.away;
+        let over = since + timing.waited + timing.away;
+        let sent = submitted.max(since + timing.waited).min(over);
         trace.record(Span::new(Kind::Queue, name, submitted, sent));
         trace.record(Span::new(Kind::Handler, name, sent, over));
-        let begun = sent + timing.away.saturating_sub(timing.run);
-        trace.record(Span::new(Kind::Running, name, begun, over));
+        let begun = sent.max(over.checked_sub(timing.run).unwrap_or(sent));
+        for (from, until) in trace.without(Kind::Statement, begun, over) {
+            trace.record(Span::new(Kind::Running, name, from, until));
+        }
     }
 }
 

@@ -47,29 +47,29 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("it is UTF-8")
 }
 
-fn explained(server: &Server, target: &str) -> Value {
+pub(crate) fn explained(server: &Server, target: &str) -> Value {
     let url = format!("{}{target}", server.urls()[0]);
     let text = stdout(&server.command(&["explain", "--json", &url]));
     serde_json::from_str(&text).expect("it is JSON")
 }
 
-fn spans<'a>(told: &'a Value, kind: &str) -> Vec<&'a Value> {
+pub(crate) fn spans<'a>(told: &'a Value, kind: &str) -> Vec<&'a Value> {
     let spans = told["spans"].as_array().expect("there are spans");
     spans.iter().filter(|span| span["kind"] == kind).collect()
 }
 
-fn us(span: &Value, member: &str) -> f64 {
+pub(crate) fn us(span: &Value, member: &str) -> f64 {
     span[member]
         .as_f64()
         .unwrap_or_else(|| panic!("{member} of {span}"))
 }
 
-fn end(span: &Value) -> f64 {
+pub(crate) fn end(span: &Value) -> f64 {
     us(span, "from_us") + us(span, "took_us")
 }
 
 /// Every span lies in its request, and the parts of each add up to it. Times have a tenth of a microsecond.
-fn assert_adds_up(told: &Value) {
+pub(crate) fn assert_adds_up(told: &Value) {
     let total = us(told, "total_us");
     for span in told["spans"].as_array().expect("there are spans") {
         assert!(end(span) <= total + 0.3, "{span} of {total}");

@@ -9,6 +9,7 @@ mod control;
 mod crashes;
 mod deadlines;
 mod explain;
+mod explain_statements;
 mod faulty_workers;
 mod framing;
 mod front;

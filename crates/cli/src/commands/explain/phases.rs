@@ -216,7 +216,7 @@ fn foremost(under_way: &[i32; COUNT]) -> usize {
 /// The phases that a statement is made of.
 fn parts(span: &Span) -> impl Iterator<Item = (usize, f64, f64)> {
     let mut at = span.from_us;
-    span.parts.iter().map(move |part| {
+    span.parts.iter().filter_map(move |part| {
         let from = at;
         at += part.took_us;
         let offset = match part.name.as_str() {
@@ -224,9 +224,11 @@ fn parts(span: &Span) -> impl Iterator<Item = (usize, f64, f64)> {
             "send" => 1,
             "server" => 2,
             "rows" => 3,
-            _ => 4,
+            "hand-over" => 4,
+            // The time of whoever takes its rows, which is told as what that does.
+            _ => return None,
         };
-        (SQL + offset, from, at)
+        Some((SQL + offset, from, at))
     })
 }
 

@@ -69,10 +69,17 @@ pub(super) fn about(span: &Span) -> String {
     if about.len() < detail.len() {
         about.push('…');
     }
-    let parts: Vec<String> = span
-        .parts
-        .iter()
-        .map(|part| format!("{} {}", part.name, us(part.took_us)))
+    // One that goes on piece by piece has the same parts again and again.
+    let mut sums: Vec<(&str, f64)> = Vec::new();
+    for part in &span.parts {
+        match sums.iter_mut().find(|(name, _)| *name == part.name) {
+            Some((_, sum)) => *sum += part.took_us,
+            None => sums.push((&part.name, part.took_us)),
+        }
+    }
+    let parts: Vec<String> = sums
+        .into_iter()
+        .map(|(name, sum)| format!("{name} {}", us(sum)))
         .collect();
     if parts.is_empty() {
         about

@@ -12,14 +12,20 @@ use crate::{
     PgError,
     prepared::Prepared,
     protocol::{Direction, Expected, Outcome, misplaced, write_copy, write_copy_bytes, write_copy_done},
+    timing::Timing,
 };
 
 impl Connection {
     /// Begins a statement that copies; says where to.
-    pub(in crate::exclusive) async fn copy(&mut self, text: &str) -> Result<Direction, PgError> {
+    pub(in crate::exclusive) async fn copy(
+        &mut self,
+        text: &str,
+        timing: &Timing,
+    ) -> Result<Direction, PgError> {
         let Prepared { name, .. } = self.prepare(text).await?;
         write_copy(&name, &mut self.out)?;
         self.expect(Expected::Copy, false);
+        self.timing = timing.clone();
         while self.direction.is_none() && self.conversation.len() > 0 {
             if let Err(error) = self.advance().await {
                 return Err(self.stale(text, error));

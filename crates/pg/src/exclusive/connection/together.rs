@@ -7,6 +7,7 @@ use crate::{
     PgError, Row, Rows,
     prepared::Prepared,
     protocol::{Event, Expected, Outcome, misplaced, write_run},
+    timing::{Reached, Timing},
 };
 
 /// Statements that are sent together, fewer than are kept prepared.
@@ -21,6 +22,7 @@ impl Connection {
     pub(in crate::exclusive) async fn query_all(
         &mut self,
         statements: &[Asked<'_>],
+        timings: &[Timing],
     ) -> Vec<Result<Rows, PgError>> {
         let mut outcomes: Vec<Result<Rows, PgError>> = Vec::with_capacity(statements.len());
         while let Some((text, parameters)) = statements.get(outcomes.len()) {
@@ -32,13 +34,14 @@ impl Connection {
                 continue;
             }
             let rest = &statements[outcomes.len()..];
+            let timings = &timings[outcomes.len()..];
             let known = rest.iter().take(TOGETHER_MAX);
             let known: Vec<Prepared> = known.map_while(|(text, _)| self.prepared.find(text)).collect();
             if known.len() < 2 {
-                outcomes.push(self.query(text, parameters).await);
+                outcomes.push(self.query(text, parameters, &timings[0]).await);
                 continue;
             }
-            match self.run_together(known, rest).await {
+            match self.run_together(known, rest, timings).await {
                 Ok(ended) => outcomes.extend(ended),
                 Err(error) => {
                     self.is_broken |= !matches!(error, PgError::TooLarge { .. });
@@ -54,18 +57,19 @@ impl Connection {
         &mut self,
         known: Vec<Prepared>,
         statements: &[Asked<'_>],
+        timings: &[Timing],
     ) -> Result<Vec<Result<Rows, PgError>>, PgError> {
         let mut written = Vec::with_capacity(known.len());
-        for (prepared, (_, parameters)) in known.iter().zip(statements) {
+        let mut sent = Vec::with_capacity(known.len());
+        for ((prepared, (_, parameters)), timing) in known.iter().zip(statements).zip(timings) {
             let wrote = write_run(&prepared.name, parameters, &mut self.out);
             if wrote.is_ok() {
                 self.expect(Expected::Rows, true);
+                sent.push(timing);
             }
             written.push(wrote);
         }
-        let mut ended = self
-            .ends(written.iter().filter(|wrote| wrote.is_ok()).count())
-            .await?;
+        let mut ended = self.ends(&sent).await?;
         let mut outcomes = Vec::with_capacity(known.len());
         for ((prepared, (text, _)), wrote) in known.into_iter().zip(statements).zip(written) {
             let outcome = match wrote {
@@ -81,25 +85,34 @@ impl Connection {
         Ok(outcomes)
     }
 
-    /// Sends, and takes the answers to so many statements.
-    async fn ends(&mut self, count: usize) -> Result<VecDeque<End>, PgError> {
+    /// Sends, and takes the answers to these statements.
+    async fn ends(&mut self, sent: &[&Timing]) -> Result<VecDeque<End>, PgError> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        let mut ends = VecDeque::with_capacity(count);
+        let mut ends: VecDeque<End> = VecDeque::with_capacity(sent.len());
+        let reach = |ends: &VecDeque<End>, stage| sent[ends.len()].reach(stage);
         loop {
             self.send().await?;
+            for timing in sent {
+                timing.reach(Reached::Sent);
+            }
             self.conversation
                 .receive(&mut self.received, |event| match event {
                     Event::Row((), row) => {
+                        reach(&ends, Reached::Answered);
                         bytes += row.bytes();
                         rows.push(row);
                     }
-                    Event::Over((), outcome) => ends.push_back((mem::take(&mut rows), outcome)),
+                    Event::Over((), outcome) => {
+                        reach(&ends, Reached::Answered);
+                        reach(&ends, Reached::Decoded);
+                        ends.push_back((mem::take(&mut rows), outcome));
+                    }
                     Event::Suspended | Event::Complete | Event::Copy(_) => {}
                 })?;
             if bytes > self.settings.result_bytes_max {
                 return Err(self.too_large());
             }
-            if ends.len() == count {
+            if ends.len() == sent.len() {
                 return Ok(ends);
             }
             self.read().await?;

@@ -253,6 +253,7 @@ impl World {
             end,
             limits,
             deadline,
+            trace: None,
             reply_to,
         };
         let submitted = self.state.submit(job, self.now, &mut self.outputs);
