@@ -6,6 +6,7 @@ mod faults;
 mod handlers;
 mod life;
 mod sql;
+mod sql_pieces;
 
 use forebay_testkit::Setup;
 

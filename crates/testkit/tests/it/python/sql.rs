@@ -70,8 +70,8 @@ def tx(request):
         t.query(f"create table {table} (it int)")
         t.query(f"insert into {table} values (1)")
         try:
-            with t.tx():
-                t.query(f"insert into {table} values (2)")
+            with t.tx() as u:
+                u.query(f"insert into {table} values (2)")
                 raise KeyError
         except KeyError:
             pass
@@ -109,9 +109,9 @@ async def async_tx():
     async with main.atx() as t:
         await t.aquery("create temporary table gone (it int) on commit drop")
         try:
-            async with t.atx():
-                await t.aquery("insert into gone values (1)")
-                await t.aquery("select 1/0")
+            async with t.atx() as u:
+                await u.aquery("insert into gone values (1)")
+                await u.aquery("select 1/0")
         except SqlError as error:
             return [error.code, await t.avalue("select count(*) from gone")]
 

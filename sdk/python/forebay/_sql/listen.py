@@ -1,0 +1,94 @@
+"""What others tell a channel of a database."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import AsyncGenerator, List, NamedTuple, Optional
+
+from .._calls import JOB
+from .asking import aask, aclose
+
+#: How long one operation waits, and after how long a silent stream says that it is there, in seconds.
+WAIT = 15
+
+
+class Notification(NamedTuple):
+    """What was heard."""
+
+    #: What somebody has told the channel; None where `lost` says all.
+    payload: Optional[str]
+    #: That something may have been missed before this, as the connection broke or nobody took what was heard: what is known from before has to be read again.
+    lost: bool
+
+
+class Listening:
+    """Somebody who listens, from when it is `ready()` or iterated on. What was heard is iterated once."""
+
+    __slots__ = ("_source", "_channel", "_job", "_listen", "_closed")
+
+    def __init__(self, source: str, channel: str) -> None:
+        self._source = source
+        self._channel = str(channel)
+        self._job = JOB.get()
+        self._listen: Optional[int] = None
+        self._closed = False
+
+    async def ready(self) -> None:
+        """Returns when nothing is missed any more; raises `SqlError`."""
+        if self._listen is None and not self._closed:
+            self._listen = (await aask({"op": "listen", "source": self._source, "channel": self._channel}))["listen"]
+
+    def __aiter__(self) -> AsyncGenerator[Notification, None]:
+        return self._notifications()
+
+    async def close(self) -> None:
+        """Listens no more."""
+        listen, self._closed = self._listen, True
+        if listen is not None:
+            self._listen = None
+            await aclose({"op": "close", "source": self._source, "id": listen}, self._job)
+
+    async def _notifications(self) -> AsyncGenerator[Notification, None]:
+        try:
+            await self.ready()
+            while not self._closed:
+                for payload in await self._hear():
+                    yield Notification(payload, payload is None)
+        finally:
+            await self.close()
+
+    async def _hear(self) -> List[Optional[str]]:
+        heard: List[Optional[str]] = (
+            await aask({"op": "hear", "source": self._source, "listen": self._listen, "wait_ms": WAIT * 1000})
+        )["heard"]
+        return heard
+
+    def texts(self, event: Optional[str] = None) -> AsyncGenerator[str, None]:
+        """Server-sent events, as a body: each payload is one, of the name `event` if that is given, and `lost` is the name of those that say that something may have been missed."""
+        if event is not None and (not isinstance(event, str) or "\r" in event or "\n" in event):
+            raise TypeError("the name of events is text in one line")
+        return self._texts("" if event is None else f"event: {event}\n")
+
+    async def _texts(self, name: str) -> AsyncGenerator[str, None]:
+        try:
+            await self.ready()
+            spoken = time.monotonic()
+            # So that the answer begins at once.
+            yield ":\n\n"
+            while not self._closed:
+                text = ""
+                for payload in await self._hear():
+                    text += "event: lost\ndata:\n\n" if payload is None else name + _data(payload)
+                # A proxy may take a connection that is silent for one that is dead.
+                if not text and time.monotonic() - spoken >= WAIT:
+                    text = ":\n\n"
+                if text:
+                    spoken = time.monotonic()
+                    yield text
+        finally:
+            await self.close()
+
+
+def _data(payload: str) -> str:
+    return "data: " + re.sub("\r\n|\r|\n", "\ndata: ", payload) + "\n\n"

@@ -1,0 +1,98 @@
+"""Where something is asked for: a database, or a transaction of it as long as that may be used."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, List, Optional, Set
+
+from .asking import Json, aask, ask, error_of
+from .error import SqlError
+
+#: Failures that are the fault of nobody: another attempt may succeed.
+CONFLICTS = ("40001", "40P01")
+
+
+class Scope:
+    """A database, of which anything can be asked at any time."""
+
+    def __init__(self, place: Json) -> None:
+        self.place = place
+
+    @property
+    def source(self) -> str:
+        source: str = self.place["source"]
+        return source
+
+    @property
+    def ended(self) -> bool:
+        """Whether what was opened here is gone with it."""
+        return False
+
+    def ask(self, operation: Json) -> Any:
+        return ask(operation)
+
+    async def aask(self, operation: Json) -> Any:
+        return await aask(operation)
+
+
+class InTransaction(Scope):
+    """A transaction, or a savepoint of it: nothing can be asked of it once it has ended, nor while there is a savepoint within it."""
+
+    def __init__(self, place: Json) -> None:
+        super().__init__(place)
+        self._ended = False
+        self._nested = False
+        #: What is under way.
+        self._begun: "Set[asyncio.Future[None]]" = set()
+        #: A failure that another attempt may be spared.
+        self.conflict: Optional[SqlError] = None
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def ask(self, operation: Json) -> Any:
+        self._check()
+        return self._seen(ask(operation))
+
+    async def aask(self, operation: Json) -> Any:
+        self._check()
+        under_way: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
+        self._begun.add(under_way)
+        try:
+            return self._seen(await aask(operation))
+        finally:
+            self._begun.discard(under_way)
+            under_way.set_result(None)
+
+    def nest(self) -> "InTransaction":
+        """A savepoint of this, until it is `left`."""
+        self._check()
+        self._nested = True
+        return InTransaction(self.place)
+
+    def left(self, savepoint: "InTransaction") -> None:
+        savepoint.end()
+        self.conflict = self.conflict or savepoint.conflict
+        self._nested = False
+
+    def end(self) -> None:
+        self._ended = True
+
+    async def settle(self) -> None:
+        """Waits for what was begun and not waited for."""
+        while self._begun:
+            await asyncio.wait(self._begun)
+
+    def _check(self) -> None:
+        if self._ended:
+            raise TypeError("the transaction has ended")
+        if self._nested:
+            raise TypeError("a transaction within this one has not ended: use what its block or its function is given")
+
+    def _seen(self, outcome: Any) -> Any:
+        outcomes: List[Any] = outcome if isinstance(outcome, list) else []
+        for one in outcomes:
+            if "error" in one and one["error"]["code"] in CONFLICTS:
+                self.conflict = error_of(one)
+        return outcome

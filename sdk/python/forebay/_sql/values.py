@@ -1,0 +1,97 @@
+"""Values on their way into statements, and out of them."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from uuid import UUID
+
+from .asking import Json, error_of
+
+#: A row by the names of its columns.
+Row = Dict[str, Any]
+#: A statement, with its parameters or without.
+Statement = Union[str, Tuple[str, Sequence[object]]]
+
+
+class Rows(List[Row]):
+    """The rows of a result."""
+
+    #: How many rows the statement gave or changed.
+    count: int  # type: ignore[assignment]  # as in JavaScript; whoever counts equal rows has `list.count(rows, row)`
+
+    def __init__(self, rows: Iterable[Row], count: int) -> None:
+        super().__init__(rows)
+        self.count = count
+
+
+def rows_of(outcome: Json) -> Rows:
+    """The rows of one statement; raises what went wrong with it."""
+    if "error" in outcome:
+        raise error_of(outcome)
+    return Rows(with_bytes(outcome), outcome["count"])
+
+
+def with_bytes(outcome: Json) -> List[Row]:
+    """The rows, with bytes in the columns that have such."""
+    rows: List[Row] = outcome["rows"]
+    for name in outcome.get("bytea", ()):
+        for row in rows:
+            row[name] = _bytes(row[name])
+    return rows
+
+
+def _bytes(value: Any) -> Any:
+    """A value of type `bytea`, or an array of such."""
+    if isinstance(value, str):
+        return bytes_of(value)
+    return [_bytes(one) for one in value] if isinstance(value, list) else value
+
+
+def bytes_of(text: str) -> bytes:
+    """Bytes as the database writes them (manual, 8.4.1)."""
+    return bytes.fromhex(text[2:])
+
+
+def hex_of(value: "Union[bytes, bytearray, memoryview]") -> str:
+    return "\\x" + bytes(value).hex()
+
+
+def written(text: object, parameters: Sequence[object] = ()) -> List[object]:
+    """A statement as it is sent."""
+    if not isinstance(text, str):
+        raise TypeError(f"a statement is text, not a {type(text).__name__}")
+    return [text, [text_of(value) for value in parameters]]
+
+
+def text_of(value: object) -> Optional[str]:
+    """A parameter as the database reads it; None is null. A list or tuple is one of the database's arrays, a dict is JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Decimal, UUID)):
+        return str(value)
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return hex_of(value)
+    if isinstance(value, (list, tuple)):
+        return "{" + ",".join(_element(element) for element in value) + "}"
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    raise TypeError(f"a parameter is text, a number, a boolean, None, a time, a UUID, bytes, a list or a dict, not a {type(value).__name__}")
+
+
+def _element(value: object) -> str:
+    """An element of an array (manual, 8.15.6)."""
+    text = text_of(value)
+    if text is None:
+        return "NULL"
+    if isinstance(value, (list, tuple)):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
