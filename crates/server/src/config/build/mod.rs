@@ -60,13 +60,14 @@ pub(super) fn build(
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
     for (name, fields) in &sections.sql {
-        let threads = sql_threads(name, server.threads, &scripts, &pools);
+        let is_direct = fields.flag("direct");
+        let threads = sql_threads(name, is_direct, server.threads, &scripts, &pools);
         sql.extend(
             builder
                 .source(name, fields, threads)
                 .map(|source| (name.clone(), source)),
         );
-        sql_direct.extend(fields.flag("direct").then(|| name.clone()));
+        sql_direct.extend(is_direct.then(|| name.clone()));
     }
     let behind = route::Behind {
         pools_declared: names(&sections.pools),

@@ -72,20 +72,28 @@ impl SqlResult {
 }
 
 impl Config {
-    /// Threads that run statements on a database: those of routes, those of scripts that may reach it, and the one that does what handlers in pools ask.
+    /// Threads that run statements on a database: those of routes, those of scripts that may reach it, and the one that does what handlers in pools ask, unless they connect themselves.
     pub fn sql_threads(&self, database: &str) -> usize {
-        threads(database, self.server.threads, &self.scripts, &self.pools)
+        let is_direct = self.sql_direct.contains(database);
+        threads(
+            database,
+            is_direct,
+            self.server.threads,
+            &self.scripts,
+            &self.pools,
+        )
     }
 }
 
 pub(crate) fn threads(
     database: &str,
+    is_direct: bool,
     io_threads: usize,
     scripts: &BTreeMap<String, Script>,
     pools: &BTreeMap<String, Pool>,
 ) -> usize {
     let is_allowed = |allowed: &[String]| allowed.iter().any(|allowed| allowed == database);
     let scripts = scripts.values().filter(|script| is_allowed(&script.allow.sql));
-    let has_pool = pools.values().any(|pool| is_allowed(&pool.sql));
+    let has_pool = !is_direct && pools.values().any(|pool| is_allowed(&pool.sql));
     io_threads + scripts.map(|script| script.executors).sum::<usize>() + usize::from(has_pool)
 }
