@@ -1,0 +1,422 @@
+//! The whole text of each error of a configuration.
+
+use crate::config::Project;
+
+#[test]
+fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
+    let project = Project::new();
+    let api = "[pool.api]\nhandler = 'api.mjs'\n";
+    let route = "[[route]]\npath = '/a'\n";
+    for (text, expected) in [
+        (
+            "[server]\nlisten = [",
+            "2: not TOML: unclosed array, expected `]`",
+        ),
+        ("[server]\nthreads = 1\nthreads = 2", "3: not TOML: duplicate key"),
+        (
+            "[server]\nlisen = []",
+            "2: server.lisen: no such key (did you mean `listen`?); accepted: listen, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, idle_timeout, connections_max, deadline, drain_max",
+        ),
+        (
+            "[server]\ntls = { cert = 'a' }",
+            "2: server.tls: no such key; accepted: listen, threads, header_bytes_max, body_bytes_max, header_timeout, body_timeout, idle_timeout, connections_max, deadline, drain_max",
+        ),
+        (
+            "[severr]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [[route]]",
+        ),
+        (
+            "server = 1",
+            "1: server: found 1, expected a table that begins with [server]",
+        ),
+        (
+            "[pool]\napi = 'x'",
+            "2: pool.api: found 'x', expected a table that begins with [pool.NAME]",
+        ),
+        (
+            "[route]\npath = '/'",
+            "1: route: found a table, expected tables that each begin with [[route]]",
+        ),
+        (
+            "[server]\nthreads = -1",
+            "2: server.threads: found -1, expected a whole number from 0 to 256",
+        ),
+        (
+            "[server]\nthreads = 257",
+            "2: server.threads: found 257, expected a whole number from 0 to 256",
+        ),
+        (
+            "[server]\nthreads = 1.5",
+            "2: server.threads: found 1.5, expected a whole number from 0 to 256",
+        ),
+        (
+            "[server]\nthreads = '${N:-many}'",
+            "2: server.threads: found '${N:-many}', which is \"many\" here; expected a whole number from 0 to 256",
+        ),
+        (
+            "[server]\nthreads = '${N}'",
+            "2: server.threads: the environment has no `N`; set it, or write `${N:-default}`",
+        ),
+        (
+            "[server]\nheader_bytes_max = '512B'",
+            "2: server.header_bytes_max: found '512B', expected a number of bytes from 1KiB to 256KiB, such as \"64KiB\", \"1MB\" or 4096",
+        ),
+        (
+            "[server]\ndeadline = 5",
+            "2: server.deadline: found 5, expected a duration from 1ms to 24h, such as \"300ms\", \"10s\", \"5m\" or \"1h\"",
+        ),
+        (
+            "[server]\ndeadline = '0s'",
+            "2: server.deadline: found '0s', expected a duration from 1ms to 24h, such as \"300ms\", \"10s\", \"5m\" or \"1h\"",
+        ),
+        (
+            "[server]\nlisten = []",
+            "2: server.listen: found [], expected a list of at least 1 text",
+        ),
+        (
+            "[server]\nlisten = ['a:1',\n  7]",
+            "3: server.listen: found 7 in the list, expected text",
+        ),
+        (
+            "[server]\nlisten = ['a:1',\n  '8080']",
+            "3: server.listen: found \"8080\", expected an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or \"unix:forebay.socket\"",
+        ),
+        (
+            "[server]\nlisten = ['a:1', 'a:1']",
+            "2: server.listen: `a:1` is listed twice",
+        ),
+        (
+            "[server]\nlisten = ['127.0.0.1:8081']",
+            "1: admin.listen: `127.0.0.1:8081` is an address of server.listen too",
+        ),
+        (
+            "[admin]\nsocket = 'no/a.sock'",
+            "2: admin.socket: there is no folder `./no`",
+        ),
+        (
+            "[log]\nlevel = 'loud'",
+            "2: log.level: found \"loud\", expected one of error, warn, info, debug, trace, off, or a list such as \"info,forebay::pool=debug\"",
+        ),
+        (
+            "[log]\nformat = 'xml'",
+            "2: log.format: found 'xml', expected one of \"auto\", \"text\", \"json\"",
+        ),
+        (
+            "[log]\naccess = 'yes'",
+            "2: log.access: found 'yes', expected true or false",
+        ),
+        (
+            "[log]\nrotate = 5",
+            "2: log.rotate: found 5, expected a table with size, keep",
+        ),
+        (
+            "[log.rotate]\nkeep = 0",
+            "2: log.rotate.keep: found 0, expected a whole number from 1 to 1000",
+        ),
+        (
+            "[pool.'a b']\nhandler = 'api.mjs'",
+            "1: pool.a b: a pool's name has 1 to 64 letters, digits, `-` and `_`",
+        ),
+        (
+            "[pool.api]",
+            "1: pool.api.handler: found neither; a pool has either a `handler` or a `command`",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\ncommand = ['ruby']",
+            "2: pool.api.handler: found both; a pool has either a `handler` or a `command`",
+        ),
+        (
+            "[pool.api]\nhandler = 'apy.mjs'",
+            "2: pool.api.handler: there is no file `./apy.mjs`",
+        ),
+        (
+            "[pool.api]\nhandler = 'app.rb'",
+            "1: pool.api.runtime: \"auto\" knows handlers that end with .mjs, .js, .ts, .mts, .cjs, .cts or .py, found `./app.rb`; name a runtime (\"node\", \"bun\", \"python\") or give a command",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nruntime = 'bun'",
+            "3: pool.api.runtime: bun is not installed: there is no `bun` in node_modules/.bin or PATH, and FOREBAY_BUN is not set",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nruntime = 'deno'",
+            "3: pool.api.runtime: found 'deno', expected one of \"auto\", \"node\", \"bun\", \"python\"",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nprotocol = 'json'",
+            "3: pool.api.protocol: found 'json', expected one of \"framed\", \"jsonl\", \"wabur\"",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nprotocol = 'wabur'\nlink = 'socket'",
+            "4: pool.api.link: found \"socket\"; `protocol = \"wabur\"` is spoken on \"stdio\" only",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nprotocol = 'jsonl'\ncompat = 'wabur'",
+            "4: pool.api.compat: only a pool with `protocol = \"wabur\"` has it",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nmessage_bytes_max = '1MiB'",
+            "3: pool.api.message_bytes_max: only a pool whose protocol is \"jsonl\" or \"wabur\" has it: frames come in pieces",
+        ),
+        (
+            "[pool.api]\ncommand = ['perl']",
+            "2: pool.api.command: there is no program `perl`",
+        ),
+        (
+            "[pool.api]\ncommand = ['./app.rb']",
+            "2: pool.api.command: there is no program `./app.rb`",
+        ),
+        (
+            "[pool.api]\ncommand = ['ruby']\nruntime = 'node'",
+            "3: pool.api.runtime: only a pool with a `handler` has it",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nworkers = { min = 3, max = 2 }",
+            "3: pool.api.workers.min: found 3, which is more than max (2)",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nworkers = { mni = 3 }",
+            "3: pool.api.workers.mni: no such key (did you mean `min`?); accepted: min, max",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nenv = { 'A B' = '', FOREBAY_LINK_FD = '3' }",
+            "3: pool.api.env.A B: \"A B\" is not a variable's name: expected letters, digits and `_`, no digit first\n./forebay.toml:3: pool.api.env.FOREBAY_LINK_FD: the worker protocol sets FOREBAY_LINK_FD itself",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nenv = { A = 1 }",
+            "3: pool.api.env.A: found 1, expected text without NUL",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\nenv_pass = ['1A']",
+            "3: pool.api.env_pass: \"1A\" is not a variable's name: expected letters, digits and `_`, no digit first",
+        ),
+        (
+            "[pool.api]\nhandler = 'api.mjs'\ncwd = 'nowhere'",
+            "3: pool.api.cwd: there is no folder `./nowhere`",
+        ),
+        (
+            "[[route]]\nrespond = {}",
+            "1: route.path: missing; expected text without NUL",
+        ),
+        (
+            "[[route]]\npath = '/a'",
+            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool or script",
+        ),
+        (
+            "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool or script",
+        ),
+        (
+            "[[route]]\npath = '/a'\nworkflow = {}",
+            "3: route.workflow: this version has no target `workflow`; it has respond, files, store, records, tql, sql, pool or script",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u:secret@h/d?sslmode=prefer'",
+            "2: sql.main.url: what is written there has sslmode=prefer; known are \"verify-full\", which is the default, and \"disable\"",
+        ),
+        (
+            "[sql.main]\nurl = 'u:secret@h'",
+            "2: sql.main.url: what is written there is not a URL such as \"postgres://user:password@host:5432/database\": it begins with \"u\"",
+        ),
+        (
+            "[pool.a]\ncommand = ['ruby']\nsql = ['main', 'other']\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'",
+            "3: pool.a.sql: there is no sql `other`; the file has main",
+        ),
+        (
+            "[pool.a]\ncommand = ['ruby']\nprotocol = 'wabur'\nsql = ['main']\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'",
+            "4: pool.a.sql: only a pool whose protocol is \"framed\" has it",
+        ),
+        (
+            "[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 1' }",
+            "4: route.sql.source: there is no sql `main`: the file has no [sql.main]",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nsql = { source = 'main', query = 'select 1' }",
+            "5: route.sql: a route with `sql` says which methods it answers, such as [\"GET\"]: one that changes something is not for GET",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = \"select 'x\" }",
+            "6: route.sql.query: a string that begins at byte 7 does not end",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select :a', optional = ['b'] }",
+            "6: route.sql.optional: the statement has no parameter `:b`",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = \" -- x\\nset role a\" }",
+            "6: route.sql.query: `set` is about a whole connection, and statements of routes share theirs",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 1', statements = ['select 2'] }",
+            "6: route.sql.query: found both; a route has `query`, which is one statement, or `statements`, which are a transaction",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', statements = [\n'select 2',\n'commit'] }",
+            "8: route.sql.statements: `commit` is about a whole connection, and statements of routes share theirs",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', statements = ['select 2'], result = 'csv' }",
+            "6: route.sql.result: a transaction is over before it is answered, so its rows are not sent as they come: \"rows\", \"row\" and \"value\" are accepted with `statements`",
+        ),
+        (
+            "[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\n[[route]]\npath = '/a'\nmethods = ['GET']\nsql = { source = 'main', query = 'select 2', isolation = 'serializable' }",
+            "6: route.sql.isolation: only `statements` have it: a `query` sees one state of the database at any rate",
+        ),
+        (
+            "[server]\nthreads = 3\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'\nconnections_max = 3",
+            "5: sql.main.connections_max: found 3, expected at least 4: with driver = \"async\" each of the 3 threads that run statements has one, and streams and transactions have one; with \"blocking\" threads share theirs",
+        ),
+        (
+            "[[route]]\npath = 'a'\nrespond = {}",
+            "2: route.path: found \"a\": it must start with `/`",
+        ),
+        (
+            "[[route]]\npath = '/a'\nhost = 'a:80'\nrespond = {}",
+            "3: route.host: `a:80` is not a host: expected a name such as `example.com` or `*.example.com`, without a port",
+        ),
+        (
+            "[[route]]\npath = '/a'\nfiles = 'public'",
+            "2: route.path: found \"/a\"; a route with `files` ends with `/*`, which names the file",
+        ),
+        (
+            "[[route]]\npath = '/*'\nfiles = 'nowhere'",
+            "3: route.files: there is no folder `./nowhere`",
+        ),
+        (
+            "[[route]]\npath = '/a'\nmethods = ['get']\nrespond = {}",
+            "3: route.methods: found \"get\", expected a method in capitals, such as \"GET\"",
+        ),
+        (
+            "[[route]]\npath = '/a'\nmethods = ['GET', 'GET']\nrespond = {}",
+            "3: route.methods: `GET` is listed twice",
+        ),
+        (
+            "[[route]]\npath = '/a'\npool = 'api'",
+            "3: route.pool: there is no pool `api`: the file has no [pool.api]",
+        ),
+        (
+            "[[route]]\npath = '/a'\nscript = 'e1'",
+            "3: route.script: there is no script `e1`: the file has no [script.e1]",
+        ),
+        (
+            "[script.e1]\nhandler = 'nowhere.mjs'",
+            "2: script.e1.handler: there is no file `./nowhere.mjs`",
+        ),
+        (
+            "[script.e1]\nhandler = 'api.mjs'\nallow = { store = ['Person'] }",
+            "3: script.e1.allow.store: there is no store: the file has no [store]",
+        ),
+        (
+            "[script.e1]\nhandler = 'api.mjs'\nallow = { sql = ['main'] }",
+            "3: script.e1.allow.sql: there is no sql `main`: the file has no [sql.main]",
+        ),
+        (
+            "[script.'e 1']\nhandler = 'api.mjs'",
+            "1: script.e 1: a script's name has 1 to 64 letters, digits, `-` and `_`",
+        ),
+        (
+            "[script.e1]\nhandler = 'api.mjs'\non = 'thread'",
+            "3: script.e1.on: found 'thread', expected one of \"auto\", \"io\", \"executor\"",
+        ),
+        (
+            &format!("{api}{route}pool = 'apy'"),
+            "5: route.pool: there is no pool `apy` (did you mean `api`?); the file has api",
+        ),
+        (
+            &format!("{api}{route}pool = 'api'\nrun_timeout = '1m'"),
+            "6: route.run_timeout: found 1m, which is more than pool.api.run_timeout (30s); a route may only narrow it",
+        ),
+        (
+            &format!("{api}{route}pool = 'api'\nqueue_timeout = '11s'"),
+            "6: route.queue_timeout: found 11s, which is more than pool.api.queue_timeout (10s); a route may only narrow it",
+        ),
+        (
+            &format!("{route}respond = {{}}\ndeadline = '31s'"),
+            "4: route.deadline: found 31s, which is more than server.deadline (30s); a route may only narrow it",
+        ),
+        (
+            &format!("{route}respond = {{}}\nbody_bytes_max = '2MiB'"),
+            "4: route.body_bytes_max: found 2MiB, which is more than server.body_bytes_max (1MiB); a route may only narrow it",
+        ),
+        (
+            &format!("{route}respond = {{}}\nretry = 'never'"),
+            "4: route.retry: only a route with `pool` has it",
+        ),
+        (
+            &format!("{route}headers = {{ 'a b' = '' }}\nrespond = {{}}"),
+            "3: route.headers.a b: this is not a header's name (RFC 9110, 5.1)",
+        ),
+        (
+            &format!("{route}headers = {{ Date = 'now' }}\nrespond = {{}}"),
+            "3: route.headers.Date: the server sets this header itself",
+        ),
+        (
+            &format!("{route}headers = {{ content-type = 'a/b' }}\nrespond = {{}}"),
+            "3: route.headers.content-type: the target sets it; use `respond.content_type`",
+        ),
+        (
+            &format!("{route}headers = {{ x = \"a\\r\\nb\" }}\nrespond = {{}}"),
+            "3: route.headers.x: found \"a\\r\\nb\", expected printable ASCII without a space at either end",
+        ),
+        (
+            &format!("{route}respond = {{ status = 100 }}"),
+            "3: route.respond.status: found 100, expected a whole number from 200 to 599",
+        ),
+        (
+            &format!("{route}respond = {{ text = 'a', json = 1 }}"),
+            "3: route.respond.text: found json and text; a body comes from at most one of them",
+        ),
+        (
+            &format!("{route}respond = {{ status = 204, text = '' }}"),
+            "3: route.respond.text: an answer with status 204 has no body",
+        ),
+        (
+            &format!("{route}respond = {{ content_type = 'a/b' }}"),
+            "3: route.respond.content_type: this answer has no body",
+        ),
+        (
+            &format!("{route}respond = {{ text = '', content_type = 'é' }}"),
+            "3: route.respond.content_type: found \"é\", expected a media type such as \"text/html\"",
+        ),
+        (
+            &format!("{route}respond = {{ file = 'no.html' }}"),
+            "3: route.respond.file: there is no file `./no.html`",
+        ),
+        (
+            &format!("{route}respond = {{ json = {{ a = [inf] }} }}"),
+            "3: route.respond.json.a: found inf, which JSON has no way to say",
+        ),
+        (
+            &format!(
+                "{route}respond = {{}}\n[[route]]\nmethods = ['GET']\npath = '/a'\nrespond = {{}}\n[[route]]\npath = '/a'\nrespond = {{}}"
+            ),
+            "9: route.path: `/a` answers every method already, by the route on line 2",
+        ),
+        (
+            &format!(
+                "{route}methods = ['GET']\nrespond = {{}}\n{route}methods = ['PUT', 'GET']\nrespond = {{}}"
+            ),
+            "6: route.path: `/a` answers GET already, by the route on line 2",
+        ),
+    ] {
+        assert_eq!(
+            project.errors(text),
+            format!("./forebay.toml:{expected}"),
+            "in:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn all_problems_of_a_file_are_reported_together() {
+    let project = Project::new();
+    let text = "[log]\nfromat = 'text'\n[server]\nthreads = 999\n[[route]]\npath = '/'\nworkflow = {}\n";
+    let lines: Vec<String> = project
+        .errors(text)
+        .lines()
+        .map(|line| line[..18].to_owned())
+        .collect();
+    assert_eq!(
+        lines,
+        ["./forebay.toml:2: ", "./forebay.toml:4: ", "./forebay.toml:7: "]
+    );
+}
