@@ -32,6 +32,7 @@ mod sql;
 mod sql_copies;
 mod sql_doctor;
 mod sql_faults;
+mod sql_guide;
 mod sql_handlers;
 mod sql_here;
 mod sql_listeners;
