@@ -60,7 +60,12 @@ fn rows_are_copied_in_and_out_piece_by_piece() {
         );
         let server = match driver {
             "pool" => pool(&postgres, COPIES),
-            driver => server(&postgres, driver, COPIES, "memory_max = \"16MiB\""),
+            driver => server(
+                &postgres,
+                driver,
+                COPIES,
+                "memory_max = \"16MiB\"\ncpu_max = \"20s\"\ntime_max = \"60s\"",
+            ),
         };
         let imported = server.post("/import", b"-1,\"a,b\"\n-2,\n");
         assert_eq!(imported.json(), json!({"count": 2}), "{driver}: {}", server.log());
