@@ -14,7 +14,7 @@ Exit codes:
   0  done
   1  failed while running; `serve`: cut short by a second signal
   2  the command line is wrong
-  3  the configuration cannot be read or is not valid; `load`: an assertion did not hold; `sql doctor`: a setting is wrong
+  3  the configuration cannot be read or is not valid; `load`: an assertion or a test of a preset did not hold; `sql doctor`: a setting is wrong
   4  the server cannot be reached through its control socket; `store`: there is no such node; `sql doctor`: a database cannot be reached
   130  `load`: Ctrl-C was pressed twice
 

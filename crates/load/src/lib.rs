@@ -19,6 +19,7 @@ pub mod search;
 pub mod serve;
 pub mod stats;
 pub mod target;
+pub mod techempower;
 pub mod tls;
 
 pub use self::{engine::Session, plan::Plan, target::Url};

@@ -10,9 +10,13 @@ use crate::{
 
 /// Runs a search against a server for calibration, and returns what it found.
 fn search(words: &[&str]) -> serde_json::Value {
+    search_at("/", words)
+}
+
+fn search_at(path: &str, words: &[&str]) -> serde_json::Value {
     let folder = Folder::new();
     let serving = calibration();
-    let url = format!("http://{}/", serving.address());
+    let url = format!("http://{}{path}", serving.address());
     let words: Vec<String> = words.iter().map(|word| word.replace("URL", &url)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ended = run(
@@ -96,7 +100,7 @@ fn a_server_beside_another_has_a_ratio_and_one_beside_itself() {
 
 #[test]
 fn the_ladder_of_a_known_protocol_has_its_rungs() {
-    let ladder = search(&["--preset", "tfb", "-d", "0.05"]);
+    let ladder = search_at("/bytes/13", &["--preset", "tfb", "-d", "0.05"]);
     let rungs = ladder["rungs"].as_array().unwrap();
     let connections: Vec<u64> = rungs
         .iter()

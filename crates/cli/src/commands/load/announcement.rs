@@ -94,6 +94,9 @@ fn search(options: &Options, job: &Job) -> Option<String> {
     if let Some(other) = other {
         return Some(format!("in turn with {other}, {connections}"));
     }
+    if super::ladder::is_of_all_routes(options) {
+        return Some("TechEmpower's tests, one after the other".to_owned());
+    }
     options
         .preset
         .map(|_| format!("TechEmpower's ladder, up to {connections}"))

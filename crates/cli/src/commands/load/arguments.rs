@@ -8,7 +8,7 @@
 use std::{ffi::OsString, net::IpAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
-use forebay_load::{plan::Arrivals, report::style::Style, search::WarmUp, tls};
+use forebay_load::{plan::Arrivals, report::style::Style, search::WarmUp, techempower::Test, tls};
 
 use super::{
     forms::Forms,
@@ -315,9 +315,20 @@ pub(crate) struct Options {
         requires = "agents"
     )]
     pub(crate) token: Option<String>,
-    /// A known protocol of measuring: tfb is TechEmpower's ladder of connections. Example: --preset tfb
+    /// A known protocol of measuring. tfb is TechEmpower's: a URL without a path has the answers of all its routes checked, /json, /plaintext, /db,
+    /// /queries, /fortunes, /cached-queries, /updates, and measured with each number of connections or rows, 15 s each, a quarter of an hour in all; a URL with a
+    /// path is loaded with 16 to 512 connections. Example: forebay load --preset tfb http://localhost:8080/ -d 2
     #[arg(long, value_name = "NAME", conflicts_with_all = ["connections", "count", "stages", "rate", "rate_per_connection", "vs", "vs_cmd", "until_ci"])]
     pub(crate) preset: Option<Preset>,
+    /// Only these tests of --preset. Example: --tests db,queries
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "preset")]
+    pub(crate) tests: Vec<Test>,
+    /// These numbers of connections for all tests of --preset. Example: --levels 16,256
+    #[arg(long, value_name = "N,N", value_delimiter = ',', requires = "preset", value_parser = values::some_size)]
+    pub(crate) levels: Vec<usize>,
+    /// These numbers of rows for the tests of --preset that ask for several. Example: --rows 1,20
+    #[arg(long, value_name = "N,N", value_delimiter = ',', requires = "preset", value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) rows: Vec<u32>,
 
     /// Start the command after `--`, wait until it listens, load it, and stop it. Example: --on-port / -- node server.mjs
     #[arg(long, requires = "command")]

@@ -15,6 +15,7 @@ mod forms;
 mod gates;
 mod interrupt;
 mod keys;
+mod ladder;
 mod lanes;
 mod live;
 pub(crate) mod outputs;

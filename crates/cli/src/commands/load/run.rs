@@ -28,6 +28,7 @@ use super::{
     gates::Gates,
     interrupt::Interrupt,
     keys::Keys,
+    ladder,
     live::Live,
     outputs,
     plan::{self, Job, Surroundings},
@@ -108,6 +109,7 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let job = plan::job(&options, &around)?;
     outputs::check(&options)?;
     searches::check(&options)?;
+    ladder::check(&options)?;
     let gates = Gates::read(&options)?;
     let interrupt = Interrupt::listen()?;
     let spawner = spawn::Spawner::new();
@@ -153,6 +155,9 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let request = job.plan.lanes[0].requests.sample();
     if !outputs::announce(&options, &job.run, &request)? && !options.quiet {
         output::complaint(&announcement(&job, &options));
+    }
+    if ladder::is_of_all_routes(&options) {
+        return ladder::of_all(&options, &around, &interrupt)?.print(&options);
     }
     let second = other.as_ref().map(|(_, job)| job);
     match searches::run(&options, &job, second, &machine, &interrupt)? {

@@ -7,20 +7,20 @@ use std::{fmt::Write as _, time::Duration};
 
 use forebay_load::{
     Session,
-    engine::Until,
-    plan::{Load, Pace},
+    plan::Pace,
     report::{Report, assert, html},
     search::{
-        Best, Point, Precision, RateSearch, Repeated, Sustained, Sweep, WarmUp, best_connections,
-        highest_rate, until_precise, warm_up,
+        Best, Point, Precision, RateSearch, Repeated, Sustained, Sweep, best_connections, highest_rate,
+        until_precise, warm_up,
     },
+    techempower,
 };
 use serde_json::{Value, json};
 
 use super::{
     arguments::Options,
     interrupt::Interrupt,
-    outputs,
+    ladder, outputs,
     plan::Job,
     run::{Observed, unix_ms},
     tried::Tried,
@@ -38,17 +38,11 @@ const RUNS_MIN: u32 = 5;
 const SETTLE: Duration = Duration::from_millis(300);
 /// The first rate that --find-rate tries.
 pub(super) const FIRST_RATE: f64 = 500.0;
-/// Connections of each rung of TechEmpower's ladder (its toolset, `concurrency.sh`).
-const LADDER: [usize; 6] = [16, 32, 64, 128, 256, 512];
-/// Length of its rungs and of its warm-up.
-const RUNG: Duration = Duration::from_secs(15);
-/// Its primer: so many connections for so long.
-const PRIMER: (usize, Duration) = (8, Duration::from_secs(5));
 
 /// What a search has found: its text, and the same for programs.
-struct Finding {
-    text: String,
-    json: Value,
+pub(super) struct Finding {
+    pub(super) text: String,
+    pub(super) json: Value,
 }
 
 /// Whether options fit what is searched, before anything is connected.
@@ -91,7 +85,9 @@ pub(crate) fn connections_max(options: &Options) -> Option<usize> {
     if options.find_best {
         return Some(options.connections.unwrap_or(CONNECTIONS_MAX));
     }
-    options.preset.map(|_| LADDER[LADDER.len() - 1])
+    options
+        .preset
+        .and_then(|_| techempower::CONNECTIONS.iter().copied().max())
 }
 
 /// Runs the search that the options ask for, if they ask for one; a mean that is known closely is a report.
@@ -158,7 +154,7 @@ pub(crate) fn run(
             &tell,
         )
     } else if options.preset.is_some() {
-        ladder(options, start(job)?, &mut tries, &tell)
+        ladder::of_one(options, start(job)?, &mut tries, &tell)
     } else {
         return Ok(None);
     };
@@ -212,12 +208,12 @@ impl Outcome {
     }
 }
 
-fn ms(ns: u64) -> f64 {
+pub(super) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
 /// A point in a line.
-fn row(point: &Point) -> String {
+pub(super) fn row(point: &Point) -> String {
     format!(
         "{:>11} connections {:>11.0}/s   p50 {:>9.3} ms   p99 {:>9.3} ms   failed {:.2} %",
         point.load.connections,
@@ -242,7 +238,7 @@ fn tried(point: &Point, broken: Option<&str>) -> String {
     )
 }
 
-fn point_json(point: &Point) -> Value {
+pub(super) fn point_json(point: &Point) -> Value {
     let rate = match point.load.pace {
         Pace::Open { per_second, .. } | Pace::PerConnection { per_second } => Some(per_second),
         Pace::Closed => None,
@@ -362,48 +358,4 @@ fn precise(
     report.environment = Some(observed.machine.environment());
     report.usage = usage;
     report
-}
-
-/// TechEmpower's protocol: a primer, a warm-up at the highest number, then each number of connections; the best rung counts.
-fn ladder(options: &Options, mut session: Session, tries: &mut Tried, tell: &dyn Fn(String)) -> Finding {
-    let load = |connections| Load {
-        connections,
-        pace: Pace::Closed,
-    };
-    let rung = options.duration.unwrap_or(RUNG);
-    let prime = |session: &mut Session, connections, time| {
-        warm_up(session, load(connections), WarmUp::For(time), &mut |_| {});
-    };
-    prime(&mut session, PRIMER.0, PRIMER.1.min(rung));
-    session.pause();
-    prime(&mut session, LADDER[LADDER.len() - 1], rung);
-    session.pause();
-    let mut points = Vec::new();
-    for connections in LADDER {
-        let stretch = session.measure(load(connections), Until::passed(rung), &mut |_| {});
-        let point = Point::of(&stretch);
-        tell(row(&point));
-        tries.add(&stretch);
-        points.push(point);
-        if stretch.interrupted {
-            break;
-        }
-    }
-    session.finish();
-    let best = points.iter().max_by(|a, b| a.per_second.total_cmp(&b.per_second));
-    let mut text = String::new();
-    for point in &points {
-        let _ = writeln!(text, "{}", row(point));
-    }
-    if let Some(best) = best {
-        let _ = writeln!(
-            text,
-            "\nBest: {:.0} answers/s with {} connections",
-            best.per_second, best.load.connections
-        );
-    }
-    Finding {
-        text,
-        json: json!({"preset": "tfb", "rungs": points.iter().map(point_json).collect::<Vec<_>>(), "best": best.map(point_json)}),
-    }
 }
