@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Instant};
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, explain, load, logs, new, pool, reload, serve, sql, status, store, strip,
-    version,
+    bench, check, completions, explain, load, logs, new, pool, profile, reload, serve, sql, status, store,
+    strip, version,
 };
 
 const EXIT_CODES: &str = "\
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Load(Box<load::Arguments>),
     Bench(bench::Arguments),
     Explain(explain::Arguments),
+    Profile(profile::Arguments),
     Status(status::Arguments),
     Store(store::Arguments),
     Sql(sql::Arguments),
@@ -59,6 +60,7 @@ impl Command {
             Self::Load(arguments) => load::run(*arguments),
             Self::Bench(arguments) => bench::run(arguments),
             Self::Explain(arguments) => explain::run(&arguments),
+            Self::Profile(arguments) => profile::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Sql(arguments) => sql::run(&arguments),
             Self::Store(arguments) => store::run(arguments),

@@ -6,7 +6,9 @@ use forebay_server::{ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
-    commands::{check::Unreached, load::LoadError, sql::DoctorError, store::StoreFailure},
+    commands::{
+        check::Unreached, load::LoadError, profile::ProfileError, sql::DoctorError, store::StoreFailure,
+    },
     control::ControlError,
     output::{self, OutputError},
 };
@@ -106,6 +108,9 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         return (source.kind() == io::ErrorKind::AddrInUse).then_some(
             "`--admin HOST:PORT` and another `socket` under [admin], when two servers run side by side",
         );
+    }
+    if let Some(ProfileError::NoTraffic { .. }) = error.downcast_ref() {
+        return Some("`--load URL` sends requests meanwhile; or `forebay load URL` in another terminal");
     }
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return match error {

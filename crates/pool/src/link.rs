@@ -22,6 +22,7 @@ use crate::{
     desk::{Intake, Refusal},
     dialect,
     outbox::Page,
+    profile::Profiles,
     state::LinkPort,
 };
 
@@ -63,6 +64,8 @@ pub(crate) struct Link {
     calls: Mutex<OpenCalls>,
     /// Calls that come as frames.
     pub(crate) intake: Intake,
+    /// What the worker is asked to tell about itself.
+    pub(crate) profiles: Profiles,
     /// The worker has been told, in words of its dialect, to end.
     stopped: AtomicBool,
     pub(crate) bell: Option<OwnedFd>,
@@ -172,6 +175,7 @@ impl Link {
             message_bytes_max,
             calls: Mutex::default(),
             intake: Intake::default(),
+            profiles: Profiles::default(),
             stopped: AtomicBool::new(false),
             bell,
             page,
@@ -345,6 +349,7 @@ impl Link {
             message_bytes_max: self.message_bytes_max,
             calls: Mutex::default(),
             intake: Intake::beside(&self.intake),
+            profiles: Profiles::default(),
             stopped: AtomicBool::new(false),
             bell: None,
             page: None,

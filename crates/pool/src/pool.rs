@@ -45,7 +45,7 @@ pub struct Job {
 /// A supervised pool of workers. Cloning it gives another handle to the same pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What the threads that work for a pool share.

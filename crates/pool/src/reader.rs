@@ -92,6 +92,7 @@ impl Reader {
         if let Err(error) = read {
             self.cut_off(&error);
         }
+        self.link.profiles.end();
         let mut session = self.pool.session(Some(&mailbox));
         session.worker_gone(self.worker);
         drop(session);
@@ -399,6 +400,11 @@ impl Reader {
                 session.window(worker, job, u32::from_le_bytes(bytes));
             }
             FrameType::Log => session.log(worker, job, payload()),
+            FrameType::Profiled => {
+                if !self.link.profiles.put(payload()) {
+                    session.stray();
+                }
+            }
             FrameType::Call => {
                 let id = self.id;
                 session.call((worker, id), &self.link, &header, frame.payload, now)?;
@@ -410,6 +416,7 @@ impl Reader {
             | FrameType::Ready
             | FrameType::Failed
             | FrameType::Drain
+            | FrameType::Profile
             | FrameType::Request
             | FrameType::Abort
             | FrameType::Return

@@ -14,6 +14,7 @@ use crate::{
     config::{self, Config, PathKind},
     logging::{self, AccessLog},
     metrics::{RouteBook, RouteCounts, ScriptBook, name_of},
+    profiles::Profiles,
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
     sources::SourceBook,
@@ -38,6 +39,7 @@ pub(crate) struct Ground {
     pub(crate) sources: SourceBook,
     /// Requests whose time is recorded.
     pub(crate) traces: Arc<Traces>,
+    pub(crate) profiles: Profiles,
     pub(crate) log: logging::Handle,
     /// Makes JavaScript of TypeScript.
     pub(crate) erase_types: EraseTypes,

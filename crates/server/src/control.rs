@@ -1,13 +1,16 @@
 //! The control socket: orders to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user may open.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
+use forebay_pool::Pool;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::Level;
 
 use crate::{
     admin::http::{Events, Follow, Request, Response, Service},
+    config::{Route, Target},
+    profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
     server::Shared,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, Untold},
@@ -48,14 +51,15 @@ impl Service for Control {
             (["traces", token], "GET") => self.trace(token),
             (["samples"], "POST") => self.sample(&request),
             (["samples", run], "GET") => self.sampled(run),
+            (["profiles"], "POST") => self.profile(&request).await,
             (["status" | "logs"] | ["traces" | "samples", _], _) => Response::not_allowed("GET"),
-            (["reload" | "stop" | "traces" | "samples"] | ["pools", _, "resize"], _) => {
+            (["reload" | "stop" | "traces" | "samples" | "profiles"] | ["pools", _, "resize"], _) => {
                 Response::not_allowed("POST")
             }
             (["log", "level"], _) => Response::not_allowed("PUT"),
             _ => Response::problem(
                 404,
-                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /traces, GET /traces/TOKEN, POST /samples and GET /samples/RUN",
+                "there are GET /status, GET /logs, POST /reload, POST /stop, PUT /log/level, POST /pools/NAME/resize, POST /traces, GET /traces/TOKEN, POST /samples, GET /samples/RUN and POST /profiles",
             ),
         }
     }
@@ -156,26 +160,79 @@ impl Control {
         let Some(time) = time.filter(|time| !time.is_zero() && *time <= RUN_MAX) else {
             return Response::problem(400, &expected);
         };
-        if let Some(route) = &route {
-            let app = self.shared.front.app();
-            let is_route = app.config.routes.iter().any(|known| known.path == *route);
-            let book = &self.shared.ground.routes;
-            let names = app
-                .config
-                .routes
-                .iter()
-                .map(|known| book.of(known).name().to_owned());
-            let names: Vec<String> = names.collect();
-            if !is_route && !names.contains(route) {
-                return Response::problem(
-                    404,
-                    &format!("there is no route `{route}`; there are: {}", names.join(", ")),
-                );
-            }
+        if let Some(route) = &route
+            && let Err(problem) = self.routes(route)
+        {
+            return problem;
         }
         match self.shared.ground.traces.sample(route, time) {
             Some(run) => Response::json(200, &json!({ "run": run })),
             None => Response::problem(409, "requests are sampled already, for somebody else"),
+        }
+    }
+
+    /// The routes that are called so, or have this path, with their names in metrics; at least one.
+    fn routes(&self, wanted: &str) -> Result<Vec<(String, Target)>, Response> {
+        let app = self.shared.front.app();
+        let named: Vec<(String, &Route)> = app
+            .config
+            .routes
+            .iter()
+            .map(|route| (self.shared.ground.routes.of(route).name().to_owned(), route))
+            .collect();
+        let found: Vec<(String, Target)> = named
+            .iter()
+            .filter(|(name, route)| name == wanted || route.path == wanted)
+            .map(|(name, route)| (name.clone(), route.target.clone()))
+            .collect();
+        if found.is_empty() {
+            let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+            let problem = format!("there is no route `{wanted}`; there are: {}", names.join(", "));
+            return Err(Response::problem(404, &problem));
+        }
+        Ok(found)
+    }
+
+    async fn profile(&self, request: &Request) -> Response {
+        let expected = format!(
+            "expected {{\"for_ms\": N, \"route\": \"/path\"}}, 1 <= N <= {}",
+            PROFILE_MAX.as_millis()
+        );
+        let (route, ms) = match members(request, &["route", "for_ms"]) {
+            Ok([Some(Value::String(route)), Some(ms)]) => (route, ms),
+            Ok(_) => return Response::problem(400, &expected),
+            Err(problem) => return Response::problem(400, &problem),
+        };
+        let time = ms.as_u64().map(Duration::from_millis);
+        let Some(time) = time.filter(|time| !time.is_zero() && *time <= PROFILE_MAX) else {
+            return Response::problem(400, &expected);
+        };
+        let routes = match self.routes(&route) {
+            Ok(routes) => routes,
+            Err(problem) => return problem,
+        };
+        let pools: BTreeSet<&str> = routes
+            .iter()
+            .filter_map(|(_, target)| match target {
+                Target::Pool(way) => Some(way.pool.as_str()),
+                _ => None,
+            })
+            .collect();
+        // The app itself is not kept: a reload waits until nobody has it.
+        let app = self.shared.front.app();
+        let pools: Vec<Pool> = pools
+            .iter()
+            .filter_map(|name| app.pools.get(*name).cloned())
+            .collect();
+        drop(app);
+        let names: Vec<&str> = routes.iter().map(|(name, _)| name.as_str()).collect();
+        match self.shared.ground.profiles.take(time, pools).await {
+            Ok(mut told) => {
+                told["routes"] = json!(names);
+                Response::json(200, &told)
+            }
+            Err(busy @ NoProfile::Busy) => Response::problem(409, &busy.to_string()),
+            Err(failed) => Response::problem(500, &failed.to_string()),
         }
     }
 

@@ -16,6 +16,7 @@ mod front;
 pub mod fuzzing;
 pub mod logging;
 mod metrics;
+mod profiles;
 mod reload;
 mod reply;
 pub mod router;

@@ -8,6 +8,7 @@ pub(crate) mod load;
 pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod pool;
+pub(crate) mod profile;
 pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod sql;

@@ -15,6 +15,7 @@ mod load_requests;
 mod load_searches;
 mod load_tools;
 mod new;
+mod profile;
 mod readme;
 mod run;
 mod serve;

@@ -82,7 +82,7 @@ impl Resync {
         let (job, slot) = (word(8), word(12));
         let about_link = job == 0 && slot == 0;
         let fits = match FrameType::from_code(bytes[4]) {
-            FrameType::Hello | FrameType::Failed => about_link && length > 1,
+            FrameType::Hello | FrameType::Failed | FrameType::Profiled => about_link && length > 1,
             FrameType::Ready => about_link && length == 0,
             FrameType::Log => length > 1,
             FrameType::Window => job > 0 && length == 4,
@@ -93,6 +93,7 @@ impl Resync {
             FrameType::Pad
             | FrameType::Init
             | FrameType::Drain
+            | FrameType::Profile
             | FrameType::Request
             | FrameType::Abort
             | FrameType::Return

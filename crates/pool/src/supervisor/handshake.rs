@@ -57,6 +57,10 @@ struct Hello {
     page: bool,
     #[serde(default)]
     lock: bool,
+    #[serde(default)]
+    runtime: String,
+    #[serde(default)]
+    profile: bool,
 }
 
 impl Hello {
@@ -129,6 +133,7 @@ pub(super) async fn perform(
         let (header, payload) = frames.next().await?;
         match header.kind {
             FrameType::Ready => {
+                link.profiles.told(hello.runtime.clone(), hello.profile);
                 return Ok(Ready {
                     claims: hello.claims(),
                     rest: frames.bytes,

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 28] = [
+const ARROWS: [(&str, &str); 29] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -32,6 +32,7 @@ const ARROWS: [(&str, &str); 28] = [
     ("forebay-script", "forebay-wire"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
+    ("forebay-server", "forebay-profile"),
     ("forebay-server", "forebay-records"),
     ("forebay-runtimes", "forebay-pool"),
     ("forebay-server", "forebay-runtimes"),

@@ -277,25 +277,24 @@ fn the_commands_of_the_guide_do_what_it_says() {
     let mut commands = 0;
     for block in blocks(guide, "console") {
         for command in block.lines().filter_map(|line| line.strip_prefix("$ forebay ")) {
-            let here = command
-                .replace("http://127.0.0.1:8080", &server.urls()[0])
-                .replace("--for 10s", "--for 50ms")
-                .replace("--route /queries", "--route '/*'")
-                .replace(
-                    "explain.html",
-                    server
-                        .folder()
-                        .path()
-                        .join("explain.html")
-                        .to_str()
-                        .expect("UTF-8"),
-                );
+            let mut here = command.replace("http://127.0.0.1:8080", &server.urls()[0]);
+            for time in ["10s", "3s", "30s"] {
+                here = here.replace(&format!("--for {time}"), "--for 100ms");
+            }
+            for route in ["--route /queries", "profile /helloworld", "profile /users/:id"] {
+                let (word, _) = route.split_once(' ').expect("two words");
+                here = here.replace(route, &format!("{word} '/*'"));
+            }
+            for file in ["explain.html", "profile.html", "profile.folded"] {
+                let whole = server.folder().path().join(file);
+                here = here.replace(file, whole.to_str().expect("UTF-8"));
+            }
             let words = words(&here);
             stdout(&server.command(&words.iter().map(String::as_str).collect::<Vec<_>>()));
             commands += 1;
         }
     }
-    assert_eq!(commands, 5);
+    assert_eq!(commands, 7);
 }
 
 /// Words of a shell's line, which may stand in single quotes.

@@ -25,6 +25,8 @@ import {
   KIND_JSON,
   KIND_TEXT,
   LOG,
+  PROFILE,
+  PROFILED,
   REQUEST,
   RESET,
   RESPONSE_TABLE_BYTES,
@@ -226,6 +228,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       this.#onInit(JSON.parse(bytes.utf8Slice(at, end)) as Init);
     } else if (type === DRAIN) {
       this.drain();
+    } else if (type === PROFILE) {
+      void this.#profile((JSON.parse(bytes.utf8Slice(at, end)) as { ms: number }).ms);
     } else if (type === RETURN) {
       this.calls?.returned(flags, bytes, at, end);
     } else {
@@ -236,6 +240,12 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
       else if (type === ABORT) job.abort(bytes[at]!);
       else if (type === RESET) job.failBody(new Error('the client ended its request early'));
     }
+  }
+
+  async #profile(ms: number): Promise<void> {
+    // Loaded for the few that are ever asked.
+    const { profile } = await import('./profile.js');
+    this.link.write(frame(PROFILED, 0, this.#generation, 0, 0, await profile(ms)));
   }
 
   drained(): void {

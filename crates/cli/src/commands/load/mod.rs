@@ -18,6 +18,7 @@ mod keys;
 mod ladder;
 mod lanes;
 mod live;
+mod loading;
 pub(crate) mod outputs;
 mod plan;
 mod records;
@@ -38,6 +39,7 @@ use std::ffi::OsString;
 use self::{arguments::Options, tools::Tool};
 pub(crate) use self::{
     error::LoadError,
+    loading::Loading,
     run::{Once, once},
 };
 use crate::{failure::UsageError, output};

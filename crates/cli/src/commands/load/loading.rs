@@ -1,0 +1,76 @@
+//! Requests that are sent while something else is done.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use forebay_load::{
+    Session, Url,
+    engine::Until,
+    plan::{Load, Pace},
+};
+
+use super::{
+    arguments::Options,
+    plan::{self, Surroundings},
+    run,
+};
+
+/// Connections when nothing says how many.
+const CONNECTIONS: usize = 16;
+/// It ends when it is told to; if whoever would do so is gone, then after this time.
+const TIME_MAX: Duration = Duration::from_mins(5);
+
+/// A load that goes on.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    stopper: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Option<String>>,
+}
+
+impl Loading {
+    /// Begins to load a URL of this machine.
+    pub(crate) fn start(url: &str, connections: Option<usize>) -> anyhow::Result<Self> {
+        let connections = connections.unwrap_or(CONNECTIONS);
+        let options = Options {
+            url: vec![url.to_owned()],
+            connections: Some(connections),
+            ..Options::default()
+        };
+        let family = run::family(&options);
+        let around = Surroundings {
+            cores: run::cores(),
+            env: &|name| std::env::var(name).ok(),
+            resolve: &|url: &Url| url.resolve(family),
+            read: &|file| run::read(file),
+            ports: run::local_ports(),
+        };
+        let job = plan::job(&options, &around)?;
+        run::trials(&job)?;
+        let mut session = Session::start(job.plan)?;
+        let stopper = session.stopper();
+        let load = Load {
+            connections,
+            pace: Pace::Closed,
+        };
+        let thread = thread::spawn(move || {
+            let stretch = session.measure(load, Until::passed(TIME_MAX), &mut |_| {});
+            session.finish();
+            let failed = stretch.total.failures.total();
+            let example = stretch.examples.first().map(|(_, text)| text.clone());
+            (failed > 0).then(|| format!("{failed}, the first: {}", example.unwrap_or_default()))
+        });
+        Ok(Self { stopper, thread })
+    }
+
+    /// Ends it; which requests have failed, if some have.
+    pub(crate) fn end(self) -> Option<String> {
+        self.stopper.store(true, Ordering::Relaxed);
+        self.thread.join().ok().flatten()
+    }
+}

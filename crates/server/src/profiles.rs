@@ -1,0 +1,140 @@
+//! CPU profiles: of this process and of the workers behind a route, for the control socket. Nothing of this costs anything while nobody asks.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use forebay_pool::{Pool, WorkerProfile};
+use forebay_profile::{PER_SECOND, Profile, ProfileError, record};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
+
+/// Longest time of a profile.
+pub(crate) const PROFILE_MAX: Duration = Duration::from_mins(1);
+
+/// How long the first start of a pool is waited for.
+const START_MAX: Duration = Duration::from_secs(5);
+
+/// Whose turn it is: there is one profile at a time.
+#[derive(Debug)]
+pub(crate) struct Profiles(Semaphore);
+
+impl Default for Profiles {
+    fn default() -> Self {
+        Self(Semaphore::new(1))
+    }
+}
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoProfile {
+    #[error("the server is being profiled already, for somebody else")]
+    Busy,
+    #[error("this process cannot be profiled: {0}{cause}", cause = with_cause(.0))]
+    Failed(ProfileError),
+    #[error("the system gives no thread for it: {0}")]
+    Thread(std::io::Error),
+    #[error("the profile's thread has failed")]
+    Lost,
+}
+
+fn with_cause(error: &ProfileError) -> String {
+    std::error::Error::source(error).map_or(String::new(), |cause| format!(": {cause}"))
+}
+
+/// Ends the look at this process when nobody waits for it any more.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Profiles {
+    /// Looks for so long at this process and at the workers of these pools; what was seen, for programs.
+    pub(crate) async fn take(&self, time: Duration, pools: Vec<Pool>) -> Result<Value, NoProfile> {
+        let _turn = self.0.try_acquire().map_err(|_| NoProfile::Busy)?;
+        for pool in &pools {
+            // Workers that are starting would be left out.
+            let _ = timeout(START_MAX, pool.settled()).await;
+        }
+        let over = Over(Arc::default());
+        let is_over = over.0.clone();
+        let (sender, recorded) = oneshot::channel();
+        thread::Builder::new()
+            .name("profile".to_owned())
+            .spawn(move || {
+                let recorded = record(time, || is_over.load(Ordering::Relaxed));
+                // Nobody waits for it when the server has ended meanwhile.
+                let _ = sender.send(recorded);
+            })
+            .map_err(NoProfile::Thread)?;
+        let mut workers = Vec::new();
+        for pool in pools {
+            workers.push(tokio::spawn(async move {
+                (pool.name().to_owned(), pool.profile(time).await)
+            }));
+        }
+        let recorded = recorded.await.map_err(|_| NoProfile::Lost)?;
+        let mut processes = vec![own(&recorded.map_err(NoProfile::Failed)?)];
+        let mut unseen = Vec::new();
+        for pool in workers {
+            let (name, workers) = pool.await.map_err(|_| NoProfile::Lost)?;
+            for worker in workers {
+                let place = json!({ "pool": name, "worker": worker.worker, "pid": worker.pid, "runtime": worker.runtime });
+                match stacks(worker) {
+                    Ok(mut process) => {
+                        process["name"] = format!("worker {} of pool {name}", place["worker"]).into();
+                        process["pid"] = place["pid"].clone();
+                        process["runtime"] = place["runtime"].clone();
+                        processes.push(process);
+                    }
+                    Err(why) => {
+                        let mut place = place;
+                        place["why"] = why.into();
+                        unseen.push(place);
+                    }
+                }
+            }
+        }
+        Ok(json!({ "ms": time.as_millis() as u64, "processes": processes, "unseen": unseen }))
+    }
+}
+
+/// What was seen of this process, in microseconds of CPU time as workers tell them.
+fn own(profile: &Profile) -> Value {
+    let us = |looks: u64| looks * 1_000_000 / u64::from(PER_SECOND);
+    let stacks: Vec<Value> = profile
+        .stacks
+        .iter()
+        .map(|stack| json!({ "frames": stack.frames, "us": us(stack.count) }))
+        .collect();
+    json!({
+        "name": "server",
+        "pid": std::process::id(),
+        "runtime": "native",
+        "stacks": stacks,
+        "left_out_us": us(profile.lost),
+    })
+}
+
+/// What a worker has told, or why it has told nothing.
+fn stacks(worker: WorkerProfile) -> Result<Value, String> {
+    let told = worker.profile.map_err(|why| why.to_string())?;
+    let told: Value =
+        serde_json::from_slice(&told).map_err(|_| "it has sent what is no profile".to_owned())?;
+    match (&told["stacks"], &told["error"]) {
+        (Value::Array(_), _) => Ok(told),
+        (_, Value::String(error)) => Err(error.clone()),
+        _ => Err("it has sent what is no profile".to_owned()),
+    }
+}

@@ -1,0 +1,81 @@
+/** A CPU profile of this process by V8's own profiler, for whoever has asked the server for one. */
+import { Session, type Profiler } from 'node:inspector';
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Between two looks, in microseconds. */
+const INTERVAL_US = 1000;
+/** Longest text that is sent, in characters of one byte: a frame holds no more. */
+const LENGTH_MAX = 1_000_000;
+/** The folder of this package's code: its files are named as a program imports them. */
+const PACKAGE = fileURLToPath(new URL('../', import.meta.url));
+/** What V8 calls the time in which nothing ran. */
+const IDLE = '(idle)';
+const ROOT = '(root)';
+
+/** Looks for so many milliseconds; the payload of PROFILED. A process that is under another profiler says so. */
+export async function profile(ms: number): Promise<string> {
+  const session = new Session();
+  try {
+    session.connect();
+    await post(session, 'Profiler.enable');
+    await post(session, 'Profiler.setSamplingInterval', { interval: INTERVAL_US });
+    await post(session, 'Profiler.start');
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    const { profile } = (await post(session, 'Profiler.stop')) as Profiler.StopReturnType;
+    return told(profile);
+  } catch (error) {
+    return JSON.stringify({ error: error instanceof Error ? error.message : String(error) });
+  } finally {
+    session.disconnect();
+  }
+}
+
+function post(session: Session, method: string, parameters?: object): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    session.post(method, parameters, (error, result) => (error === null ? resolve(result) : reject(error)));
+  });
+}
+
+/** Stacks from the outermost function to the one that ran, with the microseconds for which it did, the longest first. */
+function told({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): string {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const parents = new Map<number, number>();
+  for (const node of nodes) for (const child of node.children ?? []) parents.set(child, node.id);
+  const spent = new Map<number, number>();
+  samples.forEach((id, at) => spent.set(id, (spent.get(id) ?? 0) + Math.max(0, timeDeltas[at + 1] ?? INTERVAL_US)));
+  const stacks: { frames: string[]; us: number }[] = [];
+  let idle_us = 0;
+  for (const [id, us] of spent) {
+    if (byId.get(id)?.callFrame.functionName === IDLE) idle_us += us;
+    else stacks.push({ frames: framesOf(id), us });
+  }
+  stacks.sort((a, b) => b.us - a.us);
+  let left_out_us = 0;
+  let length = 0;
+  const sent = stacks.filter(({ frames, us }) => {
+    length += Buffer.byteLength(JSON.stringify({ frames, us })) + 1;
+    if (length > LENGTH_MAX) left_out_us += us;
+    return length <= LENGTH_MAX;
+  });
+  return JSON.stringify({ stacks: sent, idle_us, left_out_us });
+
+  function framesOf(id: number): string[] {
+    const frames: string[] = [];
+    for (let at: number | undefined = id; at !== undefined; at = parents.get(at)) {
+      const node = byId.get(at);
+      if (node !== undefined && node.callFrame.functionName !== ROOT) frames.push(nameOf(node.callFrame));
+    }
+    return frames.reverse();
+  }
+}
+
+/** A function with its file, below the working folder as seen from there, and its line. */
+function nameOf({ functionName, url, lineNumber }: Profiler.ProfileNode['callFrame']): string {
+  const name = functionName === '' ? '(anonymous)' : functionName;
+  if (url === '') return name;
+  const file = url.startsWith('file:') ? fileURLToPath(url) : url;
+  if (file.startsWith(PACKAGE)) return `${name} forebay/${file.slice(PACKAGE.length)}:${lineNumber + 1}`;
+  const seen = file.startsWith('/') ? relative(process.cwd(), file) : file;
+  return `${name} ${seen.startsWith('..') ? file : seen}:${lineNumber + 1}`;
+}
