@@ -281,6 +281,54 @@ fn a_client_that_goes_in_the_middle_of_a_transaction_leaves_nothing_behind() {
     }
 }
 
+#[test]
+fn what_stands_around_a_transaction_is_run_when_its_client_goes() {
+    let postgres = Postgres::start();
+    let answers = r"
+  async held({ query }) {
+    const mark = query.get('mark');
+    const note = (what) => globalThis.noted.push(`${mark} ${what}`);
+    try {
+      await main.tx(async (t) => {
+        try {
+          await t.tx(async (u) => {
+            await u.query('select 1 /* held */');
+            if (mark === 'statement') await u.query('select pg_sleep(1000) /* held */');
+            if (mark === 'cursor') for await (const _ of u.cursor('select pg_sleep(1) /* held */ from generate_series(1, 1000)', [], { batch: 1 }));
+            await sleep(1_000_000);
+          });
+        } finally {
+          note('inner');
+        }
+      });
+    } catch (error) {
+      note(error.name);
+    } finally {
+      note('outer');
+    }
+  },
+  noted: () => (globalThis.noted ??= []),
+";
+    for driver in DRIVERS {
+        let server = server(&postgres, driver, answers, "executors = 1\non = \"executor\"");
+        assert_eq!(get(&server, "/noted"), json!([]));
+        let held = "select count(*) from pg_stat_activity where (query like '%/* held */%' or query like 'fetch 1 from %') \
+                    and pid <> pg_backend_pid() and (state like 'idle in transaction%' or state = 'active')";
+        let mut expected = Vec::new();
+        for mark in ["statement", "cursor", "sleep"] {
+            let mut client = server.connect();
+            client.request("GET", &format!("/held?mark={mark}"));
+            wait_until("the transaction is open", || number(&postgres, held) == 1);
+            drop(client);
+            wait_until("it is gone", || number(&postgres, held) == 0);
+            expected.extend(["inner", "AbortError", "outer"].map(|what| format!("{mark} {what}")));
+            wait_until("the handler has come to its end", || {
+                get(&server, "/noted") == json!(expected)
+            });
+        }
+    }
+}
+
 const CURSORS: &str = r"
   async *all(request) {
     let sum = 0, count = 0;

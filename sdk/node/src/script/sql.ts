@@ -1,9 +1,14 @@
 /** In the place of `sql/desk.ts` in scripts. */
 import type { Operation } from '../sql/operation.js';
 import { host } from './host.js';
-import { promiseOf } from './waits.js';
+import { promiseOf, step } from './waits.js';
+
+/** What ends something that a call has open. */
+const ENDINGS: readonly Operation['op'][] = ['rollback', 'rollback_to', 'close'];
 
 export function call(operation: Operation): Promise<unknown> {
+  // All that a call has open ends with it. Whoever waits for that here goes on, so that what stands around it in a handler (`catch`, `finally`) is run.
+  if (ENDINGS.includes(operation.op) && !host.isOpen(step.call)) return Promise.resolve({});
   return promiseOf(
     (outcome) => outcome,
     (call, wait) => host.desk(call, wait, JSON.stringify(operation)),
