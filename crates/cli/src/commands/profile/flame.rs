@@ -128,11 +128,8 @@ fn flame(process: &Process) -> String {
     }
     let mut rows = Vec::new();
     all.draw(0, 0.0, (all.us as f64).max(1.0), &mut rows);
-    let rows: String = rows
-        .iter()
-        .map(|row| format!("<div class=\"row\">{row}</div>\n"))
-        .collect();
-    format!("<figure class=\"flame\">\n{rows}</figure>\n")
+    let rows = rows.join("</div>\n<div class=\"row\">");
+    format!("<figure class=\"flame\">\n<div class=\"row\">{rows}</div>\n</figure>\n")
 }
 
 /// Always the same for a name.
