@@ -2,7 +2,7 @@
 //!
 //! A step of the engine that takes long by itself cannot be stopped, so a request comes here only when others of its shape have been
 //! answered by an executor in next to no time; the first that takes too long, or wants something that only an executor does, is done
-//! again by one (nothing has happened yet: here a script can only read), and its shape stays there. What waits for statements that change nothing is
+//! again by one (nothing has happened yet: here a script can only read), and its shape stays there, or for a minute where it took too long. What waits for statements that change nothing is
 //! answered here too, in an engine of its own: there several calls are open at a time, which takes the engine more work for each.
 
 mod seat;
@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState},
     sync::{Arc, LazyLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use seat::{Engine, Seat};
@@ -28,6 +28,8 @@ use crate::{
 
 /// Light answers of executors after which requests of their shape are answered here.
 const PROBATION: u8 = 4;
+/// How long requests of a shape stay with executors of which one took too long.
+const REST: Duration = Duration::from_mins(1);
 /// Most shapes that are remembered; beyond, all begin anew.
 const SHAPES_MAX: usize = 4096;
 
@@ -40,6 +42,22 @@ enum Standing {
     Waits(u8),
     /// It stays with executors.
     Heavy,
+    /// The same until then. It took too long, for which others may be to blame who use the machine: here time is charged as it passes.
+    Rests(Instant),
+}
+
+impl Standing {
+    /// That of a shape of which an executor has answered one more.
+    fn after(self, weight: Weight, now: Instant) -> Self {
+        let more = |count: u8| (count + 1).min(PROBATION);
+        match (self, weight) {
+            (Self::Heavy, _) => Self::Heavy,
+            (Self::Rests(until), _) if now < until => self,
+            (_, Weight::Heavy) | (Self::Rests(_), _) => Self::Light(0),
+            (Self::Light(count), Weight::Light) => Self::Light(more(count)),
+            (Self::Light(count) | Self::Waits(count), _) => Self::Waits(more(count)),
+        }
+    }
 }
 
 /// What requests have in common that one handler answers, so far as that can be seen from outside: method, and path but for the segments that have
@@ -132,19 +150,13 @@ impl IoScript {
         self.note(shape, |standing| match standing {
             Standing::Light(_) => Standing::Light(PROBATION),
             Standing::Waits(_) => Standing::Waits(PROBATION),
-            Standing::Heavy => Standing::Heavy,
+            Standing::Heavy | Standing::Rests(_) => standing,
         });
     }
 
     /// Learns from how an executor has answered a request.
     pub fn learn(&mut self, shape: Shape, weight: Weight) {
-        let more = |count: u8| (count + 1).min(PROBATION);
-        self.note(shape, |standing| match (standing, weight) {
-            (Standing::Heavy, _) => Standing::Heavy,
-            (_, Weight::Heavy) => Standing::Light(0),
-            (Standing::Light(count), Weight::Light) => Standing::Light(more(count)),
-            (Standing::Light(count) | Standing::Waits(count), _) => Standing::Waits(more(count)),
-        });
+        self.note(shape, |standing| standing.after(weight, Instant::now()));
     }
 
     fn note(&mut self, shape: Shape, change: impl FnOnce(Standing) -> Standing) {
@@ -179,7 +191,10 @@ impl IoScript {
         let id = engine.open(payload, deadline);
         let step = engine.run(id, self.options.limits.io_cpu_max);
         let wants_more = engine.take_elsewhere();
-        let mut standing = Standing::Heavy;
+        let mut standing = match &step.stopped {
+            Some(_) => rests(),
+            None => Standing::Heavy,
+        };
         let (payload, answer) = match engine.next_over() {
             Some(over) => (over.payload, over.outcome.ok()),
             None => {
@@ -204,7 +219,7 @@ impl IoScript {
             Some(answer) => {
                 if step.took > self.options.limits.io_cpu_max {
                     // It was in a step that cannot be stopped: the next like it must not keep others waiting.
-                    self.standings.insert(shape, Standing::Heavy);
+                    self.standings.insert(shape, rests());
                 }
                 self.options.counts.answer_on_io(&answer);
                 Tried::Answered(answer)
@@ -232,7 +247,7 @@ impl IoScript {
                 self.finished(shape, &finished);
                 match finished {
                     Finished::Answered(answer) => Tried::Answered(answer),
-                    Finished::Elsewhere(payload) => Tried::Elsewhere(payload),
+                    Finished::Elsewhere { payload, .. } => Tried::Elsewhere(payload),
                 }
             }
         }
@@ -243,21 +258,46 @@ impl IoScript {
         match finished {
             Finished::Answered(answer) => {
                 if answer.weight == Weight::Heavy {
-                    self.standings.insert(shape, Standing::Heavy);
+                    self.standings.insert(shape, rests());
                 }
                 self.options.counts.answer_on_io(answer);
             }
-            Finished::Elsewhere(_) => {
+            Finished::Elsewhere { was_stopped, .. } => {
                 self.options.counts.handed_over();
-                self.standings.insert(shape, Standing::Heavy);
+                let standing = if *was_stopped { rests() } else { Standing::Heavy };
+                self.standings.insert(shape, standing);
             }
         }
     }
 }
 
+fn rests() -> Standing {
+    Standing::Rests(Instant::now() + REST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shape_is_on_probation_and_comes_back_to_it_after_a_rest() {
+        let now = Instant::now();
+        let after = |standing: Standing, weights: &[Weight]| {
+            let step = |standing: Standing, weight: &Weight| standing.after(*weight, now);
+            weights.iter().fold(standing, step)
+        };
+        let new = Standing::Light(0);
+        assert_eq!(after(new, &[Weight::Light; 9]), Standing::Light(PROBATION));
+        assert_eq!(
+            after(new, &[Weight::Light, Weight::Waits, Weight::Light]),
+            Standing::Waits(3)
+        );
+        assert_eq!(after(new, &[Weight::Light, Weight::Heavy]), new);
+        assert_eq!(after(Standing::Heavy, &[Weight::Light; 9]), Standing::Heavy);
+        let rests = Standing::Rests(now + REST);
+        assert_eq!(after(rests, &[Weight::Light; 9]), rests);
+        assert_eq!(after(Standing::Rests(now), &[Weight::Light]), new);
+    }
 
     #[test]
     fn paths_that_differ_in_segments_with_digits_have_one_shape() {

@@ -32,8 +32,13 @@ const RUNNING: &str = "script, on the I/O thread";
 pub enum Finished {
     /// It is answered.
     Answered(Answer),
-    /// An executor has to do it, from the beginning: its request.
-    Elsewhere(Vec<u8>),
+    /// An executor has to do it, from the beginning.
+    Elsewhere {
+        /// Its request.
+        payload: Vec<u8>,
+        /// Whether it was stopped here, because it took too much.
+        was_stopped: bool,
+    },
 }
 
 /// What steps of any calls have for each call of an engine.
@@ -229,13 +234,19 @@ impl Waiting {
                     }
                     Finished::Answered(answer)
                 }
-                _ => Finished::Elsewhere(payload),
+                outcome => Finished::Elsewhere {
+                    payload,
+                    was_stopped: outcome.is_err(),
+                },
             });
         } else if self.engine.instance.weight(self.id) == Some(Weight::Heavy) {
             let payload = self.engine.instance.abandon(self.id).unwrap_or_default();
             self.engine.deliver();
             self.end();
-            self.finished = Some(Finished::Elsewhere(payload));
+            self.finished = Some(Finished::Elsewhere {
+                payload,
+                was_stopped: false,
+            });
         } else {
             for want in wants {
                 self.set_about(want);

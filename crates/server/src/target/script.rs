@@ -194,7 +194,7 @@ impl ScriptTarget {
                 learn(&|script, shape| script.finished(shape, &finished));
                 match finished {
                     Finished::Answered(answer) => return self.reply(answer, hold_max(request)),
-                    Finished::Elsewhere(payload) => payload,
+                    Finished::Elsewhere { payload, .. } => payload,
                 }
             }
         };
