@@ -104,9 +104,10 @@ fn what_changes_something_takes_effect_once_and_elsewhere() {
             &format!("select count(*) from here_visits where id {id}"),
         )
     };
+    let enough = i64::try_from(ENOUGH).unwrap();
     assert_eq!(
         (visits("= 1"), visits("= 2"), visits("> 100")),
-        (ENOUGH as i64, ENOUGH as i64, 8)
+        (enough, enough, 8)
     );
 }
 
