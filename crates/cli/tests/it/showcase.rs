@@ -87,9 +87,11 @@ fn make_run_serves_with_the_database_of_make_postgres() {
     folder.write("examples/showcase/data/store.mdbx", "");
     let last_line = || {
         let made = Command::new("make")
-            .args(["--old-file=build", "run", "-f"])
+            .args(["--no-print-directory", "--old-file=build", "run", "-f"])
             .arg(workspace().join("Makefile"))
             .env_remove("FOREBAY_PG_URL")
+            // Of the `make` that runs the tests.
+            .env_remove("MAKEFLAGS")
             .current_dir(folder.path())
             .output()
             .unwrap();
