@@ -15,10 +15,6 @@ use std::{process::ExitCode, time::Instant};
 
 use clap::Parser as _;
 
-/// See docs/decisions/0019-allocator.md.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let started = Instant::now();
     match arguments::Arguments::parse().command.run(started) {
