@@ -2,7 +2,9 @@
 
 mod connection;
 mod pool;
+mod statement;
 mod stream;
 
 use connection::{Connection, Wanted};
 pub(crate) use pool::Pool;
+use statement::Statement;

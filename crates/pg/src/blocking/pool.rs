@@ -9,14 +9,8 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Connection, Wanted};
-use crate::{
-    Ask, PgError, Rows, Settings, Stage,
-    counts::Placed,
-    exclusive::Leases,
-    health::Health,
-    timing::{Reached, Timing},
-};
+use super::{Connection, Statement, Wanted};
+use crate::{Ask, PgError, Rows, Settings, Stage, exclusive::Leases, health::Health};
 
 /// A connection without work for so long is asked whether the server is still there before it gets some.
 const UNASKED_MAX: Duration = Duration::from_millis(500);
@@ -63,40 +57,19 @@ struct Open {
     used: Instant,
 }
 
-/// Statements that wait for a thread, which runs one after another.
+/// The outcome of a statement, if it has one by now.
+type Ended = Option<Result<Rows, PgError>>;
+
+/// Statements that wait for a thread, which runs them on its connection.
 #[derive(Debug)]
 struct Job {
     statements: Vec<Statement>,
     since: Instant,
     until: Instant,
-    /// Of those that are over, in their order.
-    outcomes: Arc<Mutex<Vec<Result<Rows, PgError>>>>,
+    /// Of each that is over.
+    outcomes: Arc<Mutex<Vec<Ended>>>,
     /// Told when all are.
     over: oneshot::Sender<()>,
-}
-
-#[derive(Debug)]
-struct Statement {
-    text: String,
-    parameters: Vec<Option<Vec<u8>>>,
-    timing: Timing,
-    /// Since when there is a connection for it.
-    placed: Placed,
-}
-
-impl From<&Ask<'_>> for Statement {
-    fn from(ask: &Ask<'_>) -> Self {
-        Self {
-            text: ask.text.to_owned(),
-            parameters: ask
-                .parameters
-                .iter()
-                .map(|value| value.map(<[u8]>::to_vec))
-                .collect(),
-            timing: ask.timing.clone(),
-            placed: Arc::clone(&ask.placed),
-        }
-    }
 }
 
 impl Pool {
@@ -127,14 +100,10 @@ impl Pool {
         }
     }
 
-    /// Has statements run one after another; gives the outcome of each that has one by `until`.
-    pub(crate) async fn pipeline(
-        &self,
-        asks: &[Ask<'_>],
-        until: Instant,
-    ) -> Vec<Option<Result<Rows, PgError>>> {
+    /// Has statements run on one connection; gives the outcome of each that has one by `until`.
+    pub(crate) async fn pipeline(&self, asks: &[Ask<'_>], until: Instant) -> Vec<Ended> {
         let (over, is_over) = oneshot::channel();
-        let outcomes = Arc::default();
+        let outcomes = Arc::new(Mutex::new(vec![None; asks.len()]));
         let job = Job {
             statements: asks.iter().map(Statement::from).collect(),
             since: Instant::now(),
@@ -151,8 +120,12 @@ impl Pool {
             },
             Err(error) => Some(Err(error)),
         };
-        let mut outcomes: Vec<_> = outcomes.lock().drain(..).map(Some).collect();
-        outcomes.resize(asks.len(), rest);
+        let mut outcomes = std::mem::take(&mut *outcomes.lock());
+        for outcome in &mut outcomes {
+            if outcome.is_none() {
+                outcome.clone_from(&rest);
+            }
+        }
         outcomes
     }
 
@@ -267,21 +240,31 @@ fn work(shared: &Shared, is_early: bool) {
         }
         let acquire_timeout = shared.settings.acquire_timeout;
         let is_late = job.since.elapsed() > acquire_timeout;
-        for statement in &job.statements {
-            let outcome = if is_late {
-                Err(PgError::TimedOut {
-                    what: Stage::Acquire,
-                    limit: acquire_timeout,
-                })
-            } else {
-                run(shared, &mut open, &job, statement)
+        let mut done = 0;
+        while let Some(rest @ [_, ..]) = job.statements.get(done..) {
+            let tell = |number: usize, outcome| {
+                if let Some(place) = job.outcomes.lock().get_mut(done + number) {
+                    *place = Some(outcome);
+                }
             };
+            let run = if is_late {
+                tell(
+                    0,
+                    Err(PgError::TimedOut {
+                        what: Stage::Acquire,
+                        limit: acquire_timeout,
+                    }),
+                );
+                1
+            } else {
+                run(shared, &mut open, &job, rest, tell)
+            };
+            done += run;
             // What broke, or is old, is not used again.
             open = open.filter(|open| !open.connection.is_broken() && Instant::now() < open.until);
             if let Some(open) = &mut open {
                 open.used = Instant::now();
             }
-            job.outcomes.lock().push(outcome);
             // The rest would be cancelled one by one.
             if job.over.is_closed() || Instant::now() >= job.until {
                 break;
@@ -294,7 +277,14 @@ fn work(shared: &Shared, is_early: bool) {
     shared.left.notify_waiters();
 }
 
-fn run(shared: &Shared, open: &mut Option<Open>, job: &Job, statement: &Statement) -> Result<Rows, PgError> {
+/// Runs the first of these statements, tells the outcome of each, and says how many these were.
+fn run(
+    shared: &Shared,
+    open: &mut Option<Open>,
+    job: &Job,
+    statements: &[Statement],
+    mut tell: impl FnMut(usize, Result<Rows, PgError>),
+) -> usize {
     // One that the server has closed meanwhile, or that leads nowhere any more, is no reason to fail.
     let is_good = |open: &mut Open| {
         open.connection.is_alive()
@@ -304,24 +294,28 @@ fn run(shared: &Shared, open: &mut Option<Open>, job: &Job, statement: &Statemen
         *open = None;
     }
     let open = match open {
-        Some(open) => &mut open.connection,
-        None => &mut open.insert(shared.connect()?).connection,
+        Some(open) => open,
+        None => match shared.connect() {
+            Ok(made) => open.insert(made),
+            Err(error) => {
+                tell(0, Err(error));
+                return 1;
+            }
+        },
     };
-    let _ = statement.placed.set(Instant::now());
-    statement.timing.reach(Reached::Placed);
-    let parameters: Vec<Option<&[u8]>> = statement.parameters.iter().map(Option::as_deref).collect();
     let wanted = Wanted {
         until: job.until,
         is_wanted: &|| !job.over.is_closed(),
     };
-    let outcome = open.query(&statement.text, &parameters, &wanted, &statement.timing);
-    statement.timing.reach(Reached::Decoded);
-    outcome.map_err(|error| match error {
-        PgError::TimedOut { what, .. } => PgError::TimedOut {
-            what,
-            limit: shared.settings.statement_timeout,
-        },
-        error => error,
+    open.connection.run(statements, &wanted, &mut |number, outcome| {
+        let outcome = outcome.map_err(|error| match error {
+            PgError::TimedOut { what, .. } => PgError::TimedOut {
+                what,
+                limit: shared.settings.statement_timeout,
+            },
+            error => error,
+        });
+        tell(number, outcome);
     })
 }
 

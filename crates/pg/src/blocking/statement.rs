@@ -1,0 +1,127 @@
+//! Statements on their way through a connection.
+
+use std::{sync::Arc, time::Instant};
+
+use crate::{
+    Ask, Column, PgError, Row, Rows,
+    counts::Placed,
+    protocol::{Outcome, misplaced},
+    statement::only_reads,
+    timing::{Reached, Timing},
+};
+
+/// A statement that is to be run.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) text: String,
+    parameters: Vec<Option<Vec<u8>>>,
+    timing: Timing,
+    /// Since when there is a connection for it.
+    placed: Placed,
+}
+
+impl From<&Ask<'_>> for Statement {
+    fn from(ask: &Ask<'_>) -> Self {
+        Self {
+            text: ask.text.to_owned(),
+            parameters: ask
+                .parameters
+                .iter()
+                .map(|value| value.map(<[u8]>::to_vec))
+                .collect(),
+            timing: ask.timing.clone(),
+            placed: Arc::clone(&ask.placed),
+        }
+    }
+}
+
+impl Statement {
+    pub(super) fn parameters(&self) -> Vec<Option<&[u8]>> {
+        self.parameters.iter().map(Option::as_deref).collect()
+    }
+
+    /// It has a connection.
+    pub(super) fn place(&self) {
+        let _ = self.placed.set(Instant::now());
+        self.timing.reach(Reached::Placed);
+    }
+}
+
+/// A statement that was sent.
+#[derive(Debug)]
+pub(super) struct Sent<'s> {
+    statement: &'s Statement,
+    columns: Arc<[Column]>,
+    rows: Vec<Row>,
+    bytes: usize,
+    /// Another one was to be cancelled while it was on the connection too.
+    pub(super) is_exposed: bool,
+    /// It is known what has become of it; what still comes is dropped.
+    pub(super) is_over: bool,
+}
+
+/// What has become of a statement.
+#[derive(Debug)]
+pub(super) enum Over {
+    Told(Result<Rows, PgError>),
+    /// Its plan is out of date, or it was cancelled in the place of another one: it is to be run once more.
+    Refused(PgError),
+}
+
+impl<'s> Sent<'s> {
+    pub(super) fn new(statement: &'s Statement, columns: Arc<[Column]>) -> Self {
+        Self {
+            statement,
+            columns,
+            rows: Vec::new(),
+            bytes: 0,
+            is_exposed: false,
+            is_over: false,
+        }
+    }
+
+    /// The system has taken its bytes.
+    pub(super) fn is_written(&self) {
+        self.statement.timing.reach(Reached::Sent);
+    }
+
+    /// Keeps a row; false: the result is too large with it, and dropped.
+    pub(super) fn push(&mut self, row: Row, result_bytes_max: usize) -> bool {
+        if self.is_over {
+            return true;
+        }
+        self.statement.timing.reach(Reached::Answered);
+        self.bytes += row.bytes();
+        self.is_over = self.bytes > result_bytes_max;
+        if self.is_over {
+            self.rows = Vec::new();
+        } else {
+            self.rows.push(row);
+        }
+        !self.is_over
+    }
+
+    /// The server has done with it; nothing where it is known already what has become of it.
+    pub(super) fn over(&mut self, outcome: Result<Outcome, PgError>) -> Option<Over> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return None;
+        }
+        self.statement.timing.reach(Reached::Answered);
+        let rows = std::mem::take(&mut self.rows);
+        let over = match outcome {
+            Ok(Outcome::Run(affected)) => Over::Told(Rows::new(Arc::clone(&self.columns), rows, affected)),
+            Ok(Outcome::Prepared(_)) => Over::Told(Err(misplaced())),
+            Err(error) if error.is_cancelled() && self.is_exposed => {
+                if only_reads(&self.statement.text) {
+                    Over::Refused(error)
+                } else {
+                    Over::Told(Err(PgError::Hit))
+                }
+            }
+            Err(error) if error.is_stale() => Over::Refused(error),
+            Err(error) => Over::Told(Err(error)),
+        };
+        self.statement.timing.reach(Reached::Decoded);
+        Some(over)
+    }
+}
