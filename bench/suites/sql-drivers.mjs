@@ -4,7 +4,7 @@ import { forebay } from '../forebay.mjs';
 import { light4jWith } from '../peers/tfb.mjs';
 import { ratioRow, row } from '../rows.mjs';
 import { present } from './present.mjs';
-import { sections, worlds } from './techempower.mjs';
+import { SINGLY, sections, worlds } from './techempower.mjs';
 
 const CONNECTIONS = 64;
 const POOLS = [2, 16, 64, 256];
@@ -15,7 +15,10 @@ const DRIVERS = ['waiting', 'asynchronous'];
 const LOADS = DRIVERS.flatMap((driver) => [FEW, 10, MANY].map((queries) => ({ name: `${driver}, ${queries} queries`, driver, queries, answers: worlds(queries) })));
 const loadOf = (driver, queries) => LOADS.find((load) => load.driver === driver && load.queries === queries);
 
-const OWN_PATHS = { waiting: '/queries', asynchronous: '/queries2' };
+const ASYNCHRONOUS = '/queries2';
+/** Statements that wait for one another, and those that the driver that waits sends together. */
+const SINGLE = '/singly';
+const TOGETHER = '/queries';
 
 /** What a statement costs by a driver in a round: from how much more many of them cost a request than few. In microseconds of CPU of the server and of the database. */
 function perStatement(runs, driver) {
@@ -35,10 +38,11 @@ export const sqlDrivers = {
   needsForebay: true,
   async run(context) {
     const database = findDatabase();
-    const own = POOLS.map((pool) => ({
-      ...forebay(context.binary, `Forebay, pool ${pool}`, { more: sections(database, { blocking: pool }) }),
-      paths: Object.fromEntries(LOADS.map(({ name, driver, queries }) => [name, `${OWN_PATHS[driver]}?queries=${queries}`])),
-    }));
+    const ownWith = (name, pool, waiting) => ({
+      ...forebay(context.binary, name, { more: `${sections(database, { blocking: pool })}${SINGLY}` }),
+      paths: Object.fromEntries(LOADS.map((load) => [load.name, `${load.driver === 'waiting' ? waiting : ASYNCHRONOUS}?queries=${load.queries}`])),
+    });
+    const own = [...POOLS.map((pool) => ownWith(`Forebay, pool ${pool}`, pool, SINGLE)), ownWith('Forebay, pool 16, together', 16, TOGETHER)];
     const peers = POOLS.map((pool) => light4jWith(pool, LOADS, database, { name: `light-4j, pool ${pool}` }));
     const unpipelined = light4jWith(16, LOADS, database, { name: 'light-4j, pool 16, not pipelined', pipelined: false });
     const unprepared = light4jWith(16, LOADS, database, { name: 'light-4j, pool 16, not prepared', prepared: false });

@@ -13,5 +13,18 @@ export function sections({ url }, { blocking } = {}) {
   return blocking === undefined ? text : text.replace('driver = "blocking"\n', `driver = "blocking"\nconnections_max = ${blocking}\n`);
 }
 
+/** A route more on the same database: `/singly`, whose statements wait for one another, by the driver that waits. */
+export const SINGLY = `
+[script.singly]
+handler = "${fileURLToPath(new URL('../handlers/singly.mjs', import.meta.url))}"
+time_max = "30s"
+allow = { sql = ["blocking"] }
+
+[[route]]
+path = "/singly"
+methods = ["GET"]
+script = "singly"
+`;
+
 /** An answer of so many rows. */
 export const worlds = (count) => new RegExp(`^\\[(\\{"id":\\d+,"randomNumber":\\d+\\},?){${count}}\\]$`);

@@ -203,8 +203,8 @@ impl Source {
         outcome.unwrap_or_else(|_| Err(self.late()))
     }
 
-    /// Runs statements together, at most until `deadline`, and gives the outcome of each. They share a connection: the asynchronous driver sends all of them at once, the other one after another. Each is one of its own, and
-    /// an error of one ends none of the others; those for which there is no place are refused.
+    /// Runs statements together, at most until `deadline`, and gives the outcome of each. They share a connection, on which they are sent without waiting for each other, as far as the driver has room for them. Each is one of
+    /// its own, and an error of one ends none of the others; those for which there is no place are refused.
     pub async fn pipeline(&self, asks: &[Ask<'_>], deadline: Instant) -> Vec<Result<Rows, PgError>> {
         let places = Places::take_up_to(&self.shared, asks.len());
         let until = self.until(deadline);

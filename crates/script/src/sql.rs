@@ -231,6 +231,8 @@ struct Columns<'c, 'js> {
     count: Name<'c, 'js>,
     known: Option<Arc<[Column]>>,
     names: Vec<Name<'c, 'js>>,
+    /// Whether any of them is that of a member which every object has.
+    is_inherited: bool,
 }
 
 impl<'c, 'js> Columns<'c, 'js> {
@@ -240,6 +242,7 @@ impl<'c, 'js> Columns<'c, 'js> {
             count: Name::of(ctx, "count")?,
             known: None,
             names: Vec::new(),
+            is_inherited: false,
         })
     }
 
@@ -248,6 +251,11 @@ impl<'c, 'js> Columns<'c, 'js> {
         if !known.is_some_and(|known| Arc::ptr_eq(known, columns)) {
             let names = columns.iter().map(|column| Name::of(self.ctx, &column.name));
             self.names = names.collect::<Result<_>>()?;
+            let object = Held::object(self.ctx)?;
+            self.is_inherited = false;
+            for name in &self.names {
+                self.is_inherited |= object.has(name)?;
+            }
             self.known = Some(Arc::clone(columns));
         }
         Ok(())
@@ -284,7 +292,12 @@ impl<'c, 'js> Columns<'c, 'js> {
                     Held::of(ctx, &value)
                 }
             };
-            object.define(name, value)?;
+            // The second of two columns of one name counts either way.
+            if self.is_inherited {
+                object.define(name, value)?;
+            } else {
+                object.assign(name, value)?;
+            }
         }
         Ok(object)
     }

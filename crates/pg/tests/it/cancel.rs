@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_pg::{Driver, PgError, Source, Stage};
+use forebay_pg::{Ask, Driver, PgError, Source, Stage};
 use forebay_testkit::Postgres;
 
 use crate::rig::{BOTH, PATIENCE, becomes, query, run, settings, source, value};
@@ -170,6 +170,56 @@ fn a_victim_that_only_reads_is_run_again_and_another_is_told() {
                 assert_eq!(crate::rig::first(&victim.unwrap()), "victim");
             } else {
                 assert_eq!(victim.unwrap_err(), PgError::Hit);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_victim_behind_a_result_that_is_too_large_is_run_again_if_it_only_reads() {
+    let postgres = Postgres::shared();
+    run(async {
+        let observer = source(postgres, Driver::Pipelined);
+        query(&observer, "create sequence runs_behind", &[])
+            .await
+            .unwrap();
+        let reads = "select case when nextval('runs_behind') = 1 then pg_sleep(1000)::text else 'victim' end /* behind */";
+        let changes = "update world set id = id where id = 1 and pg_sleep(1000) is null /* behind */";
+        let mut settings = settings(&postgres.url(), Driver::Blocking);
+        settings.result_bytes_max = 1000;
+        let source = Source::new("main", settings, 1);
+        let pid = value(&source, "select pg_backend_pid()", &[]).await;
+        // What is known already is sent with those before it.
+        for text in [reads, changes] {
+            let deadline = Instant::now() + Duration::from_millis(200);
+            let _ = source.query(text, &[], deadline).await;
+        }
+        query(&observer, "select setval('runs_behind', 1, false)", &[])
+            .await
+            .unwrap();
+        let endless = "select repeat('x', 100), generate_series(1, 1000000000)";
+        let _ = query(&source, endless, &[]).await;
+        for text in [reads, changes] {
+            // Somebody else cancels what comes behind, unless it was hit already.
+            let hit = async {
+                becomes(&observer, &running("behind"), "1").await;
+                value(&observer, "select pg_cancel_backend($1::int)", &[Some(&pid)]).await;
+                std::future::pending::<Infallible>().await
+            };
+            let asks = [endless, text].map(|text| Ask::new(text, &[]));
+            let mut outcomes = tokio::select! {
+                outcomes = source.pipeline(&asks, Instant::now() + PATIENCE) => outcomes,
+                never = hit => match never {},
+            };
+            let behind = outcomes.pop().unwrap();
+            assert!(
+                matches!(outcomes[0], Err(PgError::TooLarge { .. })),
+                "{outcomes:?}"
+            );
+            if text == reads {
+                assert_eq!(crate::rig::first(&behind.unwrap()), "victim");
+            } else {
+                assert_eq!(behind.unwrap_err(), PgError::Hit);
             }
         }
     });
