@@ -1,0 +1,318 @@
+//! From a definition to a graph: every way leads from BOOT to one node after another, and no node is reached on two.
+
+use std::collections::HashMap;
+
+use crate::{
+    Compat, Definition, Graph, Kind, Logical, Problem,
+    graph::{Checked, Work},
+};
+
+/// How far a node may be behind BOOT: a run keeps all before it in mind.
+const DEPTH_MAX: usize = 200;
+
+/// Checks a definition; `knows` says which rules there are. Gives all that is wrong with it, or the graph.
+pub fn check(
+    definition: &Definition,
+    compat: Compat,
+    knows: impl Fn(&str) -> bool,
+) -> Result<Graph, Vec<Problem>> {
+    let mut checker = Checker::new(definition, compat);
+    let boot = checker.boot();
+    checker.connect();
+    if let Some(boot) = boot {
+        checker.reach(boot);
+    }
+    checker.check_nodes(&knows);
+    match (boot, checker.problems.is_empty()) {
+        (Some(boot), true) => Ok(checker.graph(boot)),
+        _ => Err(checker.problems),
+    }
+}
+
+struct Checker<'d> {
+    definition: &'d Definition,
+    compat: Compat,
+    problems: Vec<Problem>,
+    /// Of each node what comes after it, in the order of the edges; of children later by their priorities.
+    after: Vec<Vec<usize>>,
+    /// Of each node the first that leads there.
+    before: Vec<Option<usize>>,
+    is_reached: Vec<bool>,
+}
+
+impl<'d> Checker<'d> {
+    fn new(definition: &'d Definition, compat: Compat) -> Self {
+        let count = definition.nodes.len();
+        Self {
+            definition,
+            compat,
+            problems: Vec::new(),
+            after: vec![Vec::new(); count],
+            before: vec![None; count],
+            is_reached: vec![false; count],
+        }
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.definition.nodes[node].id.clone()
+    }
+
+    fn kind(&self, node: usize) -> &'d Kind {
+        &self.definition.nodes[node].kind
+    }
+
+    fn is_ours(&self) -> bool {
+        self.compat == Compat::None
+    }
+
+    fn boot(&mut self) -> Option<usize> {
+        let nodes = self.definition.nodes.iter().enumerate();
+        let mut boots = nodes.filter(|(_, node)| node.kind == Kind::Boot).map(|(at, _)| at);
+        let boot = boots.next();
+        let others: Vec<_> = boots.collect();
+        for node in others {
+            let node = self.id(node);
+            self.problems.push(Problem::SecondBoot { node });
+        }
+        if boot.is_none() {
+            self.problems.push(Problem::NoBoot);
+        }
+        boot
+    }
+
+    /// Takes the edges, each as far as it may be.
+    fn connect(&mut self) {
+        let mut places = HashMap::with_capacity(self.definition.nodes.len());
+        for (at, node) in self.definition.nodes.iter().enumerate() {
+            if places.insert(&*node.id, at).is_some() {
+                let node = node.id.clone();
+                self.problems.push(Problem::Twice { node });
+            }
+        }
+        for edge in &self.definition.edges {
+            let (from, to) = match (places.get(&*edge.from), places.get(&*edge.to)) {
+                (Some(&from), Some(&to)) => (from, to),
+                (from, _) => {
+                    let missing = if from.is_none() { &edge.from } else { &edge.to };
+                    self.problems.push(Problem::NoSuchNode {
+                        from: edge.from.clone(),
+                        to: edge.to.clone(),
+                        missing: missing.clone(),
+                    });
+                    continue;
+                }
+            };
+            if let Some(first) = self.before[to] {
+                if self.is_ours() {
+                    self.problems.push(Problem::SeveralParents {
+                        node: self.id(to),
+                        first: self.id(first),
+                        second: self.id(from),
+                    });
+                }
+                continue;
+            }
+            self.before[to] = Some(from);
+            self.after[from].push(to);
+        }
+    }
+
+    /// Goes every way from BOOT on. A node has one before it, so that a way can only come back to where it began; what it does not reach is in a ring, or has nothing before it.
+    fn reach(&mut self, boot: usize) {
+        let mut ways = vec![(boot, 0)];
+        while let Some((node, depth)) = ways.pop() {
+            if self.is_reached[node] {
+                continue;
+            }
+            self.is_reached[node] = true;
+            if depth > DEPTH_MAX {
+                let (node, max) = (self.id(node), DEPTH_MAX);
+                self.problems.push(Problem::TooDeep { node, max });
+                continue;
+            }
+            self.choose_successor(node);
+            ways.extend(self.after[node].iter().map(|&next| (next, depth + 1)));
+        }
+        if !self.is_ours() {
+            return;
+        }
+        if self.before[boot].is_some() {
+            self.tell_ring(boot);
+        }
+        let mut is_told = vec![false; self.before.len()];
+        for node in 0..self.before.len() {
+            if self.is_reached[node] || is_told[node] {
+                continue;
+            }
+            // Back to the beginning of its way, or around its ring.
+            let mut seen = vec![node];
+            while let Some(before) = self.before[seen[seen.len() - 1]] {
+                if seen.contains(&before) || is_told[before] {
+                    break;
+                }
+                seen.push(before);
+            }
+            let last = seen[seen.len() - 1];
+            match self.before[last] {
+                Some(before) if seen.contains(&before) => self.tell_ring(before),
+                Some(_) => {}
+                None => {
+                    let node = self.id(last);
+                    self.problems.push(Problem::Orphan { node });
+                }
+            }
+            for node in seen {
+                is_told[node] = true;
+            }
+        }
+    }
+
+    /// In Rengine the last successor of a node that goes on with one takes the place of those before.
+    fn choose_successor(&mut self, node: usize) {
+        if !self.is_ours() && !matches!(self.kind(node), Kind::Logical(_)) {
+            let last = self.after[node].pop();
+            self.after[node].clear();
+            self.after[node].extend(last);
+        }
+    }
+
+    fn tell_ring(&mut self, node: usize) {
+        let mut way = vec![self.id(node)];
+        let mut before = self.before[node];
+        while let Some(at) = before {
+            way.push(self.id(at));
+            if at == node {
+                break;
+            }
+            before = self.before[at];
+        }
+        way.reverse();
+        let (node, way) = (self.id(node), way.join(" -> "));
+        self.problems.push(Problem::Cycle { node, way });
+    }
+
+    fn check_nodes(&mut self, knows: &impl Fn(&str) -> bool) {
+        for node in 0..self.definition.nodes.len() {
+            if !self.is_ours() && !self.is_reached[node] {
+                continue;
+            }
+            let kind = self.kind(node);
+            if let Some(rule) = kind.rule()
+                && !knows(rule)
+            {
+                let (node, rule) = (self.id(node), rule.to_owned());
+                self.problems.push(Problem::NoSuchRule { node, rule });
+            }
+            match kind {
+                Kind::Logical(logical) => self.check_children(node, *logical),
+                Kind::Run { .. } => {
+                    if self.is_ours()
+                        && let Some(&next) = self.after[node].first()
+                    {
+                        let (node, next) = (self.id(node), self.id(next));
+                        self.problems.push(Problem::BehindRun { node, next });
+                    }
+                }
+                Kind::Boot | Kind::Failback { .. } => self.check_successor(node, true),
+                Kind::Process { .. } | Kind::Relation { .. } => self.check_successor(node, false),
+            }
+        }
+    }
+
+    fn check_successor(&mut self, node: usize, is_needed: bool) {
+        let kind = self.kind(node).name();
+        match *self.after[node] {
+            [] if is_needed => {
+                let node = self.id(node);
+                self.problems.push(Problem::NoSuccessor { node, kind });
+            }
+            [first, second, ..] => self.problems.push(Problem::SeveralSuccessors {
+                node: self.id(node),
+                kind,
+                first: self.id(first),
+                second: self.id(second),
+            }),
+            _ => {}
+        }
+    }
+
+    /// Brings children into their order.
+    fn check_children(&mut self, node: usize, logical: Logical) {
+        let mut children = std::mem::take(&mut self.after[node]);
+        let count = children.len();
+        if count == 0 {
+            let (node, kind) = (self.id(node), self.kind(node).name());
+            self.problems.push(Problem::NoSuccessor { node, kind });
+        }
+        if count > 1 {
+            if logical == Logical::Not {
+                let node = self.id(node);
+                self.problems.push(Problem::SeveralNegated { node, count });
+            }
+            let priority = |child: usize| self.definition.nodes[child].priority;
+            for &child in children.iter().filter(|&&child| priority(child).is_none()) {
+                let (node, parent) = (self.id(child), self.id(node));
+                self.problems.push(Problem::NoPriority { node, parent });
+            }
+            children.sort_by_key(|&child| priority(child));
+            for pair in children.windows(2) {
+                if self.is_ours()
+                    && let Some(same) = priority(pair[0])
+                    && priority(pair[1]) == Some(same)
+                {
+                    self.problems.push(Problem::SamePriority {
+                        parent: self.id(node),
+                        first: self.id(pair[0]),
+                        second: self.id(pair[1]),
+                        priority: same,
+                    });
+                }
+            }
+        }
+        self.after[node] = children;
+    }
+
+    /// The graph, of which nothing is wrong: what a run can come to.
+    fn graph(self, boot: usize) -> Graph {
+        let mut places = vec![0; self.definition.nodes.len()];
+        let mut kept = 0;
+        for (node, place) in places.iter_mut().enumerate() {
+            *place = kept;
+            kept += usize::from(self.is_reached[node] && node != boot);
+        }
+        let next_of = |node: usize| self.after[node].first().map(|&next| places[next]);
+        let first = next_of(boot).unwrap_or_default();
+        let reached = (0..places.len()).filter(|&node| self.is_reached[node] && node != boot);
+        let nodes = reached.map(|node| {
+            let work = match self.kind(node) {
+                Kind::Process { rule } | Kind::Relation { rule } => Work::Rule {
+                    rule: rule.clone(),
+                    next: next_of(node),
+                },
+                Kind::Run { rule } => Work::Rule {
+                    rule: rule.clone(),
+                    next: None,
+                },
+                Kind::Failback { rule } => Work::Failback {
+                    rule: rule.clone(),
+                    next: next_of(node).unwrap_or_default(),
+                },
+                Kind::Logical(logical) => Work::Logical {
+                    logical: *logical,
+                    children: self.after[node].iter().map(|&child| places[child]).collect(),
+                },
+                Kind::Boot => unreachable!("a graph has one BOOT"),
+            };
+            Checked {
+                id: self.id(node),
+                kind: self.kind(node).name(),
+                work,
+            }
+        });
+        Graph {
+            nodes: nodes.collect(),
+            first,
+            compat: self.compat,
+        }
+    }
+}

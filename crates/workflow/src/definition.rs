@@ -1,0 +1,289 @@
+//! Graphs as they are written: the JSON of Rengine's `re_workflow_graphs`.
+//!
+//! ```json
+//! {"nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": "greet"}], "edges": [{"from": "0", "to": "1"}]}
+//! ```
+
+use serde_json::{Map, Value};
+
+use crate::DefinitionError;
+
+/// Most nodes of a graph.
+const NODES_MAX: usize = 10_000;
+/// Most of what is shown of a value that is wrong, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// A graph as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// Its nodes, in the order of the text.
+    pub nodes: Vec<Node>,
+    /// What leads from where to where.
+    pub edges: Vec<Edge>,
+    /// What rules may read of the graph as a whole.
+    pub attributes: Map<String, Value>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its own.
+    pub id: String,
+    /// For people.
+    pub name: Option<String>,
+    /// What it does.
+    pub kind: Kind,
+    /// Its place among the children of the same node: lower ones run first.
+    pub priority: Option<i64>,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Begins.
+    Boot,
+    /// Runs a rule, and goes on where that is true.
+    Process {
+        /// The rule.
+        rule: String,
+    },
+    /// The same, for rules that only decide.
+    Relation {
+        /// The rule.
+        rule: String,
+    },
+    /// Runs a rule, and ends its branch.
+    Run {
+        /// The rule.
+        rule: String,
+    },
+    /// Goes on; runs a rule where that fails.
+    Failback {
+        /// The rule.
+        rule: String,
+    },
+    /// Has its children decide.
+    Logical(Logical),
+}
+
+/// How children decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logical {
+    /// Until one is false.
+    And,
+    /// Until one is true.
+    Or,
+    /// All run, and all must be true.
+    AllAnd,
+    /// All run, and one must be true.
+    AllOr,
+    /// The contrary of its one child.
+    Not,
+}
+
+/// A way from one node to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The id of the node that comes first.
+    pub from: String,
+    /// The id of the node that comes after it.
+    pub to: String,
+}
+
+impl Kind {
+    /// As graphs write it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Boot => "BOOT",
+            Self::Process { .. } => "PROCESS",
+            Self::Relation { .. } => "RELATION",
+            Self::Run { .. } => "RUN",
+            Self::Failback { .. } => "FAILBACK",
+            Self::Logical(_) => "LOGICAL",
+        }
+    }
+
+    /// The rule that it runs.
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Process { rule } | Self::Relation { rule } | Self::Run { rule } | Self::Failback { rule } => {
+                Some(rule)
+            }
+            Self::Boot | Self::Logical(_) => None,
+        }
+    }
+}
+
+impl Definition {
+    /// Reads a graph. Members that are not known here are left to whoever draws it.
+    pub fn parse(text: &[u8]) -> Result<Self, DefinitionError> {
+        let value = serde_json::from_slice(text).map_err(|error| DefinitionError::Json {
+            line: error.line(),
+            column: error.column(),
+            reason: reason_of(&error),
+        })?;
+        Self::of(&value)
+    }
+
+    /// The same of JSON that is read already.
+    pub fn of(value: &Value) -> Result<Self, DefinitionError> {
+        let graph = Object::new("the graph".to_owned(), value)?;
+        if let Some(engine) = graph.text("engine")?
+            && engine != "STANDARD_GRAPH"
+        {
+            return Err(graph.unexpected("engine", "\"STANDARD_GRAPH\""));
+        }
+        let attributes = match graph.members.get("attributes") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(attributes)) => attributes.clone(),
+            Some(_) => return Err(graph.unexpected("attributes", "an object")),
+        };
+        Ok(Self {
+            nodes: graph.list("nodes", Node::of)?,
+            edges: graph.list("edges", Edge::of)?,
+            attributes,
+        })
+    }
+}
+
+impl Node {
+    fn of(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        let rule = || object.id("ruleId");
+        let kind = match object.needed("@type")? {
+            "BOOT" => Kind::Boot,
+            "PROCESS" => Kind::Process { rule: rule()? },
+            "RELATION" => Kind::Relation { rule: rule()? },
+            "RUN" => Kind::Run { rule: rule()? },
+            "FAILBACK" => Kind::Failback { rule: rule()? },
+            "LOGICAL" => Kind::Logical(match object.needed("logical")? {
+                "AND" => Logical::And,
+                "OR" => Logical::Or,
+                "ALL_AND" => Logical::AllAnd,
+                "ALL_OR" => Logical::AllOr,
+                "NOT" => Logical::Not,
+                _ => return Err(object.unexpected("logical", "AND, OR, ALL_AND, ALL_OR or NOT")),
+            }),
+            _ => {
+                let expected = "BOOT, PROCESS, RELATION, RUN, FAILBACK or LOGICAL";
+                return Err(object.unexpected("@type", expected));
+            }
+        };
+        let priority = match object.members.get("priority") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(value.as_i64().ok_or_else(|| object.unexpected("priority", "a whole number"))?),
+        };
+        Ok(Self {
+            id: object.id("id")?,
+            name: object.text("name")?.map(str::to_owned),
+            kind,
+            priority,
+        })
+    }
+}
+
+impl Edge {
+    fn of(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        Ok(Self {
+            from: object.id("from")?,
+            to: object.id("to")?,
+        })
+    }
+}
+
+/// An object of the text, with its place.
+struct Object<'v> {
+    at: String,
+    members: &'v Map<String, Value>,
+}
+
+impl<'v> Object<'v> {
+    fn new(at: String, value: &'v Value) -> Result<Self, DefinitionError> {
+        match value {
+            Value::Object(members) => Ok(Self { at, members }),
+            _ => Err(DefinitionError::Unexpected {
+                at: "the definition".to_owned(),
+                member: at,
+                found: shown(value),
+                expected: "an object",
+            }),
+        }
+    }
+
+    fn unexpected(&self, member: &'static str, expected: &'static str) -> DefinitionError {
+        DefinitionError::Unexpected {
+            at: self.at.clone(),
+            member: member.to_owned(),
+            found: self.members.get(member).map_or_else(|| "nothing".to_owned(), shown),
+            expected,
+        }
+    }
+
+    fn missing(&self, member: &'static str) -> DefinitionError {
+        let at = self.at.clone();
+        DefinitionError::Missing { at, member }
+    }
+
+    fn text(&self, member: &'static str) -> Result<Option<&'v str>, DefinitionError> {
+        match self.members.get(member) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.unexpected(member, "text")),
+        }
+    }
+
+    fn needed(&self, member: &'static str) -> Result<&'v str, DefinitionError> {
+        self.text(member)?.ok_or_else(|| self.missing(member))
+    }
+
+    /// What names something: text, or a number as text.
+    fn id(&self, member: &'static str) -> Result<String, DefinitionError> {
+        match self.members.get(member) {
+            None | Some(Value::Null) => Err(self.missing(member)),
+            Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+            Some(Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(number.to_string()),
+            Some(_) => Err(self.unexpected(member, "text that is not empty, or a whole number")),
+        }
+    }
+
+    fn list<T>(
+        &self,
+        member: &'static str,
+        read: impl Fn(&Object<'_>) -> Result<T, DefinitionError>,
+    ) -> Result<Vec<T>, DefinitionError> {
+        let list = match self.members.get(member) {
+            None => return Err(self.missing(member)),
+            Some(Value::Array(list)) if !list.is_empty() => list,
+            Some(_) => return Err(self.unexpected(member, "a list that is not empty")),
+        };
+        if list.len() > NODES_MAX {
+            return Err(DefinitionError::TooMany {
+                what: member,
+                found: list.len(),
+                max: NODES_MAX,
+            });
+        }
+        let place = |index| format!("{member}[{index}]");
+        list.iter()
+            .enumerate()
+            .map(|(index, value)| read(&Object::new(place(index), value)?))
+            .collect()
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= SHOWN_MAX {
+        return text;
+    }
+    let start: String = text.chars().take(SHOWN_MAX).collect();
+    format!("{start}…")
+}
+
+/// What a parser says, without the place, which is told apart.
+fn reason_of(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,27 @@
+//! Graphs of rules: a [`Definition`] is read, checked into a [`Graph`], and run as often as it is asked for.
+//!
+//! A run goes from node to node and has somebody else run the rules ([`Rules`]); it knows neither scripts nor HTTP, and what rules give as values is nothing to it. The graphs are those of Rengine's executor, with more kinds
+//! of nodes and without its defects, of which those a graph may depend on are there with [`Compat::Rengine`].
+
+mod check;
+mod definition;
+mod error;
+mod graph;
+mod run;
+
+pub use check::check;
+pub use definition::{Definition, Edge, Kind, Logical, Node};
+pub use error::{DefinitionError, Problem};
+pub use graph::Graph;
+pub use run::{Outcome, RuleCall, Rules, Run, RunError, Step, run};
+
+/// Whose graphs these are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compat {
+    /// Ours: what a graph says is what is done, or it is refused.
+    #[default]
+    None,
+    /// Written for Rengine's executor. A node keeps its first parent and, where it has room for one only, its last successor; what `BOOT` does not reach is left out. `ALL_OR` is always true. A rule sees as the last
+    /// result what a whole branch has come to, not the rule before it in its own branch.
+    Rengine,
+}

@@ -1,0 +1,9 @@
+//! Graphs that are read, checked and run.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod any;
+mod checks;
+mod definitions;
+mod recorded;
+mod runs;
