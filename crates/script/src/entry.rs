@@ -18,7 +18,6 @@ pub(crate) struct Entry {
     run: Persistent<Function<'static>>,
     resume: Persistent<Function<'static>>,
     abort: Persistent<Function<'static>>,
-    forget: Persistent<Function<'static>>,
     stop: Persistent<Function<'static>>,
 }
 
@@ -33,7 +32,6 @@ impl Entry {
             run: function("run")?,
             resume: function("resume")?,
             abort: function("abort")?,
-            forget: function("forget")?,
             stop: function("stop")?,
         })
     }
@@ -65,11 +63,6 @@ impl Entry {
     /// Runs the stop hooks.
     pub(crate) fn stop<'js>(&self, ctx: &Ctx<'js>) -> Result<Promise<'js>> {
         self.stop.clone().restore(ctx)?.call(())
-    }
-
-    /// Lets go of what is kept for a call that ends without any of the above.
-    pub(crate) fn forget(&self, ctx: &Ctx<'_>, call: CallId) -> Result<()> {
-        self.forget.clone().restore(ctx)?.call((call,))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The calls that are under way on executors, those included that wait for one: their number, and the bytes of their requests.
+//! The calls that are under way on executors, those included that wait for one, and those that wait on I/O threads: their number, and the bytes of their requests.
 
 use std::sync::{
     Arc,

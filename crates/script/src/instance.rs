@@ -385,15 +385,6 @@ impl Instance {
         payload
     }
 
-    /// The same, and the script keeps nothing of the call. It is of no account here that it may be stopped at that.
-    pub(crate) fn abandon(&self, id: CallId) -> Option<Vec<u8>> {
-        let payload = self.close(id);
-        self.step(id, self.host.options.limits.io_cpu_max, |ctx| {
-            self.entry.forget(ctx, id)
-        });
-        payload
-    }
-
     /// Ends a call without an answer of its own.
     pub(crate) fn fail(&self, id: CallId, failure: Failure) {
         self.host.calls.borrow_mut().fail(id, failure);

@@ -201,19 +201,9 @@ impl IoScript {
                 if !wants_more && step.stopped.is_none() && engine.weight(id) == Some(Weight::Waits) {
                     standing = Standing::Waits(0);
                 }
-                let is_usable = step.stopped.is_none();
-                let payload = if is_usable {
-                    engine.abandon(id)
-                } else {
-                    engine.close(id)
-                };
-                (payload.unwrap_or_default(), None)
+                (engine.close(id).unwrap_or_default(), None)
             }
         };
-        if step.stopped.is_some() {
-            // Nobody knows in the middle of what it was stopped.
-            self.light.replace();
-        }
         let is_light = |answer: &Answer| answer.weight == Weight::Light;
         match answer.filter(|answer| is_light(answer) && !wants_more && step.stopped.is_none()) {
             Some(answer) => {
@@ -225,6 +215,8 @@ impl IoScript {
                 Tried::Answered(answer)
             }
             None => {
+                // Nobody knows in the middle of what it was, nor what it has left for others, such as a promise that is not kept here.
+                self.light.replace();
                 self.options.counts.handed_over();
                 self.standings.insert(shape, standing);
                 Tried::Elsewhere(payload)
@@ -262,12 +254,17 @@ impl IoScript {
                 }
                 self.options.counts.answer_on_io(answer);
             }
-            Finished::Elsewhere { was_stopped, .. } => {
+            Finished::Elsewhere { belongs_there, .. } => {
                 self.options.counts.handed_over();
-                let standing = if *was_stopped { rests() } else { Standing::Heavy };
+                let standing = if *belongs_there { Standing::Heavy } else { rests() };
                 self.standings.insert(shape, standing);
             }
         }
+    }
+
+    /// Learns that the time of a call was over here.
+    pub fn was_late(&mut self, shape: Shape) {
+        self.standings.insert(shape, rests());
     }
 }
 

@@ -43,36 +43,48 @@ pub(crate) fn source<'o>(name: &str, options: &'o Options) -> std::result::Resul
 
 impl Statements {
     /// Reads a list of them as scripts give it: each is text, or a list of text and parameters. `text_of` is a function that gives the text of values
-    /// that have none by themselves.
+    /// that have none by themselves; all parameters have at most `bytes_max` bytes.
     pub(crate) fn read<'js>(
         ctx: &Ctx<'js>,
         source: Source,
         list: &Array<'js>,
         text_of: &Function<'js>,
+        bytes_max: usize,
     ) -> Result<Self> {
-        let count = list.len();
-        let mut own = Self {
-            source,
-            texts: Vec::with_capacity(1),
-            asked: Vec::with_capacity(count),
-            parameters: Vec::with_capacity(count),
-            bytes: Vec::with_capacity(8 * count),
-        };
         let list = Held::of(ctx, list.as_value());
+        let length = list.length()?;
+        // A length costs a script nothing.
+        let count = length.min(EXPECTED_MAX) as usize;
+        let mut texts = Vec::with_capacity(1);
+        let mut asked = Vec::with_capacity(count);
+        let mut parameters = Vec::with_capacity(count);
+        let mut writer = ParameterWriter {
+            ctx,
+            text_of,
+            out: Vec::with_capacity(8 * count),
+            bytes_max,
+        };
         let mut last_text = None;
-        for index in 0..list.length()? {
+        for index in 0..length {
             let statement = list.element(index)?;
-            let (text, parameters) = if matches!(statement.kind(), Kind::Object(Class::Array)) {
+            let (text, given) = if matches!(statement.kind(), Kind::Object(Class::Array)) {
                 (statement.element(0)?, statement.element(1)?)
             } else {
                 (statement, Held::undefined(ctx))
             };
-            let first = own.parameters.len();
-            match parameters.kind() {
+            let first = parameters.len();
+            match given.kind() {
                 Kind::Undefined => {}
                 Kind::Object(Class::Array) => {
-                    for index in 0..parameters.length()? {
-                        own.read_parameter(ctx, &parameters.element(index)?, text_of)?;
+                    for index in 0..given.length()? {
+                        let from = writer.out.len();
+                        let is_null = !writer.write(&given.element(index)?)?;
+                        parameters.push((!is_null).then_some(from..writer.out.len()));
+                        if parameters.len() > PARAMETERS_MAX {
+                            let message =
+                                format!("statements have at most {PARAMETERS_MAX} parameters at a time");
+                            return Err(Exception::throw_range(ctx, &message));
+                        }
                     }
                 }
                 _ => {
@@ -81,26 +93,18 @@ impl Statements {
                 }
             }
             if !last_text.as_ref().is_some_and(|last| text.is_same(last)) {
-                own.texts.push(text_of_statement(ctx, &text)?);
+                texts.push(text_of_statement(ctx, &text)?);
                 last_text = Some(text);
             }
-            let parameters = first..own.parameters.len();
-            own.asked.push((own.texts.len() - 1, parameters));
+            asked.push((texts.len() - 1, first..parameters.len()));
         }
-        Ok(own)
-    }
-
-    fn read_parameter<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        value: &Held<'_, 'js>,
-        text_of: &Function<'js>,
-    ) -> Result<()> {
-        let from = self.bytes.len();
-        let is_null = !write_parameter(ctx, value, text_of, &mut self.bytes)?;
-        let to = self.bytes.len();
-        self.parameters.push((!is_null).then_some(from..to));
-        Ok(())
+        Ok(Self {
+            source,
+            texts,
+            asked,
+            parameters,
+            bytes: writer.out,
+        })
     }
 
     /// Whether nothing changes when they are run once more.
@@ -122,77 +126,101 @@ impl Statements {
     }
 }
 
-/// Appends the text of a value as `values.ts` of the SDK does; false: it is null.
-fn write_parameter<'js>(
-    ctx: &Ctx<'js>,
-    value: &Held<'_, 'js>,
-    text_of: &Function<'js>,
-    out: &mut Vec<u8>,
-) -> Result<bool> {
-    match value.kind() {
-        Kind::Undefined | Kind::Null => return Ok(false),
-        Kind::Int(integer) => out.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes()),
-        Kind::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        Kind::Text | Kind::Float(_) => value.with_text(|text| out.extend_from_slice(&well_formed(text)))?,
-        Kind::Object(Class::Array) => write_array(ctx, value, text_of, ARRAY_DEPTH_MAX, out)?,
-        _ => {
-            let text: Value<'js> = text_of.call((value.to_value(),))?;
-            let text = Held::of(ctx, &text);
-            if text.kind() == Kind::Null {
-                return Ok(false);
-            }
-            text.with_text(|text| out.extend_from_slice(&well_formed(text)))?;
-        }
-    }
-    Ok(true)
-}
-
 /// Arrays in one another; the server takes six.
 const ARRAY_DEPTH_MAX: usize = 64;
+/// Parameters of statements that are sent together.
+const PARAMETERS_MAX: usize = 1_000_000;
+/// Statements for which there is room from the beginning.
+const EXPECTED_MAX: u32 = 64;
 
-/// Appends an array of the database: `{1,NULL,"a \\"b\\"",{...}}` (manual, 8.15.6).
-fn write_array<'js>(
-    ctx: &Ctx<'js>,
-    array: &Held<'_, 'js>,
-    text_of: &Function<'js>,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    if depth == 0 {
-        let message = format!("arrays of a parameter are at most {ARRAY_DEPTH_MAX} in one another");
-        return Err(Exception::throw_range(ctx, &message));
-    }
-    out.push(b'{');
-    for index in 0..array.length()? {
-        if index > 0 {
-            out.push(b',');
-        }
-        let element = array.element(index)?;
-        match element.kind() {
-            Kind::Object(Class::Array) => write_array(ctx, &element, text_of, depth - 1, out)?,
-            Kind::Int(_) | Kind::Bool(_) => {
-                write_parameter(ctx, &element, text_of, out)?;
+/// Writes parameters behind one another.
+struct ParameterWriter<'w, 'js> {
+    ctx: &'w Ctx<'js>,
+    /// Gives the text of values that have none by themselves.
+    text_of: &'w Function<'js>,
+    out: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl<'js> ParameterWriter<'_, 'js> {
+    /// Appends the text of a value as `values.ts` of the SDK does; false: it is null.
+    fn write(&mut self, value: &Held<'_, 'js>) -> Result<bool> {
+        match value.kind() {
+            Kind::Undefined | Kind::Null => return Ok(false),
+            Kind::Int(integer) => {
+                let mut digits = itoa::Buffer::new();
+                self.out.extend_from_slice(digits.format(integer).as_bytes());
             }
+            Kind::Bool(value) => self.out.extend_from_slice(if value { b"true" } else { b"false" }),
+            Kind::Text | Kind::Float(_) => self.append(value)?,
+            Kind::Object(Class::Array) => self.write_array(value, ARRAY_DEPTH_MAX)?,
             _ => {
-                let from = out.len();
-                if write_parameter(ctx, &element, text_of, out)? {
-                    let text = out.split_off(from);
-                    out.push(b'"');
-                    for byte in text {
-                        if matches!(byte, b'"' | b'\\') {
-                            out.push(b'\\');
+                let text: Value<'js> = self.text_of.call((value.to_value(),))?;
+                let text = Held::of(self.ctx, &text);
+                if text.kind() == Kind::Null {
+                    return Ok(false);
+                }
+                self.append(&text)?;
+            }
+        }
+        self.check_room().map(|()| true)
+    }
+
+    fn append(&mut self, text: &Held<'_, 'js>) -> Result<()> {
+        text.with_text(|text| self.out.extend_from_slice(&well_formed(text)))
+    }
+
+    /// A script may name the same long text as often as it likes: what it holds itself is no bound.
+    fn check_room(&self) -> Result<()> {
+        if self.out.len() <= self.bytes_max {
+            return Ok(());
+        }
+        let message = format!(
+            "the parameters of statements have more than {} bytes (memory_max)",
+            self.bytes_max
+        );
+        Err(Exception::throw_range(self.ctx, &message))
+    }
+
+    /// Appends an array of the database: `{1,NULL,"a \\"b\\"",{...}}` (manual, 8.15.6).
+    fn write_array(&mut self, array: &Held<'_, 'js>, depth: usize) -> Result<()> {
+        if depth == 0 {
+            let message = format!("arrays of a parameter are at most {ARRAY_DEPTH_MAX} in one another");
+            return Err(Exception::throw_range(self.ctx, &message));
+        }
+        self.out.push(b'{');
+        for index in 0..array.length()? {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            let element = array.element(index)?;
+            match element.kind() {
+                Kind::Object(Class::Array) => self.write_array(&element, depth - 1)?,
+                Kind::Int(_) | Kind::Bool(_) => {
+                    self.write(&element)?;
+                }
+                _ => {
+                    let from = self.out.len();
+                    if self.write(&element)? {
+                        let text = self.out.split_off(from);
+                        self.out.push(b'"');
+                        for byte in text {
+                            if matches!(byte, b'"' | b'\\') {
+                                self.out.push(b'\\');
+                            }
+                            self.out.push(byte);
                         }
-                        out.push(byte);
+                        self.out.push(b'"');
+                    } else {
+                        self.out.extend_from_slice(b"NULL");
+                        self.check_room()?;
                     }
-                    out.push(b'"');
-                } else {
-                    out.extend_from_slice(b"NULL");
                 }
             }
         }
+        self.out.push(b'}');
+        Ok(())
     }
-    out.push(b'}');
-    Ok(())
 }
 
 fn text_of_statement(ctx: &Ctx<'_>, text: &Held<'_, '_>) -> Result<String> {

@@ -67,7 +67,9 @@ impl<'d> Checker<'d> {
 
     fn boot(&mut self) -> Option<usize> {
         let nodes = self.definition.nodes.iter().enumerate();
-        let mut boots = nodes.filter(|(_, node)| node.kind == Kind::Boot).map(|(at, _)| at);
+        let mut boots = nodes
+            .filter(|(_, node)| node.kind == Kind::Boot)
+            .map(|(at, _)| at);
         let boot = boots.next();
         let others: Vec<_> = boots.collect();
         for node in others {

@@ -106,9 +106,10 @@ impl Kind {
     /// The rule that it runs.
     pub fn rule(&self) -> Option<&str> {
         match self {
-            Self::Process { rule } | Self::Relation { rule } | Self::Run { rule } | Self::Failback { rule } => {
-                Some(rule)
-            }
+            Self::Process { rule }
+            | Self::Relation { rule }
+            | Self::Run { rule }
+            | Self::Failback { rule } => Some(rule),
             Self::Boot | Self::Logical(_) => None,
         }
     }
@@ -170,7 +171,11 @@ impl Node {
         };
         let priority = match object.members.get("priority") {
             None | Some(Value::Null) => None,
-            Some(value) => Some(value.as_i64().ok_or_else(|| object.unexpected("priority", "a whole number"))?),
+            Some(value) => Some(
+                value
+                    .as_i64()
+                    .ok_or_else(|| object.unexpected("priority", "a whole number"))?,
+            ),
         };
         Ok(Self {
             id: object.id("id")?,
@@ -213,7 +218,10 @@ impl<'v> Object<'v> {
         DefinitionError::Unexpected {
             at: self.at.clone(),
             member: member.to_owned(),
-            found: self.members.get(member).map_or_else(|| "nothing".to_owned(), shown),
+            found: self
+                .members
+                .get(member)
+                .map_or_else(|| "nothing".to_owned(), shown),
             expected,
         }
     }

@@ -128,7 +128,9 @@ pub enum Problem {
         next: String,
     },
     /// Children in no order.
-    #[error("node `{node}` has no `priority`: `{parent}` has several children, which run in the order of their priorities")]
+    #[error(
+        "node `{node}` has no `priority`: `{parent}` has several children, which run in the order of their priorities"
+    )]
     NoPriority {
         /// It.
         node: String,

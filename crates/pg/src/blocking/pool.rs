@@ -236,6 +236,7 @@ fn work(shared: &Shared, is_early: bool) {
     while let Some(job) = next(shared) {
         // Its caller has given up, or has been told that it came too late.
         if job.over.is_closed() || Instant::now() >= job.until {
+            let _ = job.over.send(());
             continue;
         }
         let acquire_timeout = shared.settings.acquire_timeout;

@@ -155,8 +155,12 @@ impl Stream {
     }
 }
 
+/// Whether nothing has come so far: a signal ends a wait that has a limit, too.
 fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
 }
 
 /// The time until then, which has to be some.

@@ -107,8 +107,8 @@ impl CopyOut {
 
     /// The next bytes, which are a row as a rule; none after the last. It may be dropped and asked again.
     pub async fn next(&mut self) -> Result<Option<Bytes>, PgError> {
-        let next = take(self.lease.connection(), &mut self.flow);
-        within(self.deadline, Stage::Statement, next).await
+        let until = (self.deadline, Stage::Statement);
+        take(self.lease.connection(), until, &mut self.flow).await
     }
 
     /// The same, if some are there already.
@@ -117,16 +117,17 @@ impl CopyOut {
     }
 }
 
-/// The next bytes of what is copied out.
+/// The next bytes of what is copied out, which may take until then.
 pub(super) async fn take(
     connection: &mut Connection,
+    (deadline, stage): (Instant, Stage),
     flow: &mut Option<Flow>,
 ) -> Result<Option<Bytes>, PgError> {
     if let Some(piece) = connection.copied_already() {
         return Ok(Some(piece));
     }
     asked(flow);
-    let next = connection.copied().await;
+    let next = within(deadline, stage, connection.copied()).await;
     if let Ok(Some(_)) = next {
         moved(flow, "server", &next);
     } else {

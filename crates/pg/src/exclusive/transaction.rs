@@ -179,8 +179,8 @@ impl Transaction {
 
     /// The next bytes; none after the last.
     pub async fn copied(&mut self) -> Result<Option<Bytes>, PgError> {
-        let next = take(self.lease.connection(), &mut self.flow);
-        within(self.deadline, Stage::Transaction, next).await
+        let until = (self.deadline, Stage::Transaction);
+        take(self.lease.connection(), until, &mut self.flow).await
     }
 
     /// The same, if some are there already.

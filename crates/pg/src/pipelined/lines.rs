@@ -69,12 +69,13 @@ impl Lines {
         asks: &[Ask<'_>],
         until: Instant,
     ) -> Vec<Option<Result<Rows, PgError>>> {
-        match self.connection().await {
-            Ok(connection) => {
+        match tokio::time::timeout_at(until.into(), self.connection()).await {
+            Ok(Ok(connection)) => {
                 asks.iter().for_each(Ask::place);
                 connection.pipeline(asks, until).await
             }
-            Err(error) => vec![Some(Err(error)); asks.len()],
+            Ok(Err(error)) => vec![Some(Err(error)); asks.len()],
+            Err(_) => vec![None; asks.len()],
         }
     }
 

@@ -202,7 +202,10 @@ fn a_pipeline_of_large_statements_with_large_results_comes_to_its_end() {
             let large = "x".repeat(1 << 20);
             let given: Vec<_> = (0..48)
                 .map(|number: usize| {
-                    format!("{number}{}", &large[..if number % 3 == 0 { 7 } else { 1 << 20 }])
+                    format!(
+                        "{number}{}",
+                        &large[..if number.is_multiple_of(3) { 7 } else { 1 << 20 }]
+                    )
                 })
                 .collect();
             let parameters: Vec<_> = given.iter().map(|given| [Some(given.as_bytes())]).collect();

@@ -1,8 +1,10 @@
 //! HTML from templates: what `html-text.ts` of the SDK does, without a string for each value.
 
+use std::rc::Rc;
+
 use rquickjs::{Ctx, Exception, Result, Value, atom::PredefinedAtom, function::Rest};
 
-use super::Functions;
+use super::{Functions, Host};
 use crate::{
     text::well_formed,
     values::{Class, Held, Kind, Name},
@@ -11,10 +13,11 @@ use crate::{
 /// Arrays in one another, as in the SDK: a circle ends there.
 const DEPTH_MAX: usize = 64;
 
-pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
+pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let output_max = host.options.limits.output_max;
     functions.set(
         "html",
-        |ctx: Ctx<'js>, marked: Value<'js>, texts: Value<'js>, values: Rest<Value<'js>>| {
+        move |ctx: Ctx<'js>, marked: Value<'js>, texts: Value<'js>, values: Rest<Value<'js>>| {
             let texts = Held::of(&ctx, &texts);
             if !is_template(&texts)? {
                 let message = "html is called with a template: html`<p>${text}</p>`";
@@ -25,6 +28,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>) -> Result<()> {
                 marked: Held::of(&ctx, &marked),
                 text: Name::of(&ctx, "text")?,
                 out: Vec::with_capacity(256),
+                output_max,
             };
             for index in 0..texts.length()? {
                 template.put(&texts.element(index)?)?;
@@ -52,10 +56,16 @@ struct Template<'c, 'js> {
     /// The member that has the text of such.
     text: Name<'c, 'js>,
     out: Vec<u8>,
+    output_max: usize,
 }
 
 impl<'js> Template<'_, 'js> {
     fn write(&mut self, value: &Held<'_, 'js>, depth: usize) -> Result<()> {
+        // A script may name the same long text as often as it likes: what it holds itself is no bound.
+        if self.out.len() > self.output_max {
+            let message = format!("HTML has more than {} bytes (output_max)", self.output_max);
+            return Err(Exception::throw_range(self.ctx, &message));
+        }
         match value.kind() {
             Kind::Null | Kind::Undefined | Kind::Bool(false) => Ok(()),
             Kind::Int(integer) => {

@@ -70,7 +70,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     };
     declared::install(&functions, host)?;
     requests::install(&functions, host)?;
-    html::install(&functions)?;
+    html::install(&functions, host)?;
     texts::install(&functions)?;
     store::install(&functions, host)?;
     waits::install(&functions, host)?;

@@ -25,7 +25,8 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
             let source = sql::source(&source, &own.options)
                 .map_err(|message| Exception::throw_type(&ctx, &message))?
                 .clone();
-            let statements = Statements::read(&ctx, source, &statements, &text_of)?;
+            let bytes_max = own.options.limits.memory_max;
+            let statements = Statements::read(&ctx, source, &statements, &text_of, bytes_max)?;
             own.want(&ctx, call, wait, What::Sql(Box::new(statements)))
         },
     )?;

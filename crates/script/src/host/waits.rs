@@ -1,4 +1,4 @@
-//! What scripts wait for: time, answers from elsewhere, room for what they answer. On an I/O thread nothing is waited for; there it is noted
+//! What scripts wait for: time, answers from elsewhere, room for what they answer. On an I/O thread nothing is waited for but statements that change nothing, and only in an engine that is there for that; of all else it is noted
 //! that an executor has to do the call.
 
 use std::{rc::Rc, time::Duration};

@@ -1,6 +1,7 @@
 //! The place of an engine on a thread that others wait for.
 
 use std::{
+    cell::Cell,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -22,6 +23,23 @@ pub(super) struct Engine {
     pub(super) options: Arc<Options>,
     pub(super) instance: Instance,
     pub(super) mail: Mail,
+    is_retired: Cell<bool>,
+}
+
+impl Engine {
+    /// It gets no further calls: one was ended here in its middle, and what it would have come to does not come about any more. Others may wait for that.
+    pub(super) fn retire(&self) {
+        self.is_retired.set(true);
+        self.mail.call_all();
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.get()
+    }
+
+    fn is_fit(&self) -> bool {
+        !self.is_retired() && self.instance.is_sound() && !self.instance.is_worn()
+    }
 }
 
 /// Has an engine made when it is first needed, and again when the one before is of no use any more.
@@ -90,10 +108,7 @@ impl Seat {
 
     /// An engine that is fit for a call, made now if there is none.
     pub(super) fn engine(&mut self) -> Option<Rc<Engine>> {
-        if self
-            .there()
-            .is_some_and(|engine| !engine.instance.is_sound() || engine.instance.is_worn())
-        {
+        if self.there().is_some_and(|engine| !engine.is_fit()) {
             self.replace();
         }
         if let Taken::Nobody = self.taken
@@ -109,6 +124,7 @@ impl Seat {
                     options: self.options.clone(),
                     instance,
                     mail: Mail::default(),
+                    is_retired: Cell::new(false),
                 })),
                 Err(reason) => {
                     if self.modules.leave_to_executors() {

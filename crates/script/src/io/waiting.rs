@@ -36,8 +36,8 @@ pub enum Finished {
     Elsewhere {
         /// Its request.
         payload: Vec<u8>,
-        /// Whether it was stopped here, because it took too much.
-        was_stopped: bool,
+        /// Whether it wanted what only an executor does. Otherwise it was stopped here because it took too much, or has waited for another call that was.
+        belongs_there: bool,
     },
 }
 
@@ -69,6 +69,16 @@ impl Engine {
                 letters.call();
             }
         }
+    }
+}
+
+impl Mail {
+    /// Has all calls look.
+    pub(super) fn call_all(&self) {
+        self.0
+            .borrow_mut()
+            .values_mut()
+            .for_each(|letters| letters.call());
     }
 }
 
@@ -198,7 +208,7 @@ impl Waiting {
         let Some(letters) = mail.get_mut(&self.id) else {
             return Poll::Pending;
         };
-        if letters.over.is_some() || !letters.wants.is_empty() {
+        if letters.over.is_some() || !letters.wants.is_empty() || self.is_stranded() {
             return Poll::Ready(None);
         }
         letters.waker = Some(cx.waker().clone());
@@ -210,6 +220,9 @@ impl Waiting {
         let instance = &self.engine.instance;
         if instance.take_elsewhere() {
             instance.weigh(self.id, Weight::Heavy);
+        }
+        if step.stopped.is_some() {
+            self.engine.retire();
         }
         self.engine.deliver();
         self.look(step.took > self.engine.options.limits.io_cpu_max);
@@ -234,24 +247,41 @@ impl Waiting {
                     }
                     Finished::Answered(answer)
                 }
-                outcome => Finished::Elsewhere {
-                    payload,
-                    was_stopped: outcome.is_err(),
-                },
+                outcome => {
+                    // What it has left with others, such as a promise that was rejected since here nothing can be written, is not for further calls.
+                    self.engine.retire();
+                    Finished::Elsewhere {
+                        payload,
+                        belongs_there: outcome.is_ok(),
+                    }
+                }
             });
         } else if self.engine.instance.weight(self.id) == Some(Weight::Heavy) {
-            let payload = self.engine.instance.abandon(self.id).unwrap_or_default();
-            self.engine.deliver();
-            self.end();
-            self.finished = Some(Finished::Elsewhere {
-                payload,
-                was_stopped: false,
-            });
+            self.hand_over(true);
         } else {
             for want in wants {
                 self.set_about(want);
             }
+            if self.is_stranded() {
+                self.hand_over(false);
+            }
         }
+    }
+
+    /// Whether it waits for nothing of its own, and what others would have brought about may not come any more.
+    fn is_stranded(&self) -> bool {
+        self.engine.is_retired() && self.statements.is_empty() && self.turns.is_empty()
+    }
+
+    /// An executor does it, from the beginning.
+    fn hand_over(&mut self, belongs_there: bool) {
+        let payload = self.engine.instance.close(self.id).unwrap_or_default();
+        self.end();
+        self.engine.retire();
+        self.finished = Some(Finished::Elsewhere {
+            payload,
+            belongs_there,
+        });
     }
 
     fn set_about(&mut self, Want { wait, what, .. }: Want) {

@@ -43,7 +43,7 @@ pub(crate) enum Class {
     Other,
 }
 
-/// Numbers of the engine's own classes, which its headers keep to themselves; a test compares them.
+/// Numbers of the engine's own classes, which its headers keep to themselves; a test looks at objects of all kinds.
 const CLASS_OBJECT: u32 = 1;
 const CLASS_ARRAY: u32 = 2;
 
@@ -398,5 +398,33 @@ impl<'c, 'js> Iterator for Names<'c, 'js> {
         };
         self.next += 1;
         Some(Name { ctx: self.ctx, atom })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rquickjs::{Context, Runtime};
+
+    use super::*;
+
+    #[test]
+    fn objects_are_what_the_engine_takes_them_for() {
+        let context = Context::full(&Runtime::new().unwrap()).unwrap();
+        context.with(|ctx| {
+            for (text, class) in [
+                ("({})", Class::Object),
+                ("Object.create(null)", Class::Object),
+                ("new (class A {})", Class::Object),
+                ("[]", Class::Array),
+                ("new (class A extends Array {})", Class::Array),
+                ("new Map()", Class::Other),
+                ("new Proxy([], {})", Class::Other),
+                ("() => 1", Class::Other),
+                ("new Uint8Array(1)", Class::Other),
+            ] {
+                let value: Value<'_> = ctx.eval(text).unwrap();
+                assert_eq!(Held::of(&ctx, &value).kind(), Kind::Object(class), "{text}");
+            }
+        });
     }
 }

@@ -14,6 +14,7 @@ app.get('/users/:id', (request) => ({ id: request.params.id, ip: request.ip, id2
 app.get('/nothing', () => null);
 app.get('/page', () => html`<p title="${`&<>"'ü😀`}">${[1, [-0.5, null], undefined, false, true, 10n, { toString: () => '<o>' }]}${html`<b>${'<'}</b>`}${unsafeHtml('<i>')}</p>`);
 app.get('/circle', () => { const a = []; a.push(a); try { return html`${a}`; } catch (error) { return `${error.name}: ${error.message}`; } });
+app.get('/long-page', () => { try { return html`${Array(200000).fill('x'.repeat(1 << 20))}`; } catch (error) { return `${error.name}: ${error.message}`; } });
 app.get('/teapot', () => json({ short: true }, { status: 418, headers: { 'x-kind': 'pot', 'set-cookie': ['a=1', 'b=2'] } }));
 app.get('/bytes', () => new Uint8Array([1, 2, 255]));
 app.get('/missing', () => { throw new HttpError(404, 'no such thing'); });
@@ -54,6 +55,11 @@ fn executors_and_io_threads_answer_alike() {
             get("/circle"),
             200,
             "RangeError: arrays of HTML are at most 64 in one another",
+        ),
+        (
+            get("/long-page"),
+            200,
+            "RangeError: HTML has more than 8388608 bytes (output_max)",
         ),
         (get("/teapot"), 418, r#"{"short":true}"#),
         (get("/state"), 200, r#"{"counts":true}"#),

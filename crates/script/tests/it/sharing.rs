@@ -107,3 +107,28 @@ fn promises_are_those_of_the_language() {
         r#"["micro",true,true,true,true,"slept",2,3,"Promise",1,"TypeError","TypeError"]"#
     );
 }
+
+const SEEDED: &str = r"
+import { router, store } from 'forebay';
+
+const app = router();
+let seeded;
+const seed = async () => { store.set('Note', 'seed', true); };
+app.get('/one', async () => { await (seeded ??= seed()); return 'one'; });
+app.get('/two', async () => { await (seeded ??= seed()); return 'two'; });
+export default app;
+";
+
+#[test]
+fn what_could_not_be_done_on_an_io_thread_is_not_what_others_find_there() {
+    let allow = Allow {
+        store: vec!["Note".into()],
+        ..Allow::default()
+    };
+    let fixture = Fixture::with(SEEDED, LIMITS, allow);
+    let mut io = fixture.io();
+    assert!(io.call(&get("/one")).is_none());
+    let answer = io.call(&get("/two"));
+    assert!(answer.is_none(), "{answer:?}");
+    assert_eq!(text(&fixture.executor(&get("/two")).unwrap()), "two");
+}

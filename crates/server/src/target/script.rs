@@ -186,8 +186,11 @@ impl ScriptTarget {
             CallPlace::Executor(payload) => payload,
             CallPlace::Here(waiting) => {
                 let trace = forebay_trace::current().map(|trace| (trace, Instant::now()));
-                let finished = wait_for(waiting.finish(), request.deadline, socket).await?;
-                let finished = finished.map_err(Refusal::from)?;
+                let finished = wait_for(waiting.finish(), request.deadline, socket).await;
+                if matches!(finished, Err(End::Refused(_)) | Ok(Err(_))) {
+                    learn(&IoScript::was_late);
+                }
+                let finished = finished?.map_err(Refusal::from)?;
                 if let Some((trace, from)) = trace {
                     trace.record(Span::new(Kind::Handler, "script", from, Instant::now()));
                 }

@@ -181,6 +181,67 @@ fn many_clients_get_their_own_answers_and_share_what_they_wait_for() {
     assert!(answered(&server, "io") > before + 20 * CLIENTS as u64);
 }
 
+/// What the first call of an engine begins is for all of them, and comes to more than is done where it was begun.
+const BEGUN: &str = r"
+  async begun() {
+    return (globalThis.settings ??= (async () => {
+      const id = await main.value('select 1');
+      await sleep(1);
+      return id;
+    })());
+  },
+  async one() { return [await answers.begun(), await main.value('select 2')]; },
+  async two() { return [await answers.begun(), await main.value('select 2')]; },
+  async three() { return [await answers.begun(), await main.value('select 2')]; },
+";
+
+#[test]
+fn what_a_call_has_begun_that_an_executor_has_to_do_keeps_nobody_waiting() {
+    let server = server(Postgres::shared(), "async", BEGUN, "time_max = \"20s\"");
+    let paths = ["/one", "/two", "/three"];
+    // Executors have it by then, and their answers are quick.
+    for path in paths {
+        for _ in 0..ENOUGH {
+            assert_eq!(get(&server, path), json!([1, 2]), "{path}");
+        }
+    }
+    assert!(handed_over(&server) > 0);
+    thread::scope(|scope| {
+        for client in 0..16 {
+            let server = &server;
+            scope.spawn(move || {
+                for turn in 0..20 {
+                    assert_eq!(get(server, paths[(client + turn) % 3]), json!([1, 2]));
+                }
+            });
+        }
+    });
+}
+
+const ENDLESS: &str = r"
+  async length() { return failing(() => main.pipeline(new Array(2147483647))); },
+  async far() { const list = []; list[3000000000] = 'select 1'; return failing(() => main.pipeline(list)); },
+  async long() { return failing(() => main.query('select $1::text', [Array(200000).fill('x'.repeat(1 << 20))])); },
+  async nulls() { return failing(() => main.query('select $1::text[]', [new Array(4294967295)])); },
+";
+
+#[test]
+fn what_a_script_asks_for_is_bounded_however_little_it_costs_the_script() {
+    let server = server(Postgres::shared(), "async", ENDLESS, "memory_max = \"16MiB\"");
+    let no_text = "a statement is text, not a value of type undefined";
+    assert_eq!(get(&server, "/length")["message"], no_text);
+    assert_eq!(get(&server, "/far")["message"], no_text);
+    let too_long = "the parameters of statements have more than 16777216 bytes (memory_max)";
+    for path in ["/long", "/nulls"] {
+        let said = get(&server, path);
+        assert_eq!(
+            (&said["name"], &said["message"]),
+            (&json!("RangeError"), &json!(too_long)),
+            "{path}"
+        );
+    }
+}
+
 #[test]
 fn a_client_that_goes_takes_its_statement_with_it() {
     const ROWS: &str = r"

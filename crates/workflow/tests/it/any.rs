@@ -6,13 +6,26 @@ use proptest::prelude::*;
 use crate::recorded::{definition, run_with};
 
 fn any_graph() -> impl Strategy<Value = String> {
-    let kinds = ["BOOT", "PROCESS a", "RELATION b", "RUN c", "FAILBACK d", "LOGICAL AND", "LOGICAL ALL_OR", "LOGICAL NOT"];
+    let kinds = [
+        "BOOT",
+        "PROCESS a",
+        "RELATION b",
+        "RUN c",
+        "FAILBACK d",
+        "LOGICAL AND",
+        "LOGICAL ALL_OR",
+        "LOGICAL NOT",
+    ];
     let nodes = prop::collection::vec((prop::sample::select(kinds.to_vec()), 0..4_u8), 1..8);
     let edges = prop::collection::vec((0..9_u8, 0..9_u8), 1..12);
     (nodes, edges).prop_map(|(nodes, edges)| {
         let mut text = "0 BOOT\n".to_owned();
         for (number, (kind, priority)) in nodes.iter().enumerate() {
-            let priority = if *priority == 0 { String::new() } else { format!(" @{priority}") };
+            let priority = if *priority == 0 {
+                String::new()
+            } else {
+                format!(" @{priority}")
+            };
             text += &format!("{} {kind}{priority}\n", number + 1);
         }
         for (from, to) in edges {

@@ -30,21 +30,60 @@ fn what_is_wrong_is_named_with_its_place() {
         ("{\n  nodes}", "line 2, column 3: key must be a string"),
         ("7", "the definition.the graph: found 7, expected an object"),
         ("{}", "the graph: `nodes` is missing"),
-        (r#"{"nodes": []}"#, "the graph.nodes: found [], expected a list that is not empty"),
-        (r#"{"engine": "FLINK_CEP_GRAPH"}"#, r#"the graph.engine: found "FLINK_CEP_GRAPH", expected "STANDARD_GRAPH""#),
-        (r#"{"attributes": 1}"#, "the graph.attributes: found 1, expected an object"),
-        (r#"{"nodes": [3]}"#, "the definition.nodes[0]: found 3, expected an object"),
+        (
+            r#"{"nodes": []}"#,
+            "the graph.nodes: found [], expected a list that is not empty",
+        ),
+        (
+            r#"{"engine": "FLINK_CEP_GRAPH"}"#,
+            r#"the graph.engine: found "FLINK_CEP_GRAPH", expected "STANDARD_GRAPH""#,
+        ),
+        (
+            r#"{"attributes": 1}"#,
+            "the graph.attributes: found 1, expected an object",
+        ),
+        (
+            r#"{"nodes": [3]}"#,
+            "the definition.nodes[0]: found 3, expected an object",
+        ),
         (r#"{"nodes": [{"id": "0"}]}"#, "nodes[0]: `@type` is missing"),
-        (r#"{"nodes": [{"@type": "START"}]}"#, r#"nodes[0].@type: found "START", expected BOOT, PROCESS, RELATION, RUN, FAILBACK or LOGICAL"#),
+        (
+            r#"{"nodes": [{"@type": "START"}]}"#,
+            r#"nodes[0].@type: found "START", expected BOOT, PROCESS, RELATION, RUN, FAILBACK or LOGICAL"#,
+        ),
         (r#"{"nodes": [{"@type": "BOOT"}]}"#, "nodes[0]: `id` is missing"),
-        (r#"{"nodes": [{"@type": "BOOT", "id": ""}]}"#, r#"nodes[0].id: found "", expected text that is not empty, or a whole number"#),
-        (r#"{"nodes": [{"@type": "BOOT", "id": 0.5}]}"#, "nodes[0].id: found 0.5, expected text that is not empty, or a whole number"),
-        (r#"{"nodes": [{"@type": "RUN", "id": 1}]}"#, "nodes[0]: `ruleId` is missing"),
-        (r#"{"nodes": [{"@type": "LOGICAL", "id": 1}]}"#, "nodes[0]: `logical` is missing"),
-        (r#"{"nodes": [{"@type": "LOGICAL", "id": 1, "logical": "XOR"}]}"#, r#"nodes[0].logical: found "XOR", expected AND, OR, ALL_AND, ALL_OR or NOT"#),
-        (r#"{"nodes": [{"@type": "BOOT", "id": 1, "priority": "1"}]}"#, r#"nodes[0].priority: found "1", expected a whole number"#),
-        (r#"{"nodes": [{"@type": "BOOT", "id": 1}]}"#, "the graph: `edges` is missing"),
-        (r#"{"nodes": [{"@type": "BOOT", "id": 1}], "edges": [{"from": 1}]}"#, "edges[0]: `to` is missing"),
+        (
+            r#"{"nodes": [{"@type": "BOOT", "id": ""}]}"#,
+            r#"nodes[0].id: found "", expected text that is not empty, or a whole number"#,
+        ),
+        (
+            r#"{"nodes": [{"@type": "BOOT", "id": 0.5}]}"#,
+            "nodes[0].id: found 0.5, expected text that is not empty, or a whole number",
+        ),
+        (
+            r#"{"nodes": [{"@type": "RUN", "id": 1}]}"#,
+            "nodes[0]: `ruleId` is missing",
+        ),
+        (
+            r#"{"nodes": [{"@type": "LOGICAL", "id": 1}]}"#,
+            "nodes[0]: `logical` is missing",
+        ),
+        (
+            r#"{"nodes": [{"@type": "LOGICAL", "id": 1, "logical": "XOR"}]}"#,
+            r#"nodes[0].logical: found "XOR", expected AND, OR, ALL_AND, ALL_OR or NOT"#,
+        ),
+        (
+            r#"{"nodes": [{"@type": "BOOT", "id": 1, "priority": "1"}]}"#,
+            r#"nodes[0].priority: found "1", expected a whole number"#,
+        ),
+        (
+            r#"{"nodes": [{"@type": "BOOT", "id": 1}]}"#,
+            "the graph: `edges` is missing",
+        ),
+        (
+            r#"{"nodes": [{"@type": "BOOT", "id": 1}], "edges": [{"from": 1}]}"#,
+            "edges[0]: `to` is missing",
+        ),
     ] {
         assert_eq!(Definition::parse(text.as_bytes()).unwrap_err().to_string(), right);
     }

@@ -56,7 +56,11 @@ pub(crate) fn definition(text: &str) -> Definition {
         }
         nodes.push(node + "}");
     }
-    let text = format!(r#"{{"nodes": [{}], "edges": [{}]}}"#, nodes.join(", "), edges.join(", "));
+    let text = format!(
+        r#"{{"nodes": [{}], "edges": [{}]}}"#,
+        nodes.join(", "),
+        edges.join(", ")
+    );
     Definition::parse(text.as_bytes()).unwrap()
 }
 
@@ -70,10 +74,7 @@ pub(crate) fn problems(text: &str, compat: Compat) -> Vec<Problem> {
 }
 
 /// Runs a graph with rules of which some do not give true.
-pub(crate) fn run_with(
-    graph: &Graph,
-    does: &[(&'static str, Does)],
-) -> (Recorded, Run<String, String>) {
+pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorded, Run<String, String>) {
     let mut rules = Recorded {
         does: does.iter().copied().collect(),
         ran: Vec::new(),
@@ -88,7 +89,10 @@ pub(crate) fn course(graph: &Graph, does: &[(&'static str, Does)]) -> (String, S
     let (rules, run) = run_with(graph, does);
     let ran: Vec<_> = rules.ran.iter().map(|(rule, _)| &**rule).collect();
     let outcome = match run.outcome {
-        Ok(Outcome { is_true: true, values }) => values,
+        Ok(Outcome {
+            is_true: true,
+            values,
+        }) => values,
         Ok(Outcome { values, .. }) => format!("!{values}"),
         Err(error) => format!("?{error}"),
     };

@@ -69,9 +69,7 @@ fn a_rule_that_fails_ends_the_run_and_says_at_which_node() {
 fn children_decide_as_their_logic_says() {
     use Does::{False, True};
     let decided = |logical: &str, a: Does, b: Does, compat| {
-        let text = format!(
-            "0 BOOT\n1 LOGICAL {logical}\n2 RUN b @2\n3 RUN a @1\n0 -> 1\n1 -> 2\n1 -> 3"
-        );
+        let text = format!("0 BOOT\n1 LOGICAL {logical}\n2 RUN b @2\n3 RUN a @1\n0 -> 1\n1 -> 2\n1 -> 3");
         course(&graph(&text, compat), &[("a", a), ("b", b)])
     };
     let ours = Compat::None;
@@ -109,7 +107,10 @@ fn a_fallback_is_for_failures_only_and_may_fail_too() {
     assert_eq!(course(&graph, &[("a", Does::False)]), ("a".into(), "!a".into()));
     assert_eq!(course(&graph, &[("a", Does::Fails)]), ("a b".into(), "b".into()));
     let both = [("a", Does::Fails), ("b", Does::Fails)];
-    assert_eq!(course(&graph, &both), ("a b".into(), "?node `1` failed: b throws".into()));
+    assert_eq!(
+        course(&graph, &both),
+        ("a b".into(), "?node `1` failed: b throws".into())
+    );
 }
 
 #[test]
@@ -117,7 +118,10 @@ fn a_rule_sees_what_the_one_before_it_has_come_to() {
     let text = "0 BOOT\n1 PROCESS a\n2 LOGICAL AND\n3 RELATION b @1\n4 RUN c\n5 RUN d @2\n0 -> 1\n1 -> 2\n2 -> 3\n3 -> 4\n2 -> 5";
     let seen = |compat| {
         let (rules, _) = run_with(&graph(text, compat), &[]);
-        let seen = rules.ran.into_iter().map(|(rule, last)| format!("{rule}:{}", last.unwrap_or_default()));
+        let seen = rules
+            .ran
+            .into_iter()
+            .map(|(rule, last)| format!("{rule}:{}", last.unwrap_or_default()));
         seen.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(seen(Compat::None), "a: b:a c:b d:c");
@@ -129,9 +133,23 @@ fn a_rule_sees_what_the_one_before_it_has_come_to() {
 fn what_each_node_has_come_to_is_remembered_in_the_order_of_their_ends() {
     let graph = graph(PROMOTION, Compat::None);
     let (_, run) = run_with(&graph, &[("71", Does::Fails), ("62", Does::Fails)]);
-    let steps: Vec<_> = run.steps.iter().map(|step| (&*step.node, step.outcome.is_ok())).collect();
+    let steps: Vec<_> = run
+        .steps
+        .iter()
+        .map(|step| (&*step.node, step.outcome.is_ok()))
+        .collect();
     let failed = |node| (node, false);
-    let right = [("61", true), ("51", true), failed("71"), failed("62"), failed("52"), failed("41"), failed("31"), failed("21"), failed("11")];
+    let right = [
+        ("61", true),
+        ("51", true),
+        failed("71"),
+        failed("62"),
+        failed("52"),
+        failed("41"),
+        failed("31"),
+        failed("21"),
+        failed("11"),
+    ];
     assert_eq!(steps, right);
     assert!(run.steps.iter().all(|step| step.begun + step.took >= step.took));
     let order: Vec<_> = run.steps.iter().map(|step| step.begun + step.took).collect();
@@ -141,5 +159,8 @@ fn what_each_node_has_come_to_is_remembered_in_the_order_of_their_ends() {
 #[test]
 fn in_rengine_a_node_keeps_its_last_successor_and_its_first_parent() {
     let text = "0 BOOT\n1 PROCESS a\n2 RUN b\n3 RUN c\n4 RUN d\n0 -> 1\n1 -> 2\n1 -> 3\n2 -> 4\n3 -> 4";
-    assert_eq!(course(&graph(text, Compat::Rengine), &[]), ("a c".into(), "c".into()));
+    assert_eq!(
+        course(&graph(text, Compat::Rengine), &[]),
+        ("a c".into(), "c".into())
+    );
 }

@@ -11,7 +11,7 @@ import { isBegun, rollBackBegun } from '../store/begun.js';
 import { abortSignal, contextOf, forgetSignal, logOf, setOwner } from './context.js';
 import { host } from './host.js';
 import { keepPromisesApart } from './promises.js';
-import { closeStream, forgetStream, streamReply } from './stream.js';
+import { closeStream, streamReply } from './stream.js';
 import { forgetWaits, step, wake } from './waits.js';
 import { installGlobals } from './web/install.js';
 
@@ -85,12 +85,6 @@ export function abort(call: number, reason: number): void {
   closeStream(call);
   forgetWaits(call, error);
   forgetSignal(call);
-}
-
-/** The call ends here without an answer, which somebody else gives: nothing of it is kept, and nobody is told. */
-export function forget(call: number): void {
-  forgetStream(call);
-  ended(call);
 }
 
 /** The call is answered: what it still does is over. To look for that takes time in proportion to the calls that are open. */

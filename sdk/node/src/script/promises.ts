@@ -17,7 +17,7 @@ function inStepOf(call: number, settle: Settle, value: unknown): void {
   else waitFor(() => settle(value), (_, number) => host.turn(call, number), false, undefined, call);
 }
 
-/** Replaces what makes promises and waits for them. An I/O thread has one call at a time, which ends in one step. */
+/** Replaces what makes promises and waits for them, where an engine has several calls at a time: not where each ends in one step. */
 export function keepPromisesApart(): void {
   const mark = host.markPromises();
   if (mark < 0) return;

@@ -58,11 +58,6 @@ export function closeStream(call: number): void {
   if (pieces !== undefined) closeQuietly(pieces);
 }
 
-/** The call has ended: nothing is done about what is left. */
-export function forgetStream(call: number): void {
-  open.delete(call);
-}
-
 /** Whether the next piece may come. */
 async function send(call: number, bytes: Uint8Array): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX) {
