@@ -18,7 +18,7 @@ pub fn check(
 ) -> Result<Graph, Vec<Problem>> {
     let mut checker = Checker::new(definition, compat);
     let boot = checker.boot();
-    checker.connect();
+    checker.connect(boot);
     if let Some(boot) = boot {
         checker.reach(boot);
     }
@@ -83,7 +83,7 @@ impl<'d> Checker<'d> {
     }
 
     /// Takes the edges, each as far as it may be.
-    fn connect(&mut self) {
+    fn connect(&mut self, boot: Option<usize>) {
         let mut places = HashMap::with_capacity(self.definition.nodes.len());
         for (at, node) in self.definition.nodes.iter().enumerate() {
             if places.insert(&*node.id, at).is_some() {
@@ -104,6 +104,13 @@ impl<'d> Checker<'d> {
                     continue;
                 }
             };
+            if Some(to) == boot {
+                if self.is_ours() {
+                    let (from, boot) = (self.id(from), self.id(to));
+                    self.problems.push(Problem::BeforeBoot { from, boot });
+                }
+                continue;
+            }
             if let Some(first) = self.before[to] {
                 if self.is_ours() {
                     self.problems.push(Problem::SeveralParents {
@@ -137,9 +144,6 @@ impl<'d> Checker<'d> {
         }
         if !self.is_ours() {
             return;
-        }
-        if self.before[boot].is_some() {
-            self.tell_ring(boot);
         }
         let mut is_told = vec![false; self.before.len()];
         for node in 0..self.before.len() {
@@ -178,6 +182,7 @@ impl<'d> Checker<'d> {
         }
     }
 
+    /// Tells of the ring that a node is in.
     fn tell_ring(&mut self, node: usize) {
         let mut way = vec![self.id(node)];
         let mut before = self.before[node];

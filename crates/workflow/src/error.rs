@@ -85,6 +85,14 @@ pub enum Problem {
         /// The second.
         second: String,
     },
+    /// Something before the beginning.
+    #[error("the edge from `{from}` to `{boot}`: nothing comes before BOOT")]
+    BeforeBoot {
+        /// What is before it.
+        from: String,
+        /// The beginning.
+        boot: String,
+    },
     /// A node behind itself.
     #[error("node `{node}` comes after itself: {way}")]
     Cycle {

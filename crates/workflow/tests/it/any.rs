@@ -1,5 +1,7 @@
 //! Whatever a graph says, it is refused, or its runs come to an end.
 
+use std::fmt::Write as _;
+
 use forebay_workflow::{Compat, check};
 use proptest::prelude::*;
 
@@ -26,10 +28,10 @@ fn any_graph() -> impl Strategy<Value = String> {
             } else {
                 format!(" @{priority}")
             };
-            text += &format!("{} {kind}{priority}\n", number + 1);
+            writeln!(text, "{} {kind}{priority}", number + 1).unwrap();
         }
         for (from, to) in edges {
-            text += &format!("{from} -> {to}\n");
+            writeln!(text, "{from} -> {to}").unwrap();
         }
         text
     })

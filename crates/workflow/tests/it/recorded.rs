@@ -1,6 +1,6 @@
 //! Rules whose outcomes are given, and which remember what was asked of them.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt::Write as _};
 
 use forebay_workflow::{Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, Run, check, run};
 
@@ -48,11 +48,12 @@ pub(crate) fn definition(text: &str) -> Definition {
         }
         let mut node = format!(r#"{{"id": "{}", "@type": "{}""#, words[0], words[1]);
         for word in &words[2..] {
-            node += &match word.strip_prefix('@') {
-                Some(priority) => format!(r#", "priority": {priority}"#),
-                None if words[1] == "LOGICAL" => format!(r#", "logical": "{word}""#),
-                None => format!(r#", "ruleId": "{word}""#),
-            };
+            match word.strip_prefix('@') {
+                Some(priority) => write!(node, r#", "priority": {priority}"#),
+                None if words[1] == "LOGICAL" => write!(node, r#", "logical": "{word}""#),
+                None => write!(node, r#", "ruleId": "{word}""#),
+            }
+            .unwrap();
         }
         nodes.push(node + "}");
     }
