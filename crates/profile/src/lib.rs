@@ -1,7 +1,7 @@
 //! Where the threads of this process spend their CPU time: looked at many times a second, on request, for a bounded time.
 //!
 //! The system sends a signal whenever the process has used so much CPU time, to a thread that is using it. The handler of that signal only copies: registers, and the
-//! top of the stack (`sys.rs`). Everything else, following stacks (`unwind.rs`) and finding names (`symbols.rs`), is done by the thread that has asked, from the copies. So no
+//! top of the stack (`sys.rs`). Everything else, following stacks (`unwind.rs`) and finding names (`modules.rs`), is done by the thread that has asked, from the copies. So no
 //! lock, no allocation and no code of anybody else's runs inside a signal handler, and nothing there can wait.
 //!
 //! What it cannot see: time during which a thread waits, what the kernel does on behalf of a thread (it is charged to the function that has called it), functions that were made part

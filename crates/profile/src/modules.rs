@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io,
     ops::Range,
+    path::Path,
 };
 
 use object::{
@@ -15,6 +16,10 @@ use object::{
 const PAGE_MASK: u64 = 0xffff;
 /// Symbols of a file that are read.
 const SYMBOLS_MAX: usize = 1_000_000;
+/// The program, whatever has become of its file.
+const PROGRAM: &str = "/proc/self/exe";
+/// What the system adds to the path of a file that is no longer there.
+const DELETED: &str = " (deleted)";
 
 /// All of them, by where they begin.
 #[derive(Debug)]
@@ -46,6 +51,7 @@ pub(crate) struct Table {
 impl Modules {
     pub(crate) fn of_this_process() -> io::Result<Self> {
         let maps = fs::read_to_string("/proc/self/maps")?;
+        let program = fs::read_link(PROGRAM)?;
         let mut files: BTreeMap<&str, Vec<Mapping>> = BTreeMap::new();
         for (path, mapping) in maps.lines().filter_map(mapping) {
             files.entry(path).or_default().push(mapping);
@@ -55,7 +61,10 @@ impl Modules {
             mappings.iter().any(|mapping| mapping.is_code)
         });
         let mut modules: Vec<Module> = loaded
-            .filter_map(|(path, mappings)| Module::read(path, &mappings))
+            .filter_map(|(path, mappings)| match readable(path, &program) {
+                Some(file) => Module::read(path, file, &mappings),
+                None => Module::unknown(path, &mappings),
+            })
             .collect();
         modules.sort_by_key(|module| module.range.start);
         Ok(Self(modules))
@@ -100,12 +109,33 @@ fn mapping(line: &str) -> Option<(&str, Mapping)> {
     path.starts_with('/').then_some((path, mapping))
 }
 
+/// Where a file can be read that has this path among the mappings. `None`: it has been replaced on the disk, and is not the program, which can be read all the same.
+fn readable<'p>(path: &'p str, program: &Path) -> Option<&'p str> {
+    match path.ends_with(DELETED) {
+        false => Some(path),
+        true if program == Path::new(path) => Some(PROGRAM),
+        true => None,
+    }
+}
+
 impl Module {
+    /// A file of which nothing is known but its name and its place.
+    fn unknown(path: &str, mappings: &[Mapping]) -> Option<Self> {
+        Some(Self {
+            name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+            range: mappings.iter().map(|mapping| mapping.range.start).min()?
+                ..mappings.iter().map(|mapping| mapping.range.end).max()?,
+            bias: 0,
+            text: None,
+            eh_frame: None,
+            eh_frame_hdr: None,
+            symbols: BTreeMap::new(),
+        })
+    }
+
     /// `None`: it is gone, or no program.
-    fn read(path: &str, mappings: &[Mapping]) -> Option<Self> {
-        // The program itself may have been replaced on the disk since it was started.
-        let path = path.strip_suffix(" (deleted)").map_or(path, |_| "/proc/self/exe");
-        let cache = ReadCache::new(File::open(path).ok()?);
+    fn read(path: &str, file: &str, mappings: &[Mapping]) -> Option<Self> {
+        let cache = ReadCache::new(File::open(file).ok()?);
         let file = object::File::parse(&cache).ok()?;
         let code = mappings.iter().find(|mapping| mapping.is_code)?;
         let bias = file.segments().find_map(|segment| {
@@ -140,14 +170,39 @@ impl Module {
                 Some((symbol.address(), (end, symbol.name().ok()?.to_owned())))
             });
         Some(Self {
-            name: path.rsplit('/').next().unwrap_or(path).to_owned(),
-            range: mappings.iter().map(|mapping| mapping.range.start).min()?
-                ..mappings.iter().map(|mapping| mapping.range.end).max()?,
             bias,
             text: place(".text"),
             eh_frame: table(".eh_frame"),
             eh_frame_hdr: table(".eh_frame_hdr"),
             symbols: symbols.collect(),
+            ..Self::unknown(path, mappings)?
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_files_that_were_replaced_only_the_program_is_read() {
+        let program = Path::new("/usr/bin/forebay (deleted)");
+        let libc = "/usr/lib/libc.so.6";
+        assert_eq!(readable(libc, program), Some(libc));
+        assert_eq!(readable("/usr/bin/forebay (deleted)", program), Some(PROGRAM));
+        assert_eq!(readable("/usr/lib/libc.so.6 (deleted)", program), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_gives_its_addresses_its_own_name() {
+        let mapping = Mapping {
+            range: 0x1000..0x2000,
+            offset: 0,
+            is_code: true,
+        };
+        let module = Module::unknown("/usr/lib/libc.so.6 (deleted)", &[mapping]).unwrap();
+        let modules = Modules(vec![module]);
+        assert_eq!(modules.name(0x1800), "[libc.so.6 (deleted)]");
+        assert_eq!(modules.name(0x2000), "[no file]");
     }
 }
