@@ -1,6 +1,9 @@
 //! CPU profiles of workers: each takes its own, as its runtime can, and sends it as one frame.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use forebay_wire::FrameType;
@@ -11,7 +14,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{Pool, state::Phase};
+use crate::{Pool, link::Link, state::Phase};
 
 /// How much longer than its profile a worker may need until it has sent it: a handler that blocks runs to its end first.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,7 +41,7 @@ pub enum Unprofiled {
     /// It is starting or about to end.
     #[error("it is starting or ending")]
     NotReady,
-    /// Somebody else has asked it before.
+    /// Somebody else has asked it before, and it has not answered yet.
     #[error("it is being profiled already")]
     Busy,
     /// It has ended meanwhile.
@@ -54,6 +57,7 @@ pub enum Unprofiled {
 pub(crate) struct Profiles {
     /// What the worker has said in HELLO: its runtime, and whether it can.
     hello: OnceLock<(String, bool)>,
+    /// The question that the worker has not answered, though nobody may wait for it any more: what comes next belongs to it.
     asked: Mutex<Option<oneshot::Sender<Bytes>>>,
 }
 
@@ -80,7 +84,7 @@ impl Profiles {
             return Err(Unprofiled::NoProfiler);
         }
         let mut asked = self.asked.lock();
-        if asked.as_ref().is_some_and(|asked| !asked.is_closed()) {
+        if asked.is_some() {
             return Err(Unprofiled::Busy);
         }
         let (sender, receiver) = oneshot::channel();
@@ -96,10 +100,52 @@ impl Profiles {
     }
 }
 
+/// A question, of which the worker is told when nobody waits for the answer any more.
+struct Question {
+    link: Arc<Link>,
+    answer: oneshot::Receiver<Bytes>,
+    is_over: bool,
+}
+
+impl Question {
+    /// Has a worker look at itself for so long.
+    fn put(link: Arc<Link>, time: Duration) -> Result<Self, Unprofiled> {
+        let answer = link.profiles.ask()?;
+        say(&link, time);
+        Ok(Self {
+            link,
+            answer,
+            is_over: false,
+        })
+    }
+
+    async fn answer(mut self, until: Instant) -> Result<Bytes, Unprofiled> {
+        let answered = timeout_at(until, &mut self.answer).await;
+        self.is_over = answered.is_ok();
+        match answered {
+            Ok(profile) => profile.map_err(|_| Unprofiled::Gone),
+            Err(_) => Err(Unprofiled::Silent),
+        }
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if !self.is_over {
+            say(&self.link, Duration::ZERO);
+        }
+    }
+}
+
+/// PROFILE: no time ends the look that goes on.
+fn say(link: &Link, time: Duration) {
+    let question = json!({ "ms": time.as_millis() as u64 }).to_string();
+    link.control(FrameType::Profile, question.as_bytes());
+}
+
 impl Pool {
-    /// Has each worker look at itself for so long, and returns when all have told what they saw.
+    /// Has each worker look at itself for so long, and returns when all have told what they saw. When it is dropped before, they end their look.
     pub async fn profile(&self, time: Duration) -> Vec<WorkerProfile> {
-        let question = json!({ "ms": time.as_millis() as u64 }).to_string();
         let mut asked: Vec<_> = {
             let state = self.shared.state.lock();
             let workers = state.workers();
@@ -111,24 +157,18 @@ impl Pool {
         let asked: Vec<_> = asked
             .into_iter()
             .map(|(worker, pid, phase, link)| {
-                let answer = match phase {
-                    Phase::Ready => link.profiles.ask(),
+                let question = match phase {
+                    Phase::Ready => Question::put(link.clone(), time),
                     _ => Err(Unprofiled::NotReady),
                 };
-                if answer.is_ok() {
-                    link.control(FrameType::Profile, question.as_bytes());
-                }
-                (worker, pid, link, answer)
+                (worker, pid, link, question)
             })
             .collect();
         let mut profiles = Vec::new();
         let until = Instant::now() + time + PATIENCE;
-        for (worker, pid, link, answer) in asked {
-            let profile = match answer {
-                Ok(answer) => match timeout_at(until, answer).await {
-                    Ok(profile) => profile.map_err(|_| Unprofiled::Gone),
-                    Err(_) => Err(Unprofiled::Silent),
-                },
+        for (worker, pid, link, question) in asked {
+            let profile = match question {
+                Ok(question) => question.answer(until).await,
                 Err(why) => Err(why),
             };
             profiles.push(WorkerProfile {
@@ -139,5 +179,24 @@ impl Pool {
             });
         }
         profiles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_comes_late_is_given_to_nobody() {
+        let profiles = Profiles::default();
+        profiles.told("node/22.1.0".into(), true);
+        drop(profiles.ask().unwrap());
+        assert_eq!(profiles.ask().unwrap_err(), Unprofiled::Busy);
+        assert!(profiles.put("late".into()));
+        let mut next = profiles.ask().unwrap();
+        assert!(next.try_recv().is_err());
+        assert!(profiles.put("its own".into()));
+        assert_eq!(next.try_recv().unwrap(), "its own");
+        assert!(!profiles.put("one too many".into()));
     }
 }

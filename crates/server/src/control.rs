@@ -38,6 +38,10 @@ impl Control {
 }
 
 impl Service for Control {
+    fn ends_with_client(&self, request: &Request) -> bool {
+        request.path == "/profiles"
+    }
+
     async fn answer(&self, request: Request) -> Response {
         let segments: Vec<&str> = request.path.split('/').skip(1).collect();
         match (segments.as_slice(), request.method.as_str()) {

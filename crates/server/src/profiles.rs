@@ -14,6 +14,7 @@ use forebay_profile::{PER_SECOND, Profile, ProfileError, record};
 use serde_json::{Value, json};
 use tokio::{
     sync::{Semaphore, oneshot},
+    task::JoinSet,
     time::timeout,
 };
 
@@ -25,11 +26,11 @@ const START_MAX: Duration = Duration::from_secs(5);
 
 /// Whose turn it is: there is one profile at a time.
 #[derive(Debug)]
-pub(crate) struct Profiles(Semaphore);
+pub(crate) struct Profiles(Arc<Semaphore>);
 
 impl Default for Profiles {
     fn default() -> Self {
-        Self(Semaphore::new(1))
+        Self(Arc::new(Semaphore::new(1)))
     }
 }
 
@@ -60,35 +61,41 @@ impl Drop for Over {
 }
 
 impl Profiles {
-    /// Looks for so long at this process and at the workers of these pools; what was seen, for programs.
+    /// Looks for so long at this process and at the workers of these pools; what was seen, for programs. All looking ends when this is dropped.
     pub(crate) async fn take(&self, time: Duration, pools: Vec<Pool>) -> Result<Value, NoProfile> {
-        let _turn = self.0.try_acquire().map_err(|_| NoProfile::Busy)?;
+        let turn = self.0.clone().try_acquire_owned().map_err(|_| NoProfile::Busy)?;
         for pool in &pools {
             // Workers that are starting would be left out.
             let _ = timeout(START_MAX, pool.settled()).await;
         }
         let over = Over(Arc::default());
         let is_over = over.0.clone();
+        // It is over when the thread is, too, which sees a little later that nobody waits.
+        let turn = Arc::new(turn);
+        let turn_of_thread = turn.clone();
         let (sender, recorded) = oneshot::channel();
         thread::Builder::new()
             .name("profile".to_owned())
             .spawn(move || {
                 let recorded = record(time, || is_over.load(Ordering::Relaxed));
+                drop(turn_of_thread);
                 // Nobody waits for it when the server has ended meanwhile.
                 let _ = sender.send(recorded);
             })
             .map_err(NoProfile::Thread)?;
-        let mut workers = Vec::new();
+        let mut asked = JoinSet::new();
         for pool in pools {
-            workers.push(tokio::spawn(async move {
-                (pool.name().to_owned(), pool.profile(time).await)
-            }));
+            asked.spawn(async move { (pool.name().to_owned(), pool.profile(time).await) });
         }
         let recorded = recorded.await.map_err(|_| NoProfile::Lost)?;
         let mut processes = vec![own(&recorded.map_err(NoProfile::Failed)?)];
         let mut unseen = Vec::new();
-        for pool in workers {
-            let (name, workers) = pool.await.map_err(|_| NoProfile::Lost)?;
+        let mut answered = Vec::new();
+        while let Some(pool) = asked.join_next().await {
+            answered.push(pool.map_err(|_| NoProfile::Lost)?);
+        }
+        answered.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, workers) in answered {
             for worker in workers {
                 let place = json!({ "pool": name, "worker": worker.worker, "pid": worker.pid, "runtime": worker.runtime });
                 match stacks(worker) {
@@ -110,7 +117,7 @@ impl Profiles {
     }
 }
 
-/// What was seen of this process, in microseconds of CPU time as workers tell them.
+/// What was seen of this process, in microseconds of CPU time; told as workers tell theirs.
 fn own(profile: &Profile) -> Value {
     let us = |looks: u64| looks * 1_000_000 / u64::from(PER_SECOND);
     let stacks: Vec<Value> = profile

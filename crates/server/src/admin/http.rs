@@ -1,7 +1,7 @@
 //! HTTP/1.1 for the admin listener and the control socket: few connections, small requests, one at a time each. The same strict reading
 //! of heads and bodies as on the front.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -200,6 +200,11 @@ impl Response {
 /// What answers requests.
 pub(crate) trait Service: Clone + Send + Sync + 'static {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+
+    /// Whether a request is given up when its client has gone, or has ended its side of the connection. Nothing may be left half done then.
+    fn ends_with_client(&self, _request: &Request) -> bool {
+        false
+    }
 }
 
 /// Accepts connections and serves them, for ever.
@@ -281,14 +286,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     false
                 }
                 Ok((request, manner)) => {
-                    let response = service.answer(request).await;
-                    self.send(response, manner).await.is_ok() && !manner.close
+                    let response = if service.ends_with_client(&request) {
+                        self.unless_gone(service.answer(request)).await
+                    } else {
+                        Some(service.answer(request).await)
+                    };
+                    match response {
+                        Some(response) => self.send(response, manner).await.is_ok() && !manner.close,
+                        None => false,
+                    }
                 }
             };
             if !goes_on {
                 // The client may be gone already.
                 let _ = self.socket.shutdown().await;
                 return;
+            }
+        }
+    }
+
+    /// The answer, as long as the client waits for it. What it sends meanwhile is kept, as much as a head may have.
+    async fn unless_gone(&mut self, answer: impl Future<Output = Response>) -> Option<Response> {
+        let mut answer = pin!(answer);
+        loop {
+            tokio::select! {
+                response = &mut answer => return Some(response),
+                filled = self.fill(), if self.input.len() < HEAD_BYTES_MAX => filled.ok()?,
             }
         }
     }
@@ -387,6 +410,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
 
     #[derive(Clone)]
@@ -400,6 +425,49 @@ mod tests {
                 format!("{} {} {} {body}", request.method, request.path, request.query),
             )
         }
+    }
+
+    /// Never answers what takes long, and says when it is given up.
+    #[derive(Clone)]
+    struct Slow(mpsc::UnboundedSender<()>);
+
+    impl Service for Slow {
+        async fn answer(&self, request: Request) -> Response {
+            if request.path == "/long" {
+                let _given_up = GivenUp(self.0.clone());
+                std::future::pending::<()>().await;
+            }
+            Response::text("text/plain", String::new())
+        }
+
+        fn ends_with_client(&self, request: &Request) -> bool {
+            request.path == "/long"
+        }
+    }
+
+    struct GivenUp(mpsc::UnboundedSender<()>);
+
+    impl Drop for GivenUp {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_takes_long_is_given_up_when_its_client_has_gone_and_not_before() {
+        let (mut client, server) = tokio::io::duplex(64 * 1024);
+        let (sender, mut given_up) = mpsc::unbounded_channel();
+        let serving = tokio::spawn(async move { Connection::new(server).serve(&Slow(sender)).await });
+        let requests = "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /long HTTP/1.1\r\nHost: x\r\n\r\n";
+        client.write_all(requests.as_bytes()).await.unwrap();
+        client.write_all(b"GET /next").await.unwrap();
+        let mut answer = [0; 15];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200 OK");
+        assert!(given_up.is_empty());
+        drop(client);
+        assert_eq!(timeout(PATIENCE, given_up.recv()).await, Ok(Some(())));
+        serving.await.unwrap();
     }
 
     /// What the service answers to these bytes, dates left out.

@@ -244,7 +244,8 @@ export class Engine implements LinkEvents, JobOwner, FrameSink {
 
   async #profile(ms: number): Promise<void> {
     // Loaded for the few that are ever asked.
-    const { profile } = await import('./profile.js');
+    const { endProfile, profile } = await import('./profile.js');
+    if (ms === 0) return endProfile();
     this.link.write(frame(PROFILED, 0, this.#generation, 0, 0, await profile(ms)));
   }
 

@@ -1,6 +1,10 @@
-/** A CPU profile of this process by V8's own profiler, for whoever has asked the server for one. */
+/**
+ * A profile of this process by V8's own profiler, for whoever has asked the server for one. It goes by the clock: a function in which the thread
+ * stands still, for a file or a child process, has that time too. Only time in which the event loop waits is told apart.
+ */
 import { Session, type Profiler } from 'node:inspector';
 import { relative } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 /** Between two looks, in microseconds. */
@@ -9,19 +13,30 @@ const INTERVAL_US = 1000;
 const LENGTH_MAX = 1_000_000;
 /** The folder of this package's code: its files are named as a program imports them. */
 const PACKAGE = fileURLToPath(new URL('../', import.meta.url));
-/** What V8 calls the time in which nothing ran. */
+/** What V8 calls the time in which the event loop waited. */
 const IDLE = '(idle)';
 const ROOT = '(root)';
 
+/** Aborted: the look that goes on ends. */
+let over = new AbortController();
+
+/** Ends the look that goes on, if one does. */
+export function endProfile(): void {
+  over.abort();
+}
+
 /** Looks for so many milliseconds; the payload of PROFILED. A process that is under another profiler says so. */
 export async function profile(ms: number): Promise<string> {
+  over = new AbortController();
+  const { signal } = over;
   const session = new Session();
   try {
     session.connect();
     await post(session, 'Profiler.enable');
     await post(session, 'Profiler.setSamplingInterval', { interval: INTERVAL_US });
     await post(session, 'Profiler.start');
-    await new Promise((resolve) => setTimeout(resolve, ms));
+    // It only fails by being aborted.
+    await setTimeout(ms, undefined, { signal }).catch(() => {});
     const { profile } = (await post(session, 'Profiler.stop')) as Profiler.StopReturnType;
     return told(profile);
   } catch (error) {
@@ -37,7 +52,7 @@ function post(session: Session, method: string, parameters?: object): Promise<un
   });
 }
 
-/** Stacks from the outermost function to the one that ran, with the microseconds for which it did, the longest first. */
+/** Stacks from the outermost function to the one that ran, with the microseconds that it had by the clock, the longest first. */
 function told({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): string {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const parents = new Map<number, number>();
