@@ -1,6 +1,7 @@
 //! The protocol of the TechEmpower framework benchmarks: which routes are asked for, with how many connections, and what a right answer is.
 //!
-//! Names, numbers and rules are those of its toolset (`benchmarks/`, `test_types/`, `wrk/*.sh`).
+//! Names, numbers and rules are those of its toolset (`benchmarks/`, `test_types/`, `wrk/*.sh`). The tests of this repository judge the routes of its
+//! example by `techempower` of `crates/testkit`, which is separate on purpose: a black box shares no code with what it tests.
 
 mod answers;
 

@@ -17,13 +17,10 @@ use super::{
     arguments::Options,
     interrupt::Interrupt,
     plan::{self, Job, Surroundings},
-    searches::{Finding, ms, point_json, row},
+    searches::{Finding, SETTLE, ms, point_json, row},
     tried::Tried,
 };
 use crate::{failure::UsageError, output};
-
-/// What is sent before each measurement on connections that have just been opened.
-const SETTLE: Duration = Duration::from_millis(300);
 
 /// Whether the ladder goes over the routes of all tests: the URL names a server, and no route of it.
 pub(crate) fn is_of_all_routes(options: &Options) -> bool {

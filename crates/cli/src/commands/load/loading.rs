@@ -10,16 +10,12 @@ use std::{
 };
 
 use forebay_load::{
-    Session, Url,
+    Session,
     engine::Until,
     plan::{Load, Pace},
 };
 
-use super::{
-    arguments::Options,
-    plan::{self, Surroundings},
-    run,
-};
+use super::{arguments::Options, run};
 
 /// Connections when nothing says how many.
 const CONNECTIONS: usize = 16;
@@ -42,15 +38,7 @@ impl Loading {
             connections: Some(connections),
             ..Options::default()
         };
-        let family = run::family(&options);
-        let around = Surroundings {
-            cores: run::cores(),
-            env: &|name| std::env::var(name).ok(),
-            resolve: &|url: &Url| url.resolve(family),
-            read: &|file| run::read(file),
-            ports: run::local_ports(),
-        };
-        let job = plan::job(&options, &around)?;
+        let job = run::job(&options)?;
         run::trials(&job)?;
         let mut session = Session::start(job.plan)?;
         let stopper = session.stopper();

@@ -68,7 +68,17 @@ pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
         allow_remote: true,
         ..Options::default()
     };
-    let family = family(&options);
+    let job = job(&options)?;
+    let exchange = exchange(&job.plan).map_err(|error| LoadError::NoAnswer {
+        address: job.plan.lanes[0].address.to_string(),
+        example: Some(super::lanes::usage(&error).to_string()),
+    })?;
+    Ok(exchange)
+}
+
+/// What the options ask for, with the files, the environment and the names of this machine.
+pub(crate) fn job(options: &Options) -> anyhow::Result<Job> {
+    let family = family(options);
     let around = Surroundings {
         cores: cores(),
         env: &|name| std::env::var(name).ok(),
@@ -76,12 +86,7 @@ pub(crate) fn once(request: Once) -> anyhow::Result<Exchange> {
         read: &|file| read(file),
         ports: local_ports(),
     };
-    let job = plan::job(&options, &around)?;
-    let exchange = exchange(&job.plan).map_err(|error| LoadError::NoAnswer {
-        address: job.plan.lanes[0].address.to_string(),
-        example: Some(super::lanes::usage(&error).to_string()),
-    })?;
-    Ok(exchange)
+    plan::job(options, &around)
 }
 
 /// Does what the options say, and prints the result.

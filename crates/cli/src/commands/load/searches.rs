@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const RUN: Duration = Duration::from_secs(1);
 const RUNS_MIN: u32 = 5;
 /// What is sent before each measurement.
-const SETTLE: Duration = Duration::from_millis(300);
+pub(super) const SETTLE: Duration = Duration::from_millis(300);
 /// The first rate that --find-rate tries.
 pub(super) const FIRST_RATE: f64 = 500.0;
 
