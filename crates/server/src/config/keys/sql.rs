@@ -14,7 +14,7 @@ pub(super) static SQL: &[Key] = &[
         name: "driver",
         kind: Kind::Choice(&["async", "blocking"]),
         default: Default::Is("async"),
-        meaning: "`async`: each I/O thread has up to two connections, and sends statements on them without waiting for the answers before. `blocking`: each statement has a connection for itself, and a thread that waits.",
+        meaning: "`async`: each I/O thread has up to two connections, and sends statements on them without waiting for the answers before. `blocking`: each statement has a connection for itself, and a thread that waits; the statements of a `pipeline` share one, and are sent together as far as 16 KiB of them go.",
         exceeded: "",
     },
     Key {
