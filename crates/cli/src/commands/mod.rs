@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod explain;
+mod flame_graph;
 pub(crate) mod load;
 pub(crate) mod logs;
 pub(crate) mod new;

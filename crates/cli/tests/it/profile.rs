@@ -1,6 +1,8 @@
 //! `forebay profile`: functions that are known to work are in it.
 
 use std::{
+    io::{Read as _, Write as _},
+    os::unix::net::UnixStream,
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -161,11 +163,13 @@ fn a_script_is_seen_as_the_engine_that_runs_it() {
 #[test]
 fn workers_without_a_profiler_are_named() {
     let (_folder, serving) = serving();
-    for (route, runtime) in [("/bun", "bun/"), ("/lines", "")] {
+    for (route, runtime) in [("/bun", Some("bun")), ("/lines", None)] {
         let told = json(&profile(&serving, route, route, &["100ms", "--json"]));
         assert_eq!(told["processes"].as_array().unwrap().len(), 1, "{told}");
         let unseen = &told["unseen"][0];
-        assert!(unseen["runtime"].as_str().unwrap().starts_with(runtime), "{told}");
+        // A worker that speaks lines does not say what it runs in.
+        let (told_runtime, _) = unseen["runtime"].as_str().unwrap().split_once('/').unzip();
+        assert_eq!(told_runtime, runtime, "{told}");
         assert_eq!(
             unseen["why"],
             "its runtime has no profiler that the server can ask"
@@ -202,6 +206,56 @@ fn the_next_step_is_told_where_there_is_nothing_to_profile() {
     let gone = run(folder.path(), &["profile", "/memory"]);
     assert_eq!(gone.code, 4, "{gone:?}");
     assert!(gone.err.contains("cannot reach a server at"), "{gone:?}");
+}
+
+#[test]
+fn the_load_of_a_profile_goes_to_another_machine_only_when_that_is_allowed() {
+    let (_folder, serving) = serving();
+    // Nothing ever connects to it.
+    let words = ["profile", "/memory", "--load", "http://255.255.255.255:9/"];
+    let refused = serving.run(&words);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("needs --allow-remote"), "{refused:?}");
+    let allowed = serving.run(&[&words[..], &["--allow-remote"]].concat());
+    let tried = "cannot connect to 255.255.255.255:9";
+    assert!(allowed.err.contains(tried), "{allowed:?}");
+}
+
+/// Asks for the longest profile, as a client that may leave, and returns when it is being taken.
+fn long_profile(folder: &Folder, serving: &Serving, route: &str) -> UnixStream {
+    wait_for("a profile that is being taken", || {
+        let mut client = UnixStream::connect(folder.path().join("forebay.sock")).unwrap();
+        let body = format!("{{\"route\":\"{route}\",\"for_ms\":60000}}");
+        let length = body.len();
+        let request =
+            format!("POST /profiles HTTP/1.1\r\nhost: forebay\r\ncontent-length: {length}\r\n\r\n{body}");
+        client.write_all(request.as_bytes()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        // The second that asks is refused; that may be this one.
+        let other = wait_for("somebody who is refused", || {
+            let other = serving.run(&["profile", "/memory", "--for", "1ms"]);
+            let refused = other.err.contains("being profiled already");
+            (refused || client.read(&mut [0]).is_ok()).then_some(refused)
+        });
+        other.then_some(client)
+    })
+}
+
+#[test]
+fn a_profile_ends_with_whoever_has_asked_for_it_in_the_server_and_in_workers() {
+    let (folder, serving) = serving();
+    for worker in ["\"worker\":1", "\"worker\":2"] {
+        serving.wait_for_log(&["worker ready", "\"pool\":\"node\"", worker]);
+    }
+    let client = long_profile(&folder, &serving, "/node/:name");
+    drop(client);
+    // Much earlier than the minute that was asked for.
+    let told = wait_for("the next profile, with both workers", || {
+        let next = profile(&serving, "/node/:name", "/node/x", &["100ms", "--json"]);
+        let told = (next.code == 0).then(|| json(&next))?;
+        (told["processes"].as_array().unwrap().len() == 3).then_some(told)
+    });
+    assert!(told["unseen"].as_array().unwrap().is_empty(), "{told}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::{
     timeline::{about, us},
     told::{Span, Told},
 };
+use crate::commands::flame_graph::{self, put_box};
 
 const STYLE: &str = include_str!("page.css");
 /// Spans of a request that are drawn.
@@ -18,7 +19,8 @@ const DRAWN_MAX: usize = 120;
 /// The page of a run.
 pub(super) fn html(summary: &Summary, time: Duration) -> String {
     let mut body = format!(
-        "<style>{STYLE}</style>\n<header>\n<h1>Where the time goes</h1>\n<p>Requests of {time:?}. {}</p>\n</header>\n<main>\n",
+        "<style>{}{STYLE}</style>\n<header>\n<h1>Where the time goes</h1>\n<p>Requests of {time:?}. {}</p>\n</header>\n<main>\n",
+        flame_graph::STYLE,
         escape(&remarks(summary)).trim_end()
     );
     for route in &summary.routes {
@@ -108,10 +110,10 @@ fn flame(route: &RouteSummary) -> String {
     for (at, name) in [(9, "between"), (10, "write")] {
         rows[1].put(name, name, mean(at));
     }
-    let rows: String = rows.iter().map(|row| row.html(route.total.mean)).collect();
-    format!(
-        "<figure class=\"flame\"><figcaption><span>The mean request</span></figcaption>\n{rows}</figure>\n"
-    )
+    // A route without statements has nothing in the last one.
+    let rows = rows.iter().filter(|row| !row.boxes.is_empty());
+    let rows: Vec<String> = rows.map(|row| row.html(route.total.mean)).collect();
+    flame_graph::figure("The mean request", &rows)
 }
 
 /// Boxes beside each other.
@@ -134,18 +136,14 @@ impl Row {
     }
 
     fn html(&self, total: f64) -> String {
-        let mut html = String::from("<div class=\"row\">");
+        let mut html = String::new();
         for (class, name, from, took) in &self.boxes {
-            let share = took / total * 100.0;
-            // A String takes everything.
-            let _ = write!(
-                html,
-                "<span class=\"box {class}\" style=\"left:{:.3}%;width:{share:.3}%\" title=\"{name}: {}, {share:.1} %\">{name} {share:.0} %</span>",
-                from / total * 100.0,
-                us(*took)
-            );
+            let (width, percent) = (took / total, took / total * 100.0);
+            let told = format!("{name}: {}, {percent:.1} %", us(*took));
+            let text = format!("{name} {percent:.0} %");
+            put_box(&mut html, class, from / total, width, &told, &text);
         }
-        html + "</div>\n"
+        html
     }
 }
 

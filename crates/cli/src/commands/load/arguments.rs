@@ -317,7 +317,7 @@ pub(crate) struct Options {
     pub(crate) token: Option<String>,
     /// A known protocol of measuring. tfb is TechEmpower's: a URL without a path has the answers of all its routes checked, /json, /plaintext, /db,
     /// /queries, /fortunes, /cached-queries, /updates, and measured with each number of connections or rows, 15 s each, a quarter of an hour in all; a URL with a
-    /// path is loaded with 16 to 512 connections. Example: forebay load --preset tfb http://localhost:8080/ -d 2
+    /// path is loaded with 16 to 512 connections. The last rung of plaintext opens 16,384, for which server.connections_max of a Forebay must be raised. Example: forebay load --preset tfb http://localhost:8080/ -d 2
     #[arg(long, value_name = "NAME", conflicts_with_all = ["connections", "count", "stages", "rate", "rate_per_connection", "vs", "vs_cmd", "until_ci"])]
     pub(crate) preset: Option<Preset>,
     /// Only these tests of --preset. Example: --tests db,queries

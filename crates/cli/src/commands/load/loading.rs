@@ -30,12 +30,13 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// Begins to load a URL of this machine.
-    pub(crate) fn start(url: &str, connections: Option<usize>) -> anyhow::Result<Self> {
+    /// Begins to load a URL, of this machine unless others are allowed.
+    pub(crate) fn start(url: &str, connections: Option<usize>, allow_remote: bool) -> anyhow::Result<Self> {
         let connections = connections.unwrap_or(CONNECTIONS);
         let options = Options {
             url: vec![url.to_owned()],
             connections: Some(connections),
+            allow_remote,
             ..Options::default()
         };
         let job = run::job(&options)?;

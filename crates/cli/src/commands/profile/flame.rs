@@ -5,22 +5,11 @@ use std::fmt::Write as _;
 use forebay_load::report::html::{escape, page};
 
 use super::told::{Process, Told};
+use crate::commands::flame_graph::{self, COLOURS, put_box};
 
-/// The look of the page of `forebay explain`.
-const STYLE: &str = include_str!("../explain/page.css");
+const TITLE: &str = "Which functions take the time";
 /// What is narrower, as a part of its process, is not drawn.
 const DRAWN_MIN: f64 = 0.001;
-/// The colours of functions, each its own by its name.
-const COLOURS: [&str; 8] = [
-    "code",
-    "server",
-    "wait",
-    "rows",
-    "hand-over",
-    "queue",
-    "write",
-    "work",
-];
 
 /// A line for each stack: functions with semicolons between them, then microseconds.
 pub(super) fn folded(told: &Told) -> String {
@@ -42,7 +31,8 @@ pub(super) fn folded(told: &Told) -> String {
 /// The page of a profile.
 pub(super) fn html(told: &Told, heading: &str) -> String {
     let mut body = format!(
-        "<style>{STYLE}</style>\n<header>\n<h1>Where the CPU time goes</h1>\n<p>{}</p>\n</header>\n<main>\n",
+        "<style>{}</style>\n<header>\n<h1>{TITLE}</h1>\n<p>{}</p>\n</header>\n<main>\n",
+        flame_graph::STYLE,
         escape(heading)
     );
     // A String takes everything.
@@ -54,9 +44,9 @@ pub(super) fn html(told: &Told, heading: &str) -> String {
         let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&unseen.text()));
     }
     body.push_str(
-        "<p class=\"note\">A box is a function, as wide as the CPU time that was used in it and in what it called, which stands below it. Whatever took less than a thousandth is not drawn.</p>\n</main>\n",
+        "<p class=\"note\">A box is a function, as wide as the time that was spent in it and in what it called, which stands below it: CPU time of the server; of a worker, the time in which its thread was not idle, also where it stood still. Whatever took less than a thousandth is not drawn.</p>\n</main>\n",
     );
-    page("Where the CPU time goes", &body)
+    page(TITLE, &body)
 }
 
 /// A function where it was called from.
@@ -94,17 +84,13 @@ impl<'t> Call<'t> {
         if rows.len() == depth {
             rows.push(String::new());
         }
-        let name = escape(self.name);
-        // A String takes everything.
-        let _ = write!(
-            rows[depth],
-            "<span class=\"box {}\" style=\"left:{:.3}%;width:{:.3}%\" title=\"{name}: {:.1} ms, {:.1} %\">{name}</span>",
-            colour(self.name),
-            from * 100.0,
-            share * 100.0,
+        let told = format!(
+            "{}: {:.1} ms, {:.1} %",
+            self.name,
             self.us as f64 / 1e3,
             share * 100.0
         );
+        put_box(&mut rows[depth], colour(self.name), from, share, &told, self.name);
         let mut at = from;
         let mut calls: Vec<&Self> = self.calls.iter().collect();
         calls.sort_by(|a, b| a.name.cmp(b.name));
@@ -117,7 +103,7 @@ impl<'t> Call<'t> {
 
 fn flame(process: &Process) -> String {
     if process.stacks.is_empty() {
-        return "<p>It used none that could be seen.</p>\n".to_owned();
+        return "<p>No function was seen.</p>\n".to_owned();
     }
     let mut all = Call {
         name: &process.name,
@@ -128,11 +114,10 @@ fn flame(process: &Process) -> String {
     }
     let mut rows = Vec::new();
     all.draw(0, 0.0, (all.us as f64).max(1.0), &mut rows);
-    let rows = rows.join("</div>\n<div class=\"row\">");
-    format!("<figure class=\"flame\">\n<div class=\"row\">{rows}</div>\n</figure>\n")
+    flame_graph::figure("", &rows)
 }
 
-/// Always the same for a name.
+/// Each function has its own by its name, on every page.
 fn colour(name: &str) -> &'static str {
     let sum = name.bytes().fold(0_usize, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())

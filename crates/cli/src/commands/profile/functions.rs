@@ -10,7 +10,7 @@ use super::told::{Process, Told};
 /// Longest name in the table, in characters; files have names as they are.
 const NAME_MAX: usize = 120;
 
-/// A function's CPU time.
+/// A function's time.
 #[derive(Debug, PartialEq, Eq)]
 struct Spent<'p> {
     name: &'p str,
@@ -36,7 +36,7 @@ pub(super) fn text(told: &Told, heading: &str, top: usize) -> String {
 fn put(text: &mut String, process: &Process, top: usize) {
     let functions = spent(process);
     if functions.is_empty() {
-        text.push_str("  it used none that could be seen\n");
+        text.push_str("  no function was seen\n");
         return;
     }
     let share = |us: u64| us as f64 / process.us() as f64 * 100.0;
@@ -152,11 +152,11 @@ pub(super) mod tests {
              \x20  30.0 %   90.0 %  poll\n\
              \x20 and 1 more\n\
              \x20 0.02 s more are not in it: there was no room for so many different stacks\n\n\
-             worker 1 of pool p (node/22.1.0), process 2: 0.00 s of CPU time\n\
+             worker 1 of pool p (node/22.1.0), process 2: 0.00 s not idle\n\
              \x20    SELF    TOTAL  FUNCTION\n\
              \x20 100.0 %  100.0 %  handle <b> a.mjs:3\n\n\
-             worker 2 of pool p (node/22.1.0), process 3: 0.00 s of CPU time\n\
-             \x20 it used none that could be seen\n\n\
+             worker 2 of pool p (node/22.1.0), process 3: 0.00 s not idle\n\
+             \x20 no function was seen\n\n\
              worker 1 of pool q (bun/1.2.0), process 4, is not profiled: no\n"
         );
     }

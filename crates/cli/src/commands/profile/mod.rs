@@ -1,4 +1,4 @@
-//! `forebay profile`: has the running server look at itself and at the workers behind a route, and tells which functions took the CPU time.
+//! `forebay profile`: has the running server look at itself and at the workers behind a route, and tells which functions took the time.
 
 #![expect(
     clippy::doc_markdown,
@@ -26,9 +26,9 @@ const TIME: Duration = Duration::from_secs(10);
 /// Functions of each process in the table when nothing says so.
 const TOP: usize = 20;
 
-/// Profile the CPU time of the server and of a route's workers: which functions take it
+/// Profile the server and a route's workers: which functions take the time
 ///
-/// The server looks at its own threads 99 times for each second of CPU time, and has the Node workers of the route's pool use V8's profiler. Requests must come meanwhile: others send them, or --load does. Only the control socket can ask for it.
+/// The server looks at its own threads 99 times for each second of CPU time, and has the Node workers of the route's pool use V8's profiler, which counts all time in which their thread is not idle. Requests must come meanwhile: others send them, or --load does. Only the control socket can ask for it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The route: its path as configured, or its name in `forebay status`. Example: forebay profile /users/:id
@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// The connections of --load; 16 if not given. Example: --connections 64
     #[arg(long, value_name = "N", requires = "load", value_parser = load::values::some_size)]
     connections: Option<usize>,
+    /// Permit --load to go to another machine, such as a proxy before this server. Only for servers that are yours. Example: --allow-remote
+    #[arg(long, requires = "load")]
+    allow_remote: bool,
     /// How long to look, at most a minute; 10 s if not given. Example: --for 30s
     #[arg(long = "for", value_name = "TIME", value_parser = load::values::some_duration)]
     time: Option<Duration>,
@@ -73,7 +76,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let time = arguments.time.unwrap_or(TIME);
     let before = answered(&control)?;
     let loading = match &arguments.load {
-        Some(url) => Some(Loading::start(url, arguments.connections)?),
+        Some(url) => Some(Loading::start(
+            url,
+            arguments.connections,
+            arguments.allow_remote,
+        )?),
         None => None,
     };
     if !arguments.json {

@@ -20,7 +20,7 @@ pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) runtime: String,
     pub(super) stacks: Vec<Stack>,
-    /// CPU time whose stacks found no room.
+    /// Time whose stacks found no room.
     #[serde(default)]
     pub(super) left_out_us: u64,
 }
@@ -43,11 +43,17 @@ pub(super) struct Unseen {
 }
 
 impl Told {
-    /// Takes away what stands in every name and tells nothing.
+    /// Takes control characters away from what processes have said: it goes to a terminal.
     pub(super) fn tidy(&mut self) {
-        let stacks = self.processes.iter_mut().flat_map(|process| &mut process.stacks);
-        for frame in stacks.flat_map(|stack| &mut stack.frames) {
-            frame.retain(|letter| !letter.is_control());
+        for process in &mut self.processes {
+            tidy(&mut process.runtime);
+            for frame in process.stacks.iter_mut().flat_map(|stack| &mut stack.frames) {
+                tidy(frame);
+            }
+        }
+        for unseen in &mut self.unseen {
+            tidy(&mut unseen.runtime);
+            tidy(&mut unseen.why);
         }
     }
 
@@ -66,8 +72,12 @@ impl Told {
     }
 }
 
+fn tidy(text: &mut String) {
+    text.retain(|letter| !letter.is_control());
+}
+
 impl Process {
-    /// All CPU time that was seen.
+    /// All time that was seen: CPU time of the server; of a worker, whose profiler goes by the clock, that in which its thread was not idle.
     pub(super) fn us(&self) -> u64 {
         self.stacks.iter().map(|stack| stack.us).sum()
     }
@@ -80,12 +90,12 @@ impl Process {
 
     /// Name, runtime and process, for a heading.
     pub(super) fn heading(&self) -> String {
-        let runtime = match self.runtime.as_str() {
-            NATIVE => String::new(),
-            runtime => format!(" ({runtime})"),
+        let (runtime, time) = match self.runtime.as_str() {
+            NATIVE => (String::new(), "of CPU time"),
+            runtime => (format!(" ({runtime})"), "not idle"),
         };
         format!(
-            "{}{runtime}, process {}: {:.2} s of CPU time",
+            "{}{runtime}, process {}: {:.2} s {time}",
             self.name,
             self.pid,
             self.us() as f64 / 1e6
@@ -103,5 +113,27 @@ impl Unseen {
             "worker {} of pool {}{runtime}, process {}, is not profiled: {}",
             self.worker, self.pool, self.pid, self.why
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::functions::tests::told;
+
+    #[test]
+    fn what_processes_say_of_themselves_reaches_no_terminal_with_control_characters() {
+        let mut told = told();
+        let process = &mut told.processes[1];
+        process.runtime = "node\u{1b}]0;title\u{7}/22".to_owned();
+        process.stacks[0].frames[0] = "a\u{1b}[2J\n".to_owned();
+        told.unseen[0].runtime = "b\u{9b}un".to_owned();
+        told.unseen[0].why = "no\r\u{1b}[1A".to_owned();
+        told.tidy();
+        assert_eq!(told.processes[1].runtime, "node]0;title/22");
+        assert_eq!(told.processes[1].stacks[0].frames, ["a[2J"]);
+        assert_eq!(
+            told.unseen[0].text(),
+            "worker 1 of pool q (bun), process 4, is not profiled: no[1A"
+        );
     }
 }
