@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, List, Optional, Set
+from typing import Any, Awaitable, List, Optional, Set
 
 from .asking import Json, aask, ask, error_of
 from .error import SqlError
@@ -57,21 +57,26 @@ class InTransaction(Scope):
 
     async def aask(self, operation: Json) -> Any:
         self._check()
+        return self._seen(await self.keep(aask(operation)))
+
+    async def keep(self, begun: Awaitable[Any]) -> Any:
+        """Waits for something that has to be over before this can end."""
         under_way: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
         self._begun.add(under_way)
         try:
-            return self._seen(await aask(operation))
+            return await begun
         finally:
             self._begun.discard(under_way)
             under_way.set_result(None)
 
     def nest(self) -> "InTransaction":
-        """A savepoint of this, until it is `left`."""
+        """A savepoint of this, before it is asked for; nothing can be asked of this until that is `left`."""
         self._check()
         self._nested = True
         return InTransaction(self.place)
 
     def left(self, savepoint: "InTransaction") -> None:
+        """A savepoint is there no more."""
         savepoint.end()
         self.conflict = self.conflict or savepoint.conflict
         self._nested = False

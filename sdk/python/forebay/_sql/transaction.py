@@ -39,35 +39,41 @@ class Transaction(Queries):
                 u.query("insert into marks values ($1)", [mark])
         """
         scope, place = self._scope, self._scope.place
-        savepoint = {**place, **scope.ask({"op": "savepoint", **place})}
         inner = scope.nest()
         try:
-            yield Transaction(inner)
-        except BaseException:
+            savepoint = {**place, **ask({"op": "savepoint", **place})}
+            try:
+                yield Transaction(inner)
+            except BaseException:
+                inner.end()
+                with suppress(SqlError):
+                    ask({"op": "rollback_to", **savepoint})
+                raise
+            inner.end()
+            ask({"op": "release", **savepoint})
+        finally:
             scope.left(inner)
-            with suppress(SqlError):
-                ask({"op": "rollback_to", **savepoint})
-            raise
-        scope.left(inner)
-        ask({"op": "release", **savepoint})
 
     @asynccontextmanager
     async def atx(self) -> "AsyncIterator[Transaction]":
         """As `tx`, for `async with`."""
         scope, place = self._scope, self._scope.place
-        savepoint = {**place, **await scope.aask({"op": "savepoint", **place})}
         inner = scope.nest()
         try:
-            yield Transaction(inner)
-            await inner.settle()
-        except BaseException:
-            await inner.settle()
+            savepoint = {**place, **await scope.keep(aask({"op": "savepoint", **place}))}
+            try:
+                yield Transaction(inner)
+                await inner.settle()
+            except BaseException:
+                await inner.settle()
+                inner.end()
+                with suppress(SqlError):
+                    await aask({"op": "rollback_to", **savepoint})
+                raise
+            inner.end()
+            await aask({"op": "release", **savepoint})
+        finally:
             scope.left(inner)
-            with suppress(SqlError):
-                await aask({"op": "rollback_to", **savepoint})
-            raise
-        scope.left(inner)
-        await aask({"op": "release", **savepoint})
 
 
 def beginning(source: str, isolation: Optional[str], read_only: bool) -> Json:

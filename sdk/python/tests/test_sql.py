@@ -1,0 +1,242 @@
+"""What `forebay.sql` asks of the server, and when."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+import unittest
+from unittest import mock
+
+from forebay import _calls
+from forebay import _wire as wire
+from forebay._calls import Calls, CallSocket
+from forebay.sql import SqlError, sql
+
+from .peer import GENERATION, PATIENCE
+
+main = sql.main
+WITHIN = "a transaction within this one has not ended"
+
+
+class Server:
+    """What the server knows of its databases, and says. Operations whose name is among the `held` are answered when they are let go."""
+
+    def __init__(self):
+        self.operations = []
+        #: Slot and number of the job that each of them belongs to.
+        self.jobs = []
+        #: What is open, by its number.
+        self.open = {}
+        self.held = set()
+        self.failing = set()
+        self._held_answers = []
+        self._last = 0
+        self._came = threading.Condition()
+
+    @property
+    def names(self):
+        return [operation["op"] for operation in self.operations]
+
+    def hear(self, operation, job, answer):
+        """An operation has come, and `answer` sends its outcome."""
+        with self._came:
+            self.operations.append(operation)
+            self.jobs.append(job)
+            self._came.notify_all()
+        if operation["op"] in self.held:
+            self._held_answers.append((operation, answer))
+        else:
+            answer(self._outcome(operation))
+
+    def wait_for(self, name):
+        """Waits, in a thread, until an operation has come."""
+        with self._came:
+            assert self._came.wait_for(lambda: name in self.names, PATIENCE), self.operations
+
+    def let_go(self):
+        answers, self._held_answers = self._held_answers, []
+        self.held = set()
+        for operation, answer in answers:
+            answer(self._outcome(operation))
+
+    def _outcome(self, operation):
+        name = operation["op"]
+        if name in self.failing:
+            return {"error": {"code": "57014", "message": "cancelled"}}
+        if name in ("release", "rollback_to"):
+            del self.open[operation["savepoint"]]
+        elif name in ("commit", "rollback"):
+            del self.open[operation["transaction"]]
+        elif name == "close":
+            self.open.pop(operation["id"], None)
+        elif name == "copy_done":
+            del self.open[operation["copy"]]
+            return {"count": 1}
+        more = {"rows": [{"i": 1}], "count": 1}
+        if name == "statements":
+            return [more] * len(operation["statements"])
+        if name == "fetch":
+            return {"cursor": operation["cursor"], **more}
+        if name == "copy_read":
+            return {"text": "1\n"}
+        kinds = {"begin": "transaction", "savepoint": "savepoint", "cursor": "cursor", "listen": "listen"}
+        kinds.update(copy_in="copy", copy_out="copy")
+        if name not in kinds:
+            return {}
+        self._last += 1
+        self.open[self._last] = name
+        return {kinds[name]: self._last, **more}
+
+
+def calls_in(data):
+    """The calls of frames that each carry one: number, operation and job."""
+    at = 0
+    while at < len(data):
+        length, kind, flags, _, job, slot = wire.HEADER.unpack_from(data, at)
+        assert (kind, flags) == (wire.CALL, wire.END), (kind, flags)
+        start = at + wire.HEADER_BYTES
+        at = start + length
+        yield wire.U32.unpack_from(data, start)[0], json.loads(data[start + wire.U32.size : at]), (slot, job)
+
+
+def returned(number, outcome):
+    return wire.U32.pack(number) + json.dumps(outcome).encode()
+
+
+class Link:
+    """The link of a worker on an event loop."""
+
+    def __init__(self, server, calls):
+        self.loop = asyncio.get_running_loop()
+        self._server = server
+        self._calls = calls
+        calls.on_loop(self)
+
+    def write(self, data):
+        for number, operation, job in calls_in(data):
+            self._server.hear(operation, job, lambda outcome, number=number: self._answer(number, outcome))
+
+    def _answer(self, number, outcome):
+        data = returned(number, outcome)
+        self._calls.returned(wire.END, data, 0, len(data))
+
+
+class SqlTest(unittest.IsolatedAsyncioTestCase):
+    def setUp(self):
+        self.server = Server()
+        ours, self._theirs = socket.socketpair()
+        self.socket = CallSocket(ours.detach(), GENERATION)
+        self.calls = Calls("api", ["main"], GENERATION, self.socket)
+        patch = mock.patch.object(_calls, "_opened", self.calls)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self._server_thread = threading.Thread(target=self._serve, daemon=True)
+        self._server_thread.start()
+        self.addCleanup(self._close)
+
+    def _close(self):
+        # What still waits for an answer gets none.
+        self._theirs.shutdown(socket.SHUT_RDWR)
+        self._server_thread.join(PATIENCE)
+        self._theirs.close()
+        self.socket.close()
+
+    def _serve(self):
+        """Answers at the call socket."""
+        while True:
+            data = self._theirs.recv(65_536)
+            if not data:
+                return
+            for number, operation, job in calls_in(data):
+                self.server.hear(operation, job, lambda outcome, number=number: self._answer(number, outcome))
+
+    def _answer(self, number, outcome):
+        self._theirs.sendall(wire.frame(wire.RETURN, wire.END, GENERATION, 0, 0, returned(number, outcome)))
+
+    def on_loop(self):
+        return Link(self.server, self.calls)
+
+    async def until(self, condition):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            self.assertLess(time.monotonic(), end, self.server.operations)
+            await asyncio.sleep(0)
+
+    async def heard(self, name):
+        await self.until(lambda: name in self.server.names)
+
+    def run_in_thread(self, work):
+        """What a function gives that may come to stand still."""
+        results = []
+        thread = threading.Thread(target=lambda: results.append(work()), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        self.assertFalse(thread.is_alive(), "it stands still")
+        return results[0]
+
+
+class SavepointsTest(SqlTest):
+    async def test_what_is_asked_of_a_transaction_while_a_savepoint_of_it_is_opened_is_refused(self):
+        self.on_loop()
+
+        async def part(t):
+            async with t.atx() as u:
+                await u.aquery("insert a")
+                raise KeyError
+
+        async with main.atx() as t:
+            results = await asyncio.gather(part(t), t.aquery("insert b"), return_exceptions=True)
+            self.assertIsInstance(results[0], KeyError)
+            self.assertIsInstance(results[1], TypeError)
+            self.assertIn(WITHIN, str(results[1]))
+            await t.aquery("insert c")
+        texts = [operation["statements"][0][0] for operation in self.server.operations if operation["op"] == "statements"]
+        self.assertEqual(texts, ["insert a", "insert c"])
+        self.assertEqual(self.server.names, ["begin", "savepoint", "statements", "rollback_to", "statements", "commit"])
+
+    async def test_of_two_savepoints_at_a_time_the_second_is_not_opened(self):
+        self.on_loop()
+
+        async def part(t):
+            async with t.atx() as u:
+                await u.aquery("select 1")
+
+        async with main.atx() as t:
+            results = await asyncio.gather(part(t), part(t), return_exceptions=True)
+            self.assertIsNone(results[0])
+            self.assertIsInstance(results[1], TypeError)
+        self.assertEqual(self.server.names, ["begin", "savepoint", "statements", "release", "commit"])
+
+    async def test_nothing_is_asked_of_a_transaction_before_a_savepoint_of_it_is_gone(self):
+        self.on_loop()
+
+        async def part(t):
+            async with t.atx():
+                self.server.held = {"release"}
+
+        async with main.atx() as t:
+            task = asyncio.ensure_future(part(t))
+            await self.heard("release")
+            with self.assertRaisesRegex(TypeError, WITHIN):
+                await t.aquery("select 1")
+            self.server.let_go()
+            await task
+            await t.aquery("select 1")
+
+    async def test_a_transaction_goes_on_after_a_savepoint_that_could_not_be_opened(self):
+        self.on_loop()
+        self.server.failing = {"savepoint"}
+        async with main.atx() as t:
+            with self.assertRaises(SqlError):
+                async with t.atx():
+                    self.fail("there is none")
+            self.assertEqual(await t.avalue("select 1"), 1)
+
+    def test_functions_that_wait_go_on_after_it_too(self):
+        self.server.failing = {"savepoint"}
+        with main.tx() as t:
+            with self.assertRaises(SqlError):
+                with t.tx():
+                    self.fail("there is none")
+            self.assertEqual(t.value("select 1"), 1)
