@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import socket
 import threading
+from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple, Union
+from typing import Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple, Union
 
 from ._wire import CALL, END, FRAME_PAYLOAD_MAX, HEADER, HEADER_BYTES, RETURN, U32, frame
 
@@ -39,11 +42,15 @@ class Calls:
         self._databases = databases
         self._generation = generation
         self._socket = link
-        self._last = 0
+        #: Without a lock: a call may begin in the middle of another one, where Python collects what is garbage.
+        self._numbers = itertools.count()
+        #: Held by whoever speaks over the call socket.
         self._lock = threading.Lock()
+        #: Calls that nobody waits for, which the next one to have the call socket sends before anything else.
+        self._left: "Deque[Tuple[int, bytes]]" = deque()
         self._engine: Optional[Loop] = None
         #: Runs what must not be broken off in the middle.
-        self._undisturbed: Callable[..., str] = lambda work, *given: work(*given)
+        self._undisturbed: Callable[..., Any] = lambda work, *given: work(*given)
         #: Calls on the link whose answers have not come as a whole.
         self._open: Dict[int, "Tuple[asyncio.Future[str], List[bytes]]"] = {}
         #: Frames of this turn of the loop, which leave together.
@@ -53,7 +60,7 @@ class Calls:
         """From now on jobs run on an event loop, and calls go over its link where they can."""
         self._engine = engine
 
-    def on_thread(self, undisturbed: Callable[..., str]) -> None:
+    def on_thread(self, undisturbed: Callable[..., Any]) -> None:
         """From now on jobs run on a thread that signals may interrupt."""
         self._undisturbed = undisturbed
 
@@ -66,38 +73,104 @@ class Calls:
     def call(self, operation: object) -> Any:
         """Asks the server for something, and waits for the outcome."""
         engine = self._engine
+        number, frames = self._frames(operation, JOB.get())
         if engine is None or engine.loop is _running_loop():
-            number, frames = self._frames(operation)
-            with self._lock:
-                text = self._undisturbed(self._socket.exchange, frames, number)
+            text = self._exchange(number, frames)
         else:
             # Other threads wait at the same time, each for its own.
-            number, frames = self._frames(operation)
-            text = asyncio.run_coroutine_threadsafe(self._ask(number, frames), engine.loop).result()
+            text = asyncio.run_coroutine_threadsafe(self._asked(number, frames), engine.loop).result()
         return json.loads(text)
 
     async def acall(self, operation: object) -> Any:
         """The same, for coroutines."""
+        answer = self.begin(operation)
+        if self._engine is None or self._engine.loop is not answer.get_loop():
+            # What still waits for a thread is asked although whoever waits for it is cancelled.
+            answer = asyncio.shield(answer)
+        return json.loads(await answer)
+
+    def begin(self, operation: object) -> "asyncio.Future[str]":
+        """The same, for coroutines that may have somebody else wait for the outcome, as text."""
         engine = self._engine
-        number, frames = self._frames(operation)
+        number, frames = self._frames(operation, JOB.get())
         loop = asyncio.get_running_loop()
         if engine is not None and engine.loop is loop:
-            return json.loads(await self._ask(number, frames))
-        return json.loads(await loop.run_in_executor(None, self._exchange, frames, number))
+            return self._ask(number, frames)
+        return loop.run_in_executor(None, self._exchange, number, frames)
 
-    def _exchange(self, frames: bytes, number: int) -> str:
-        with self._lock:
-            return self._socket.exchange(frames, number)
+    def close(self, operation: object, job: Tuple[int, int]) -> None:
+        """Asks for the end of something that `call` has opened. It waits for nothing that somebody else has, and may be called in the middle of anything: what a loop has left behind ends where Python collects
+        it."""
+        engine = self._engine
+        number, frames = self._frames(operation, job)
+        if engine is None or engine.loop is _running_loop():
+            self._leave(number, frames)
+        else:
+            # It is closed when the worker ends, and the server ends everything then.
+            with suppress(RuntimeError):
+                engine.loop.call_soon_threadsafe(self._send, frames)
 
-    async def _ask(self, number: int, frames: bytes) -> str:
+    def aclose(self, operation: object, job: Tuple[int, int]) -> None:
+        """The same, of something that coroutines have opened: before whatever they ask for after this."""
+        engine = self._engine
+        number, frames = self._frames(operation, job)
+        if engine is not None and engine.loop is _running_loop():
+            self._send(frames)
+        else:
+            self._leave(number, frames)
+
+    # Over the call socket.
+
+    def _exchange(self, number: int, frames: bytes) -> str:
+        try:
+            with self._lock:
+                text: str = self._undisturbed(self._exchange_in_turn, number, frames)
+                return text
+        finally:
+            self._exchange_left()
+
+    def _exchange_in_turn(self, number: int, frames: bytes) -> str:
+        while self._left:
+            self._socket.exchange(*self._left.popleft())
+        return self._socket.exchange(number, frames)
+
+    def _leave(self, number: int, frames: bytes) -> None:
+        self._left.append((number, frames))
+        self._exchange_left()
+
+    def _exchange_left(self) -> None:
+        """Sends what was left, unless somebody has the socket, who does so when done with it. That may be this very thread, in the middle of whose call this comes."""
+        while self._left:
+            if not self._undisturbed(self._exchange_if_free):
+                return
+
+    def _exchange_if_free(self) -> bool:
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            while self._left:
+                self._socket.exchange(*self._left.popleft())
+        finally:
+            self._lock.release()
+        return True
+
+    # Over the link.
+
+    async def _asked(self, number: int, frames: bytes) -> str:
+        return await self._ask(number, frames)
+
+    def _ask(self, number: int, frames: bytes) -> "asyncio.Future[str]":
         assert self._engine is not None, "whoever comes here has seen it"
-        loop = self._engine.loop
-        answer: "asyncio.Future[str]" = loop.create_future()
+        answer: "asyncio.Future[str]" = self._engine.loop.create_future()
         self._open[number] = (answer, [])
+        self._send(frames)
+        return answer
+
+    def _send(self, frames: bytes) -> None:
+        assert self._engine is not None, "whoever comes here has seen it"
         if not self._unwritten:
-            loop.call_soon(self._flush)
+            self._engine.loop.call_soon(self._flush)
         self._unwritten.append(frames)
-        return await answer
 
     def _flush(self) -> None:
         assert self._engine is not None, "there are frames for it"
@@ -118,10 +191,10 @@ class Calls:
             if not answer.done():
                 answer.set_result(b"".join(parts).decode())
 
-    def _frames(self, operation: object) -> Tuple[int, bytes]:
-        with self._lock:
-            self._last = number = self._last % 0xFFFF_FFFF + 1
-        slot, job = JOB.get()
+    def _frames(self, operation: object, of: Tuple[int, int]) -> Tuple[int, bytes]:
+        """A call of a job: its number and its frames."""
+        number = next(self._numbers) % 0xFFFF_FFFF + 1
+        slot, job = of
         body = json.dumps(operation, ensure_ascii=False, separators=(",", ":")).encode()
         frames = []
         for at in range(0, max(len(body), 1), PIECE_BYTES):
@@ -145,7 +218,7 @@ class CallSocket:
         """Ends it in this process."""
         self._socket.close()
 
-    def exchange(self, frames: bytes, number: int) -> str:
+    def exchange(self, number: int, frames: bytes) -> str:
         """Sends the frames of a call; gives its answer."""
         self._socket.sendall(frames)
         parts = []

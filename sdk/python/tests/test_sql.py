@@ -1,7 +1,9 @@
-"""What `forebay.sql` asks of the server, and when."""
+"""What `forebay.sql` asks of the server, and when: transactions within transactions, loops that are left."""
 
 import asyncio
+import gc
 import json
+import signal
 import socket
 import threading
 import time
@@ -10,8 +12,10 @@ from unittest import mock
 
 from forebay import _calls
 from forebay import _wire as wire
-from forebay._calls import Calls, CallSocket
+from forebay._calls import JOB, Calls, CallSocket
+from forebay._context import Interrupted
 from forebay.sql import SqlError, sql
+from forebay.worker.blocking import BlockingEngine
 
 from .peer import GENERATION, PATIENCE
 
@@ -240,3 +244,82 @@ class SavepointsTest(SqlTest):
                 with t.tx():
                     self.fail("there is none")
             self.assertEqual(t.value("select 1"), 1)
+
+
+class CollectedTest(SqlTest):
+    """A loop that was left ends its statement where Python collects what is left of it."""
+
+    def leave(self, rows):
+        """Leaves a loop over them after the first, in a cycle."""
+        next(rows)
+        cycle = [rows]
+        cycle.append(cycle)
+
+    def collect_at_each_read(self):
+        gc.disable()
+        self.addCleanup(gc.enable)
+        read = self.socket._read
+
+        def collecting(size):
+            gc.collect()
+            return read(size)
+
+        self.socket._read = collecting
+
+    def test_it_may_be_collected_in_the_middle_of_another_call(self):
+        for open_one in (lambda: main.cursor("select"), lambda: main.copy_out("copy")):
+            with self.subTest(open_one):
+                self.collect_at_each_read()
+
+                def work(open_one=open_one):
+                    JOB.set((2, 7))
+                    self.leave(open_one())
+                    JOB.set((3, 8))
+                    return main.value("select 1")
+
+                self.assertEqual(self.run_in_thread(work), 1)
+                self.assertEqual(self.server.names[-2:], ["statements", "close"])
+                self.assertEqual(self.server.jobs[-2:], [(3, 8), (2, 7)])
+                self.assertEqual(self.server.open, {})
+
+    def test_it_does_not_wait_for_another_thread_that_asks_for_something(self):
+        rows = main.cursor("select")
+        next(rows)
+        self.server.held = {"statements"}
+        slow = threading.Thread(target=lambda: main.query("select"), daemon=True)
+        slow.start()
+        self.server.wait_for("statements")
+        self.run_in_thread(rows.close)
+        self.assertEqual(self.server.names, ["cursor", "statements"])
+
+        def after():
+            self.server.let_go()
+            return main.row("select 1")
+
+        self.assertEqual(self.run_in_thread(after), {"i": 1})
+        slow.join(PATIENCE)
+        self.assertEqual(self.server.names, ["cursor", "statements", "close", "statements"])
+
+    async def test_a_thread_beside_a_loop_does_not_wait_for_its_end(self):
+        self.on_loop()
+        rows = main.cursor("select")
+        await asyncio.get_running_loop().run_in_executor(None, next, rows)
+        # The loop stands still meanwhile.
+        self.run_in_thread(rows.close)
+        await self.until(lambda: not self.server.open)
+        self.assertEqual(self.server.names, ["cursor", "close"])
+
+    def test_a_signal_that_came_before_it_still_interrupts_the_handler(self):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            engine = BlockingEngine(ours, GENERATION, 1, None)
+            engine._running = mock.Mock(gone=1)
+            engine._in_handler = True
+
+            def work():
+                engine._on_sigterm(signal.SIGTERM, None)
+                engine.undisturbed(lambda: None)
+                return "done"
+
+            with self.assertRaises(Interrupted):
+                engine.undisturbed(work)

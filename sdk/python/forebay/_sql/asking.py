@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Dict, Tuple
 
-from .._calls import JOB, calls, url_of
+from .._calls import calls, url_of
 from .error import SqlError
 
 #: An operation, or an outcome, as the JSON that it is.
@@ -25,23 +24,13 @@ async def aask(operation: Json) -> Any:
 
 
 def close(operation: Json, job: Tuple[int, int]) -> None:
-    """Ends something that a job has opened, wherever this is called: what a generator leaves behind may be collected while another job runs. What stands in the way of that ends it, too."""
-    token = JOB.set(job)
-    try:
-        with suppress(SqlError):
-            ask(operation)
-    finally:
-        JOB.reset(token)
+    """Ends something that a job has opened, wherever this is called: what a generator leaves behind may be collected while another job runs, and in the middle of another operation. What stands in the way of that ends it, too."""
+    calls().close(operation, job)
 
 
-async def aclose(operation: Json, job: Tuple[int, int]) -> None:
-    """As `close`."""
-    token = JOB.set(job)
-    try:
-        with suppress(SqlError):
-            await aask(operation)
-    finally:
-        JOB.reset(token)
+def aclose(operation: Json, job: Tuple[int, int]) -> None:
+    """As `close`, for what coroutines have opened; it waits for nothing."""
+    calls().aclose(operation, job)
 
 
 def done(outcome: Any) -> Any:

@@ -47,7 +47,7 @@ class Listening:
         listen, self._closed = self._listen, True
         if listen is not None:
             self._listen = None
-            await aclose({"op": "close", "source": self._source, "id": listen}, self._job)
+            aclose({"op": "close", "source": self._source, "id": listen}, self._job)
 
     async def _notifications(self) -> AsyncGenerator[Notification, None]:
         try:

@@ -102,7 +102,7 @@ class Queries:
                 cursor = part["cursor"]
         finally:
             if cursor is not None and not scope.ended:
-                await aclose(self._of("close", id=cursor), job)
+                aclose(self._of("close", id=cursor), job)
 
     def copy_in(self, text: str, pieces: Union[Piece, Iterable[Piece]]) -> int:
         """Copies rows in with a statement `copy ... from stdin`, at the pace of the database; gives their number. When the pieces raise, nothing is copied.
@@ -136,7 +136,7 @@ class Queries:
             for part in gather.rest():
                 await scope.aask(self._of("copy_send", copy=copy, **part))
         except BaseException:
-            await aclose(self._of("close", id=copy), job)
+            aclose(self._of("close", id=copy), job)
             raise
         count: int = (await scope.aask(self._of("copy_done", copy=copy)))["count"]
         return count
@@ -177,7 +177,7 @@ class Queries:
                 yield piece
         finally:
             if not is_over and not scope.ended:
-                await aclose(self._of("close", id=copy), job)
+                aclose(self._of("close", id=copy), job)
 
     def _statements(self, statements: Iterable[Statement]) -> Json:
         both = (((statement, ()) if isinstance(statement, str) else statement) for statement in statements)

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections import deque
-from typing import Callable, Deque, Optional, Tuple
+from typing import Any, Callable, Deque, Optional, Tuple
 
 from .._calls import JOB
 from .._context import Interrupted, Log
@@ -194,10 +194,10 @@ class BlockingEngine(Owner):
 
     def _back(self, inside: bool) -> None:
         self._in_handler = inside
-        if self._interrupt:
+        # What comes inside of something else leaves it to that.
+        if inside and self._interrupt:
             self._interrupt = False
-            if inside:
-                self._interrupt_handler()
+            self._interrupt_handler()
 
     def _receive(self) -> None:
         try:
@@ -249,7 +249,7 @@ class BlockingEngine(Owner):
             missing -= count
         return bytes(rest)
 
-    def undisturbed(self, work: Callable[..., str], *given: object) -> str:
+    def undisturbed(self, work: Callable[..., Any], *given: object) -> Any:
         """Does something for a handler that a signal must not break off in the middle; one that came meanwhile has its effect after it."""
         if threading.get_ident() != self._thread:
             return work(*given)
