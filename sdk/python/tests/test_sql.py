@@ -1,4 +1,4 @@
-"""What `forebay.sql` asks of the server, and when: transactions within transactions, loops that are left."""
+"""What `forebay.sql` asks of the server, and when: transactions within transactions, loops that are left, coroutines that are cancelled."""
 
 import asyncio
 import gc
@@ -323,3 +323,156 @@ class CollectedTest(SqlTest):
 
             with self.assertRaises(Interrupted):
                 engine.undisturbed(work)
+
+
+async def first(rows):
+    async for row in rows:
+        return row
+
+
+async def nothing(t):
+    pass
+
+
+#: Everything that stays open, by the operation that opens it.
+OPENING = {
+    "begin": lambda: main.atx(nothing),
+    "cursor": lambda: first(main.acursor("select")),
+    "copy_in": lambda: main.acopy_in("copy", "1\n"),
+    "copy_out": lambda: first(main.acopy_out("copy")),
+    "listen": lambda: main.listen("orders").ready(),
+}
+
+
+class CancelledTest(SqlTest):
+    """A coroutine that is cancelled leaves nothing open."""
+
+    async def cancelled(self, task):
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await asyncio.wait_for(task, PATIENCE)
+
+    async def test_what_is_opened_for_nobody_is_ended_once_it_is_there(self):
+        # First over the call socket, as on a loop that a handler has made, and then over the link.
+        for way in ("call socket", "link"):
+            if way == "link":
+                self.on_loop()
+            for name, work in OPENING.items():
+                with self.subTest(name, way=way):
+                    self.server.operations.clear()
+                    self.server.held = {name}
+                    task = asyncio.ensure_future(work())
+                    await self.heard(name)
+                    await self.cancelled(task)
+                    self.assertEqual(self.server.names, [name])
+                    self.server.let_go()
+                    end = "rollback" if name == "begin" else "close"
+                    await self.heard(end)
+                    await self.until(lambda: not self.server.open)
+                    self.assertEqual(self.server.names, [name, end])
+
+    async def test_so_is_what_was_opened_in_the_turn_of_the_loop_in_which_it_is_cancelled(self):
+        self.on_loop()
+        for name, work in OPENING.items():
+            with self.subTest(name):
+                self.server.held = {name}
+                task = asyncio.ensure_future(work())
+                await self.heard(name)
+                self.server.let_go()
+                await self.cancelled(task)
+                await self.until(lambda: not self.server.open)
+                self.server.operations.clear()
+
+    async def test_what_could_not_be_opened_is_not_ended(self):
+        self.on_loop()
+        self.server.held = self.server.failing = {"begin"}
+        task = asyncio.ensure_future(main.atx(nothing))
+        await self.heard("begin")
+        await self.cancelled(task)
+        self.server.let_go()
+        await main.aquery("select 1")
+        self.assertEqual(self.server.names, ["begin", "statements"])
+
+    async def test_what_is_open_is_ended_when_the_next_part_of_it_is_not_waited_for(self):
+        self.on_loop()
+
+        async def all_of(rows):
+            async for _ in rows:
+                pass
+
+        parts = {
+            "fetch": lambda: all_of(main.acursor("select")),
+            "copy_read": lambda: all_of(main.acopy_out("copy")),
+            "copy_send": lambda: main.acopy_in("copy", "1\n"),
+        }
+        for name, work in parts.items():
+            with self.subTest(name):
+                self.server.held = {name}
+                task = asyncio.ensure_future(work())
+                await self.heard(name)
+                await self.cancelled(task)
+                await self.heard("close")
+                self.assertEqual(self.server.open, {})
+                self.server.let_go()
+                self.server.operations.clear()
+
+    async def test_a_cursor_that_may_not_go_on_is_ended(self):
+        self.on_loop()
+        async with main.atx() as t:
+            rows = t.acursor("select")
+            await rows.__anext__()
+            async with t.atx():
+                with self.assertRaisesRegex(TypeError, WITHIN):
+                    await rows.__anext__()
+        self.assertIn("close", self.server.names)
+
+    async def test_in_a_transaction_it_is_ended_before_anything_else_is_asked(self):
+        self.on_loop()
+
+        async def savepoint(t):
+            async with t.atx():
+                self.fail("nobody waits for it")
+
+        works = {
+            "savepoint": savepoint,
+            "copy_in": lambda t: t.acopy_in("copy", "1\n"),
+            "copy_out": lambda t: first(t.acopy_out("copy")),
+            "cursor": lambda t: first(t.acursor("select")),
+        }
+        for name, work in works.items():
+            with self.subTest(name):
+                self.server.operations.clear()
+                async with main.atx() as t:
+                    self.server.held = {name}
+                    task = asyncio.ensure_future(work(t))
+                    await self.heard(name)
+                    for _ in range(3):
+                        # However often.
+                        task.cancel()
+                        await asyncio.sleep(0)
+                    self.assertFalse(task.done())
+                    self.server.let_go()
+                    await self.cancelled(task)
+                    self.assertEqual(await t.avalue("select 1"), 1)
+                end = "release" if name == "savepoint" else "close"
+                self.assertEqual(self.server.names, ["begin", name, end, "statements", "commit"])
+                self.assertEqual(self.server.open, {})
+
+    async def test_a_transaction_is_undone_although_who_undoes_it_is_cancelled_again(self):
+        self.on_loop()
+
+        async def work(t):
+            async with t.atx() as u:
+                asyncio.ensure_future(u.aquery("select 1"))
+                await asyncio.get_running_loop().create_future()
+
+        self.server.held = {"statements"}
+        task = asyncio.ensure_future(main.atx(work))
+        await self.heard("statements")
+        task.cancel()
+        # It waits for what was begun.
+        await asyncio.sleep(0)
+        await self.cancelled(task)
+        self.assertEqual(self.server.names[-2:], ["rollback_to", "rollback"])
+        self.server.let_go()
+        await self.until(lambda: not self.server.open)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any, Callable, Dict, Optional, Tuple
 
-from .._calls import calls, url_of
+from .._calls import JOB, calls, url_of
 from .error import SqlError
 
 #: An operation, or an outcome, as the JSON that it is.
 Json = Dict[str, Any]
+#: The operation that ends what an outcome says is open; None where nothing is.
+Ending = Callable[[Json], Optional[Json]]
 
 
 def ask(operation: Json) -> Any:
@@ -21,6 +26,34 @@ async def aask(operation: Json) -> Any:
     """As `ask`."""
     _check(operation)
     return done(await calls().acall(operation))
+
+
+async def aopen(operation: Json, ending: Ending, *, until_over: bool = False) -> Any:
+    """As `aask`, for what stays open until it is ended. When whoever waits is cancelled, nobody has it: it is ended as soon as it is there. `until_over` is for what is in the way of others until then: it
+    keeps whoever is cancelled waiting for that."""
+    _check(operation)
+    job = JOB.get()
+    answer = calls().begin(operation)
+    try:
+        return done(json.loads(await asyncio.shield(answer)))
+    except asyncio.CancelledError:
+        while until_over and not answer.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([answer])
+        if answer.done():
+            _give_up(answer, ending, job)
+        else:
+            answer.add_done_callback(lambda answer: _give_up(answer, ending, job))
+        raise
+
+
+def _give_up(answer: "asyncio.Future[str]", ending: Ending, job: Tuple[int, int]) -> None:
+    if answer.cancelled() or answer.exception() is not None:
+        return
+    outcome = json.loads(answer.result())
+    operation = None if "error" in outcome else ending(outcome)
+    if operation is not None:
+        aclose(operation, job)
 
 
 def close(operation: Json, job: Tuple[int, int]) -> None:

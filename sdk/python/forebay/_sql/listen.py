@@ -7,7 +7,7 @@ import time
 from typing import AsyncGenerator, List, NamedTuple, Optional
 
 from .._calls import JOB
-from .asking import aask, aclose
+from .asking import Json, aask, aclose, aopen
 
 #: How long one operation waits, and after how long a silent stream says that it is there, in seconds.
 WAIT = 15
@@ -37,7 +37,8 @@ class Listening:
     async def ready(self) -> None:
         """Returns when nothing is missed any more; raises `SqlError`."""
         if self._listen is None and not self._closed:
-            self._listen = (await aask({"op": "listen", "source": self._source, "channel": self._channel}))["listen"]
+            operation = {"op": "listen", "source": self._source, "channel": self._channel}
+            self._listen = (await aopen(operation, lambda opened: self._end(opened["listen"])))["listen"]
 
     def __aiter__(self) -> AsyncGenerator[Notification, None]:
         return self._notifications()
@@ -47,7 +48,10 @@ class Listening:
         listen, self._closed = self._listen, True
         if listen is not None:
             self._listen = None
-            aclose({"op": "close", "source": self._source, "id": listen}, self._job)
+            aclose(self._end(listen), self._job)
+
+    def _end(self, listen: int) -> Json:
+        return {"op": "close", "source": self._source, "id": listen}
 
     async def _notifications(self) -> AsyncGenerator[Notification, None]:
         try:

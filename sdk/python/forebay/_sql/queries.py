@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, AsyncGenerator, AsyncIterable, Generator, Iterable, List, Optional, Sequence, Union
 
 from .._calls import JOB
-from .asking import Json, aclose, close
+from .asking import Ending, Json, aclose, close
 from .scope import Scope
 from .values import Row, Rows, Statement, bytes_of, hex_of, rows_of, with_bytes, written
 
@@ -79,8 +79,7 @@ class Queries:
                 yield from with_bytes(part)
                 if cursor is None:
                     return
-                fetch, cursor = self._of("fetch", cursor=cursor), None
-                part = scope.ask(fetch)
+                part = scope.ask(self._of("fetch", cursor=cursor))
                 cursor = part["cursor"]
         finally:
             if cursor is not None and not scope.ended:
@@ -89,7 +88,7 @@ class Queries:
     async def acursor(self, text: str, parameters: Sequence[object] = (), *, batch: int = BATCH) -> AsyncGenerator[Row, None]:
         """As `cursor`, for `async for`. Who leaves the loop and keeps this ends it with `aclose()`."""
         scope, job = self._scope, JOB.get()
-        part = await scope.aask(self._cursor(text, parameters, batch))
+        part = await scope.aopen(self._cursor(text, parameters, batch), self._end_of("cursor"))
         cursor = part["cursor"]
         try:
             while True:
@@ -97,8 +96,7 @@ class Queries:
                     yield row
                 if cursor is None:
                     return
-                fetch, cursor = self._of("fetch", cursor=cursor), None
-                part = await scope.aask(fetch)
+                part = await scope.aask(self._of("fetch", cursor=cursor))
                 cursor = part["cursor"]
         finally:
             if cursor is not None and not scope.ended:
@@ -127,7 +125,7 @@ class Queries:
     async def acopy_in(self, text: str, pieces: Union[Piece, Iterable[Piece], AsyncIterable[Piece]]) -> int:
         """As `copy_in`; the pieces may be awaited, too."""
         scope, job = self._scope, JOB.get()
-        copy = (await scope.aask({"op": "copy_in", **scope.place, "text": str(text)}))["copy"]
+        copy = (await scope.aopen({"op": "copy_in", **scope.place, "text": str(text)}, self._end_of("copy")))["copy"]
         gather = _Gather()
         try:
             async for piece in _awaited(pieces):
@@ -149,34 +147,30 @@ class Queries:
         """
         scope, job = self._scope, JOB.get()
         copy = scope.ask({"op": "copy_out", **scope.place, "text": str(text)})["copy"]
-        is_over = False
         try:
             while True:
-                is_over = True
                 piece = _piece(scope.ask(self._of("copy_read", copy=copy)))
                 if piece is None:
+                    copy = None
                     return
-                is_over = False
                 yield piece
         finally:
-            if not is_over and not scope.ended:
+            if copy is not None and not scope.ended:
                 close(self._of("close", id=copy), job)
 
     async def acopy_out(self, text: str) -> AsyncGenerator[Piece, None]:
         """As `copy_out`, for `async for` and as the answer of an `async def`."""
         scope, job = self._scope, JOB.get()
-        copy = (await scope.aask({"op": "copy_out", **scope.place, "text": str(text)}))["copy"]
-        is_over = False
+        copy = (await scope.aopen({"op": "copy_out", **scope.place, "text": str(text)}, self._end_of("copy")))["copy"]
         try:
             while True:
-                is_over = True
                 piece = _piece(await scope.aask(self._of("copy_read", copy=copy)))
                 if piece is None:
+                    copy = None
                     return
-                is_over = False
                 yield piece
         finally:
-            if not is_over and not scope.ended:
+            if copy is not None and not scope.ended:
                 aclose(self._of("close", id=copy), job)
 
     def _statements(self, statements: Iterable[Statement]) -> Json:
@@ -185,6 +179,10 @@ class Queries:
 
     def _cursor(self, text: str, parameters: Sequence[object], batch: int) -> Json:
         return {"op": "cursor", **self._scope.place, "statement": written(text, parameters), "batch": batch}
+
+    def _end_of(self, name: str) -> Ending:
+        """How something is ended whose number is `name` of an outcome."""
+        return lambda outcome: None if outcome[name] is None else self._of("close", id=outcome[name])
 
     def _of(self, op: str, **members: object) -> Json:
         return {"op": op, "source": self._scope.source, **members}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Awaitable, List, Optional, Set
 
-from .asking import Json, aask, ask, error_of
+from .asking import Ending, Json, aask, aopen, ask, error_of
 from .error import SqlError
 
 #: Failures that are the fault of nobody: another attempt may succeed.
@@ -34,6 +34,9 @@ class Scope:
     async def aask(self, operation: Json) -> Any:
         return await aask(operation)
 
+    async def aopen(self, operation: Json, ending: Ending) -> Any:
+        return await aopen(operation, ending)
+
 
 class InTransaction(Scope):
     """A transaction, or a savepoint of it: nothing can be asked of it once it has ended, nor while there is a savepoint within it."""
@@ -58,6 +61,10 @@ class InTransaction(Scope):
     async def aask(self, operation: Json) -> Any:
         self._check()
         return self._seen(await self.keep(aask(operation)))
+
+    async def aopen(self, operation: Json, ending: Ending) -> Any:
+        self._check()
+        return await self.keep(aopen(operation, ending, until_over=True))
 
     async def keep(self, begun: Awaitable[Any]) -> Any:
         """Waits for something that has to be over before this can end."""

@@ -9,7 +9,7 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Optional, TypeVar
 
-from .asking import Json, aask, ask
+from .asking import Json, aask, aopen, ask
 from .error import SqlError
 from .queries import Queries
 from .scope import CONFLICTS, InTransaction
@@ -60,15 +60,18 @@ class Transaction(Queries):
         scope, place = self._scope, self._scope.place
         inner = scope.nest()
         try:
-            savepoint = {**place, **await scope.keep(aask({"op": "savepoint", **place}))}
+            opened = aopen({"op": "savepoint", **place}, lambda opened: {"op": "release", **place, **opened}, until_over=True)
+            savepoint = {**place, **await scope.keep(opened)}
             try:
                 yield Transaction(inner)
                 await inner.settle()
             except BaseException:
-                await inner.settle()
-                inner.end()
-                with suppress(SqlError):
-                    await aask({"op": "rollback_to", **savepoint})
+                try:
+                    await inner.settle()
+                finally:
+                    inner.end()
+                    with suppress(SqlError):
+                        await aask({"op": "rollback_to", **savepoint})
                 raise
             inner.end()
             await aask({"op": "release", **savepoint})
@@ -113,16 +116,20 @@ def block(begin: Json) -> Iterator[Transaction]:
 @asynccontextmanager
 async def ablock(begin: Json) -> AsyncIterator[Transaction]:
     """As `block`. What was not waited for is waited for at the end."""
-    place = {"source": begin["source"], **await aask(begin)}
+    source = begin["source"]
+    place = {"source": source, **await aopen(begin, lambda begun: {"op": "rollback", "source": source, **begun})}
     scope = InTransaction(place)
     try:
         yield Transaction(scope)
         await scope.settle()
     except BaseException:
-        await scope.settle()
-        scope.end()
-        with suppress(SqlError):
-            await aask({"op": "rollback", **place})
+        # Who waits here may be cancelled once more.
+        try:
+            await scope.settle()
+        finally:
+            scope.end()
+            with suppress(SqlError):
+                await aask({"op": "rollback", **place})
         raise
     scope.end()
     try:

@@ -227,6 +227,55 @@ async def forgotten():
     t = await main.atx(work)
     return [await tasks[0], await asaid(t.aquery("select 1"))]
 
+@app.get("/async/given-up")
+async def given_up():
+    async def give_up(work):
+        task = asyncio.ensure_future(work)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    async def first(rows):
+        async for row in rows:
+            return row
+
+    async def nothing(t):
+        pass
+
+    async def nothing_is_open():
+        text = "select count(*) from pg_stat_activity where backend_type = 'client backend' and state <> 'idle' and pid <> pg_backend_pid()"
+        while await main.avalue(text):
+            pass
+
+    given = []
+    for _ in range(3):
+        for work in (main.atx(nothing), first(main.acursor(ENDLESS)), main.acopy_in("copy python_given_up from stdin", "0\\n"), first(main.acopy_out(f"copy ({ENDLESS}) to stdout"))):
+            given.append(await give_up(work))
+        await nothing_is_open()
+    # More than may be open at a time.
+    for _ in range(33):
+        given.append(await give_up(main.listen("python_given_up").ready()))
+        await main.aquery("select 1")
+    async with main.atx() as t:
+        async def part(n):
+            async with t.atx() as u:
+                await u.aquery("insert into python_given_up values ($1)", [n])
+                raise KeyError
+
+        async def raised():
+            try:
+                await part(1)
+            except KeyError:
+                return "undone"
+
+        together = await asyncio.gather(raised(), asaid(t.aquery("insert into python_given_up values (2)")))
+        for work in (part(3), first(t.acursor(ENDLESS))):
+            given.append(await give_up(work))
+        await t.aquery("insert into python_given_up values (4)")
+    await nothing_is_open()
+    return [all(given), together, [row["n"] for row in await main.aquery("select n from python_given_up")]]
+
 @app.get("/async/heard")
 async def heard():
     listening = main.listen("python_some")
@@ -376,6 +425,20 @@ fn transactions_that_collide_are_run_again_and_what_they_are_given_is_checked() 
             );
         }
     }
+}
+
+#[test]
+fn what_a_coroutine_begins_ends_when_it_is_cancelled() {
+    let postgres = Postgres::start();
+    let server = python(&postgres, &format!("{BLOCKING}{ASYNC}"), "concurrency = 8");
+    make(
+        &postgres,
+        "create table python_given_up (n int); grant all on python_given_up to public",
+    );
+    let within =
+        "TypeError: a transaction within this one has not ended: use what its block or its function is given";
+    let told = json!([true, ["undone", within], [4]]);
+    assert_eq!(get(&server, "/async/given-up"), (200, told), "{}", server.log());
 }
 
 #[test]
