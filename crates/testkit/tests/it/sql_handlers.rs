@@ -9,12 +9,17 @@ pub(crate) const DRIVERS: [&str; 2] = ["async", "blocking"];
 
 /// A server whose script answers a path with the function of that name.
 pub(crate) fn server(postgres: &Postgres, driver: &str, answers: &str, limits: &str) -> Server {
-    let keys = format!(
+    let keys = configuration(postgres, driver, limits);
+    Setup::new(&keys).file("s.mjs", module(answers)).admin().start()
+}
+
+/// What such a server is told; its script is `s.mjs`.
+pub(crate) fn configuration(postgres: &Postgres, driver: &str, limits: &str) -> String {
+    format!(
         "[sql.main]\nurl = \"{url}\"\ndriver = \"{driver}\"\n\
          [script.s]\nhandler = \"s.mjs\"\nallow = {{ sql = [\"main\"] }}\n{limits}\n[[route]]\npath = \"/*\"\nscript = \"s\"\n",
         url = postgres.url()
-    );
-    Setup::new(&keys).file("s.mjs", module(answers)).admin().start()
+    )
 }
 
 /// The same with a worker of Node in the place of the script.
@@ -27,7 +32,8 @@ pub(crate) fn pool(postgres: &Postgres, answers: &str) -> Server {
     Setup::new(&keys).file("s.mjs", module(answers)).start()
 }
 
-fn module(answers: &str) -> String {
+/// A handler of such answers, by their paths.
+pub(crate) fn module(answers: &str) -> String {
     format!(
         "import {{ sql, SqlError }} from 'forebay/sql';\nimport {{ reply, sleep }} from 'forebay';\nconst {{ main }} = sql;\n\
          const said = ({{ name, code, message, position }}) => ({{ name, code, message, position }});\n\
