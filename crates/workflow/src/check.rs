@@ -38,6 +38,8 @@ struct Checker<'d> {
     /// Of each node the first that leads there.
     before: Vec<Option<usize>>,
     is_reached: Vec<bool>,
+    /// Of each node the case in which the one before it goes on with it.
+    cases: Vec<Option<&'d str>>,
 }
 
 impl<'d> Checker<'d> {
@@ -50,6 +52,7 @@ impl<'d> Checker<'d> {
             after: vec![Vec::new(); count],
             before: vec![None; count],
             is_reached: vec![false; count],
+            cases: vec![None; count],
         }
     }
 
@@ -121,6 +124,17 @@ impl<'d> Checker<'d> {
                 }
                 continue;
             }
+            if let Some(case) = &edge.case
+                && !matches!(self.kind(from), Kind::Switch { .. })
+            {
+                self.problems.push(Problem::CaseWithoutSwitch {
+                    from: self.id(from),
+                    to: self.id(to),
+                    kind: self.kind(from).name(),
+                    case: case.clone(),
+                });
+            }
+            self.cases[to] = edge.case.as_deref();
             self.before[to] = Some(from);
             self.after[from].push(to);
         }
@@ -175,7 +189,11 @@ impl<'d> Checker<'d> {
 
     /// In Rengine the last successor of a node that goes on with one takes the place of those before.
     fn choose_successor(&mut self, node: usize) {
-        if !self.is_ours() && !matches!(self.kind(node), Kind::Logical(_)) {
+        let has_several = matches!(
+            self.kind(node),
+            Kind::Logical(_) | Kind::Switch { .. } | Kind::Parallel(_)
+        );
+        if !self.is_ours() && !has_several {
             let last = self.after[node].pop();
             self.after[node].clear();
             self.after[node].extend(last);
@@ -220,37 +238,68 @@ impl<'d> Checker<'d> {
                         self.problems.push(Problem::BehindRun { node, next });
                     }
                 }
-                Kind::Boot | Kind::Failback { .. } => self.check_successor(node, true),
-                Kind::Process { .. } | Kind::Relation { .. } => self.check_successor(node, false),
+                Kind::Boot
+                | Kind::Failback { .. }
+                | Kind::Loop { .. }
+                | Kind::Delay { .. }
+                | Kind::Retry { .. } => self.check_successor(node, true),
+                Kind::Process { .. } | Kind::Relation { .. } | Kind::Subflow { .. } => {
+                    self.check_successor(node, false);
+                }
+                Kind::Parallel(_) => self.check_any(node),
+                Kind::Switch { .. } => self.check_cases(node),
+            }
+        }
+    }
+
+    /// Something has to come after it.
+    fn check_any(&mut self, node: usize) {
+        if self.after[node].is_empty() {
+            let (node, kind) = (self.id(node), self.kind(node).name());
+            self.problems.push(Problem::NoSuccessor { node, kind });
+        }
+    }
+
+    /// Each case, and what is for all others, leads one way.
+    fn check_cases(&mut self, node: usize) {
+        self.check_any(node);
+        let mut ways: HashMap<Option<&str>, usize> = HashMap::new();
+        for next in self.after[node].clone() {
+            let case = self.cases[next];
+            if let Some(first) = ways.insert(case, next) {
+                self.problems.push(Problem::SameCase {
+                    node: self.id(node),
+                    case: case.map_or_else(
+                        || "all other cases".to_owned(),
+                        |case| format!("the case `{case}`"),
+                    ),
+                    first: self.id(first),
+                    second: self.id(next),
+                });
             }
         }
     }
 
     fn check_successor(&mut self, node: usize, is_needed: bool) {
+        if is_needed {
+            self.check_any(node);
+        }
         let kind = self.kind(node).name();
-        match *self.after[node] {
-            [] if is_needed => {
-                let node = self.id(node);
-                self.problems.push(Problem::NoSuccessor { node, kind });
-            }
-            [first, second, ..] => self.problems.push(Problem::SeveralSuccessors {
+        if let [first, second, ..] = *self.after[node] {
+            self.problems.push(Problem::SeveralSuccessors {
                 node: self.id(node),
                 kind,
                 first: self.id(first),
                 second: self.id(second),
-            }),
-            _ => {}
+            });
         }
     }
 
     /// Brings children into their order.
     fn check_children(&mut self, node: usize, logical: Logical) {
+        self.check_any(node);
         let mut children = std::mem::take(&mut self.after[node]);
         let count = children.len();
-        if count == 0 {
-            let (node, kind) = (self.id(node), self.kind(node).name());
-            self.problems.push(Problem::NoSuccessor { node, kind });
-        }
         if count > 1 {
             if logical == Logical::Not {
                 let node = self.id(node);
@@ -288,7 +337,10 @@ impl<'d> Checker<'d> {
             kept += usize::from(self.is_reached[node] && node != boot);
         }
         let next_of = |node: usize| self.after[node].first().map(|&next| places[next]);
-        let first = next_of(boot).unwrap_or_default();
+        // Where one has to be it was looked for.
+        let needed = |node: usize| next_of(node).unwrap_or_default();
+        let all_of = |node: usize| self.after[node].iter().map(|&child| places[child]).collect();
+        let first = needed(boot);
         let reached = (0..places.len()).filter(|&node| self.is_reached[node] && node != boot);
         let nodes = reached.map(|node| {
             let work = match self.kind(node) {
@@ -302,17 +354,54 @@ impl<'d> Checker<'d> {
                 },
                 Kind::Failback { rule } => Work::Failback {
                     rule: rule.clone(),
-                    next: next_of(node).unwrap_or_default(),
+                    next: needed(node),
                 },
                 Kind::Logical(logical) => Work::Logical {
                     logical: *logical,
-                    children: self.after[node].iter().map(|&child| places[child]).collect(),
+                    children: all_of(node),
+                },
+                Kind::Switch { rule } => {
+                    let ways = || {
+                        self.after[node]
+                            .iter()
+                            .map(|&next| (self.cases[next], places[next]))
+                    };
+                    Work::Switch {
+                        rule: rule.clone(),
+                        cases: ways()
+                            .filter_map(|(case, next)| Some((case?.to_owned(), next)))
+                            .collect(),
+                        otherwise: ways().find(|(case, _)| case.is_none()).map(|(_, next)| next),
+                    }
+                }
+                Kind::Parallel(join) => Work::Parallel {
+                    join: *join,
+                    children: all_of(node),
+                },
+                Kind::Loop { over } => Work::Loop {
+                    over: over.clone(),
+                    next: needed(node),
+                },
+                Kind::Subflow { workflow } => Work::Subflow {
+                    workflow: workflow.clone(),
+                    next: next_of(node),
+                },
+                Kind::Delay { time } => Work::Delay {
+                    time: *time,
+                    next: needed(node),
+                },
+                Kind::Retry { attempts, pause } => Work::Retry {
+                    attempts: *attempts,
+                    pause: *pause,
+                    next: needed(node),
                 },
                 Kind::Boot => unreachable!("a graph has one BOOT"),
             };
             Checked {
                 id: self.id(node),
                 kind: self.kind(node).name(),
+                timeout: self.definition.nodes[node].timeout,
+                fallback: self.definition.nodes[node].fallback.clone(),
                 work,
             }
         });

@@ -1,8 +1,12 @@
-//! Graphs as they are written: the JSON of Rengine's `re_workflow_graphs`.
+//! Graphs as they are written: the JSON of Rengine's `re_workflow_graphs`, with more kinds of nodes.
 //!
 //! ```json
 //! {"nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": "greet"}], "edges": [{"from": "0", "to": "1"}]}
 //! ```
+//!
+//! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY` and `RETRY` are ours, as are `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
+
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -10,6 +14,10 @@ use crate::DefinitionError;
 
 /// Most nodes of a graph.
 const NODES_MAX: usize = 10_000;
+/// Longest time that a node may wait or take: a day.
+const TIME_MAX_MS: u64 = 86_400_000;
+/// Most attempts of a RETRY.
+const ATTEMPTS_MAX: u64 = 100;
 /// Most of what is shown of a value that is wrong, in characters.
 const SHOWN_MAX: usize = 60;
 
@@ -35,6 +43,19 @@ pub struct Node {
     pub kind: Kind,
     /// Its place among the children of the same node: lower ones run first.
     pub priority: Option<i64>,
+    /// How long its rule may take.
+    pub timeout: Option<Duration>,
+    /// What its rule has come to where it fails or takes too long.
+    pub fallback: Option<Fallback>,
+}
+
+/// What is taken for the result of a rule that has none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fallback {
+    /// Whether it is so.
+    pub is_true: bool,
+    /// Its values, as JSON.
+    pub values: Map<String, Value>,
 }
 
 /// What a node does.
@@ -64,6 +85,44 @@ pub enum Kind {
     },
     /// Has its children decide.
     Logical(Logical),
+    /// Runs a rule, and goes on with the edge of the case that this names, or else with the one that has no case.
+    Switch {
+        /// The rule.
+        rule: String,
+    },
+    /// Runs its children at the same time.
+    Parallel(Join),
+    /// Goes on once for each item of a list.
+    Loop {
+        /// Where the list is, for those who run rules to find.
+        over: String,
+    },
+    /// Runs another graph, and goes on where that is true.
+    Subflow {
+        /// Its name.
+        workflow: String,
+    },
+    /// Waits, and goes on.
+    Delay {
+        /// How long.
+        time: Duration,
+    },
+    /// Goes on, and does so again where that fails.
+    Retry {
+        /// How often at most, the first time included.
+        attempts: u32,
+        /// How long it waits between two.
+        pause: Duration,
+    },
+}
+
+/// What children that run at the same time come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// All are waited for, and must be true.
+    All,
+    /// The first that is true is enough; the others are ended.
+    Any,
 }
 
 /// How children decide.
@@ -88,6 +147,8 @@ pub struct Edge {
     pub from: String,
     /// The id of the node that comes after it.
     pub to: String,
+    /// Behind a SWITCH, the case that leads here; where there is none, every other one.
+    pub case: Option<String>,
 }
 
 impl Kind {
@@ -100,6 +161,12 @@ impl Kind {
             Self::Run { .. } => "RUN",
             Self::Failback { .. } => "FAILBACK",
             Self::Logical(_) => "LOGICAL",
+            Self::Switch { .. } => "SWITCH",
+            Self::Parallel(_) => "PARALLEL",
+            Self::Loop { .. } => "LOOP",
+            Self::Subflow { .. } => "SUBFLOW",
+            Self::Delay { .. } => "DELAY",
+            Self::Retry { .. } => "RETRY",
         }
     }
 
@@ -109,8 +176,15 @@ impl Kind {
             Self::Process { rule }
             | Self::Relation { rule }
             | Self::Run { rule }
-            | Self::Failback { rule } => Some(rule),
-            Self::Boot | Self::Logical(_) => None,
+            | Self::Failback { rule }
+            | Self::Switch { rule } => Some(rule),
+            Self::Boot
+            | Self::Logical(_)
+            | Self::Parallel(_)
+            | Self::Loop { .. }
+            | Self::Subflow { .. }
+            | Self::Delay { .. }
+            | Self::Retry { .. } => None,
         }
     }
 }
@@ -164,8 +238,27 @@ impl Node {
                 "NOT" => Logical::Not,
                 _ => return Err(object.unexpected("logical", "AND, OR, ALL_AND, ALL_OR or NOT")),
             }),
+            "SWITCH" => Kind::Switch { rule: rule()? },
+            "PARALLEL" => Kind::Parallel(match object.text("join")? {
+                None | Some("ALL") => Join::All,
+                Some("ANY") => Join::Any,
+                Some(_) => return Err(object.unexpected("join", "ALL or ANY")),
+            }),
+            "LOOP" => Kind::Loop {
+                over: object.needed("over")?.to_owned(),
+            },
+            "SUBFLOW" => Kind::Subflow {
+                workflow: object.id("workflow")?,
+            },
+            "DELAY" => Kind::Delay {
+                time: object.time("delayMs")?.ok_or_else(|| object.missing("delayMs"))?,
+            },
+            "RETRY" => Kind::Retry {
+                attempts: object.attempts("attempts")?,
+                pause: object.time("delayMs")?.unwrap_or_default(),
+            },
             _ => {
-                let expected = "BOOT, PROCESS, RELATION, RUN, FAILBACK or LOGICAL";
+                let expected = "BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY or RETRY";
                 return Err(object.unexpected("@type", expected));
             }
         };
@@ -180,8 +273,10 @@ impl Node {
         Ok(Self {
             id: object.id("id")?,
             name: object.text("name")?.map(str::to_owned),
-            kind,
             priority,
+            timeout: object.time("timeoutMs")?,
+            fallback: object.fallback(kind.rule().is_some())?,
+            kind,
         })
     }
 }
@@ -191,6 +286,7 @@ impl Edge {
         Ok(Self {
             from: object.id("from")?,
             to: object.id("to")?,
+            case: object.text("case")?.map(str::to_owned),
         })
     }
 }
@@ -250,6 +346,44 @@ impl<'v> Object<'v> {
             Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
             Some(Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(number.to_string()),
             Some(_) => Err(self.unexpected(member, "text that is not empty, or a whole number")),
+        }
+    }
+
+    fn time(&self, member: &'static str) -> Result<Option<Duration>, DefinitionError> {
+        match self.members.get(member) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_u64() {
+                Some(ms @ ..=TIME_MAX_MS) => Ok(Some(Duration::from_millis(ms))),
+                _ => Err(self.unexpected(member, "whole milliseconds, at most 86400000")),
+            },
+        }
+    }
+
+    fn attempts(&self, member: &'static str) -> Result<u32, DefinitionError> {
+        let value = self.members.get(member).ok_or_else(|| self.missing(member))?;
+        match value.as_u64() {
+            Some(attempts @ 1..=ATTEMPTS_MAX) => Ok(attempts as u32),
+            _ => Err(self.unexpected(member, "1 to 100")),
+        }
+    }
+
+    fn fallback(&self, has_rule: bool) -> Result<Option<Fallback>, DefinitionError> {
+        let expected = "{\"state\": true or false, \"valueMap\": an object}, of a node that runs a rule";
+        match self.members.get("fallback") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(members)) if has_rule => {
+                let values = match members.get("valueMap") {
+                    None | Some(Value::Null) => Map::new(),
+                    Some(Value::Object(values)) => values.clone(),
+                    Some(_) => return Err(self.unexpected("fallback", expected)),
+                };
+                let Some(Value::Bool(is_true)) = members.get("state") else {
+                    return Err(self.unexpected("fallback", expected));
+                };
+                let is_true = *is_true;
+                Ok(Some(Fallback { is_true, values }))
+            }
+            Some(_) => Err(self.unexpected("fallback", expected)),
         }
     }
 

@@ -165,6 +165,30 @@ pub enum Problem {
         /// How many it has.
         count: usize,
     },
+    /// Two ways for one case.
+    #[error("node `{node}` (SWITCH) goes on with both `{first}` and `{second}` in {case}")]
+    SameCase {
+        /// It.
+        node: String,
+        /// The case, as it is told.
+        case: String,
+        /// Where it leads.
+        first: String,
+        /// And where else.
+        second: String,
+    },
+    /// A case where nothing is chosen.
+    #[error("the edge from `{from}` to `{to}` is for the case `{case}`, but `{from}` ({kind}) is no SWITCH")]
+    CaseWithoutSwitch {
+        /// Where it begins.
+        from: String,
+        /// Where it ends.
+        to: String,
+        /// The kind of the node where it begins.
+        kind: &'static str,
+        /// The case.
+        case: String,
+    },
     /// A rule that is not there.
     #[error("node `{node}`: there is no rule `{rule}`")]
     NoSuchRule {

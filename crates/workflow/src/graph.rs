@@ -1,6 +1,11 @@
 //! Graphs that were checked: trees, whose nodes know what comes after them.
 
-use crate::{Compat, definition::Logical};
+use std::{collections::HashMap, time::Duration};
+
+use crate::{
+    Compat,
+    definition::{Fallback, Join, Logical},
+};
 
 /// A graph that can be run.
 #[derive(Clone, Debug)]
@@ -16,6 +21,8 @@ pub struct Graph {
 pub(crate) struct Checked {
     pub(crate) id: String,
     pub(crate) kind: &'static str,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) fallback: Option<Fallback>,
     pub(crate) work: Work,
 }
 
@@ -28,6 +35,26 @@ pub(crate) enum Work {
     Failback { rule: String, next: usize },
     /// Has its children decide, in this order.
     Logical { logical: Logical, children: Vec<usize> },
+    /// Runs a rule, and goes on with what stands for the case that it names.
+    Switch {
+        rule: String,
+        cases: HashMap<String, usize>,
+        otherwise: Option<usize>,
+    },
+    /// Runs its children at the same time.
+    Parallel { join: Join, children: Vec<usize> },
+    /// Goes on once for each item of a list.
+    Loop { over: String, next: usize },
+    /// Runs another graph, and goes on where that is true.
+    Subflow { workflow: String, next: Option<usize> },
+    /// Waits, and goes on.
+    Delay { time: Duration, next: usize },
+    /// Goes on, so often at most.
+    Retry {
+        attempts: u32,
+        pause: Duration,
+        next: usize,
+    },
 }
 
 impl Graph {
@@ -44,8 +71,18 @@ impl Graph {
     /// The rules that its nodes name, each as often as it is named.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter_map(|node| match &node.work {
-            Work::Rule { rule, .. } | Work::Failback { rule, .. } => Some(&**rule),
-            Work::Logical { .. } => None,
+            Work::Rule { rule, .. } | Work::Failback { rule, .. } | Work::Switch { rule, .. } => {
+                Some(&**rule)
+            }
+            _ => None,
+        })
+    }
+
+    /// The graphs that it runs, each as often as it is named.
+    pub fn workflows(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter_map(|node| match &node.work {
+            Work::Subflow { workflow, .. } => Some(&**workflow),
+            _ => None,
         })
     }
 }

@@ -10,10 +10,10 @@ mod graph;
 mod run;
 
 pub use check::check;
-pub use definition::{Definition, Edge, Kind, Logical, Node};
+pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
-pub use run::{Outcome, RuleCall, Rules, Run, RunError, Step, run};
+pub use run::{Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, run};
 
 /// Whose graphs these are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,42 +1,90 @@
 //! A run through a graph: one node after another, and what each has come to.
 
 use std::{
-    pin::Pin,
+    cell::RefCell,
+    fmt,
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::{
+    future::{Either, select},
+    stream::{FuturesUnordered, StreamExt as _},
+};
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::{
     Compat, Graph, Logical,
+    definition::Join,
     graph::{Checked, Work},
 };
 
-/// Runs rules. What they give besides true or false is theirs alone.
+/// Graphs that may run within one another.
+pub const DEPTH_MAX: usize = 10;
+/// Items of a list that a LOOP goes over.
+pub const ITEMS_MAX: usize = 10_000;
+
+/// Runs rules, and knows what they give. What that is besides true or false is theirs alone.
 pub trait Rules {
     /// What a rule has found out.
     type Values: Clone;
+    /// An item of a list that a LOOP goes over.
+    type Item: Clone;
     /// Why a rule has failed.
-    type Failure: Clone;
+    type Failure: Clone + fmt::Display;
 
-    /// Runs a rule.
+    /// Runs a rule. Several may run at the same time; one that is dropped is not wanted any more.
     fn run(
-        &mut self,
-        call: RuleCall<'_, Self::Values>,
+        &self,
+        call: RuleCall<'_, Self::Values, Self::Item>,
     ) -> impl Future<Output = Result<Outcome<Self::Values>, Self::Failure>>;
+
+    /// Resolves after so long.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()>;
+
+    /// The case that a SWITCH goes on with, if the values of its rule name one.
+    fn case(&self, values: &Self::Values) -> Option<String>;
+
+    /// The list that a LOOP goes over, by what its node says.
+    fn items(
+        &self,
+        over: &str,
+        before: Before<'_, Self::Values, Self::Item>,
+    ) -> Result<Vec<Self::Item>, Self::Failure>;
+
+    /// The values of several that have run, each with its node, or with the number of its item.
+    fn join(&self, parts: Vec<(&str, Self::Values)>) -> Self::Values;
+
+    /// Values that a graph has written down.
+    fn values(&self, written: &Map<String, Value>) -> Self::Values;
+
+    /// Another graph, by its name.
+    fn graph(&self, workflow: &str) -> Option<Arc<Graph>>;
 }
 
 /// A rule that is to be run.
 #[derive(Debug)]
-pub struct RuleCall<'c, V> {
-    /// The node that runs it.
+pub struct RuleCall<'c, V, I> {
+    /// The node that runs it, behind those whose graphs it is in: `7/2`.
     pub node: &'c str,
     /// The kind of that node, as graphs write it.
     pub kind: &'static str,
     /// The rule.
     pub rule: &'c str,
-    /// What the rule before it has come to, if any was before it.
+    /// What was before it.
+    pub before: Before<'c, V, I>,
+}
+
+/// What was before a node.
+#[derive(Debug)]
+pub struct Before<'c, V, I> {
+    /// What the rule before it has come to, if any was.
     pub last: Option<&'c Outcome<V>>,
+    /// The item of the innermost LOOP around it.
+    pub item: Option<&'c I>,
 }
 
 /// What a rule, or a part of a graph, has come to.
@@ -50,17 +98,37 @@ pub struct Outcome<V> {
 
 /// A graph has failed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("node `{node}` failed: {failure}")]
-pub struct RunError<F> {
-    /// Where.
+#[error("node `{node}` failed: {cause}")]
+pub struct RunError<F: fmt::Display> {
+    /// Where, as [`RuleCall::node`] has it.
     pub node: String,
     /// Why.
-    pub failure: F,
+    pub cause: Cause<F>,
+}
+
+/// Why a node has failed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Cause<F: fmt::Display> {
+    /// Its rule has.
+    #[error("{0}")]
+    Rule(F),
+    /// Its rule took too long.
+    #[error("its rule is not over after {0:?} (timeoutMs)")]
+    Late(Duration),
+    /// There is no graph of this name.
+    #[error("there is no workflow `{0}`")]
+    NoSuchWorkflow(String),
+    /// Too many graphs run within one another.
+    #[error("workflow `{0}` would run within {DEPTH_MAX} others")]
+    TooDeep(String),
+    /// A list is too long.
+    #[error("its list has {0} items, at most {ITEMS_MAX}")]
+    TooManyItems(usize),
 }
 
 /// What a run has come to.
 #[derive(Clone, Debug)]
-pub struct Run<V, F> {
+pub struct Run<V, F: fmt::Display> {
     /// In the end.
     pub outcome: Result<Outcome<V>, RunError<F>>,
     /// At each node, in the order in which they came to their ends.
@@ -69,8 +137,8 @@ pub struct Run<V, F> {
 
 /// What a node has come to.
 #[derive(Clone, Debug)]
-pub struct Step<V, F> {
-    /// Its id.
+pub struct Step<V, F: fmt::Display> {
+    /// Its id, as [`RuleCall::node`] has it.
     pub node: String,
     /// Its kind, as graphs write it.
     pub kind: &'static str,
@@ -82,48 +150,89 @@ pub struct Step<V, F> {
     pub outcome: Result<Outcome<V>, RunError<F>>,
 }
 
-/// Runs a graph. Whoever drops this ends the run at the rule that is running; `wants_steps` has it remember what each node has come to.
-pub async fn run<R: Rules>(graph: &Graph, rules: &mut R, wants_steps: bool) -> Run<R::Values, R::Failure> {
-    let mut walk = Walk {
-        graph,
+/// Runs a graph. Whoever drops this ends the run at the rules that are running; `wants_steps` has it remember what each node has come to.
+pub async fn run<R: Rules>(graph: &Graph, rules: &R, wants_steps: bool) -> Run<R::Values, R::Failure> {
+    let walk = Walk {
         rules,
-        last: None,
         begun: Instant::now(),
-        steps: wants_steps.then(Vec::new),
+        steps: wants_steps.then(RefCell::default),
     };
-    let outcome = walk.enter(graph.first).await;
+    let mut branch = Branch {
+        last: None,
+        item: None,
+        within: Rc::from(""),
+        depth: 1,
+    };
+    let outcome = walk.enter(graph, graph.first, &mut branch).await;
     Run {
         outcome,
-        steps: walk.steps.unwrap_or_default(),
+        steps: walk.steps.map(RefCell::into_inner).unwrap_or_default(),
     }
 }
 
 struct Walk<'w, R: Rules> {
-    graph: &'w Graph,
-    rules: &'w mut R,
-    last: Option<Outcome<R::Values>>,
+    rules: &'w R,
     begun: Instant,
-    steps: Option<Vec<Step<R::Values, R::Failure>>>,
+    steps: Option<RefCell<Steps<R>>>,
 }
 
+/// What was before on one way through the graph.
+struct Branch<R: Rules> {
+    last: Option<Outcome<R::Values>>,
+    item: Option<R::Item>,
+    /// The nodes whose graphs this is in, each with a slash behind it.
+    within: Rc<str>,
+    /// How many graphs those are, with the outermost.
+    depth: usize,
+}
+
+impl<R: Rules> Clone for Branch<R> {
+    fn clone(&self) -> Self {
+        Self {
+            last: self.last.clone(),
+            item: self.item.clone(),
+            within: Rc::clone(&self.within),
+            depth: self.depth,
+        }
+    }
+}
+
+impl<R: Rules> Branch<R> {
+    fn before(&self) -> Before<'_, R::Values, R::Item> {
+        Before {
+            last: self.last.as_ref(),
+            item: self.item.as_ref(),
+        }
+    }
+
+    fn name_of(&self, node: &Checked) -> String {
+        format!("{}{}", self.within, node.id)
+    }
+}
+
+type Steps<R> = Vec<Step<<R as Rules>::Values, <R as Rules>::Failure>>;
 type Ended<R> = Result<Outcome<<R as Rules>::Values>, RunError<<R as Rules>::Failure>>;
 
-impl<'w, R: Rules> Walk<'w, R> {
-    /// What a node and all that comes after it come to. How deep that goes is bounded by the check of the graph.
-    fn enter(&mut self, node: usize) -> Pin<Box<dyn Future<Output = Ended<R>> + '_>> {
+impl<R: Rules> Walk<'_, R> {
+    /// What a node and all that comes after it come to. How deep that goes is bounded by the check of each graph, and by [`DEPTH_MAX`].
+    fn enter<'a>(
+        &'a self,
+        graph: &'a Graph,
+        node: usize,
+        branch: &'a mut Branch<R>,
+    ) -> Pin<Box<dyn Future<Output = Ended<R>> + 'a>> {
         Box::pin(async move {
-            let graph = self.graph;
             let node = &graph.nodes[node];
             let begun = self.steps.is_some().then(|| self.begun.elapsed());
-            let outcome = self.work(node).await;
-            if self.graph.compat == Compat::Rengine
+            let outcome = self.work(graph, node, branch).await;
+            if graph.compat == Compat::Rengine
                 && let Ok(outcome) = &outcome
             {
-                self.last = Some(outcome.clone());
+                branch.last = Some(outcome.clone());
             }
-            if let (Some(steps), Some(begun)) = (&mut self.steps, begun) {
-                steps.push(Step {
-                    node: node.id.clone(),
+            if let (Some(steps), Some(begun)) = (&self.steps, begun) {
+                steps.borrow_mut().push(Step {
+                    node: branch.name_of(node),
                     kind: node.kind,
                     begun,
                     took: self.begun.elapsed().saturating_sub(begun),
@@ -134,47 +243,121 @@ impl<'w, R: Rules> Walk<'w, R> {
         })
     }
 
-    async fn work(&mut self, node: &'w Checked) -> Ended<R> {
+    async fn work(&self, graph: &Graph, node: &Checked, branch: &mut Branch<R>) -> Ended<R> {
         match &node.work {
             Work::Rule { rule, next } => {
-                let outcome = self.run_rule(node, rule).await?;
+                let outcome = self.run_rule(graph, node, rule, branch).await?;
+                self.go_on(graph, outcome, *next, branch).await
+            }
+            Work::Failback { rule, next } => match self.enter(graph, *next, branch).await {
+                Ok(outcome) => Ok(outcome),
+                Err(_) => self.run_rule(graph, node, rule, branch).await,
+            },
+            Work::Logical { logical, children } => self.decide(graph, *logical, children, branch).await,
+            Work::Switch {
+                rule,
+                cases,
+                otherwise,
+            } => {
+                let outcome = self.run_rule(graph, node, rule, branch).await?;
+                let case = self.rules.case(&outcome.values);
+                let next = case.and_then(|case| cases.get(&case).copied()).or(*otherwise);
                 match next {
-                    Some(next) if outcome.is_true => self.enter(*next).await,
-                    _ => Ok(outcome),
+                    Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
+                    // Nothing stands for that case.
+                    _ => Ok(Outcome {
+                        is_true: false,
+                        ..outcome
+                    }),
                 }
             }
-            Work::Failback { rule, next } => match self.enter(*next).await {
-                Ok(outcome) => Ok(outcome),
-                Err(_) => self.run_rule(node, rule).await,
-            },
-            Work::Logical { logical, children } => self.decide(*logical, children).await,
+            Work::Parallel { join, children } => self.run_together(graph, *join, children, branch).await,
+            Work::Loop { over, next } => self.go_over(graph, node, over, *next, branch).await,
+            Work::Subflow { workflow, next } => {
+                let outcome = self.run_subflow(node, workflow, branch).await?;
+                self.go_on(graph, outcome, *next, branch).await
+            }
+            Work::Delay { time, next } => {
+                self.rules.sleep(*time).await;
+                self.enter(graph, *next, branch).await
+            }
+            Work::Retry {
+                attempts,
+                pause,
+                next,
+            } => {
+                for _ in 1..*attempts {
+                    let mut attempt = branch.clone();
+                    if let Ok(outcome) = self.enter(graph, *next, &mut attempt).await {
+                        *branch = attempt;
+                        return Ok(outcome);
+                    }
+                    self.rules.sleep(*pause).await;
+                }
+                self.enter(graph, *next, branch).await
+            }
         }
     }
 
-    /// Runs a rule; those that come after it see what it has come to.
-    async fn run_rule(&mut self, node: &Checked, rule: &str) -> Ended<R> {
-        let call = RuleCall {
-            node: &node.id,
+    async fn go_on(
+        &self,
+        graph: &Graph,
+        outcome: Outcome<R::Values>,
+        next: Option<usize>,
+        branch: &mut Branch<R>,
+    ) -> Ended<R> {
+        match next {
+            Some(next) if outcome.is_true => self.enter(graph, next, branch).await,
+            _ => Ok(outcome),
+        }
+    }
+
+    fn failed(node: String, cause: Cause<R::Failure>) -> RunError<R::Failure> {
+        RunError { node, cause }
+    }
+
+    /// Runs the rule of a node; those that come after it see what it has come to.
+    async fn run_rule(&self, graph: &Graph, node: &Checked, rule: &str, branch: &mut Branch<R>) -> Ended<R> {
+        let name = branch.name_of(node);
+        let running = self.rules.run(RuleCall {
+            node: &name,
             kind: node.kind,
             rule,
-            last: self.last.as_ref(),
+            before: branch.before(),
+        });
+        let outcome = match node.timeout {
+            None => running.await.map_err(Cause::Rule),
+            Some(limit) => match select(pin!(running), pin!(self.rules.sleep(limit))).await {
+                Either::Left((outcome, _)) => outcome.map_err(Cause::Rule),
+                Either::Right(_) => Err(Cause::Late(limit)),
+            },
         };
-        let outcome = self.rules.run(call).await.map_err(|failure| RunError {
-            node: node.id.clone(),
-            failure,
-        })?;
-        if self.graph.compat == Compat::None {
-            self.last = Some(outcome.clone());
+        let outcome = match (outcome, &node.fallback) {
+            (Ok(outcome), _) => outcome,
+            (Err(_), Some(fallback)) => Outcome {
+                is_true: fallback.is_true,
+                values: self.rules.values(&fallback.values),
+            },
+            (Err(cause), None) => return Err(Self::failed(name, cause)),
+        };
+        if graph.compat == Compat::None {
+            branch.last = Some(outcome.clone());
         }
         Ok(outcome)
     }
 
-    /// Has children decide. The values are those of the last that has run.
-    async fn decide(&mut self, logical: Logical, children: &[usize]) -> Ended<R> {
+    /// Has children decide, one after another. The values are those of the last that has run.
+    async fn decide(
+        &self,
+        graph: &Graph,
+        logical: Logical,
+        children: &[usize],
+        branch: &mut Branch<R>,
+    ) -> Ended<R> {
         let (mut all, mut any) = (true, false);
         let mut values = None;
         for &child in children {
-            let outcome = self.enter(child).await?;
+            let outcome = self.enter(graph, child, branch).await?;
             all &= outcome.is_true;
             any |= outcome.is_true;
             let is_decided = match logical {
@@ -189,11 +372,113 @@ impl<'w, R: Rules> Walk<'w, R> {
         }
         let is_true = match logical {
             Logical::And | Logical::AllAnd => all,
-            Logical::AllOr if self.graph.compat == Compat::Rengine => true,
+            Logical::AllOr if graph.compat == Compat::Rengine => true,
             Logical::Or | Logical::AllOr => any,
             Logical::Not => !any,
         };
         let values = values.expect("a graph whose LOGICAL nodes have children is all that is checked");
         Ok(Outcome { is_true, values })
+    }
+
+    /// Runs children at the same time; those that are not needed any more are ended.
+    async fn run_together(
+        &self,
+        graph: &Graph,
+        join: Join,
+        children: &[usize],
+        branch: &mut Branch<R>,
+    ) -> Ended<R> {
+        let mut running: FuturesUnordered<_> = children
+            .iter()
+            .enumerate()
+            .map(|(place, &child)| {
+                let mut branch = branch.clone();
+                async move { (place, self.enter(graph, child, &mut branch).await) }
+            })
+            .collect();
+        let mut outcomes: Vec<Option<Outcome<R::Values>>> = vec![None; children.len()];
+        let mut failure = None;
+        while let Some((place, ended)) = running.next().await {
+            match (join, ended) {
+                (Join::All, Err(error)) => return Err(error),
+                (Join::Any, Err(error)) => drop(failure.get_or_insert(error)),
+                (Join::Any, Ok(outcome)) if outcome.is_true => {
+                    branch.last = Some(outcome.clone());
+                    return Ok(outcome);
+                }
+                (_, Ok(outcome)) => outcomes[place] = Some(outcome),
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
+        let is_true = join == Join::All && outcomes.iter().all(|outcome| outcome.is_true);
+        let names = children.iter().map(|&child| &*graph.nodes[child].id);
+        let parts = names.zip(outcomes.into_iter().map(|outcome| outcome.values));
+        let values = self.rules.join(parts.collect());
+        let outcome = Outcome { is_true, values };
+        branch.last = Some(outcome.clone());
+        Ok(outcome)
+    }
+
+    /// Goes on once for each item, until one is false.
+    async fn go_over(
+        &self,
+        graph: &Graph,
+        node: &Checked,
+        over: &str,
+        next: usize,
+        branch: &mut Branch<R>,
+    ) -> Ended<R> {
+        let items = self.rules.items(over, branch.before());
+        let items = items.map_err(|failure| Self::failed(branch.name_of(node), Cause::Rule(failure)))?;
+        if items.len() > ITEMS_MAX {
+            return Err(Self::failed(
+                branch.name_of(node),
+                Cause::TooManyItems(items.len()),
+            ));
+        }
+        let outer = branch.item.take();
+        let mut parts = Vec::with_capacity(items.len());
+        let mut ended = Ok(true);
+        for item in items {
+            branch.item = Some(item);
+            ended = self.enter(graph, next, branch).await.map(|outcome| {
+                parts.push(outcome.values);
+                outcome.is_true
+            });
+            if !matches!(ended, Ok(true)) {
+                break;
+            }
+        }
+        branch.item = outer;
+        let is_true = ended?;
+        let numbers: Vec<_> = (0..parts.len()).map(|number| number.to_string()).collect();
+        let parts = numbers.iter().map(String::as_str).zip(parts).collect();
+        let outcome = Outcome {
+            is_true,
+            values: self.rules.join(parts),
+        };
+        branch.last = Some(outcome.clone());
+        Ok(outcome)
+    }
+
+    async fn run_subflow(&self, node: &Checked, workflow: &str, branch: &mut Branch<R>) -> Ended<R> {
+        let name = branch.name_of(node);
+        if branch.depth == DEPTH_MAX {
+            return Err(Self::failed(name, Cause::TooDeep(workflow.to_owned())));
+        }
+        let Some(graph) = self.rules.graph(workflow) else {
+            return Err(Self::failed(name, Cause::NoSuchWorkflow(workflow.to_owned())));
+        };
+        let mut within = Branch {
+            within: format!("{name}/").into(),
+            depth: branch.depth + 1,
+            ..branch.clone()
+        };
+        let outcome = self.enter(&graph, graph.first, &mut within).await?;
+        branch.last = Some(outcome.clone());
+        Ok(outcome)
     }
 }

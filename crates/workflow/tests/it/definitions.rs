@@ -49,7 +49,7 @@ fn what_is_wrong_is_named_with_its_place() {
         (r#"{"nodes": [{"id": "0"}]}"#, "nodes[0]: `@type` is missing"),
         (
             r#"{"nodes": [{"@type": "START"}]}"#,
-            r#"nodes[0].@type: found "START", expected BOOT, PROCESS, RELATION, RUN, FAILBACK or LOGICAL"#,
+            r#"nodes[0].@type: found "START", expected BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY or RETRY"#,
         ),
         (r#"{"nodes": [{"@type": "BOOT"}]}"#, "nodes[0]: `id` is missing"),
         (

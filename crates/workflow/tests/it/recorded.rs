@@ -1,8 +1,17 @@
 //! Rules whose outcomes are given, and which remember what was asked of them.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    fmt::Write as _,
+    sync::Arc,
+    time::Duration,
+};
 
-use forebay_workflow::{Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, Run, check, run};
+use forebay_workflow::{
+    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, Run, check, run,
+};
+use serde_json::{Map, Value};
 
 /// What a rule does when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,48 +19,110 @@ pub(crate) enum Does {
     True,
     False,
     Fails,
+    /// Fails so often, and is true then.
+    FailsAtFirst(u32),
+    /// Takes so many milliseconds, and is true then.
+    Takes(u64),
 }
 
-/// True unless something else is said of them; the value of a rule is its name.
+/// True unless something else is said of them; the value of a rule is its name, with the item of a loop behind it.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) does: HashMap<&'static str, Does>,
+    pub(crate) graphs: HashMap<&'static str, Arc<Graph>>,
     /// The rules that ran, each with the values of what it saw as the last result.
-    pub(crate) ran: Vec<(String, Option<String>)>,
+    pub(crate) ran: RefCell<Vec<(String, Option<String>)>>,
+    /// The nodes that ran them.
+    pub(crate) nodes: RefCell<Vec<String>>,
+    pub(crate) failed: Cell<u32>,
 }
 
 impl Rules for Recorded {
     type Values = String;
+    type Item = String;
     type Failure = String;
 
-    async fn run(&mut self, call: RuleCall<'_, String>) -> Result<Outcome<String>, String> {
-        let last = call.last.map(|last| last.values.clone());
-        self.ran.push((call.rule.to_owned(), last));
-        match self.does.get(call.rule).copied().unwrap_or(Does::True) {
-            Does::Fails => Err(format!("{} throws", call.rule)),
-            does => Ok(Outcome {
-                is_true: does == Does::True,
-                values: call.rule.to_owned(),
-            }),
+    async fn run(&self, call: RuleCall<'_, String, String>) -> Result<Outcome<String>, String> {
+        let last = call.before.last.map(|last| last.values.clone());
+        self.ran.borrow_mut().push((call.rule.to_owned(), last));
+        self.nodes.borrow_mut().push(call.node.to_owned());
+        let does = self.does.get(call.rule).copied().unwrap_or(Does::True);
+        let throws = || Err(format!("{} throws", call.rule));
+        match does {
+            Does::Fails => return throws(),
+            Does::FailsAtFirst(times) if self.failed.get() < times => {
+                self.failed.set(self.failed.get() + 1);
+                return throws();
+            }
+            Does::Takes(ms) => self.sleep(Duration::from_millis(ms)).await,
+            Does::True | Does::False | Does::FailsAtFirst(_) => {}
         }
+        let item = call
+            .before
+            .item
+            .map(|item| format!("({item})"))
+            .unwrap_or_default();
+        Ok(Outcome {
+            is_true: does != Does::False,
+            values: format!("{}{item}", call.rule),
+        })
+    }
+
+    async fn sleep(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// A rule that ends in `=x` names the case `x`.
+    fn case(&self, values: &String) -> Option<String> {
+        values.split_once('=').map(|(_, case)| case.to_owned())
+    }
+
+    /// The list is written in the node, with commas.
+    fn items(&self, over: &str, _: Before<'_, String, String>) -> Result<Vec<String>, String> {
+        match over {
+            "nothing" => Err("no list".to_owned()),
+            "empty" => Ok(Vec::new()),
+            over => Ok(over.split(',').map(str::to_owned).collect()),
+        }
+    }
+
+    fn join(&self, parts: Vec<(&str, String)>) -> String {
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|(name, values)| format!("{name}:{values}"))
+            .collect();
+        format!("[{}]", parts.join(" "))
+    }
+
+    fn values(&self, written: &Map<String, Value>) -> String {
+        Value::from(written.clone()).to_string()
+    }
+
+    fn graph(&self, workflow: &str) -> Option<Arc<Graph>> {
+        self.graphs.get(workflow).cloned()
     }
 }
 
-/// A graph of lines such as `1 PROCESS r1`, `2 LOGICAL AND @1` (a priority), `1 -> 2`.
+/// A graph of lines such as `1 PROCESS r1`, `2 LOGICAL AND @1` (a priority), `1 -> 2`, `3 -> 4 gold` (a case), `5 PARALLEL join="ANY"`.
 pub(crate) fn definition(text: &str) -> Definition {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<_> = line.split(' ').collect();
-        if let [from, "->", to] = *words {
-            edges.push(format!(r#"{{"from": "{from}", "to": "{to}"}}"#));
+        if let [from, "->", to, case @ ..] = &*words {
+            let case = case
+                .first()
+                .map(|case| format!(r#", "case": "{case}""#))
+                .unwrap_or_default();
+            edges.push(format!(r#"{{"from": "{from}", "to": "{to}"{case}}}"#));
             continue;
         }
         let mut node = format!(r#"{{"id": "{}", "@type": "{}""#, words[0], words[1]);
         for word in &words[2..] {
-            match word.strip_prefix('@') {
-                Some(priority) => write!(node, r#", "priority": {priority}"#),
-                None if words[1] == "LOGICAL" => write!(node, r#", "logical": "{word}""#),
-                None => write!(node, r#", "ruleId": "{word}""#),
+            match (word.strip_prefix('@'), word.split_once(':')) {
+                (Some(priority), _) => write!(node, r#", "priority": {priority}"#),
+                (_, Some((member, value))) => write!(node, r#", "{member}": {value}"#),
+                _ if words[1] == "LOGICAL" => write!(node, r#", "logical": "{word}""#),
+                _ => write!(node, r#", "ruleId": "{word}""#),
             }
             .unwrap();
         }
@@ -74,28 +145,41 @@ pub(crate) fn problems(text: &str, compat: Compat) -> Vec<Problem> {
     check(&definition(text), compat, |rule| rule != "unknown").unwrap_err()
 }
 
+/// Runs a graph, in a time that passes as soon as everybody waits.
+pub(crate) fn run_in(graph: &Graph, rules: &Recorded) -> Run<String, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(run(graph, rules, true))
+}
+
 /// Runs a graph with rules of which some do not give true.
 pub(crate) fn run_with(graph: &Graph, does: &[(&'static str, Does)]) -> (Recorded, Run<String, String>) {
-    let mut rules = Recorded {
+    let rules = Recorded {
         does: does.iter().copied().collect(),
-        ran: Vec::new(),
+        ..Recorded::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let run = runtime.block_on(run(graph, &mut rules, true));
+    let run = run_in(graph, &rules);
     (rules, run)
 }
 
-/// The names of the rules that ran, and what that has come to: its values, after `!` where it is false, and the text of a failure after `?`.
-pub(crate) fn course(graph: &Graph, does: &[(&'static str, Does)]) -> (String, String) {
-    let (rules, run) = run_with(graph, does);
-    let ran: Vec<_> = rules.ran.iter().map(|(rule, _)| &**rule).collect();
-    let outcome = match run.outcome {
+/// What a run has come to: its values, after `!` where it is false, and the text of a failure after `?`.
+pub(crate) fn told(run: &Run<String, String>) -> String {
+    match &run.outcome {
         Ok(Outcome {
             is_true: true,
             values,
-        }) => values,
+        }) => values.clone(),
         Ok(Outcome { values, .. }) => format!("!{values}"),
         Err(error) => format!("?{error}"),
-    };
-    (ran.join(" "), outcome)
+    }
+}
+
+/// The names of the rules that ran, and what that has come to.
+pub(crate) fn course(graph: &Graph, does: &[(&'static str, Does)]) -> (String, String) {
+    let (rules, run) = run_with(graph, does);
+    let ran: Vec<_> = rules.ran.take().into_iter().map(|(rule, _)| rule).collect();
+    (ran.join(" "), told(&run))
 }

@@ -2,7 +2,7 @@
 
 use forebay_workflow::Compat;
 
-use crate::recorded::{Does, course, graph, run_with};
+use crate::recorded::{Does, Recorded, course, graph, run_in, run_with, told};
 
 /// The promotion of an online shop that Rengine's authors have announced as their second benchmark.
 const PROMOTION: &str = "
@@ -120,6 +120,7 @@ fn a_rule_sees_what_the_one_before_it_has_come_to() {
         let (rules, _) = run_with(&graph(text, compat), &[]);
         let seen = rules
             .ran
+            .take()
             .into_iter()
             .map(|(rule, last)| format!("{rule}:{}", last.unwrap_or_default()));
         seen.collect::<Vec<_>>().join(" ")
@@ -162,5 +163,190 @@ fn in_rengine_a_node_keeps_its_last_successor_and_its_first_parent() {
     assert_eq!(
         course(&graph(text, Compat::Rengine), &[]),
         ("a c".into(), "c".into())
+    );
+}
+
+#[test]
+fn a_switch_goes_on_with_the_case_that_its_rule_names() {
+    let text = |rule: &str| {
+        format!(
+            "0 BOOT\n1 SWITCH {rule}\n2 RUN a\n3 RUN b\n4 RUN c\n0 -> 1\n1 -> 2 gold\n1 -> 3 silver\n1 -> 4"
+        )
+    };
+    let chosen = |rule: &str, does: &[(&'static str, Does)]| course(&graph(&text(rule), Compat::None), does);
+    assert_eq!(chosen("r=gold", &[]), ("r=gold a".into(), "a".into()));
+    assert_eq!(chosen("r=silver", &[]), ("r=silver b".into(), "b".into()));
+    assert_eq!(chosen("r=copper", &[]), ("r=copper c".into(), "c".into()));
+    assert_eq!(chosen("r", &[]), ("r c".into(), "c".into()));
+    assert_eq!(
+        chosen("r=gold", &[("r=gold", Does::False)]),
+        ("r=gold".into(), "!r=gold".into())
+    );
+    let without = graph(
+        "0 BOOT\n1 SWITCH r=copper\n2 RUN a\n0 -> 1\n1 -> 2 gold",
+        Compat::None,
+    );
+    assert_eq!(course(&without, &[]), ("r=copper".into(), "!r=copper".into()));
+}
+
+#[test]
+fn children_run_at_the_same_time_and_are_joined_in_their_order() {
+    let text = "0 BOOT\n1 PROCESS z\n2 PARALLEL\n3 PROCESS a\n4 RUN b\n5 RUN c\n0 -> 1\n1 -> 2\n2 -> 3\n2 -> 4\n3 -> 5";
+    let graph = graph(text, Compat::None);
+    let slow = [
+        ("a", Does::Takes(100)),
+        ("b", Does::Takes(50)),
+        ("c", Does::Takes(1)),
+    ];
+    let (ran, outcome) = course(&graph, &slow);
+    assert_eq!((&*ran, &*outcome), ("z a b c", "[3:c 4:b]"));
+    // Each branch goes on from what was before all of them.
+    let (rules, _) = run_with(&graph, &slow);
+    let seen: Vec<_> = rules
+        .ran
+        .take()
+        .into_iter()
+        .map(|(_, last)| last.unwrap_or_default())
+        .collect();
+    assert_eq!(seen, ["", "z", "z", "a"]);
+    let (_, outcome) = course(&graph, &[("b", Does::False)]);
+    assert_eq!(outcome, "![3:c 4:b]");
+    // The first that fails ends the others.
+    let (ran, outcome) = course(&graph, &[("a", Does::Takes(1000)), ("b", Does::Fails)]);
+    assert_eq!((&*ran, &*outcome), ("z a b", "?node `4` failed: b throws"));
+}
+
+#[test]
+fn of_children_of_which_any_will_do_the_first_is_enough() {
+    let graph = graph(
+        "0 BOOT\n1 PARALLEL join:\"ANY\"\n2 PROCESS a\n3 RUN b\n4 RUN c\n0 -> 1\n1 -> 2\n1 -> 3\n2 -> 4",
+        Compat::None,
+    );
+    let (ran, outcome) = course(&graph, &[("a", Does::Takes(100)), ("b", Does::Takes(10))]);
+    assert_eq!((&*ran, &*outcome), ("a b", "b"));
+    let (ran, outcome) = course(&graph, &[("a", Does::Takes(100)), ("b", Does::Fails)]);
+    assert_eq!((&*ran, &*outcome), ("a b c", "c"));
+    let (_, outcome) = course(&graph, &[("a", Does::False), ("b", Does::False)]);
+    assert_eq!(outcome, "![2:a 3:b]");
+    let (_, outcome) = course(&graph, &[("a", Does::False), ("b", Does::Fails)]);
+    assert_eq!(outcome, "?node `3` failed: b throws");
+}
+
+#[test]
+fn a_loop_goes_on_for_each_item_until_one_is_false() {
+    let text =
+        |over: &str| format!("0 BOOT\n1 LOOP over:\"{over}\"\n2 PROCESS a\n3 RUN b\n0 -> 1\n1 -> 2\n2 -> 3");
+    let looped = |over: &str, does: &[(&'static str, Does)]| course(&graph(&text(over), Compat::None), does);
+    assert_eq!(looped("x,y", &[]), ("a b a b".into(), "[0:b(x) 1:b(y)]".into()));
+    assert_eq!(
+        looped("x,y", &[("a", Does::False)]),
+        ("a".into(), "![0:a(x)]".into())
+    );
+    assert_eq!(looped("empty", &[]), (String::new(), "[]".into()));
+    assert_eq!(
+        looped("nothing", &[]),
+        (String::new(), "?node `1` failed: no list".into())
+    );
+    let many = vec!["x"; 10_001].join(",");
+    assert_eq!(
+        looped(&many, &[]),
+        (
+            String::new(),
+            "?node `1` failed: its list has 10001 items, at most 10000".into()
+        )
+    );
+    // What stands in for all of it has no item.
+    let caught = "0 BOOT\n1 FAILBACK f\n2 LOOP over:\"x,y\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
+    let caught = course(&graph(caught, Compat::None), &[("a", Does::Fails)]);
+    assert_eq!(caught, ("a f".into(), "f".into()));
+    let nested = "0 BOOT\n1 LOOP over:\"x,y\"\n2 LOOP over:\"1,2\"\n3 RUN a\n0 -> 1\n1 -> 2\n2 -> 3";
+    let (_, outcome) = course(&graph(nested, Compat::None), &[]);
+    assert_eq!(outcome, "[0:[0:a(1) 1:a(2)] 1:[0:a(1) 1:a(2)]]");
+}
+
+#[test]
+fn a_graph_runs_within_another_and_not_without_end() {
+    let inner = graph("0 BOOT\n1 PROCESS i\n0 -> 1", Compat::None);
+    let outer = graph(
+        "0 BOOT\n7 SUBFLOW workflow:\"inner\"\n8 RUN o\n0 -> 7\n7 -> 8",
+        Compat::None,
+    );
+    assert_eq!(outer.workflows().collect::<Vec<_>>(), ["inner"]);
+    let rules = |name, graph, does: &[(&'static str, Does)]| Recorded {
+        graphs: [(name, std::sync::Arc::new(graph))].into(),
+        does: does.iter().copied().collect(),
+        ..Recorded::default()
+    };
+    let with = rules("inner", inner.clone(), &[]);
+    let run = run_in(&outer, &with);
+    assert_eq!(
+        (told(&run), with.nodes.take()),
+        ("o".into(), vec!["7/1".into(), "8".into()])
+    );
+    assert_eq!(
+        run.steps.iter().map(|step| &*step.node).collect::<Vec<_>>(),
+        ["7/1", "8", "7"]
+    );
+    assert_eq!(with.ran.take()[1].1.as_deref(), Some("i"));
+    let with = rules("inner", inner, &[("i", Does::Fails)]);
+    assert_eq!(told(&run_in(&outer, &with)), "?node `7/1` failed: i throws");
+    let with = rules("other", outer.clone(), &[]);
+    assert_eq!(
+        told(&run_in(&outer, &with)),
+        "?node `7` failed: there is no workflow `inner`"
+    );
+    let with = rules("inner", outer.clone(), &[]);
+    let right = format!(
+        "?node `{}` failed: workflow `inner` would run within 10 others",
+        ["7"; 10].join("/")
+    );
+    assert_eq!(told(&run_in(&outer, &with)), right);
+}
+
+#[test]
+fn what_is_tried_again_begins_where_it_began() {
+    let text = "0 BOOT\n1 PROCESS z\n2 RETRY attempts:3 delayMs:1000\n3 PROCESS a\n4 RUN b\n0 -> 1\n1 -> 2\n2 -> 3\n3 -> 4";
+    let graph = graph(text, Compat::None);
+    let (rules, run) = run_with(&graph, &[("b", Does::FailsAtFirst(2))]);
+    assert_eq!(told(&run), "b");
+    let seen: Vec<_> = rules
+        .ran
+        .take()
+        .into_iter()
+        .map(|(rule, last)| format!("{rule}<{}", last.unwrap_or_default()))
+        .collect();
+    assert_eq!(seen, ["z<", "a<z", "b<a", "a<z", "b<a", "a<z", "b<a"]);
+    let (ran, outcome) = course(&graph, &[("b", Does::FailsAtFirst(3))]);
+    assert_eq!(
+        (&*ran, &*outcome),
+        ("z a b a b a b", "?node `4` failed: b throws")
+    );
+    // False is an answer.
+    let (ran, outcome) = course(&graph, &[("b", Does::False)]);
+    assert_eq!((&*ran, &*outcome), ("z a b", "!b"));
+}
+
+#[test]
+fn a_rule_that_takes_too_long_is_given_up_and_something_may_stand_in_for_it() {
+    let text = |more: &str| {
+        format!(
+            "0 BOOT\n1 PROCESS a timeoutMs:50{more}\n2 DELAY delayMs:5000\n3 RUN b\n0 -> 1\n1 -> 2\n2 -> 3"
+        )
+    };
+    let late = [("a", Does::Takes(51))];
+    let run = |more: &str, does: &[(&'static str, Does)]| course(&graph(&text(more), Compat::None), does);
+    assert_eq!(run("", &[("a", Does::Takes(49))]), ("a b".into(), "b".into()));
+    assert_eq!(
+        run("", &late),
+        (
+            "a".into(),
+            "?node `1` failed: its rule is not over after 50ms (timeoutMs)".into()
+        )
+    );
+    let stands_in = r#" fallback:{"state":false,"valueMap":{"x":1}}"#;
+    assert_eq!(run(stands_in, &late), ("a".into(), r#"!{"x":1}"#.into()));
+    assert_eq!(
+        run(r#" fallback:{"state":true}"#, &[("a", Does::Fails)]),
+        ("a b".into(), "b".into())
     );
 }
