@@ -1,6 +1,6 @@
 //! Rows that are copied in and out.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_pg::{Beginning, Driver, PgError, Source};
 use forebay_testkit::Postgres;
@@ -310,6 +310,32 @@ fn handlers_copy_piece_by_piece() {
             );
             let close = json!({"op": "close", "source": "main", "id": out["copy"]});
             assert_eq!(call(&desk, close).await, json!({}));
+        }
+    });
+}
+
+#[test]
+fn a_copy_that_takes_too_long_is_counted_as_that() {
+    let postgres = Postgres::shared();
+    run(async {
+        for driver in BOTH {
+            let source = source_of_two(postgres, driver);
+            let soon = Instant::now() + Duration::from_millis(300);
+            // More rows than the server keeps back, and one that does not come.
+            let text = "copy (select repeat('x', 1000) from generate_series(1, 100) union all select pg_sleep(1000)::text) to stdout";
+            let mut copy = source.copy_out(text, soon).await.unwrap();
+            assert!(copy.next().await.unwrap().is_some());
+            let error = loop {
+                match copy.next().await {
+                    Ok(piece) => assert!(piece.is_some()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, PgError::TimedOut { .. }), "{error:?}");
+            drop(copy);
+            let counted = source.counted();
+            let ended: Vec<_> = counted.outcomes.iter().filter(|(_, count)| *count > 0).collect();
+            assert_eq!(ended, [&("timeout", 1)], "{driver:?}");
         }
     });
 }

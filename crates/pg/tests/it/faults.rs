@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_pg::{Code, Driver, PgError, Source, Stage};
+use forebay_pg::{Ask, Code, Driver, PgError, Source, Stage};
 use forebay_testkit::Postgres;
 
 use crate::{
@@ -86,6 +86,18 @@ fn what_takes_too_long_says_what_it_was() {
         unconnected.acquire_timeout = limit;
         let error = query(&Source::new("main", unconnected, 1), "select 1", &[]).await;
         assert_eq!(error.unwrap_err(), PgError::TimedOut { what, limit });
+
+        // Who asks for several together waits no longer for a connection than for the statements.
+        for driver in BOTH {
+            let waiting = Source::new("main", settings(&silent, driver), 1);
+            let asks = ["select 1", "select 2"].map(|text| Ask::new(text, &[]));
+            let outcomes = waiting.pipeline(&asks, Instant::now() + limit).await;
+            let (what, limit) = (Stage::Statement, PATIENCE);
+            let late = PgError::TimedOut { what, limit };
+            for outcome in outcomes {
+                assert_eq!(outcome.unwrap_err(), late, "{driver:?}");
+            }
+        }
     });
 }
 
