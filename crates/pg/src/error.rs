@@ -201,6 +201,15 @@ const UNPREPARED: &str = "26000";
 /// SQLSTATE of what the server does not do, and the routine that says so of a plan whose result would be another one by now.
 const STALE: (&str, &str) = ("0A000", "RevalidateCachedQuery");
 
+/// What becomes of a statement that has failed.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// Who waits for it is told this.
+    Told(PgError),
+    /// Its plan is out of date, or it was cancelled in the place of another one: it is to be run once more, and this is told where that cannot be.
+    Again(PgError),
+}
+
 impl PgError {
     /// What kind of failure it is: the one classification that others are made of.
     pub fn code(&self) -> Code<'_> {
@@ -238,6 +247,21 @@ impl PgError {
     /// Whether the server has cancelled the statement.
     pub(crate) fn is_cancelled(&self) -> bool {
         matches!(self, Self::Server(error) if error.code == CANCELLED)
+    }
+
+    /// What becomes of a statement that has come to this; `is_exposed`: another one was to be cancelled while it was on the connection, `is_repeatable`: to run it twice changes nothing.
+    pub(crate) fn fate(self, is_exposed: bool, is_repeatable: impl FnOnce() -> bool) -> Fate {
+        if is_exposed && self.is_cancelled() {
+            if is_repeatable() {
+                Fate::Again(self)
+            } else {
+                Fate::Told(Self::Hit)
+            }
+        } else if self.is_stale() {
+            Fate::Again(self)
+        } else {
+            Fate::Told(self)
+        }
     }
 
     /// Whether the statement has to be prepared anew.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use crate::{
     Ask, Column, PgError, Row, Rows,
     counts::Placed,
+    error::Fate,
     protocol::{Outcome, misplaced},
     statement::only_reads,
     timing::{Reached, Timing},
@@ -64,7 +65,7 @@ pub(super) struct Sent<'s> {
 #[derive(Debug)]
 pub(super) enum Over {
     Told(Result<Rows, PgError>),
-    /// Its plan is out of date, or it was cancelled in the place of another one: it is to be run once more.
+    /// It is to be run once more.
     Refused(PgError),
 }
 
@@ -111,15 +112,10 @@ impl<'s> Sent<'s> {
         let over = match outcome {
             Ok(Outcome::Run(affected)) => Over::Told(Rows::new(Arc::clone(&self.columns), rows, affected)),
             Ok(Outcome::Prepared(_)) => Over::Told(Err(misplaced())),
-            Err(error) if error.is_cancelled() && self.is_exposed => {
-                if only_reads(&self.statement.text) {
-                    Over::Refused(error)
-                } else {
-                    Over::Told(Err(PgError::Hit))
-                }
-            }
-            Err(error) if error.is_stale() => Over::Refused(error),
-            Err(error) => Over::Told(Err(error)),
+            Err(error) => match error.fate(self.is_exposed, || only_reads(&self.statement.text)) {
+                Fate::Told(error) => Over::Told(Err(error)),
+                Fate::Again(error) => Over::Refused(error),
+            },
         };
         self.statement.timing.reach(Reached::Decoded);
         Some(over)

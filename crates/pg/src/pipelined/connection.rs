@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Ask, PgError, Row, Rows, Settings,
+    error::Fate,
     prepared::PreparedBook,
     protocol::{Conversation, Expected, write_run},
     statement::{check_session, only_reads},
@@ -350,17 +351,16 @@ impl Connection {
         // A statement that could not be prepared is not known where it is run.
         let is_unprepared = failure.is_some();
         let error = failure.unwrap_or(error);
-        let is_hit = error.is_cancelled() && (sent.waiting.slot.is_exposed() || statement.is_exposed());
-        if is_hit && !is_unprepared && !only_reads(ask.text) {
-            return Verdict::Over(Err(PgError::Hit));
+        let is_exposed = sent.waiting.slot.is_exposed() || statement.is_exposed();
+        match error.fate(is_exposed, || is_unprepared || only_reads(ask.text)) {
+            Fate::Again(error) if runs < RUNS_MAX => {
+                if error.is_stale() {
+                    self.handle.0.state.borrow_mut().forget(statement);
+                }
+                Verdict::Again
+            }
+            Fate::Again(error) | Fate::Told(error) => Verdict::Over(Err(error)),
         }
-        if runs == RUNS_MAX || !(is_hit || error.is_stale()) {
-            return Verdict::Over(Err(error));
-        }
-        if !is_hit {
-            self.handle.0.state.borrow_mut().forget(statement);
-        }
-        Verdict::Again
     }
 
     /// Puts a statement into the outgoing bytes and has them written; it may be known already that it is prepared.

@@ -336,6 +336,8 @@ fn a_copy_that_takes_too_long_is_counted_as_that() {
             let counted = source.counted();
             let ended: Vec<_> = counted.outcomes.iter().filter(|(_, count)| *count > 0).collect();
             assert_eq!(ended, [&("timeout", 1)], "{driver:?}");
+            let sleeping = "select count(*) from pg_stat_activity where query like 'copy%pg_sleep(1000)%' and state <> 'idle'";
+            becomes(&source, sleeping, "0").await;
         }
     });
 }
