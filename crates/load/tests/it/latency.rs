@@ -20,11 +20,8 @@ fn compare(p50_ms: u32, load: Load, count: u64) -> Result<(), String> {
     for quantile in [0.5, 0.9, 0.99] {
         let found = measured.total.latency.value_at_quantile(quantile) as f64;
         let expected = truth.value_at_quantile(quantile) as f64;
-        assert!(
-            found >= expected * 0.998,
-            "nothing is faster than the server: {found} at {quantile}, {expected}"
-        );
-        if found > expected * (1.0 + WAY_MAX) {
+        // The server reads its clock after it has sent, and may be held up in between: then its own record is what is too long.
+        if !(expected * 0.998..=expected * (1.0 + WAY_MAX)).contains(&found) {
             return Err(format!(
                 "{p50_ms} ms: {found} at {quantile}, {expected} at the server"
             ));
