@@ -74,6 +74,8 @@ pub(crate) struct Budget {
     until_processor: Cell<Duration>,
     /// When the running script's call has lasted as long as it may.
     until_call: Cell<Option<Instant>>,
+    /// Whether a script stops when its call has lasted so long, however little of the processor it has used.
+    ends_with_call: bool,
     overrun: Cell<bool>,
     /// Whether the call had lasted too long when it was done waiting for others who use the store.
     late: Cell<bool>,
@@ -94,8 +96,17 @@ impl Budget {
             until: Cell::new(None),
             until_processor: Cell::new(Duration::ZERO),
             until_call: Cell::default(),
+            ends_with_call: false,
             overrun: Cell::new(false),
             late: Cell::new(false),
+        }
+    }
+
+    /// The same for scripts that stop when their calls have lasted as long as they may.
+    pub(crate) fn ending_with_calls(self) -> Self {
+        Self {
+            ends_with_call: true,
+            ..self
         }
     }
 
@@ -106,7 +117,10 @@ impl Budget {
         self.late.set(false);
         self.until_call.set(until_call);
         let began = Instant::now();
-        self.until.set(Some(began + time_max));
+        let until = self.until_call.get().filter(|_| self.ends_with_call);
+        self.until.set(Some(
+            until.map_or(began + time_max, |until| until.min(began + time_max)),
+        ));
         if self.clock.get() == Clock::Passing {
             return Turn {
                 began,
@@ -115,7 +129,10 @@ impl Budget {
         }
         let since = processor_time();
         self.until_processor.set(since + time_max);
-        self.due_in(2 * time_max + GRACE);
+        let left = until.map_or(2 * time_max, |until| {
+            until.saturating_duration_since(began).min(2 * time_max)
+        });
+        self.due_in(left + GRACE);
         Turn { began, since }
     }
 
@@ -168,9 +185,15 @@ impl Budget {
         if self.clock.get() == Clock::Passing {
             return true;
         }
+        let until_call = self.until_call.get().filter(|_| self.ends_with_call);
+        if until_call.is_some_and(|until| until <= now) {
+            self.late.set(true);
+            return true;
+        }
         // Not before so much has passed again can the rest be used up.
         let left = self.until_processor.get().saturating_sub(processor_time());
-        self.until.set(Some(now + left));
+        self.until
+            .set(Some(until_call.map_or(now + left, |until| until.min(now + left))));
         left.is_zero()
     }
 }

@@ -205,6 +205,11 @@ impl Calls {
         }
     }
 
+    /// Whether no call is open, and nobody has yet to take an answer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.open.len() && self.over.is_empty()
+    }
+
     /// Whether it has not ended.
     pub(crate) fn is_open(&self, id: CallId) -> bool {
         self.get(id).is_some()

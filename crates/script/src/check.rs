@@ -71,8 +71,9 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
             // Nobody waits for it any more: it took too long.
             let _ = sender.send((loaded, store_was_missed()));
         });
+    let handler = options.program.handler().unwrap_or(Path::new(""));
     let fault = |what: String| Fault {
-        file: options.handler.clone(),
+        file: handler.to_owned(),
         line: None,
         column: None,
         what,
@@ -85,7 +86,7 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
         Ok((Err(Failure::Broken { reason }), false)) => {
             // An import that fails has no stack; a script that goes on without it fails elsewhere.
             let import = modules.failed_import().filter(|_| !reason.lines().any(is_frame));
-            Err(import.unwrap_or_else(|| thrown(&reason, &options.handler)))
+            Err(import.unwrap_or_else(|| thrown(&reason, handler)))
         }
         Ok((Err(failure), false)) => Err(fault(failure.to_string())),
         Err(_) => {

@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     resume: Persistent<Function<'static>>,
     abort: Persistent<Function<'static>>,
     stop: Persistent<Function<'static>>,
+    /// Of rules alone.
+    clean: Option<Persistent<Function<'static>>>,
 }
 
 impl Entry {
@@ -33,6 +35,7 @@ impl Entry {
             resume: function("resume")?,
             abort: function("abort")?,
             stop: function("stop")?,
+            clean: function("clean").ok(),
         })
     }
 
@@ -58,6 +61,14 @@ impl Entry {
     /// Ends what a call still does.
     pub(crate) fn abort(&self, ctx: &Ctx<'_>, call: CallId, reason: u32) -> Result<()> {
         self.abort.clone().restore(ctx)?.call((call, reason))
+    }
+
+    /// Takes away what a call has left behind; throws where that cannot be.
+    pub(crate) fn clean(&self, ctx: &Ctx<'_>) -> Result<()> {
+        match &self.clean {
+            Some(clean) => clean.clone().restore(ctx)?.call(()),
+            None => Ok(()),
+        }
     }
 
     /// Runs the stop hooks.

@@ -22,6 +22,7 @@ use crate::{
     member::{self, Member},
     modules::Modules,
     options::Options,
+    rules::Begin,
     watchdog,
 };
 
@@ -31,10 +32,11 @@ const GIVEN_UP_MAX: usize = 16;
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
 /// A request that waits for a thread.
-#[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) payload: Vec<u8>,
     pub(crate) deadline: Option<Instant>,
+    /// Which rules it runs; none where a handler answers.
+    pub(crate) begin: Option<Begin>,
     pub(crate) reply: oneshot::Sender<Outcome>,
     pub(crate) queued: Queued,
     pub(crate) in_flight: InFlight,
@@ -99,10 +101,14 @@ impl Drop for Queued {
 }
 
 /// The threads of one script.
-#[derive(Debug)]
 pub(crate) struct Executors(Arc<Shared>);
 
-#[derive(Debug)]
+impl std::fmt::Debug for Executors {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Executors").finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct Shared {
     pub(crate) options: Arc<Options>,
     pub(crate) modules: Arc<Modules>,
@@ -112,7 +118,7 @@ pub(crate) struct Shared {
     pub(crate) threads: watch::Sender<usize>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct State {
     /// The jobs that wait, by the order of their arrival.
     pub(crate) queue: BTreeMap<u64, Job>,
@@ -201,7 +207,12 @@ impl Executors {
     }
 
     /// Has a request answered: the payload of a REQUEST frame, with all of the body.
-    pub(crate) fn submit(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
+    pub(crate) fn submit(
+        &self,
+        payload: Vec<u8>,
+        deadline: Option<Instant>,
+        begin: Option<Begin>,
+    ) -> Result<Awaited, Failure> {
         let shared = &self.0;
         let counts = &shared.options.counts;
         let (reply, receiver) = oneshot::channel();
@@ -210,6 +221,7 @@ impl Executors {
             self.queue(Job {
                 payload,
                 deadline,
+                begin,
                 reply,
                 queued: Queued::new(counts.clone()),
                 in_flight,

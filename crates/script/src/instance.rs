@@ -19,9 +19,10 @@ use crate::{
     counts::CountedEngine,
     entry::Entry,
     host::{self, Host, ReadRecord, StoreHost, last_commit},
-    modules::{MAIN, ModuleLoader, Modules},
-    options::Options,
+    modules::{MAIN, ModuleLoader, Modules, RULES_MAIN},
+    options::{Options, Program},
     rejections::Rejections,
+    rules::Begin,
     stream::Outlet,
     sys::{Meter, Metered},
     text,
@@ -32,6 +33,8 @@ use crate::{
 const STACK_BYTES: usize = 512 * 1024;
 /// Time of the processor for loading the script on an I/O thread.
 const IO_LOAD_MAX: Duration = Duration::from_millis(25);
+/// Time of the processor for taking away what a call has left behind.
+const CLEAN_MAX: Duration = Duration::from_millis(100);
 /// Memory that a call may add on an I/O thread, in bytes: what takes more may also take long in one step.
 const IO_GROWTH_BYTES_MAX: usize = 2 << 20;
 
@@ -78,6 +81,7 @@ impl std::fmt::Debug for Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.host.store.end();
+        self.host.course.end();
         self.rejections.end();
     }
 }
@@ -119,7 +123,12 @@ impl Instance {
         } else {
             (options.limits.time_max, "time_max")
         };
-        let budget = Rc::new(Budget::new(Clock::Processor, pulse));
+        let budget = Budget::new(Clock::Processor, pulse);
+        let budget = Rc::new(if options.program == Program::Rules {
+            budget.ending_with_calls()
+        } else {
+            budget
+        });
         let own = budget.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || own.is_over())));
         let context = Context::full(&runtime).map_err(|error| broken(error.to_string()))?;
@@ -128,11 +137,13 @@ impl Instance {
             calls: RefCell::new(Calls::default()),
             store: StoreHost::new(on_io, budget.clone()),
             declared: host::DeclaredReads::default(),
+            course: host::CourseHost::default(),
             place,
             wants: RefCell::default(),
         });
         let rejections = Rejections::watch(&runtime);
-        if place != Place::Io {
+        // With one call at a time there is nothing to tell apart.
+        if place != Place::Io && options.program != Program::Rules {
             host::mark_promises(&runtime, &host);
         }
         let until = Instant::now() + options.limits.time_max;
@@ -187,6 +198,22 @@ impl Instance {
         let time_max = self.host.options.limits.time_max;
         let opened = self.host.calls.borrow_mut().open(payload, deadline, time_max);
         opened.expect("a call begins where there is room")
+    }
+
+    /// Gives a call that was opened its course.
+    pub(crate) fn begin(&self, id: CallId, begin: Begin) {
+        self.host.course.begin(id, begin());
+    }
+
+    /// Whether no call is under way.
+    pub(crate) fn is_free(&self) -> bool {
+        self.host.calls.borrow().is_empty()
+    }
+
+    /// Takes away what calls have left behind, as far as rules can leave anything; false: another call must not meet it.
+    pub(crate) fn clean(&self) -> bool {
+        let step = self.step(0, CLEAN_MAX, |ctx| self.entry.clean(ctx));
+        step.stopped.is_none() && self.is_sound()
     }
 
     /// Whether another call can be opened.
@@ -307,6 +334,10 @@ impl Instance {
             }
         }
         self.host.release_locks();
+        {
+            let calls = self.host.calls.borrow();
+            self.host.course.retain(|call| calls.is_open(call));
+        }
         self.counted.uses(self.meter.used());
         Step { took, stopped }
     }
@@ -419,8 +450,12 @@ impl Instance {
 /// Loads the SDK's part and the script; gives the function that calls it.
 fn load_script(ctx: &Ctx<'_>, host: &Rc<Host>) -> rquickjs::Result<Entry> {
     host::install(ctx, host)?;
+    let Program::Handler(handler) = &host.options.program else {
+        let main: Object<'_> = Module::import(ctx, RULES_MAIN)?.finish()?;
+        return Entry::of(ctx, &main);
+    };
     let main: Object<'_> = Module::import(ctx, MAIN)?.finish()?;
-    let file = host.options.handler.to_string_lossy();
+    let file = handler.to_string_lossy();
     let handler = Module::import(ctx, &*file)?;
     let handler: Object<'_> = finish(ctx, &handler)?;
     let load: Function<'_> = main.get("load")?;

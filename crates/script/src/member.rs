@@ -28,6 +28,7 @@ use crate::{
     fetch::Fetcher,
     in_flight::InFlight,
     instance::{Gone, Instance, Place, Step},
+    options::Program,
     wants::{Came, WaitId, Want, What},
     work::Work,
 };
@@ -93,6 +94,8 @@ pub(crate) fn run(
         shared: shared.clone(),
         member: member.clone(),
         current: RefCell::default(),
+        leased: RefCell::default(),
+        free: RefCell::default(),
         serial: Cell::new(0),
         engines: Rc::default(),
         work: Rc::default(),
@@ -142,6 +145,10 @@ struct Executor {
     shared: Arc<Shared>,
     member: Arc<Member>,
     current: RefCell<Option<Engine>>,
+    /// Engines that are one call's alone, until it is over.
+    leased: RefCell<HashMap<u32, Engine>>,
+    /// Engines of rules that are clean, and wait for a call.
+    free: RefCell<Vec<Engine>>,
     /// Engines that were made here.
     serial: Cell<u32>,
     /// Engines that are here.
@@ -252,7 +259,7 @@ impl Executor {
     fn has_room(&self) -> bool {
         match &*self.current.borrow() {
             Some(engine) => engine.instance.has_room(),
-            None => self.may_load(),
+            None => !self.free.borrow().is_empty() || self.may_load(),
         }
     }
 
@@ -276,6 +283,9 @@ impl Executor {
             }
         };
         let id = engine.instance.open(mem::take(&mut job.payload), deadline);
+        if let Some(begin) = job.begin.take() {
+            engine.instance.begin(id, begin);
+        }
         let Job {
             reply,
             in_flight,
@@ -300,15 +310,17 @@ impl Executor {
         if self.is_awaited(key) {
             self.watch_over(key, &engine, deadline);
         }
-        if self.shared.options.limits.isolated {
+        if self.is_leasing() {
             self.current.take();
-            drop(engine);
-            // The next call need not wait for it. A failure is met again by that.
-            if self.may_load() {
-                drop(self.fresh());
-            }
+            self.leased.borrow_mut().insert(engine.serial, engine.clone());
+            self.let_go(&engine);
         } else {
             self.replace_if_needed(&engine.instance, &step);
+        }
+        drop(engine);
+        if self.shared.options.limits.isolated && self.may_load() {
+            // The next call need not wait for it. A failure is met again by that.
+            drop(self.fresh());
         }
     }
 
@@ -317,6 +329,28 @@ impl Executor {
         let step = self.step(key, engine, |instance| instance.resume(key.1, wait, came));
         self.settle_step(key, engine, &step);
         self.replace_if_needed(&engine.instance, &step);
+        self.let_go(engine);
+    }
+
+    /// Whether an engine is one call's alone, until that is over.
+    fn is_leasing(&self) -> bool {
+        self.shared.options.limits.isolated || self.shared.options.program == Program::Rules
+    }
+
+    /// Ends the lease of an engine whose call is over. One of rules waits for the next call, if nothing is left behind.
+    fn let_go(&self, engine: &Engine) {
+        if !self.is_leasing() || !engine.instance.is_free() {
+            return;
+        }
+        let Some(engine) = self.leased.borrow_mut().remove(&engine.serial) else {
+            return;
+        };
+        let may_stay = self.shared.options.program == Program::Rules && !self.member.pulse.is_given_up();
+        if may_stay && !engine.instance.is_worn() && engine.instance.is_sound() && engine.instance.clean() {
+            self.free.borrow_mut().push(engine);
+            // A job may wait for it.
+            self.member.wake.notify_one();
+        }
     }
 
     fn step(&self, key: CallKey, engine: &Engine, step: impl FnOnce(&Instance) -> Step) -> Step {
@@ -355,7 +389,8 @@ impl Executor {
         if let Some(engine) = &*self.current.borrow() {
             return Ok(engine.clone());
         }
-        self.fresh()
+        let free = self.free.borrow_mut().pop();
+        free.map_or_else(|| self.fresh(), Ok)
     }
 
     /// After a step of a call.
@@ -609,6 +644,7 @@ impl Executor {
         self.settle(engine, false);
         self.replace_if_needed(&engine.instance, &step);
         self.member.calls.lock().open.remove(&key);
+        self.let_go(engine);
         // This ends the task that has called: there is nothing after it.
         self.work.end(key);
     }

@@ -23,6 +23,8 @@ use crate::{Fault, options::Surroundings, sys::Compiled};
 const SDK: &str = "sdk:";
 /// The module that this program calls.
 pub(crate) const MAIN: &str = "sdk:dist/script/main.js";
+/// The same for rules.
+pub(crate) const RULES_MAIN: &str = "sdk:dist/rules/main.js";
 /// The folder of modules that stand for others which are loaded late; their names lead from the package.
 pub(crate) const LAZY: &str = "sdk:lazy";
 /// Modules of the SDK that depend on the runtime around them, and what stands in their place here.

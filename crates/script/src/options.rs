@@ -15,8 +15,8 @@ use crate::{counts::Counts, fetch_host::FetchHost};
 pub struct Options {
     /// Its name in the log.
     pub name: String,
-    /// The module that answers, absolute.
-    pub handler: PathBuf,
+    /// What runs in its engines.
+    pub program: Program,
     /// What it may use.
     pub limits: Limits,
     /// What it may reach.
@@ -27,6 +27,25 @@ pub struct Options {
     pub surroundings: Surroundings,
     /// Where it is counted: those of its name.
     pub counts: Arc<Counts>,
+}
+
+/// What runs in the engines of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A module that answers requests; its path is absolute.
+    Handler(PathBuf),
+    /// Rules. Each call says which, by its course, and no other call has its engine until it is over.
+    Rules,
+}
+
+impl Program {
+    /// The module that answers requests.
+    pub fn handler(&self) -> Option<&Path> {
+        match self {
+            Self::Handler(path) => Some(path),
+            Self::Rules => None,
+        }
+    }
 }
 
 /// What a script may use.

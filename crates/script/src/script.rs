@@ -5,6 +5,7 @@ use crate::{
     executor::{Awaited, Executors},
     modules::Modules,
     options::Options,
+    rules::Begin,
 };
 
 /// A script that is loaded, with its threads.
@@ -56,6 +57,11 @@ impl Script {
 
     /// Has a request answered by an executor: the payload of a REQUEST frame, with all of the body.
     pub fn call(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
-        self.executors.submit(payload, deadline)
+        self.executors.submit(payload, deadline, None)
+    }
+
+    /// Has rules run, as the course says, for a call with this payload of a REQUEST frame.
+    pub fn run(&self, payload: Vec<u8>, deadline: Option<Instant>, begin: Begin) -> Result<Awaited, Failure> {
+        self.executors.submit(payload, deadline, Some(begin))
     }
 }

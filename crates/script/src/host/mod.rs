@@ -4,6 +4,7 @@ mod declared;
 mod html;
 mod json;
 mod requests;
+mod rules;
 mod sql;
 mod store;
 mod texts;
@@ -27,6 +28,7 @@ use crate::{
 pub(crate) use declared::DeclaredReads;
 pub use declared::ReadRecord;
 use json::JsonWriter;
+pub(crate) use rules::CourseHost;
 pub(crate) use store::{StoreHost, last_commit, store_was_missed};
 pub(crate) use waits::mark_promises;
 
@@ -45,6 +47,7 @@ pub(crate) struct Host {
     pub(crate) calls: RefCell<Calls>,
     pub(crate) store: StoreHost,
     pub(crate) declared: DeclaredReads,
+    pub(crate) course: CourseHost,
     pub(crate) place: Place,
     /// What scripts have asked for in this step.
     pub(crate) wants: RefCell<Vec<Want>>,
@@ -70,6 +73,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     };
     declared::install(&functions, host)?;
     requests::install(&functions, host)?;
+    rules::install(&functions, host)?;
     html::install(&functions, host)?;
     texts::install(&functions)?;
     store::install(&functions, host)?;

@@ -4,6 +4,7 @@ mod budgets;
 mod handlers;
 mod json;
 mod records;
+mod rules;
 mod scripts;
 mod sharing;
 mod store_waits;

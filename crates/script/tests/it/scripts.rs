@@ -10,7 +10,8 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Answer, Body, Failure, IoScript, Limits, Options, Script, Shape, StoreOptions, Surroundings, Tried,
+    Allow, Answer, Body, Failure, IoScript, Limits, Options, Program, Script, Shape, StoreOptions,
+    Surroundings, Tried,
 };
 use forebay_store::{Key, Read as _, Store};
 use forebay_wire::RequestParts;
@@ -126,9 +127,13 @@ impl Io {
 pub(crate) fn options(folder: &Path, handler: &str, limits: Limits, allow: Allow) -> Options {
     let file = folder.join("handler.mjs");
     std::fs::write(&file, handler).unwrap();
+    options_of(Program::Handler(file), limits, allow)
+}
+
+pub(crate) fn options_of(program: Program, limits: Limits, allow: Allow) -> Options {
     Options {
         name: "test".into(),
-        handler: file,
+        program,
         limits,
         allow,
         store: None,

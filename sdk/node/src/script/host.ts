@@ -7,6 +7,12 @@ import type { NativeStore } from '../store/native.js';
 /** Bytes or text that the server takes as they are. */
 export type Chunk = string | Uint8Array;
 
+/** A rule to run: its ticket, what gives its `process`, the node and its kind, what was before it as its state and JSON, the item of a loop as JSON. Or a time to pass, in milliseconds; or a ticket to forget. */
+export type RuleOrder =
+  | [ticket: number, load: () => ((context: object) => unknown) | undefined, node: string, kind: string, lastState: boolean, lastValues: string | null, item: string | null]
+  | [ticket: number, ms: number]
+  | [ticket: number];
+
 export interface Host {
   // Requests.
   methodLength(call: number): number;
@@ -80,6 +86,14 @@ export interface Host {
 
   /** Texts with values between them, escaped for HTML, but for the `text` of objects whose prototype is `marked`: another such object. */
   html(marked: Html, texts: TemplateStringsArray, ...values: readonly unknown[]): Html;
+
+  // Rules. Each gives what is to be done next.
+  begin(call: number): RuleOrder[];
+  /** `values` is JSON. */
+  ruleOver(call: number, ticket: number, state: boolean, values: string): RuleOrder[];
+  ruleFailed(call: number, ticket: number, reason: string): RuleOrder[];
+  timePassed(call: number, ticket: number): RuleOrder[];
+  ruleLog(call: number, level: number, line: string): void;
 
   isUtf8(bytes: Uint8Array): boolean;
   /** Names and values by turns, of `application/x-www-form-urlencoded`. */

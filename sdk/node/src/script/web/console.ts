@@ -32,7 +32,7 @@ function write(level: number, values: readonly unknown[]): void {
 }
 
 /** Fills the places of the first value with the next ones, and joins the rest by spaces (Console, section 2.2). */
-function format(values: readonly unknown[]): string {
+export function format(values: readonly unknown[]): string {
   const [first, ...rest] = values;
   const words: string[] = [];
   if (typeof first === 'string' && rest.length > 0) {

@@ -1,0 +1,188 @@
+//! What the SDK asks of the courses of calls, and tells them.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+
+use rquickjs::{
+    Array, CatchResultExt as _, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString,
+    Value, context::EvalOptions,
+};
+
+use super::{Functions, Host};
+use crate::{
+    answer::Body,
+    calls::CallId,
+    instance::describe,
+    rules::{Course, Event, LogLine, Order, Rule, RuleOutcome, RunOrder, Ticket},
+    text,
+};
+use forebay_wire::ContentKind;
+
+/// Rules that an engine keeps compiled.
+const COMPILED_MAX: usize = 4096;
+
+/// The courses of an engine's calls, and the rules that it has compiled.
+#[derive(Default)]
+pub(crate) struct CourseHost {
+    courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
+    compiled: RefCell<HashMap<u64, (Arc<Rule>, Persistent<Function<'static>>)>>,
+}
+
+impl std::fmt::Debug for CourseHost {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("CourseHost").finish_non_exhaustive()
+    }
+}
+
+pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let own = host.clone();
+    functions.set("begin", move |ctx: Ctx<'js>, call: CallId| {
+        own.go_on(&ctx, call, Event::Begun)
+    })?;
+    let own = host.clone();
+    functions.set(
+        "ruleOver",
+        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, is_true: bool, values: JsString<'js>| {
+            let values = text::owned(values)?;
+            let outcome = Ok(RuleOutcome { is_true, values });
+            own.go_on(&ctx, call, Event::Ended { ticket, outcome })
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "ruleFailed",
+        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, reason: JsString<'js>| {
+            let reason = text::owned(reason)?;
+            let outcome = Err(own.course.with_places(&reason));
+            own.go_on(&ctx, call, Event::Ended { ticket, outcome })
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "timePassed",
+        move |ctx: Ctx<'js>, call: CallId, ticket: Ticket| own.go_on(&ctx, call, Event::Passed { ticket }),
+    )?;
+    let own = host.clone();
+    functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
+        let text = text::owned(line)?;
+        if let Some(course) = own.course.courses.borrow_mut().get_mut(&call) {
+            course.log(LogLine { level, text });
+        }
+        Ok::<(), rquickjs::Error>(())
+    })
+}
+
+impl CourseHost {
+    /// A call has this course from here on.
+    pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
+        self.courses.borrow_mut().insert(call, course);
+    }
+
+    /// Forgets the courses of calls that are over.
+    pub(crate) fn retain(&self, is_open: impl Fn(CallId) -> bool) {
+        self.courses.borrow_mut().retain(|call, _| is_open(*call));
+    }
+
+    /// There are no further calls: what belongs to the engine is let go of.
+    pub(crate) fn end(&self) {
+        self.courses.borrow_mut().clear();
+        self.compiled.borrow_mut().clear();
+    }
+
+    /// An error of a rule, with places in its files.
+    fn with_places(&self, reason: &str) -> String {
+        let compiled = self.compiled.borrow();
+        let rule = compiled.values().find(|(rule, _)| reason.contains(&rule.file()));
+        rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason))
+    }
+
+    /// The function of a rule, compiled when it is run for the first time; else why it cannot be.
+    fn function<'js>(&self, ctx: &Ctx<'js>, rule: &Arc<Rule>) -> std::result::Result<Function<'js>, String> {
+        if let Some((_, known)) = self.compiled.borrow().get(&rule.id) {
+            return known.clone().restore(ctx).map_err(|error| error.to_string());
+        }
+        let mut options = EvalOptions::default();
+        options.strict = false;
+        options.filename = Some(rule.file());
+        let compiled: Result<Function<'js>> = ctx.eval_with_options(rule.source(), options);
+        let compiled = compiled
+            .catch(ctx)
+            .map_err(|error| rule.with_places(&describe(&error)))?;
+        let mut all = self.compiled.borrow_mut();
+        if all.len() >= COMPILED_MAX {
+            all.clear();
+        }
+        let kept = Persistent::save(ctx, compiled.clone());
+        all.insert(rule.id, (Arc::clone(rule), kept));
+        Ok(compiled)
+    }
+}
+
+impl Host {
+    /// Tells the course of a call what has come about; gives what the SDK is to do, each in an array:
+    /// `[ticket, function, node, kind, state, values, item]` runs a rule, `[ticket, ms]` has time pass, `[ticket]` forgets.
+    fn go_on<'js>(&self, ctx: &Ctx<'js>, call: CallId, event: Event) -> Result<Array<'js>> {
+        let out = Array::new(ctx.clone())?;
+        // Rules must not meet the courses while one of them goes on.
+        let Some(mut course) = self.course.courses.borrow_mut().remove(&call) else {
+            return Ok(out);
+        };
+        let mut orders = std::collections::VecDeque::from(course.go_on(event));
+        let mut is_over = false;
+        let mut count = 0;
+        while let Some(order) = orders.pop_front() {
+            let item = match order {
+                Order::Run(order) => match self.course.function(ctx, &order.rule) {
+                    Ok(function) => run_order(ctx, &order, function)?,
+                    Err(reason) => {
+                        let outcome = Err(reason);
+                        let ticket = order.ticket;
+                        orders.extend(course.go_on(Event::Ended { ticket, outcome }));
+                        continue;
+                    }
+                },
+                Order::Pass { ticket, time } => {
+                    let item = Array::new(ctx.clone())?;
+                    item.set(0, ticket)?;
+                    item.set(1, time.as_secs_f64() * 1000.0)?;
+                    item
+                }
+                Order::Forget { ticket } => {
+                    let item = Array::new(ctx.clone())?;
+                    item.set(0, ticket)?;
+                    item
+                }
+                Order::Answer(body) => {
+                    let kind = ContentKind::Json as u8;
+                    self.end(call, Self::head(200, kind, false, None, Body::Whole(body.into())));
+                    is_over = true;
+                    break;
+                }
+            };
+            out.set(count, item)?;
+            count += 1;
+        }
+        if !is_over {
+            self.course.begin(call, course);
+        }
+        Ok(out)
+    }
+}
+
+fn run_order<'js>(ctx: &Ctx<'js>, order: &RunOrder, function: Function<'js>) -> Result<Array<'js>> {
+    let text = |text: Option<&str>| -> Result<Value<'js>> {
+        match text {
+            Some(text) => text.into_js(ctx),
+            None => Null.into_js(ctx),
+        }
+    };
+    let last = order.last.as_ref();
+    let item = Array::new(ctx.clone())?;
+    item.set(0, order.ticket)?;
+    item.set(1, function)?;
+    item.set(2, order.node.as_str())?;
+    item.set(3, order.kind)?;
+    item.set(4, last.is_some_and(|last| last.is_true))?;
+    item.set(5, text(last.map(|last| &*last.values))?)?;
+    item.set(6, text(order.item.as_deref())?)?;
+    Ok(item)
+}

@@ -1,0 +1,223 @@
+//! Rules: scripts with a function `process(context)`. A call runs some of them, in the order that its course gives, and has an engine of its own until it is over.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// Names a rule that runs, or a time that passes, within its call; the course chooses it.
+pub type Ticket = u32;
+
+/// Says which rules a call runs, and what its answer is. It lives on the thread of its call.
+pub trait Course {
+    /// Goes on with what has come about; gives what is to be done now.
+    fn go_on(&mut self, event: Event) -> Vec<Order>;
+
+    /// A rule of the call has written a line to its log.
+    fn log(&mut self, line: LogLine);
+}
+
+/// Makes the course of a call, on its thread.
+pub type Begin = Box<dyn FnOnce() -> Box<dyn Course> + Send>;
+
+/// What has come about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The call begins.
+    Begun,
+    /// A rule is over.
+    Ended {
+        /// Which.
+        ticket: Ticket,
+        /// What it has come to, or why it failed: the error and where it was thrown.
+        outcome: Result<RuleOutcome, String>,
+    },
+    /// A time has passed.
+    Passed {
+        /// Which.
+        ticket: Ticket,
+    },
+}
+
+/// What a rule has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleOutcome {
+    /// Whether it is so.
+    pub is_true: bool,
+    /// What it has found out: JSON, an object.
+    pub values: String,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Order {
+    /// A rule is to run.
+    Run(RunOrder),
+    /// This time is to pass.
+    Pass {
+        /// Its name.
+        ticket: Ticket,
+        /// How long.
+        time: Duration,
+    },
+    /// This is not waited for any more.
+    Forget {
+        /// What.
+        ticket: Ticket,
+    },
+    /// The call is answered with this JSON, and is over.
+    Answer(Vec<u8>),
+}
+
+/// A rule that is to run.
+#[derive(Debug)]
+pub struct RunOrder {
+    /// Its name from here on.
+    pub ticket: Ticket,
+    /// The rule.
+    pub rule: std::sync::Arc<Rule>,
+    /// The node that runs it.
+    pub node: String,
+    /// The kind of that node.
+    pub kind: &'static str,
+    /// What the rule before it has come to.
+    pub last: Option<RuleOutcome>,
+    /// The item that it is run for, as JSON.
+    pub item: Option<String>,
+}
+
+/// A line that a rule has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// 0 debug, 1 info, 2 warning, 3 error.
+    pub level: u8,
+    /// What.
+    pub text: String,
+}
+
+/// A file of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleFile {
+    /// Its name in errors.
+    pub name: String,
+    /// JavaScript, not a module.
+    pub text: String,
+}
+
+/// A rule: files that are one text to the engine, so that each sees what those before it declare. The last is expected to declare `process`.
+pub struct Rule {
+    /// Tells it from every other.
+    pub(crate) id: u64,
+    name: String,
+    source: String,
+    /// The files, each with the number of lines before it in `source`.
+    files: Vec<(u32, String)>,
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Rule")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Rule {
+    /// Of its files, in order.
+    pub fn new(name: &str, files: &[RuleFile]) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        // An arrow has neither `arguments` nor a `prototype`: nothing of it lasts from one run to the next.
+        let mut source = String::from("(() => {\n");
+        let mut before = 1;
+        let mut starts = Vec::with_capacity(files.len());
+        for file in files {
+            starts.push((before, file.name.clone()));
+            source.push_str(&file.text);
+            // A comment without an end of line would hide what follows.
+            source.push('\n');
+            before += file.text.matches('\n').count() as u32 + 1;
+        }
+        source.push_str("return typeof process === 'function' ? process : undefined;\n})");
+        Self {
+            id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            name: name.to_owned(),
+            source,
+            files: starts,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A function that runs the files anew whenever it is called, and gives their `process`.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The file that the engine takes it for.
+    pub(crate) fn file(&self) -> String {
+        format!("rule:{}", self.name)
+    }
+
+    /// An error as the engine tells it, with places in the files.
+    pub(crate) fn with_places(&self, text: &str) -> String {
+        let file = self.file();
+        let mut placed = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(&file) {
+            placed.push_str(&rest[..at]);
+            rest = &rest[at + file.len()..];
+            let digits = rest.strip_prefix(':').map_or("", |line| {
+                &line[..line.bytes().take_while(u8::is_ascii_digit).count()]
+            });
+            if let Some((name, line)) = digits.parse().ok().and_then(|line| self.place(line)) {
+                placed.push_str(&format!("{name}:{line}"));
+                rest = &rest[1 + digits.len()..];
+            } else {
+                placed.push_str(&file);
+            }
+        }
+        placed.push_str(rest);
+        placed
+    }
+
+    fn place(&self, line: u32) -> Option<(&str, u32)> {
+        let (before, name) = self.files.iter().rev().find(|(before, _)| *before < line)?;
+        Some((name, line - before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_lines_of_files() {
+        let file = |name: &str, text: &str| RuleFile {
+            name: name.into(),
+            text: text.into(),
+        };
+        let rule = Rule::new("score", &[file("lib.js", "a\nb"), file("score.js", "c\nd\n")]);
+        let line = |text: &str| rule.source().lines().position(|line| line == text).unwrap() + 1;
+        for (text, place) in [
+            ("a", "lib.js:1"),
+            ("b", "lib.js:2"),
+            ("c", "score.js:1"),
+            ("d", "score.js:2"),
+        ] {
+            let told = format!("Error: no\n    at f (rule:score:{}:7)", line(text));
+            assert_eq!(
+                rule.with_places(&told),
+                format!("Error: no\n    at f ({place}:7)")
+            );
+        }
+        assert_eq!(
+            rule.with_places("rule:score, and rule:score:x"),
+            "rule:score, and rule:score:x"
+        );
+        assert_eq!(rule.with_places("rule:score:1:1"), "rule:score:1:1");
+    }
+}

@@ -1,0 +1,321 @@
+//! Rules in engines that one call after another has, and that are clean for each.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forebay_script::{
+    Allow, Course, Event, Failure, Limits, LogLine, Order, Program, Rule, RuleFile, RuleOutcome, RunOrder,
+    Script,
+};
+use serde_json::{Value, json};
+
+use crate::scripts::{LIMITS, Request, get, options_of, text};
+
+/// Runs rules one after another, and answers with what the last has come to and what was logged.
+struct OneAfterAnother {
+    rules: Vec<Arc<Rule>>,
+    at: usize,
+    logged: Vec<String>,
+}
+
+impl OneAfterAnother {
+    fn next(&mut self, last: Option<RuleOutcome>) -> Vec<Order> {
+        let Some(rule) = self.rules.get(self.at) else {
+            let values = last.map_or_else(|| "null".to_owned(), |last| last.values);
+            let values: Value = serde_json::from_str(&values).unwrap();
+            let answer = json!({"values": values, "log": self.logged});
+            return vec![Order::Answer(answer.to_string().into_bytes())];
+        };
+        self.at += 1;
+        vec![Order::Run(RunOrder {
+            ticket: self.at as u32,
+            rule: rule.clone(),
+            node: self.at.to_string(),
+            kind: "PROCESS",
+            last,
+            item: None,
+        })]
+    }
+}
+
+impl Course for OneAfterAnother {
+    fn go_on(&mut self, event: Event) -> Vec<Order> {
+        match event {
+            Event::Begun => self.next(None),
+            Event::Ended {
+                outcome: Ok(outcome), ..
+            } => self.next(Some(outcome)),
+            Event::Ended {
+                outcome: Err(reason), ..
+            } => {
+                vec![Order::Answer(json!({"failed": reason}).to_string().into_bytes())]
+            }
+            Event::Passed { .. } => Vec::new(),
+        }
+    }
+
+    fn log(&mut self, line: LogLine) {
+        self.logged.push(format!("{} {}", line.level, line.text));
+    }
+}
+
+struct Rules(Script);
+
+impl Rules {
+    /// One thread with one engine, so that each call meets what the one before it has left.
+    fn new() -> Self {
+        Self::with(Limits {
+            executors: 1,
+            engines_max: 1,
+            ..LIMITS
+        })
+    }
+
+    fn with(limits: Limits) -> Self {
+        let options = options_of(Program::Rules, limits, Allow::default());
+        Self(Script::start(options).unwrap())
+    }
+
+    async fn run(&self, rules: &[&str]) -> Result<Value, Failure> {
+        self.run_until(rules, None).await
+    }
+
+    async fn run_until(&self, rules: &[&str], deadline: Option<Instant>) -> Result<Value, Failure> {
+        let rules = rules.iter().enumerate().map(|(at, text)| {
+            let file = RuleFile {
+                name: format!("{at}.js"),
+                text: (*text).to_owned(),
+            };
+            Arc::new(Rule::new(&at.to_string(), &[file]))
+        });
+        let rules: Vec<_> = rules.collect();
+        let input = json!({"requestTime": 1, "clientId": "c", "traceId": "t", "trace": true, "workflowId": "w", "args": {"n": 5}, "attributes": {"foo": "bar"}});
+        let input = input.to_string();
+        let request = Request {
+            body: input.as_bytes(),
+            ..get("/")
+        };
+        let begin = Box::new(move || {
+            let course: Box<dyn Course> = Box::new(OneAfterAnother {
+                rules,
+                at: 0,
+                logged: Vec::new(),
+            });
+            course
+        });
+        let answer = self.0.run(request.payload(), deadline, begin)?.await?;
+        Ok(serde_json::from_str(text(&answer)).unwrap())
+    }
+
+    async fn failure(&self, rule: &str) -> String {
+        let answer = self.run(&[rule]).await.unwrap();
+        answer["failed"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{rule}: {answer}"))
+            .to_owned()
+    }
+}
+
+#[tokio::test]
+async fn rules_see_their_call_and_what_was_before_them() {
+    let rules = Rules::new();
+    let first = "function process(context) {
+        const parameter = context.getParameter();
+        console.log('node', context.getId(), context.getType());
+        return new ScriptResult(parameter.isTrace(), {
+            n: context.getArgs().n + 1, foo: context.getAttributes().foo, last: context.getLastResult(), client: parameter.getClientId(),
+        }).addValue('more', 'x');
+    }";
+    let second = "async function process(context) {
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        const { n, foo, last, client, more } = context.getLastResult().getValueMap();
+        return new ScriptResult(true, { n, foo, last, client, more, state: context.getLastResult().getState() });
+    }";
+    let answer = rules.run(&[first, second]).await.unwrap();
+    assert_eq!(
+        answer,
+        json!({"values": {"n": 6, "foo": "bar", "last": null, "client": "c", "more": "x", "state": true}, "log": ["1 node 1 PROCESS"]})
+    );
+}
+
+#[tokio::test]
+async fn what_a_run_leaves_is_not_there_for_the_next() {
+    let rules = Rules::new();
+    for left in [
+        "globalThis.left = 1",
+        "left = 1",
+        "var left = 1; this_is_left = left",
+        "(0, eval)('var left = 1')",
+        "(0, eval)('function left() {}')",
+        "Object.defineProperty(globalThis, 'left', { get: () => 1, configurable: true })",
+        "Array.prototype.left = 1",
+        "Object.prototype.left = 1",
+        "Math.left = 1",
+        "JSON.parse = () => 1",
+        "console.left = 1",
+        "ScriptResult.prototype.left = 1",
+        "Object.getPrototypeOf(function* () {}).left = 1",
+        "Object.getPrototypeOf([][Symbol.iterator]()).left = 1",
+        "process.constructor.left = 1",
+        "setTimeout(() => { globalThis.left = 1; }, 1)",
+        "Promise.resolve().then(() => { globalThis.left = 1; })",
+        "Array = 1; Map = 1; undefined = 1",
+        "try { Object.setPrototypeOf(Array.prototype, { left: 1 }); } catch {}",
+        "try { context.constructor.left = 1; } catch {}",
+        "Symbol.iterator.left = 1; parseInt.left = 1; URL.left = 1; crypto.left = 1; crypto.subtle.left = 1",
+        "for (left = 0; left < 3; left++);",
+    ] {
+        let rule = format!("function process(context) {{ {left}; return new ScriptResult(true); }}");
+        let answer = rules.run(&[&rule]).await.unwrap();
+        assert!(answer.get("failed").is_none(), "{left}: {answer}");
+        let look = "function process(context) {
+            const found = [];
+            const see = (name, is) => { if (is) found.push(name); };
+            see('global', typeof left !== 'undefined' || 'left' in globalThis || 'this_is_left' in globalThis);
+            see('array', 'left' in [] || typeof Array !== 'function' || !Array.isArray([]));
+            see('object', 'left' in {});
+            see('intrinsics', [Math, JSON, console, ScriptResult.prototype, Function, ScriptContext, Symbol.prototype, parseInt, URL, crypto, crypto.subtle].some((each) => 'left' in each));
+            see('parse', JSON.parse('2') !== 2 || typeof Map !== 'function');
+            see('generator', 'left' in Object.getPrototypeOf(function* () {}) || 'left' in Object.getPrototypeOf([][Symbol.iterator]()));
+            return new ScriptResult(true, { found });
+        }";
+        let answer = rules.run(&[look]).await.unwrap();
+        assert_eq!(answer["values"]["found"], json!([]), "{left}");
+    }
+}
+
+#[tokio::test]
+async fn what_programs_do_to_their_own_objects_they_may() {
+    let rules = Rules::new();
+    let rule = "function process() {
+        'use strict';
+        const error = new Error('a');
+        error.name = 'Mine';
+        error.message = 'b';
+        class Wrong extends TypeError { constructor(message) { super(message); this.name = 'Wrong'; } }
+        function Point() {}
+        Point.prototype.toString = () => 'point';
+        const own = { };
+        own.toString = () => 'own';
+        own.constructor = 1;
+        own.hasOwnProperty = 2;
+        const list = [1, 2];
+        list.push = () => 3;
+        const later = () => 0;
+        return new ScriptResult(true, {
+            error: String(error), wrong: String(new Wrong('c')), point: `${new Point()}`, own: `${own}`, keys: Object.keys(own), push: list.push(), list: [].concat(list).length,
+            plain: {}.toString(), sorted: [3, 1, 2].sort(), later: later.name,
+        });
+    }";
+    let answer = rules.run(&[rule]).await.unwrap();
+    assert_eq!(
+        answer["values"],
+        json!({
+            "error": "Mine: b", "wrong": "Wrong: c", "point": "point", "own": "own", "keys": ["toString", "constructor", "hasOwnProperty"], "push": 3, "list": 2,
+            "plain": "[object Object]", "sorted": [1, 2, 3], "later": "later",
+        })
+    );
+}
+
+#[tokio::test]
+async fn failures_say_what_and_where() {
+    let rules = Rules::new();
+    let thrown = rules
+        .failure("function process() {\n  throw new RangeError('too far');\n}")
+        .await;
+    assert!(thrown.starts_with("RangeError: too far\n"), "{thrown}");
+    assert!(thrown.contains("0.js:2:"), "{thrown}");
+    let syntax = rules.failure("function process() {\n  return (;\n}").await;
+    assert!(
+        syntax.starts_with("SyntaxError: ") && syntax.contains("0.js:2"),
+        "{syntax}"
+    );
+    for (rule, reason) in [
+        ("const x = 1;", "it has no function `process`"),
+        ("function process() {}", "gives a ScriptResult, not undefined"),
+        (
+            "function process() { return { state: true }; }",
+            "gives a ScriptResult, not object",
+        ),
+        (
+            "function process() { return new ScriptResult('yes'); }",
+            "true or false, not string",
+        ),
+        ("function process() { throw null; }", "it threw null"),
+        (
+            "function process() { throw { get message() { throw 1; }, toJSON() { throw 2; } }; }",
+            "it threw what cannot be shown",
+        ),
+        (
+            "async function process() { await 0; throw new Error('later'); }",
+            "Error: later",
+        ),
+        (
+            "async function process() { await 0; return 7; }",
+            "gives a ScriptResult, not number",
+        ),
+        (
+            "function process() { const a = {}; a.a = a; return new ScriptResult(true, { a }); }",
+            "circular",
+        ),
+        ("function process() { return process(); }", "stack"),
+    ] {
+        let failure = rules.failure(rule).await;
+        assert!(failure.contains(reason), "{rule}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn rules_without_end_are_stopped_and_the_next_call_is_answered() {
+    let rules = Rules::new();
+    for endless in [
+        "function process() { while (true) {} }",
+        "async function process() { await new Promise(() => {}); }",
+        "async function process() { for (;;) await 0; }",
+    ] {
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let outcome = rules.run_until(&[endless], Some(deadline)).await;
+        assert_eq!(outcome, Err(Failure::DeadlinePassed), "{endless}");
+        let answer = rules
+            .run(&["function process() { return new ScriptResult(true, { a: 1 }); }"])
+            .await;
+        assert_eq!(answer.unwrap()["values"], json!({"a": 1}), "{endless}");
+    }
+}
+
+#[tokio::test]
+async fn rules_that_take_too_much_memory_fail_and_the_next_call_is_answered() {
+    let rules = Rules::new();
+    let failure = rules
+        .failure(
+            "function process() { const all = []; for (;;) all.push('x'.repeat(1 << 20) + all.length); }",
+        )
+        .await;
+    assert!(failure.starts_with("InternalError: out of memory"), "{failure}");
+    let answer = rules
+        .run(&["function process() { return new ScriptResult(true, { a: 1 }); }"])
+        .await;
+    assert_eq!(answer.unwrap()["values"], json!({"a": 1}));
+}
+
+#[tokio::test]
+async fn calls_that_wait_have_engines_of_their_own() {
+    let rules = Rules::with(Limits {
+        executors: 1,
+        engines_max: 3,
+        ..LIMITS
+    });
+    let rule = "async function process() {
+        const seen = typeof mine;
+        mine = 1;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        return new ScriptResult(true, { seen });
+    }";
+    let own = [rule];
+    let calls = (0..12).map(|_| rules.run(&own));
+    for answer in futures_util::future::join_all(calls).await {
+        assert_eq!(answer.unwrap()["values"], json!({"seen": "undefined"}));
+    }
+}

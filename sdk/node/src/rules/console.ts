@@ -1,0 +1,29 @@
+/** The `console` of rules: lines go to the log of their workflow. It remembers nothing, for rules of other runs come after. */
+import { host } from '../script/host.js';
+import { step } from '../script/waits.js';
+import { format } from '../script/web/console.js';
+
+/** A longer line is cut, in characters. */
+const LINE_MAX = 65_536;
+
+const write =
+  (level: number) =>
+  (...values: readonly unknown[]): void => {
+    const text = format(values);
+    host.ruleLog(step.call, level, text.length > LINE_MAX ? `${text.slice(0, LINE_MAX)}... (cut: it had ${text.length} characters)` : text);
+  };
+
+const error = write(3);
+
+export const console = {
+  debug: write(0),
+  trace: write(0),
+  log: write(1),
+  info: write(1),
+  dir: write(1),
+  warn: write(2),
+  error,
+  assert(condition: unknown, ...values: readonly unknown[]): void {
+    if (!condition) error('Assertion failed', ...values);
+  },
+};

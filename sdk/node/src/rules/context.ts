@@ -1,0 +1,179 @@
+/** What rules are given and give: the names are those of Rengine's scripts. */
+
+/** A run, as the server describes it. */
+export interface RunInput {
+  readonly requestTime: number;
+  readonly clientId: string | null;
+  readonly traceId: string;
+  readonly trace: boolean;
+  readonly workflowId: string;
+  readonly args: Record<string, unknown>;
+  readonly attributes: Record<string, unknown>;
+}
+
+type Values = Record<string, unknown>;
+
+/** What a rule has come to. */
+export class ScriptResult {
+  readonly #state: boolean;
+  readonly #values: Values;
+
+  constructor(state: boolean, values: Values | Map<string, unknown> | null = {}) {
+    if (typeof state !== 'boolean') throw new TypeError(`new ScriptResult(state): true or false, not ${typeof state}`);
+    this.#state = state;
+    this.#values = values instanceof Map ? Object.fromEntries(values) : { ...values };
+  }
+
+  getState(): boolean {
+    return this.#state;
+  }
+
+  getValueMap(): Values {
+    return this.#values;
+  }
+
+  addValue(key: string, value: unknown): this {
+    this.#values[key] = value;
+    return this;
+  }
+
+  /** Takes a value away, and gives it. */
+  removeValue(key: string): unknown {
+    const value = this.#values[key];
+    delete this.#values[key];
+    return value;
+  }
+
+  /** Takes all values away. */
+  reset(): this {
+    for (const key of Object.keys(this.#values)) delete this.#values[key];
+    return this;
+  }
+
+  get state(): boolean {
+    return this.#state;
+  }
+
+  get valueMap(): Values {
+    return this.#values;
+  }
+
+  static is(value: unknown): value is ScriptResult {
+    return typeof value === 'object' && value !== null && #state in value;
+  }
+}
+
+/** What a run was asked for with. */
+export class ScriptParameter {
+  readonly #input: RunInput;
+
+  constructor(input: RunInput) {
+    this.#input = input;
+  }
+
+  getRequestTime(): number {
+    return this.#input.requestTime;
+  }
+
+  getClientId(): string | null {
+    return this.#input.clientId;
+  }
+
+  getTraceId(): string {
+    return this.#input.traceId;
+  }
+
+  isTrace(): boolean {
+    return this.#input.trace;
+  }
+
+  getWorkflowId(): string {
+    return this.#input.workflowId;
+  }
+
+  getArgs(): Values {
+    return this.#input.args;
+  }
+
+  get args(): Values {
+    return this.#input.args;
+  }
+}
+
+/** What `process` is given. */
+export class ScriptContext {
+  readonly #node: string;
+  readonly #kind: string;
+  readonly #input: RunInput;
+  readonly #last: ScriptResult | null;
+  readonly #item: unknown;
+
+  constructor(node: string, kind: string, input: RunInput, last: ScriptResult | null, item: unknown) {
+    this.#node = node;
+    this.#kind = kind;
+    this.#input = input;
+    this.#last = last;
+    this.#item = item;
+  }
+
+  /** The id of the node that runs the rule. */
+  getId(): string {
+    return this.#node;
+  }
+
+  /** The kind of that node: `PROCESS`, `RELATION` and so on. */
+  getType(): string {
+    return this.#kind;
+  }
+
+  getParameter(): ScriptParameter {
+    return new ScriptParameter(this.#input);
+  }
+
+  getArgs(): Values {
+    return this.#input.args;
+  }
+
+  /** Those of the graph. */
+  getAttributes(): Values {
+    return this.#input.attributes;
+  }
+
+  /** What the rule before it has come to; null before the first. */
+  getLastResult(): ScriptResult | null {
+    return this.#last;
+  }
+
+  /** What the innermost LOOP around it runs it for. */
+  getItem(): unknown {
+    return this.#item;
+  }
+
+  get id(): string {
+    return this.#node;
+  }
+
+  get type(): string {
+    return this.#kind;
+  }
+
+  get args(): Values {
+    return this.#input.args;
+  }
+
+  get attributes(): Values {
+    return this.#input.attributes;
+  }
+
+  get parameter(): ScriptParameter {
+    return this.getParameter();
+  }
+
+  get lastResult(): ScriptResult | null {
+    return this.#last;
+  }
+
+  get item(): unknown {
+    return this.#item;
+  }
+}

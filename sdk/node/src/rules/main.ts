@@ -1,0 +1,150 @@
+/** The part of rules that the server calls: runs those that the course of a call says, one call at a time. */
+import { isPromise } from '../outcome.js';
+import { host, type RuleOrder } from '../script/host.js';
+import { forgetWaits, step, waitFor, wake } from '../script/waits.js';
+import { installGlobals } from '../script/web/install.js';
+import { goneError } from '../gone.js';
+import { console } from './console.js';
+import { ScriptContext, ScriptResult, type RunInput } from './context.js';
+import * as realm from './realm.js';
+
+/** Globals that are loaded when they are first used, which a closed world does not do. */
+const EAGER = [
+  'AbortController',
+  'AbortSignal',
+  'Headers',
+  'Request',
+  'Response',
+  'TextDecoder',
+  'TextEncoder',
+  'URL',
+  'URLSearchParams',
+  'crypto',
+  'fetch',
+  'structuredClone',
+];
+
+installGlobals();
+for (const name of EAGER) void (globalThis as Record<string, unknown>)[name];
+realm.close({ ScriptContext, ScriptResult, console });
+
+/** Of the call that runs; read when a rule runs first. */
+let input: RunInput | null = null;
+/** What passes until rules go on, by ticket: the number of the wait. */
+const times = new Map<number, number>();
+
+/** Begins a call. */
+export function run(call: number): void {
+  step.call = call;
+  input = null;
+  times.clear();
+  follow(call, host.begin(call));
+}
+
+/** Goes on with a call that has waited for something: with an error of this name, or with what has come. */
+export function resume(call: number, wait: number, error: string | null, value: unknown): void {
+  step.call = call;
+  wake(wait, error === null ? null : madeError(error, value as string), value);
+}
+
+function madeError(name: string, message: string): Error {
+  return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
+}
+
+/** Nobody waits for the call's answer any more. */
+export function abort(call: number, reason: number): void {
+  step.call = call;
+  forgetWaits(call, goneError(reason));
+}
+
+export function stop(): Promise<void> {
+  return Promise.resolve();
+}
+
+export function clean(): void {
+  forgetWaits(step.call);
+  input = null;
+  times.clear();
+  realm.clean();
+}
+
+function follow(call: number, orders: RuleOrder[]): void {
+  for (let at = 0; at < orders.length; at++) {
+    const order = orders[at]!;
+    const ticket = order[0];
+    if (order.length === 1) {
+      forget(ticket);
+    } else if (order.length === 2) {
+      pass(call, ticket, order[1]);
+    } else {
+      const next = runRule(call, order);
+      if (next !== null) orders.push(...next);
+    }
+  }
+}
+
+function pass(call: number, ticket: number, ms: number): void {
+  const number = waitFor(
+    () => {
+      times.delete(ticket);
+      follow(call, host.timePassed(call, ticket));
+    },
+    (call, wait) => host.timer(call, wait, ms),
+    false,
+  );
+  times.set(ticket, number);
+}
+
+function forget(ticket: number): void {
+  const number = times.get(ticket);
+  if (number === undefined) return;
+  times.delete(ticket);
+  host.cancel(step.call, number);
+}
+
+/** Runs a rule; gives what is to be done after it, or null where it is not over. */
+function runRule(call: number, order: Extract<RuleOrder, { length: 7 }>): RuleOrder[] | null {
+  const [ticket, load, node, kind, lastState, lastValues, item] = order;
+  try {
+    input ??= JSON.parse(host.bodyText(call)) as RunInput;
+    const process = load();
+    if (process === undefined) throw new TypeError('it has no function `process`');
+    const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
+    const result = process(new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item)));
+    if (!isPromise(result)) return over(call, ticket, result);
+    result.then(
+      (result) => {
+        let next: RuleOrder[];
+        try {
+          next = over(call, ticket, result);
+        } catch (error) {
+          next = failed(call, ticket, error);
+        }
+        follow(call, next);
+      },
+      (error: unknown) => follow(call, failed(call, ticket, error)),
+    );
+    return null;
+  } catch (error) {
+    return failed(call, ticket, error);
+  }
+}
+
+function over(call: number, ticket: number, result: unknown): RuleOrder[] {
+  if (!ScriptResult.is(result)) throw new TypeError(`\`process\` gives a ScriptResult, not ${result === null ? 'null' : typeof result}`);
+  return host.ruleOver(call, ticket, result.getState(), JSON.stringify(result.getValueMap()));
+}
+
+function failed(call: number, ticket: number, error: unknown): RuleOrder[] {
+  return host.ruleFailed(call, ticket, describe(error));
+}
+
+/** What an error says, which is somebody else's object. */
+function describe(error: unknown): string {
+  try {
+    if (error instanceof Error) return `${error.name}: ${error.message}\n${error.stack ?? ''}`;
+    return `it threw ${typeof error === 'string' ? error : JSON.stringify(error)}`;
+  } catch {
+    return 'it threw what cannot be shown';
+  }
+}

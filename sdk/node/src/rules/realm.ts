@@ -1,0 +1,106 @@
+/**
+ * The globals of rules, which one run after another meets as if it were the first: all that is there cannot be changed, and what a run adds is taken away.
+ *
+ * In a frozen world an assignment to a member that a prototype has would fail (`error.name = ...`), though nothing but the object would change. The members for which programs do that are accessors here that
+ * define an own member, as in SES of Agoric.
+ */
+
+/** Members of prototypes to which programs assign on objects of theirs; all of a prototype where no names are given. */
+const ASSIGNABLE: readonly (readonly [object, readonly string[] | null])[] = [
+  [Object.prototype, null],
+  [Array.prototype, ['constructor', 'toString', 'length', 'push', 'concat']],
+  [Function.prototype, ['constructor', 'bind', 'toString', 'call', 'apply', 'name', 'length']],
+  [Promise.prototype, ['constructor', 'then']],
+  [Date.prototype, ['constructor', 'toString', 'toJSON']],
+  [RegExp.prototype, ['constructor', 'toString']],
+  [Map.prototype, ['constructor', 'get', 'set', 'has']],
+  [Set.prototype, ['constructor', 'add', 'has']],
+  ...[Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError, AggregateError].map((type) => [type.prototype, null] as const),
+];
+
+/** Through these a run could be told what another does, or hold up its thread. */
+const ABSENT = ['Atomics', 'FinalizationRegistry', 'SharedArrayBuffer', 'WeakRef'];
+
+/** What no global leads to, and syntax alone. */
+const HIDDEN: readonly unknown[] = [
+  Object.getPrototypeOf(function* () {}),
+  Object.getPrototypeOf(async function () {}),
+  Object.getPrototypeOf(async function* () {}),
+  Object.getPrototypeOf(() => 0),
+  Object.getPrototypeOf(Int8Array),
+  [][Symbol.iterator](),
+  ''[Symbol.iterator](),
+  new Map()[Symbol.iterator](),
+  new Set()[Symbol.iterator](),
+  'a'.matchAll(/a/g),
+  Object.getPrototypeOf(async function* () {}.prototype),
+].flatMap((value) => [Object.getPrototypeOf(value), value]);
+
+const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+const { ownKeys } = Reflect;
+
+function makeAssignable(prototype: object, name: string): void {
+  const found = getOwnPropertyDescriptor(prototype, name);
+  if (found === undefined || !('value' in found) || !found.configurable) return;
+  const { value, enumerable } = found as { value: unknown; enumerable: boolean };
+  const accessors = {
+    get: () => value,
+    set(this: object, own: unknown) {
+      if (this === prototype) throw new TypeError(`${name} of what all rules share cannot be changed`);
+      if (Object.hasOwn(this, name)) (this as Record<string, unknown>)[name] = own;
+      else defineProperty(this, name, { value: own, writable: true, enumerable: true, configurable: true });
+    },
+  };
+  freeze(accessors.get);
+  freeze(accessors.set);
+  defineProperty(prototype, name, { ...accessors, enumerable, configurable: false });
+}
+
+/** Freezes all that these values lead to. */
+function freezeAll(values: readonly unknown[]): void {
+  const seen = new Set<unknown>([globalThis]);
+  const waiting: unknown[] = [...values];
+  for (let value = waiting.pop(); value !== undefined || waiting.length > 0; value = waiting.pop()) {
+    if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) continue;
+    seen.add(value);
+    // Their elements cannot be frozen, and nobody is given any.
+    if (!ArrayBuffer.isView(value)) freeze(value);
+    waiting.push(getPrototypeOf(value));
+    for (const key of ownKeys(value)) {
+      const member = getOwnPropertyDescriptor(value, key)!;
+      waiting.push(member.value, member.get, member.set);
+    }
+  }
+}
+
+let known: ReadonlySet<PropertyKey>;
+
+/** Closes the globals, with these beside those of the engine. From here on nothing but new globals can be left behind. */
+export function close(globals: Readonly<Record<string, unknown>>): void {
+  for (const name of ABSENT) Reflect.deleteProperty(globalThis, name);
+  for (const [name, value] of Object.entries(globals)) {
+    defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
+  }
+  for (const [prototype, names] of ASSIGNABLE) {
+    for (const name of names ?? ownKeys(prototype)) if (typeof name === 'string' && name !== '__proto__') makeAssignable(prototype, name);
+  }
+  const all: unknown[] = [...HIDDEN];
+  for (const key of ownKeys(globalThis)) {
+    const member = getOwnPropertyDescriptor(globalThis, key)!;
+    all.push(member.value, member.get, member.set);
+    if (key === 'globalThis' || !member.configurable) continue;
+    defineProperty(globalThis, key, 'value' in member ? { writable: false, configurable: false } : { configurable: false });
+  }
+  defineProperty(globalThis, 'globalThis', { writable: false, configurable: false });
+  freezeAll(all);
+  known = new Set(ownKeys(globalThis));
+}
+
+/** Takes away the globals that a run has left; throws where one cannot be taken away. */
+export function clean(): void {
+  const keys = ownKeys(globalThis);
+  if (keys.length === known.size) return;
+  for (const key of keys) {
+    if (!known.has(key) && !Reflect.deleteProperty(globalThis, key)) throw new Error(`the global ${String(key)} cannot be taken away`);
+  }
+}
