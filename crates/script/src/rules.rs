@@ -6,6 +6,10 @@ use std::{
     time::Duration,
 };
 
+use rquickjs::{CatchResultExt as _, Context, Ctx, Function, Runtime, context::EvalOptions};
+
+use crate::instance::describe;
+
 /// Names a rule that runs, or a time that passes, within its call; the course chooses it.
 pub type Ticket = u32;
 
@@ -110,6 +114,7 @@ pub struct Rule {
     /// Tells it from every other.
     pub(crate) id: u64,
     name: String,
+    /// A function that runs the files anew whenever it is called, and gives their `process`.
     source: String,
     /// The files, each with the number of lines before it in `source`.
     files: Vec<(u32, String)>,
@@ -152,9 +157,22 @@ impl Rule {
         &self.name
     }
 
-    /// A function that runs the files anew whenever it is called, and gives their `process`.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
+    /// Compiles it, and runs nothing; an error says what is wrong, and where.
+    pub fn check(&self) -> Result<(), String> {
+        let runtime = Runtime::new().map_err(|error| error.to_string())?;
+        let context = Context::full(&runtime).map_err(|error| error.to_string())?;
+        context.with(|ctx| self.compile(&ctx).map(drop))
+    }
+
+    /// The function of [`Self::source`].
+    pub(crate) fn compile<'js>(&self, ctx: &Ctx<'js>) -> Result<Function<'js>, String> {
+        let mut options = EvalOptions::default();
+        options.strict = false;
+        options.filename = Some(self.file());
+        let compiled: rquickjs::Result<Function<'js>> = ctx.eval_with_options(self.source.as_str(), options);
+        compiled
+            .catch(ctx)
+            .map_err(|error| self.with_places(&describe(&error)))
     }
 
     /// The file that the engine takes it for.
@@ -201,7 +219,7 @@ mod tests {
             text: text.into(),
         };
         let rule = Rule::new("score", &[file("lib.js", "a\nb"), file("score.js", "c\nd\n")]);
-        let line = |text: &str| rule.source().lines().position(|line| line == text).unwrap() + 1;
+        let line = |text: &str| rule.source.lines().position(|line| line == text).unwrap() + 1;
         for (text, place) in [
             ("a", "lib.js:1"),
             ("b", "lib.js:2"),

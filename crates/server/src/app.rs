@@ -7,6 +7,7 @@ use forebay_records::Settings;
 use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
+use forebay_workflow::Compat;
 use tokio::sync::watch;
 
 use crate::{
@@ -21,11 +22,14 @@ use crate::{
     store::OpenStore,
     target::{
         FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
-        TqlTarget,
+        TqlTarget, WorkflowTarget,
+        workflow::{Book, BookFaults, RunLimits},
     },
     traces::Traces,
 };
 
+/// As what the engines of the workflows are counted: no script has this name.
+pub(crate) const WORKFLOW_COUNTS: &str = "(workflow)";
 /// How long a worker may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -102,6 +106,12 @@ pub enum BuildError {
         #[source]
         source: forebay_script::Failure,
     },
+    /// The graphs and rules of the workflows cannot be used.
+    #[error("the workflows cannot be used")]
+    Workflows(#[from] BookFaults),
+    /// The engines of the workflows do not start.
+    #[error("the workflows do not start")]
+    WorkflowEngines(#[source] forebay_script::Failure),
     /// The thread on which handlers' statements run cannot be started.
     #[error("cannot start the thread on which handlers in pools reach databases")]
     Desks(#[source] std::io::Error),
@@ -119,6 +129,11 @@ impl App {
             Some(Sdk::unpack()?)
         };
         let scripts = scripts(&config, ground)?;
+        let workflow = config
+            .workflow
+            .as_ref()
+            .map(|workflow| workflow_target(workflow, &config, ground))
+            .transpose()?;
         let start = |pool: &config::Pool| {
             let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
             options.calls = calls(pool, ground, &config.records);
@@ -138,6 +153,7 @@ impl App {
             records: records.as_ref(),
             pools: &pools,
             scripts: &scripts,
+            workflow: workflow.as_ref(),
             store: store_target.as_ref(),
             open_store: ground.store.as_ref(),
             sources: &ground.sources,
@@ -154,7 +170,12 @@ impl App {
         Ok(Self {
             router,
             pools,
-            scripts: scripts.values().map(|target| target.script().clone()).collect(),
+            scripts: scripts
+                .values()
+                .map(ScriptTarget::script)
+                .chain(workflow.iter().map(WorkflowTarget::script))
+                .cloned()
+                .collect(),
             unrouted: ground.routes.unrouted(),
             access_log: config.log.access.then(|| ground.log.access_log()),
             config,
@@ -176,6 +197,7 @@ impl App {
 struct Parts<'a> {
     pools: &'a BTreeMap<String, Pool>,
     scripts: &'a BTreeMap<String, ScriptTarget>,
+    workflow: Option<&'a WorkflowTarget>,
     store: Option<&'a StoreTarget>,
     records: Option<&'a RecordsTarget>,
     open_store: Option<&'a Arc<OpenStore>>,
@@ -233,6 +255,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
             Target::Sql(SqlTarget::new(source.metered(meter), way))
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
+        config::Target::Workflow(api) => Target::Workflow(parts.workflow.expect(checked).at(*api)),
         config::Target::Pool(way) => {
             let pool = parts.pools.get(&way.pool).expect(checked).clone();
             let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
@@ -246,11 +269,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
 /// Loads the scripts, by their names.
 fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTarget>, BuildError> {
     let load = |script: &config::Script| {
-        let store = ground.store.as_ref().map(|store| forebay_script::StoreOptions {
-            folder: store.path().into(),
-            options: *store.store().options(),
-            records: config.records.to_text(),
-        });
+        let store = store_options(config, ground);
         let counts = ground.scripts.of(&script.name);
         let mut options = script_options(script, store, ground.erase_types, counts);
         let source = |name: &String| (name.clone(), ground.sources.of(name, config));
@@ -265,6 +284,75 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
         Ok((script.name.clone(), target))
     };
     config.scripts.values().map(load).collect()
+}
+
+/// Whether graphs are taken as Rengine takes them.
+pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
+    if workflow.is_as_rengine {
+        Compat::Rengine
+    } else {
+        Compat::None
+    }
+}
+
+/// Reads the graphs and rules, and starts an engine for them.
+fn workflow_target(
+    workflow: &config::Workflow,
+    config: &Config,
+    ground: &Ground,
+) -> Result<WorkflowTarget, BuildError> {
+    let book = Book::read(&workflow.path, compat_of(workflow), ground.erase_types)?;
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+    let options = forebay_script::Options {
+        name: WORKFLOW_COUNTS.to_owned(),
+        program: forebay_script::Program::Rules,
+        limits: forebay_script::Limits {
+            io_cpu_max: workflow.timeout,
+            cpu_max: workflow.timeout,
+            time_max: workflow.timeout,
+            memory_max: bytes(workflow.memory_max),
+            output_max: bytes(workflow.output_max),
+            in_flight_max: workflow.accept_queue_max,
+            queue_bytes_max: bytes(workflow.queue_bytes_max),
+            executors: workflow.executors,
+            engines_max: workflow.engines_max,
+            isolated: false,
+            fetch_time_max: workflow.fetch_time_max,
+            fetch_bytes_max: bytes(workflow.fetch_bytes_max),
+            fetches_max: workflow.fetches_max,
+        },
+        allow: forebay_script::Allow {
+            store: workflow.allow.store.clone(),
+            fetch: workflow.allow.fetch.clone(),
+            sql: Arc::new(workflow.allow.sql.iter().map(source).collect()),
+        },
+        store: store_options(config, ground),
+        surroundings: surroundings(ground.erase_types),
+        counts: ground.scripts.of(WORKFLOW_COUNTS),
+    };
+    let limits = RunLimits {
+        timeout: workflow.timeout,
+        log_max: bytes(workflow.log_max),
+        is_as_rengine: workflow.is_as_rengine,
+    };
+    let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
+    Ok(WorkflowTarget::new(Arc::new(script), Arc::new(book), limits))
+}
+
+fn store_options(config: &Config, ground: &Ground) -> Option<forebay_script::StoreOptions> {
+    ground.store.as_ref().map(|store| forebay_script::StoreOptions {
+        folder: store.path().into(),
+        options: *store.store().options(),
+        records: config.records.to_text(),
+    })
+}
+
+fn surroundings(erase_types: EraseTypes) -> forebay_script::Surroundings {
+    forebay_script::Surroundings {
+        sdk: sdk_file,
+        erase_types,
+    }
 }
 
 pub(crate) fn script_options(
@@ -298,10 +386,7 @@ pub(crate) fn script_options(
             sql: Arc::default(),
         },
         store,
-        surroundings: forebay_script::Surroundings {
-            sdk: sdk_file,
-            erase_types,
-        },
+        surroundings: surroundings(erase_types),
         counts,
     }
 }

@@ -8,7 +8,7 @@ use forebay_store::{KeyError, StoreError};
 mod sql;
 
 pub(crate) use self::sql::SqlFailure;
-use crate::{conditions::TagsError, reply::Reply, store::path::PathError};
+use crate::{conditions::TagsError, reply::Reply, store::path::PathError, target::workflow::WorkflowFailure};
 
 /// Why a request is not answered as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -120,6 +120,8 @@ pub(crate) enum Refusal {
     NoRow,
     #[error("{0}")]
     Sql(SqlFailure),
+    #[error(transparent)]
+    Workflow(#[from] WorkflowFailure),
 }
 
 /// Kinds of failure, each with one status.
@@ -396,6 +398,11 @@ impl Refusal {
             Self::DeadlinePassed | Self::WriteExpired => Class::Deadline,
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
+            Self::Workflow(failure) => match failure {
+                WorkflowFailure::NoSuchWorkflow { .. } => Class::NotFound,
+                WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
+                WorkflowFailure::Failed { .. } => Class::Internal,
+            },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,
             Self::Pool(failure) => match failure {
@@ -455,6 +462,11 @@ impl Refusal {
             Self::InBatch { cause, .. } | Self::InStatement(cause) => cause.log(request_id),
             _ => false,
         }
+    }
+
+    /// What `Retry-After` says, where another attempt may have an answer.
+    pub(crate) fn retry_after(&self) -> Option<&'static str> {
+        (self.class() == Class::Overload).then_some(RETRY_AFTER_S)
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -530,8 +542,8 @@ impl Refusal {
             },
             _ => {}
         }
-        if class == Class::Overload {
-            headers.push_known("retry-after", RETRY_AFTER_S);
+        if let Some(retry) = self.retry_after() {
+            headers.push_known("retry-after", retry);
         }
         reply.body = crate::reply::Body::Bytes(problem.into());
         reply

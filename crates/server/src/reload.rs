@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
-    app::{App, BuildError},
+    app::{App, BuildError, WORKFLOW_COUNTS},
     config::{self, Config},
     failure,
     server::Shared,
@@ -194,7 +194,9 @@ impl Shared {
         let before = self.front.replace_app(app.clone());
         self.reloading.generation.store(generation, Ordering::Release);
         self.ground.routes.keep(&app.config.routes);
-        self.ground.scripts.keep(&app.config.scripts);
+        self.ground.scripts.keep(|name| {
+            app.config.scripts.contains_key(name) || name == WORKFLOW_COUNTS && app.config.workflow.is_some()
+        });
         self.ground.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
             self.ground

@@ -157,6 +157,9 @@ impl Places {
             places.files.push(script.handler.clone());
             places.folders.extend(script.handler.parent().map(Path::to_owned));
         }
+        places
+            .folders
+            .extend(config.workflow.iter().map(|workflow| workflow.path.clone()));
         for route in &config.routes {
             match &route.target {
                 Target::Respond(respond) => places.files.extend(respond.file.clone()),
@@ -166,7 +169,8 @@ impl Places {
                 | Target::Tql
                 | Target::Sql(_)
                 | Target::Pool(_)
-                | Target::Script(_) => {}
+                | Target::Script(_)
+                | Target::Workflow(_) => {}
             }
         }
         places

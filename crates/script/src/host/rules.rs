@@ -2,16 +2,12 @@
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
-use rquickjs::{
-    Array, CatchResultExt as _, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString,
-    Value, context::EvalOptions,
-};
+use rquickjs::{Array, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value};
 
 use super::{Functions, Host};
 use crate::{
     answer::Body,
     calls::CallId,
-    instance::describe,
     rules::{Course, Event, LogLine, Order, Rule, RuleOutcome, RunOrder, Ticket},
     text,
 };
@@ -100,13 +96,7 @@ impl CourseHost {
         if let Some((_, known)) = self.compiled.borrow().get(&rule.id) {
             return known.clone().restore(ctx).map_err(|error| error.to_string());
         }
-        let mut options = EvalOptions::default();
-        options.strict = false;
-        options.filename = Some(rule.file());
-        let compiled: Result<Function<'js>> = ctx.eval_with_options(rule.source(), options);
-        let compiled = compiled
-            .catch(ctx)
-            .map_err(|error| rule.with_places(&describe(&error)))?;
+        let compiled = rule.compile(ctx)?;
         let mut all = self.compiled.borrow_mut();
         if all.len() >= COMPILED_MAX {
             all.clear();

@@ -4,6 +4,7 @@
 mod records;
 mod script;
 mod sql;
+mod workflow;
 
 /// A section.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl Section {
 }
 
 /// Targets of a route that a later version has.
-pub(super) const LATER_TARGETS: &[&str] = &["workflow", "proxy"];
+pub(super) const LATER_TARGETS: &[&str] = &["proxy"];
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -170,9 +171,15 @@ pub(super) static SECTIONS: &[Section] = &[
         keys: sql::SQL,
     },
     Section {
+        name: "workflow",
+        shape: Shape::Once,
+        meaning: "Graphs of rules, which are scripts: the target `workflow` runs them.",
+        keys: workflow::WORKFLOW,
+    },
+    Section {
         name: "route",
         shape: Shape::Repeated,
-        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `sql`, `pool` or `script`.",
+        meaning: "Which requests are answered from where. A route has exactly one target: `respond`, `files`, `store`, `records`, `tql`, `sql`, `pool`, `script` or `workflow`.",
         keys: ROUTE,
     },
 ];
@@ -783,6 +790,13 @@ static ROUTE: &[Key] = &[
         kind: Kind::Text,
         default: Default::Nothing,
         meaning: "Target: the NAME of a `[script.NAME]`.",
+        exceeded: "",
+    },
+    Key {
+        name: "workflow",
+        kind: Kind::Table(workflow::WORKFLOW_ROUTE),
+        default: Default::Nothing,
+        meaning: "Target: workflows, as `[workflow]` says; written `workflow = {}`.",
         exceeded: "",
     },
     Key {

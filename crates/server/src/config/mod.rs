@@ -36,7 +36,7 @@ pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
     Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,
     Script, ScriptAllow, ScriptPlace, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode, Target,
-    Worker, Workers,
+    Worker, Workers, Workflow, WorkflowApi,
 };
 pub(crate) use units::{parse_duration, print_duration};
 

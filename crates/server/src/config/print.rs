@@ -10,7 +10,8 @@ use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, Permission, Pool, Protocol,
-    PythonApplication, PythonModule, Respond, Retry, Route, Script, Server, SqlRoute, Store, Target, Worker,
+    PythonApplication, PythonModule, Respond, Retry, Route, Script, ScriptAllow, Server, SqlRoute, Store,
+    Target, Worker, Workflow,
 };
 use crate::store::path::put_key;
 
@@ -37,6 +38,9 @@ impl Config {
             .try_for_each(|script| write_script(out, script))?;
         for (name, source) in &self.sql {
             write_source(out, name, source, self.sql_direct.contains(name))?;
+        }
+        if let Some(workflow) = &self.workflow {
+            write_workflow(out, workflow)?;
         }
         self.routes.iter().try_for_each(|route| write_route(out, route))
     }
@@ -301,9 +305,31 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "fetch_time_max = {}", duration(script.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(script.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", script.fetches_max)?;
-    let allow = &script.allow;
+    write_allow(out, &script.allow)
+}
+
+fn write_allow(out: &mut String, allow: &ScriptAllow) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
     writeln!(out, "allow = {{ store = {store}, sql = {sql}, fetch = {fetch} }}")
+}
+
+fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
+    let compat = if workflow.is_as_rengine { "rengine" } else { "none" };
+    writeln!(out, "\n[workflow]")?;
+    writeln!(out, "path = {}", path(&workflow.path))?;
+    writeln!(out, "compat = {}", text(compat))?;
+    writeln!(out, "timeout = {}", duration(workflow.timeout))?;
+    writeln!(out, "executors = {}", workflow.executors)?;
+    writeln!(out, "engines_max = {}", workflow.engines_max)?;
+    writeln!(out, "accept_queue_max = {}", workflow.accept_queue_max)?;
+    writeln!(out, "queue_bytes_max = {}", size(workflow.queue_bytes_max))?;
+    writeln!(out, "memory_max = {}", size(workflow.memory_max))?;
+    writeln!(out, "output_max = {}", size(workflow.output_max))?;
+    writeln!(out, "log_max = {}", size(workflow.log_max))?;
+    writeln!(out, "fetch_time_max = {}", duration(workflow.fetch_time_max))?;
+    writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
+    writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
+    write_allow(out, &workflow.allow)
 }
 
 fn statements(sql: &SqlRoute) -> String {
@@ -348,6 +374,7 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
             text(sql.result.name())
         ),
         Target::Script(name) => writeln!(out, "script = {}", text(name)),
+        Target::Workflow(api) => writeln!(out, "workflow = {{ api = {} }}", text(api.name())),
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;
             writeln!(out, "queue_timeout = {}", duration(pool.queue_timeout))?;

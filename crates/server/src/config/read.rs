@@ -35,6 +35,8 @@ pub(super) struct Sections {
     pub(super) pools: Vec<(String, Fields)>,
     pub(super) scripts: Vec<(String, Fields)>,
     pub(super) sql: Vec<(String, Fields)>,
+    pub(super) workflow: Fields,
+    pub(super) has_workflow: bool,
     pub(super) routes: Vec<Fields>,
 }
 
@@ -117,6 +119,8 @@ impl Reader<'_> {
             pools: self.named(root, "pool"),
             scripts: self.named(root, "script"),
             sql: self.named(root, "sql"),
+            workflow: self.one(root, "workflow"),
+            has_workflow: root.get("workflow").is_some(),
             routes: self.repeated(root, "route"),
         }
     }

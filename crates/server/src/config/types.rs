@@ -42,6 +42,8 @@ pub struct Config {
     pub sql: BTreeMap<String, forebay_pg::Settings>,
     /// Those among them to which handlers in pools connect themselves.
     pub sql_direct: BTreeSet<String>,
+    /// `[workflow]`; `None`: the file has no such section, and no route leads there.
+    pub workflow: Option<Workflow>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
     pub routes: Vec<Route>,
 }
@@ -432,6 +434,58 @@ pub struct Script {
     pub allow: ScriptAllow,
 }
 
+/// `[workflow]`: graphs of rules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workflow {
+    /// The folder of graphs and rules, absolute.
+    pub path: PathBuf,
+    /// Whether it is as Rengine has it where programs could depend on that.
+    pub is_as_rengine: bool,
+    /// How long a run may take; then 504.
+    pub timeout: Duration,
+    /// Executor threads, 1 to 256.
+    pub executors: usize,
+    /// Engines of one executor thread; a run that needs another waits.
+    pub engines_max: usize,
+    /// Runs at a time; beyond it the client gets 503 with `Retry-After`.
+    pub accept_queue_max: usize,
+    /// Most bytes of the arguments of these runs.
+    pub queue_bytes_max: u64,
+    /// Memory of one engine.
+    pub memory_max: u64,
+    /// Longest result; beyond it the client gets 500.
+    pub output_max: u64,
+    /// Bytes that the rules of one run log.
+    pub log_max: u64,
+    /// From the start of a fetch to the end of what answers it; then the fetch fails.
+    pub fetch_time_max: Duration,
+    /// Longest body of what answers a fetch; beyond it reading fails.
+    pub fetch_bytes_max: u64,
+    /// Fetches of one run; beyond it the next fails.
+    pub fetches_max: u32,
+    /// What rules may reach.
+    pub allow: ScriptAllow,
+}
+
+/// `route.workflow.api`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkflowApi {
+    /// The path names the workflow, and the body is its arguments.
+    Named,
+    /// Requests of Rengine.
+    Scenes,
+}
+
+impl WorkflowApi {
+    /// As the configuration says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Scenes => "scenes",
+        }
+    }
+}
+
 /// `script.NAME.on`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptPlace {
@@ -507,7 +561,8 @@ impl Route {
             | Target::Tql
             | Target::Sql(_)
             | Target::Pool(_)
-            | Target::Script(_) => None,
+            | Target::Script(_)
+            | Target::Workflow(_) => None,
         };
         let beside = name.into_iter().flat_map(|name| {
             [
@@ -538,6 +593,8 @@ pub enum Target {
     Pool(PoolRoute),
     /// A key of [`Config::scripts`].
     Script(String),
+    /// Graphs of rules.
+    Workflow(WorkflowApi),
 }
 
 /// An answer from memory.

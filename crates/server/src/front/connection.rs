@@ -347,6 +347,14 @@ impl<S: Stream> Exchange<S> {
                 self.now = Instant::now();
                 answer
             }
+            Target::Workflow(workflow) => {
+                if self.flush().await.is_err() {
+                    return Next::Abort;
+                }
+                let answer = workflow.answer(request, &mut body, &mut self.socket).await;
+                self.now = Instant::now();
+                answer
+            }
             Target::Pool(pool) => {
                 if self.flush().await.is_err() {
                     return Next::Abort;

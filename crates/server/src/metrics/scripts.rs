@@ -18,9 +18,9 @@ impl ScriptBook {
         self.scripts.lock().entry(name.to_owned()).or_default().clone()
     }
 
-    /// Forgets the scripts that are not among these.
-    pub(crate) fn keep<V>(&self, scripts: &BTreeMap<String, V>) {
-        self.scripts.lock().retain(|name, _| scripts.contains_key(name));
+    /// Forgets the scripts that are not there any more.
+    pub(crate) fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        self.scripts.lock().retain(|name, _| is_there(name));
     }
 
     /// Every script's counts, by name.

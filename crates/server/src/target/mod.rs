@@ -16,6 +16,7 @@ pub(crate) mod store;
 mod streamed;
 pub(crate) mod tql;
 mod waiting;
+pub(crate) mod workflow;
 
 use std::{borrow::Cow, time::Instant};
 
@@ -30,6 +31,7 @@ pub(crate) use self::{
     store::{ChangeFeed, Fed, StoreTarget},
     streamed::Streamed,
     tql::TqlTarget,
+    workflow::WorkflowTarget,
 };
 use crate::{failure::Refusal, front::Head};
 
@@ -44,6 +46,7 @@ pub(crate) enum Target {
     Sql(SqlTarget),
     Pool(PoolTarget),
     Script(ScriptTarget),
+    Workflow(WorkflowTarget),
 }
 
 impl Target {
@@ -56,7 +59,8 @@ impl Target {
             | Self::Records(_)
             | Self::Tql(_)
             | Self::Sql(_)
-            | Self::Script(_) => None,
+            | Self::Script(_)
+            | Self::Workflow(_) => None,
             Self::Pool(target) => Some(target.pool().name()),
         }
     }

@@ -9,6 +9,7 @@ mod script;
 mod server;
 mod sql;
 mod store;
+mod workflow;
 
 pub(super) use self::route::TARGETS_LISTED;
 pub(crate) use self::server::is_level_list;
@@ -57,11 +58,22 @@ pub(super) fn build(
                 .map(|script| (name.clone(), script)),
         );
     }
+    let leads_there = sections.routes.iter().any(|route| route.written("workflow"));
+    let workflow = (sections.has_workflow || leads_there)
+        .then(|| builder.workflow(&sections.workflow, has_store, &names(&sections.sql)))
+        .flatten();
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
     for (name, fields) in &sections.sql {
         let is_direct = fields.flag("direct");
-        let threads = sql_threads(name, is_direct, server.threads, &scripts, &pools);
+        let threads = sql_threads(
+            name,
+            is_direct,
+            server.threads,
+            &scripts,
+            &pools,
+            workflow.as_ref(),
+        );
         sql.extend(
             builder
                 .source(name, fields, threads)
@@ -91,6 +103,7 @@ pub(super) fn build(
             scripts,
             sql,
             sql_direct,
+            workflow,
             routes,
         });
     }

@@ -15,11 +15,12 @@ use crate::target::files::content_type_of;
 /// Largest body of `respond.file`; it stays in memory.
 const RESPOND_FILE_BYTES_MAX: u64 = 16 << 20;
 
-const TARGETS: [&str; 8] = [
-    "respond", "files", "store", "records", "tql", "sql", "pool", "script",
+const TARGETS: [&str; 9] = [
+    "respond", "files", "store", "records", "tql", "sql", "pool", "script", "workflow",
 ];
 /// The same in a sentence.
-pub(in crate::config) const TARGETS_LISTED: &str = "respond, files, store, records, tql, sql, pool or script";
+pub(in crate::config) const TARGETS_LISTED: &str =
+    "respond, files, store, records, tql, sql, pool, script or workflow";
 
 /// What only routes with `pool` have.
 const POOL_KEYS: [&str; 3] = ["queue_timeout", "run_timeout", "retry"];
@@ -170,6 +171,7 @@ impl Builder<'_> {
             }
             "script" => self.script_route(fields, behind).map(Target::Script),
             "sql" => self.sql_route(fields, behind).map(Target::Sql),
+            "workflow" => self.workflow_route(fields).map(Target::Workflow),
             _ => self.pool_route(fields, behind).map(Target::Pool),
         }
     }

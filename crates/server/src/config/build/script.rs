@@ -47,7 +47,7 @@ impl Builder<'_> {
         })
     }
 
-    fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
+    pub(super) fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
         let store = fields.texts("store");
         if let (Some(first), false) = (store.first(), has_store) {
             let message = "there is no store: the file has no [store]".to_owned();

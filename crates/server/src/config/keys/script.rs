@@ -139,7 +139,7 @@ pub(super) static SCRIPT: &[Key] = &[
     },
 ];
 
-static ALLOW: &[Key] = &[
+pub(super) static ALLOW: &[Key] = &[
     Key {
         name: "store",
         kind: Kind::Texts { min: 0 },

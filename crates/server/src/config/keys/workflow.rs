@@ -1,0 +1,124 @@
+//! `[workflow]`, and its routes
+
+use super::{Default, GIB, KIB, Key, Kind, MIB, TIB, TIMEOUT, script};
+
+pub(super) static WORKFLOW: &[Key] = &[
+    Key {
+        name: "path",
+        kind: Kind::Text,
+        default: Default::Is("workflows"),
+        meaning: "The folder of the graphs, each a `NAME.json`, and of the rules that they run: `rules/NAME.js` or `.ts`, or the files of `rules/NAME/`, in the order of their names and `index.js` last.",
+        exceeded: "",
+    },
+    Key {
+        name: "compat",
+        kind: Kind::Choice(&["none", "rengine"]),
+        default: Default::Is("none"),
+        meaning: "`rengine`: as the executor of Rengine has it where programs could depend on that: ALL_OR is always true, edges that a tree cannot have are left out, and `/execute/internal/workflow` answers 200 whatever has happened, with the code in the body.",
+        exceeded: "",
+    },
+    Key {
+        name: "timeout",
+        kind: TIMEOUT,
+        default: Default::Is("10s"),
+        meaning: "How long a run may take, waiting for an executor included.",
+        exceeded: "504",
+    },
+    Key {
+        name: "executors",
+        kind: Kind::Integer { min: 0, max: 256 },
+        default: Default::Is("0"),
+        meaning: "Most executor threads, started when needed; 0: one per core.",
+        exceeded: "",
+    },
+    Key {
+        name: "engines_max",
+        kind: Kind::Integer { min: 1, max: 4096 },
+        default: Default::Is("16"),
+        meaning: "Engines of one executor thread, of which each may use `memory_max`: a run has one until it is over, also while it waits for something.",
+        exceeded: "the next run waits; 504 when its time is over",
+    },
+    Key {
+        name: "accept_queue_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("4096"),
+        meaning: "Runs at a time, those included that wait for an executor.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "queue_bytes_max",
+        kind: Kind::Size {
+            min: 64 * KIB,
+            max: TIB,
+        },
+        default: Default::Is("64MiB"),
+        meaning: "Bytes of the arguments of these runs. One that is alone is taken whatever its length, which `body_bytes_max` bounds.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "memory_max",
+        kind: Kind::Size {
+            min: 4 * MIB,
+            max: 4 * GIB,
+        },
+        default: Default::Is("64MiB"),
+        meaning: "Memory of one engine.",
+        exceeded: "the rule fails",
+    },
+    Key {
+        name: "output_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("8MiB"),
+        meaning: "Longest result of a run, its trace included.",
+        exceeded: "500",
+    },
+    Key {
+        name: "log_max",
+        kind: Kind::Size { min: 0, max: GIB },
+        default: Default::Is("1MiB"),
+        meaning: "Bytes that the rules of one run log.",
+        exceeded: "further lines are left out, and counted",
+    },
+    Key {
+        name: "fetch_time_max",
+        kind: TIMEOUT,
+        default: Default::Is("5s"),
+        meaning: "From the start of a `fetch` to the end of what answers it, redirects included.",
+        exceeded: "the `fetch`, or what reads its answer, fails with a `TimeoutError`",
+    },
+    Key {
+        name: "fetch_bytes_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("8MiB"),
+        meaning: "Longest body of what answers a `fetch`.",
+        exceeded: "what reads it fails with a `TypeError`",
+    },
+    Key {
+        name: "fetches_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("64"),
+        meaning: "Fetches that the rules of one run begin.",
+        exceeded: "the next fails with a `TypeError`",
+    },
+    Key {
+        name: "allow",
+        kind: Kind::Table(script::ALLOW),
+        default: Default::Is(""),
+        meaning: "What rules may reach; nothing that is not named here.",
+        exceeded: "",
+    },
+];
+
+pub(super) static WORKFLOW_ROUTE: &[Key] = &[Key {
+    name: "api",
+    kind: Kind::Choice(&["named", "scenes"]),
+    default: Default::Nothing,
+    meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows.",
+    exceeded: "",
+}];

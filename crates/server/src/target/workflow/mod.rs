@@ -1,0 +1,254 @@
+//! Has graphs of rules run: by name, with the arguments as the body, or several at a time as Rengine's requests name them.
+
+mod book;
+mod course;
+mod result;
+mod scenes;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use forebay_pool::RequestParts;
+use forebay_script::{Answer, Awaited, Body as ScriptBody, Failure, Script};
+use serde_json::value::RawValue;
+
+pub(crate) use self::book::Book;
+pub use self::book::BookFaults;
+use self::{
+    course::{RunCourse, Wanted},
+    result::RunResult,
+};
+use super::{
+    End, Request,
+    parameters::parameters,
+    store::{body, json},
+    waiting::wait_for,
+};
+use crate::{
+    config::WorkflowApi,
+    failure::Refusal,
+    front::{RequestBody, Socket, Stream},
+    reply::Reply,
+    router::decode,
+};
+
+const METHODS: &str = "OPTIONS, POST";
+
+/// Graphs of rules, and the engines in which the rules run.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkflowTarget {
+    script: Arc<Script>,
+    book: Arc<Book>,
+    limits: RunLimits,
+    api: WorkflowApi,
+}
+
+/// What bounds a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunLimits {
+    /// How long it may take, waiting included.
+    pub(crate) timeout: Duration,
+    /// Bytes that its rules log.
+    pub(crate) log_max: usize,
+    /// Whether requests are answered as Rengine does where programs could depend on that.
+    pub(crate) is_as_rengine: bool,
+}
+
+/// Why a run is refused, or what it has failed with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum WorkflowFailure {
+    #[error("there is no workflow `{name}`")]
+    NoSuchWorkflow { name: String },
+    #[error("the body is no JSON object of arguments: {what}")]
+    Arguments { what: String },
+    #[error("{what}")]
+    Request { what: String },
+    #[error("node `{node}` failed: {reason}")]
+    Failed { node: String, reason: String },
+}
+
+/// A run that is asked for.
+#[derive(Debug)]
+struct Ask<'a> {
+    workflow: &'a str,
+    args: &'a RawValue,
+    client: Option<&'a str>,
+    trace_id: &'a str,
+    wants_trace: bool,
+}
+
+impl WorkflowTarget {
+    pub(crate) fn new(script: Arc<Script>, book: Arc<Book>, limits: RunLimits) -> Self {
+        let api = WorkflowApi::Named;
+        Self {
+            script,
+            book,
+            limits,
+            api,
+        }
+    }
+
+    /// The same for a route with this kind of requests.
+    pub(crate) fn at(&self, api: WorkflowApi) -> Self {
+        Self { api, ..self.clone() }
+    }
+
+    pub(crate) fn script(&self) -> &Arc<Script> {
+        &self.script
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        body: &mut RequestBody,
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        match request.head.method() {
+            "POST" => {}
+            "OPTIONS" => {
+                let mut reply = Reply::new(204);
+                reply.headers.to_mut().push_known("allow", METHODS);
+                return Ok(reply);
+            }
+            _ => {
+                let allow = METHODS.into();
+                return Err(Refusal::MethodNotAllowed { allow }.into());
+            }
+        }
+        let text = body::read(request, body, socket).await?;
+        match self.api {
+            WorkflowApi::Named => self.run_named(request, &text, socket).await,
+            WorkflowApi::Scenes => scenes::answer(self, request, &text, socket).await,
+        }
+    }
+
+    async fn run_named<S: Stream>(
+        &self,
+        request: &Request<'_>,
+        text: &[u8],
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        let rest = request.rest.unwrap_or_default();
+        let name = decode(rest).unwrap_or(rest.into());
+        let text = if text.is_empty() { b"{}" } else { text };
+        let args = arguments(text)?;
+        let ask = Ask {
+            workflow: &name,
+            args,
+            client: None,
+            trace_id: request.id,
+            wants_trace: wants_trace(request)?,
+        };
+        let deadline = request.deadline.min(request.arrived + self.limits.timeout);
+        let outcome = wait_for(self.begin(&ask, deadline)?, deadline, socket).await?;
+        let bytes = whole(outcome.map_err(Refusal::Script)?);
+        let result = read_result(&bytes)?;
+        match (result.node, result.error) {
+            (Some(node), Some(error)) => {
+                tracing::warn!(target: "forebay::workflow", workflow = &*name, request_id = request.id, "node `{node}` failed: {error}");
+                let reason = first_line(&error).to_owned();
+                Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into())
+            }
+            _ => Ok(json(200, bytes.to_vec())),
+        }
+    }
+
+    /// Has a graph run, until `deadline`.
+    fn begin(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Awaited, Refusal> {
+        let Some(workflow) = self.book.workflow(ask.workflow) else {
+            let name = ask.workflow.to_owned();
+            return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }));
+        };
+        let input = format!(
+            r#"{{"requestTime":{},"clientId":{},"traceId":{},"trace":{},"workflowId":{},"args":{},"attributes":{}}}"#,
+            now_ms(),
+            ask.client
+                .map_or_else(|| "null".to_owned(), |client| quoted(client)),
+            quoted(ask.trace_id),
+            ask.wants_trace,
+            quoted(ask.workflow),
+            ask.args.get(),
+            workflow.attributes,
+        );
+        let mut payload = Vec::with_capacity(input.len() + 64);
+        RequestParts {
+            remaining_ms: 0,
+            method: b"POST",
+            path: ask.workflow.as_bytes(),
+            query: b"",
+            route: b"",
+            params: [].into_iter(),
+            headers: std::iter::once((&b"x-request-id"[..], ask.trace_id.as_bytes())),
+            peer: b"",
+            body: input.as_bytes(),
+        }
+        .put(&mut payload);
+        let wanted = Wanted {
+            book: Arc::clone(&self.book),
+            workflow: ask.workflow.to_owned(),
+            args: ask.args.to_owned(),
+            wants_trace: ask.wants_trace,
+            log_max: self.limits.log_max,
+        };
+        let begin = Box::new(move || -> Box<dyn forebay_script::Course> { Box::new(RunCourse::new(wanted)) });
+        self.script
+            .run(payload, Some(deadline), begin)
+            .map_err(Refusal::Script)
+    }
+}
+
+/// The arguments that a body is.
+fn arguments(text: &[u8]) -> Result<&RawValue, Refusal> {
+    let what = match serde_json::from_slice::<&RawValue>(text) {
+        Ok(args) if args.get().starts_with('{') => return Ok(args),
+        Ok(_) => "it is another value".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Refusal::Workflow(WorkflowFailure::Arguments { what }))
+}
+
+/// Whether the query asks for what each node has come to: `trace=true`.
+fn wants_trace(request: &Request<'_>) -> Result<bool, Refusal> {
+    let mut wants = false;
+    for parameter in parameters(request.head.query(), "") {
+        let parameter = parameter?;
+        if parameter.name != "trace" {
+            return Err(parameter.wrong("there is `trace` alone"));
+        }
+        wants = parameter.flag()?;
+    }
+    Ok(wants)
+}
+
+fn whole(answer: Answer) -> Bytes {
+    match answer.body {
+        ScriptBody::Whole(bytes) => bytes,
+        ScriptBody::Stream(_) => unreachable!("runs are answered at once"),
+    }
+}
+
+fn read_result(bytes: &[u8]) -> Result<RunResult<'_>, Refusal> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Refusal::Script(Failure::Broken {
+            reason: format!("a run's result cannot be read: {error}"),
+        })
+    })
+}
+
+/// Of an error, without where it was thrown.
+fn first_line(error: &str) -> &str {
+    error.lines().next().unwrap_or_default()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn now_ms() -> u128 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_millis()
+}

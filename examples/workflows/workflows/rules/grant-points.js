@@ -1,0 +1,3 @@
+function process(context) {
+  return new ScriptResult(true, { userId: context.getArgs().userId, points: 20 });
+}

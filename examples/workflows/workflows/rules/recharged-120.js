@@ -1,0 +1,3 @@
+function process(context) {
+  return new ScriptResult(context.getArgs().recharge >= 120);
+}
