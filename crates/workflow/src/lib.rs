@@ -7,6 +7,7 @@ mod check;
 mod definition;
 mod error;
 mod graph;
+pub mod jdm;
 mod run;
 
 pub use check::check;

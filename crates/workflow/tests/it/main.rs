@@ -5,5 +5,6 @@
 mod any;
 mod checks;
 mod definitions;
+mod jdm;
 mod recorded;
 mod runs;

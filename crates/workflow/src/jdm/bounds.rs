@@ -1,0 +1,159 @@
+//! Bounds that compiled expressions have to keep: how many numbers a range may become when something goes over it, and how long a text or a list may be that an expression gives a name to, to use it again and again.
+//!
+//! The code of an expression is a list of operations, whose jumps say how far they go. An operation that could make too much is replaced by a jump behind the end of the code, where its operands are looked at first;
+//! from there a jump leads back. So all other jumps stay right.
+
+use std::sync::Arc;
+
+use rust_decimal::Decimal;
+use zen_expression::{
+    compiler::{Compare, Jump, Opcode},
+    functions::{FunctionKind, InternalFunction},
+};
+
+use super::{program::Fault, value::ITEMS_MAX};
+
+/// Longest text, and longest list, that an expression gives a name to.
+pub(super) const TEXT_MAX: usize = 1 << 16;
+/// Loops within one another.
+const LOOPS_MAX: usize = 3;
+
+/// Operations that fail with these numbers in their message are those that a bound has put there.
+const RANGE_MARK: u32 = 4_000_000_001;
+const TEXT_MARK: u32 = 4_000_000_002;
+
+/// The same code, within its bounds.
+pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
+    let mut loops = 0_usize;
+    for operation in code {
+        match operation {
+            Opcode::Begin => loops += 1,
+            Opcode::End => loops = loops.saturating_sub(1),
+            _ => {}
+        }
+        if loops > LOOPS_MAX {
+            return Err(format!("more than {LOOPS_MAX} loops are within one another"));
+        }
+    }
+    let mut kept = code.to_vec();
+    let mut behind = Vec::new();
+    // The first operation behind the code leads over all that follow it.
+    let start = code.len() + 1;
+    for (at, operation) in code.iter().enumerate() {
+        let guard = match operation {
+            Opcode::Interval { .. } if !is_small(code, at) => range_guard(),
+            Opcode::AssignedObjectStep => named_guard(),
+            _ => continue,
+        };
+        kept[at] = Opcode::Jump(Jump::Forward, (start + behind.len() - (at + 1)) as u32);
+        behind.extend(guard);
+        behind.push(operation.clone());
+        behind.push(Opcode::Jump(Jump::Backward, (start + behind.len() - at) as u32));
+    }
+    if !behind.is_empty() {
+        kept.push(Opcode::Jump(Jump::Forward, behind.len() as u32));
+        kept.append(&mut behind);
+    }
+    Ok(kept.into())
+}
+
+/// Why an expression failed, by what the machine says.
+pub(super) fn fault_of(text: &str) -> Fault {
+    if text.contains(&RANGE_MARK.to_string()) {
+        Fault::Range
+    } else if text.contains(&TEXT_MARK.to_string()) {
+        Fault::Text
+    } else {
+        Fault::Failed(text.to_owned())
+    }
+}
+
+/// Whether a range is only asked whether something is in it, or has few numbers.
+fn is_small(code: &[Opcode], at: usize) -> bool {
+    if matches!(code.get(at + 1), Some(Opcode::In)) {
+        return true;
+    }
+    match code[..at] {
+        [.., Opcode::PushNumber(left), Opcode::PushNumber(right)] => right
+            .checked_sub(left)
+            .is_some_and(|count| count < Decimal::from(ITEMS_MAX)),
+        _ => false,
+    }
+}
+
+fn number(number: usize) -> Opcode {
+    Opcode::PushNumber(Decimal::from(number))
+}
+
+/// The machine cannot look at the same operand twice. So two of them become the one item of a list that is gone over: in each turn it can be had as often as it is asked for.
+fn hold() -> [Opcode; 5] {
+    [number(2), Opcode::Array, number(1), Opcode::Array, Opcode::Begin]
+}
+
+fn operand(which: usize) -> [Opcode; 3] {
+    [Opcode::Pointer(0), number(which), Opcode::Fetch]
+}
+
+/// Puts the operands back.
+fn release() -> impl Iterator<Item = Opcode> {
+    operand(0).into_iter().chain(operand(1)).chain([Opcode::End])
+}
+
+fn call(function: InternalFunction) -> Opcode {
+    Opcode::CallFunction {
+        kind: FunctionKind::Internal(function),
+        arg_count: 1,
+    }
+}
+
+/// Whether an operand is of a type.
+fn is_of(which: usize, name: &str) -> impl Iterator<Item = Opcode> {
+    operand(which).into_iter().chain([
+        call(InternalFunction::Type),
+        Opcode::PushString(Arc::from(name)),
+        Opcode::Equal,
+    ])
+}
+
+/// Ranges of dates are never gone over.
+fn range_guard() -> Vec<Opcode> {
+    let mut guard = Vec::from(hold());
+    guard.extend(is_of(0, "number"));
+    guard.extend([Opcode::Not, Opcode::Jump(Jump::IfTrue, 12), Opcode::Pop]);
+    guard.extend(operand(1));
+    guard.extend(operand(0));
+    guard.extend([
+        Opcode::Subtract,
+        number(ITEMS_MAX),
+        Opcode::Compare(Compare::Less),
+    ]);
+    // One operation further than this is where the first jump leads too.
+    guard.extend([
+        Opcode::Jump(Jump::IfTrue, 1),
+        Opcode::Pointer(RANGE_MARK),
+        Opcode::Pop,
+    ]);
+    guard.extend(release());
+    guard
+}
+
+fn named_guard() -> Vec<Opcode> {
+    let mut guard = Vec::from(hold());
+    guard.extend(is_of(1, "string"));
+    guard.extend([Opcode::Jump(Jump::IfTrue, 8), Opcode::Pop]);
+    guard.extend(is_of(1, "array"));
+    guard.push(Opcode::Jump(Jump::IfFalse, 9));
+    // Here with true on the stack.
+    guard.push(Opcode::Pop);
+    guard.extend(operand(1));
+    guard.extend([
+        call(InternalFunction::Len),
+        number(TEXT_MAX),
+        Opcode::Compare(Compare::LessOrEqual),
+        Opcode::Jump(Jump::IfTrue, 1),
+        Opcode::Pointer(TEXT_MARK),
+    ]);
+    guard.push(Opcode::Pop);
+    guard.extend(release());
+    guard
+}

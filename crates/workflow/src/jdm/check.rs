@@ -1,0 +1,368 @@
+//! Checks a document, names everything that is wrong with it, and compiles it into a decision that can be evaluated.
+
+use std::collections::{HashMap, HashSet};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::{
+    document::{Document, Kind, Mode, Transform},
+    error::Problem,
+    expression::Expressions,
+    program::{Compiler, Program},
+    reader::shortened,
+    switch::Switch,
+    table::{Flaw, Table},
+    value::Path,
+};
+
+/// A document that was checked and compiled. Threads may share it.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub(super) nodes: Box<[Checked]>,
+    pub(super) edges: Box<[Way]>,
+    /// Where a run begins.
+    pub(super) input: usize,
+    /// Whether anything may look at `$nodes`.
+    pub(super) sees_nodes: bool,
+}
+
+/// A node of a document that was checked.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    pub(super) id: Box<str>,
+    pub(super) name: Box<str>,
+    pub(super) work: Task,
+    /// The edges that lead here, the last of the document first.
+    pub(super) before: Box<[usize]>,
+    /// The edges that lead on, the last of the document first.
+    pub(super) after: Box<[usize]>,
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub(super) enum Task {
+    Input(Option<Validator>),
+    Output(Option<Validator>),
+    Table(Table, Turn),
+    Expressions(Expressions, Turn),
+    Switch(Switch),
+    Function { source: Box<str>, version: u8 },
+    Decision(Box<str>, Turn),
+    Custom { kind: Box<str>, config: Value },
+}
+
+/// What a node takes and where it lays down what it has come to, compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) input: Option<Program>,
+    pub(super) output: Option<Path>,
+    pub(super) mode: Mode,
+    pub(super) passes_through: bool,
+}
+
+/// An edge, by the places of its ends among the nodes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Behind a switch, the place of the statement that has to be true.
+    pub(super) statement: usize,
+}
+
+/// Checks a document; `knows` tells whether there is a decision of a key. All that is wrong is named, or else nothing is.
+pub fn check(document: &Document, knows: impl Fn(&str) -> bool) -> Result<Decision, Vec<Problem>> {
+    let mut checker = Checker {
+        document,
+        problems: Vec::new(),
+        compiler: Compiler::new(),
+        sees_nodes: false,
+    };
+    let input = checker.input();
+    let edges = checker.edges();
+    checker.check_cycles(&edges);
+    let tasks: Vec<_> = (0..document.nodes.len())
+        .map(|node| checker.task(node, &knows))
+        .collect();
+    let Some(input) = input.filter(|_| checker.problems.is_empty()) else {
+        return Err(checker.problems);
+    };
+    let ends_of = |node: usize, end: fn(&Way) -> usize| {
+        let ends = edges.iter().enumerate().rev();
+        ends.filter(|(_, edge)| end(edge) == node)
+            .map(|(at, _)| at)
+            .collect::<Box<[_]>>()
+    };
+    let nodes = document.nodes.iter().enumerate().zip(tasks);
+    Ok(Decision {
+        nodes: nodes
+            .filter_map(|((at, node), task)| {
+                Some(Checked {
+                    id: node.id.as_str().into(),
+                    name: node.name.as_str().into(),
+                    work: task?,
+                    before: ends_of(at, |edge| edge.to),
+                    after: ends_of(at, |edge| edge.from),
+                })
+            })
+            .collect(),
+        edges: edges.into(),
+        input,
+        sees_nodes: checker.sees_nodes,
+    })
+}
+
+struct Checker<'d> {
+    document: &'d Document,
+    problems: Vec<Problem>,
+    compiler: Compiler,
+    sees_nodes: bool,
+}
+
+impl Checker<'_> {
+    fn id(&self, node: usize) -> String {
+        self.document.nodes[node].id.clone()
+    }
+
+    fn input(&mut self) -> Option<usize> {
+        let nodes = self.document.nodes.iter().enumerate();
+        let mut inputs = nodes.filter(|(_, node)| matches!(node.kind, Kind::Input { .. }));
+        let Some((input, _)) = inputs.next() else {
+            self.problems.push(Problem::NoInput);
+            return None;
+        };
+        for (_, node) in inputs {
+            let node = node.id.clone();
+            self.problems.push(Problem::SecondInput { node });
+        }
+        Some(input)
+    }
+
+    /// The edges, as far as they lead somewhere.
+    fn edges(&mut self) -> Vec<Way> {
+        let document = self.document;
+        let mut places = HashMap::with_capacity(document.nodes.len());
+        for (at, node) in document.nodes.iter().enumerate() {
+            if places.insert(&*node.id, at).is_some() {
+                let node = node.id.clone();
+                self.problems.push(Problem::Twice { node });
+            }
+        }
+        let mut edges = Vec::with_capacity(document.edges.len());
+        for edge in &document.edges {
+            let (from, to) = match (places.get(&*edge.from), places.get(&*edge.to)) {
+                (Some(&from), Some(&to)) => (from, to),
+                (from, _) => {
+                    let missing = if from.is_none() { &edge.from } else { &edge.to };
+                    self.problems.push(Problem::NoSuchNode {
+                        from: edge.from.clone(),
+                        to: edge.to.clone(),
+                        missing: missing.clone(),
+                    });
+                    continue;
+                }
+            };
+            let mut statement = 0;
+            if let Kind::Switch { statements, .. } = &document.nodes[from].kind {
+                let ends = || (edge.from.clone(), edge.to.clone());
+                let Some(named) = &edge.statement else {
+                    let (from, to) = ends();
+                    self.problems.push(Problem::NoStatement { from, to });
+                    continue;
+                };
+                match statements.iter().position(|statement| statement.id == *named) {
+                    Some(place) => statement = place,
+                    None => {
+                        let (from, to) = ends();
+                        let statement = named.clone();
+                        self.problems
+                            .push(Problem::NoSuchStatement { from, to, statement });
+                        continue;
+                    }
+                }
+            }
+            edges.push(Way { from, to, statement });
+        }
+        edges
+    }
+
+    /// Takes away what nothing comes before, again and again: what stays is in a ring, or behind one.
+    fn check_cycles(&mut self, edges: &[Way]) {
+        let count = self.document.nodes.len();
+        let mut waits_for = vec![0_usize; count];
+        let mut after = vec![Vec::new(); count];
+        for edge in edges {
+            waits_for[edge.to] += 1;
+            after[edge.from].push(edge.to);
+        }
+        let mut free: Vec<_> = (0..count).filter(|&node| waits_for[node] == 0).collect();
+        while let Some(node) = free.pop() {
+            for &next in &after[node] {
+                waits_for[next] -= 1;
+                if waits_for[next] == 0 {
+                    free.push(next);
+                }
+            }
+        }
+        let mut is_told = vec![false; count];
+        for node in 0..count {
+            if waits_for[node] == 0 || is_told[node] {
+                continue;
+            }
+            // Each that stays has one before it that stays. Going back from one to the next ends where it was before.
+            let mut seen = vec![node];
+            let ring = loop {
+                let last = seen[seen.len() - 1];
+                is_told[last] = true;
+                let stays = |edge: &&Way| edge.to == last && waits_for[edge.from] > 0;
+                let Some(edge) = edges.iter().find(stays) else {
+                    break None;
+                };
+                if let Some(start) = seen.iter().position(|&seen| seen == edge.from) {
+                    break Some(start);
+                }
+                if is_told[edge.from] {
+                    break None;
+                }
+                seen.push(edge.from);
+            };
+            if let Some(start) = ring {
+                let ring = &seen[start..];
+                let way: Vec<_> = ring
+                    .iter()
+                    .chain(ring.first())
+                    .rev()
+                    .map(|&at| self.id(at))
+                    .collect();
+                let node = way[0].clone();
+                let way = way.join(" -> ");
+                self.problems.push(Problem::Cycle { node, way });
+            }
+        }
+    }
+
+    fn see<'p>(&mut self, mut programs: impl Iterator<Item = &'p Program>) {
+        self.sees_nodes |= programs.any(|program| program.sees_nodes);
+    }
+
+    fn tell(&mut self, node: usize, flaws: Vec<Flaw>) {
+        let node = self.id(node);
+        let problems = flaws.into_iter().map(|flaw| Problem::Expression {
+            node: node.clone(),
+            place: flaw.place,
+            text: flaw.text,
+            reason: flaw.reason,
+        });
+        self.problems.extend(problems);
+    }
+
+    /// What a node does, or nothing where that is wrong.
+    fn task(&mut self, node: usize, knows: &impl Fn(&str) -> bool) -> Option<Task> {
+        let document = self.document;
+        Some(match &document.nodes[node].kind {
+            Kind::Input { schema } => Task::Input(self.schema(node, schema.as_ref())?),
+            Kind::Output { schema } => Task::Output(self.schema(node, schema.as_ref())?),
+            Kind::Table(rows, transform) => {
+                let turn = self.turn(node, transform);
+                let table = Table::compile_with(rows, &mut self.compiler);
+                let table = table.map_err(|flaws| self.tell(node, flaws)).ok()?;
+                self.see(table.programs());
+                Task::Table(table, turn?)
+            }
+            Kind::Expressions(list, transform) => {
+                let turn = self.turn(node, transform);
+                let expressions = Expressions::compile(list, &mut self.compiler);
+                let expressions = expressions.map_err(|flaws| self.tell(node, flaws)).ok()?;
+                self.see(expressions.programs());
+                Task::Expressions(expressions, turn?)
+            }
+            Kind::Switch { collects, statements } => {
+                let mut ids = HashSet::new();
+                for statement in statements {
+                    if !ids.insert(&*statement.id) {
+                        self.problems.push(Problem::SameStatement {
+                            node: self.id(node),
+                            statement: statement.id.clone(),
+                        });
+                    }
+                }
+                let switch = Switch::compile(*collects, statements, &mut self.compiler);
+                let switch = switch.map_err(|flaws| self.tell(node, flaws)).ok()?;
+                self.see(switch.programs());
+                Task::Switch(switch)
+            }
+            Kind::Function { source, version } => {
+                self.sees_nodes |= source.contains("$nodes");
+                Task::Function {
+                    source: source.as_str().into(),
+                    version: *version,
+                }
+            }
+            Kind::Decision { key, transform } => {
+                self.sees_nodes = true;
+                if !knows(key) {
+                    let (node, key) = (self.id(node), key.clone());
+                    self.problems.push(Problem::NoSuchDecision { node, key });
+                }
+                Task::Decision(key.as_str().into(), self.turn(node, transform)?)
+            }
+            Kind::Custom { kind, config } => {
+                self.sees_nodes = true;
+                Task::Custom {
+                    kind: kind.as_str().into(),
+                    config: config.clone(),
+                }
+            }
+        })
+    }
+
+    fn turn(&mut self, node: usize, transform: &Transform) -> Option<Turn> {
+        let flaw = |place: &str, text: &str, reason| {
+            vec![Flaw {
+                place: place.to_owned(),
+                text: shortened(text),
+                reason,
+            }]
+        };
+        let input = match &transform.input {
+            None => None,
+            Some(text) => {
+                let program = self.compiler.standard(text);
+                let program = program.map_err(|reason| self.tell(node, flaw("inputField", text, reason)));
+                Some(program.ok()?)
+            }
+        };
+        let output = match &transform.output {
+            None => None,
+            Some(path) => {
+                let path = Path::of(path).map_err(|reason| self.tell(node, flaw("outputPath", path, reason)));
+                Some(path.ok()?)
+            }
+        };
+        self.see(input.iter());
+        Some(Turn {
+            input,
+            output,
+            mode: transform.mode,
+            passes_through: transform.passes_through,
+        })
+    }
+
+    /// Schemas are compiled without looking anything up elsewhere.
+    #[expect(clippy::option_option, reason = "wrong, none, or one")]
+    fn schema(&mut self, node: usize, schema: Option<&Value>) -> Option<Option<Validator>> {
+        let Some(schema) = schema else {
+            return Some(None);
+        };
+        match jsonschema::validator_for(schema) {
+            Ok(validator) => Some(Some(validator)),
+            Err(error) => {
+                self.problems.push(Problem::Schema {
+                    node: self.id(node),
+                    reason: shortened(&error.to_string()),
+                });
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Decision tables: rows of conditions and of what follows from them.
+//!
+//! A row matches where all its cells are true of the columns' values; an empty cell is true of anything. Cells that name texts, numbers or truth values are looked up and not evaluated, so that a table of thousands of
+//! rows costs what the few rows cost that may match.
+
+mod asking;
+mod index;
+mod written;
+
+use serde_json::Value;
+use zen_expression::{Scope, Variable};
+
+pub use self::written::{Hits, Input, Output, Row, Rows};
+use self::{asking::Asking, index::Index};
+use super::{
+    program::{Compiler, Machine, Program},
+    reader::shortened,
+    test::Test,
+    value::Path,
+};
+
+/// A cell or a column that cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// Where, such as "row 3, column `country`"; rows count from 1.
+    pub place: String,
+    /// What is there, shortened.
+    pub text: String,
+    /// What the compiler says.
+    pub reason: String,
+}
+
+/// What a table has come to.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// With [`Hits::First`] an object, or null where no row matches; with [`Hits::Collect`] a list.
+    pub value: Variable,
+    /// Which rows matched, from 0, and what they said, as GoRules' editor shows it. Only where it was asked for.
+    pub trace: Option<Value>,
+}
+
+/// A table that was compiled.
+#[derive(Clone, Debug)]
+pub struct Table {
+    hits: Hits,
+    inputs: Box<[InputColumn]>,
+    outputs: Box<[OutputColumn]>,
+    /// Whether a column makes a list of the values of all rows that match.
+    has_lists: bool,
+    rows: Box<[CompiledRow]>,
+    index: Index,
+}
+
+#[derive(Clone, Debug)]
+struct InputColumn {
+    id: Box<str>,
+    field: Option<Program>,
+}
+
+#[derive(Clone, Debug)]
+struct OutputColumn {
+    path: Path,
+    is_list: bool,
+}
+
+#[derive(Clone, Debug)]
+struct CompiledRow {
+    id: Box<str>,
+    description: Option<Box<str>>,
+    conditions: Box<[Option<Cell>]>,
+    conclusions: Box<[Option<Program>]>,
+}
+
+#[derive(Clone, Debug)]
+struct Cell {
+    program: Program,
+    test: Option<Test>,
+}
+
+impl Table {
+    /// Compiles a table, or says what of it cannot be.
+    pub fn compile(written: &Rows) -> Result<Self, Vec<Flaw>> {
+        Self::compile_with(written, &mut Compiler::new())
+    }
+
+    pub(super) fn compile_with(written: &Rows, compiler: &mut Compiler) -> Result<Self, Vec<Flaw>> {
+        let mut flaws = Vec::new();
+        let mut compiled = |place: &dyn Fn() -> String, text: &str, is_unary: bool| {
+            let program = match (text.is_empty(), is_unary) {
+                (true, _) => return None,
+                (false, true) => compiler.unary(text),
+                (false, false) => compiler.standard(text),
+            };
+            program
+                .map_err(|reason| {
+                    flaws.push(Flaw {
+                        place: place(),
+                        text: shortened(text),
+                        reason,
+                    });
+                })
+                .ok()
+        };
+        let inputs: Box<[_]> = written
+            .inputs
+            .iter()
+            .map(|input| InputColumn {
+                id: input.id.as_str().into(),
+                field: input.field.as_deref().and_then(|field| {
+                    compiled(
+                        &|| format!("column `{}`", named(&input.name, &input.id)),
+                        field,
+                        false,
+                    )
+                }),
+            })
+            .collect();
+        let rows: Box<[_]> = written
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(row, rule)| {
+                let place = |name: &str, id: &str| format!("row {}, column `{}`", row + 1, named(name, id));
+                let conditions = written.inputs.iter().zip(&rule.conditions).map(|(input, text)| {
+                    let is_unary = input.field.is_some();
+                    let program = compiled(&|| place(&input.name, &input.id), text, is_unary)?;
+                    let test = if is_unary { Test::of(&program.code) } else { None };
+                    Some(Cell { program, test })
+                });
+                let conditions = conditions.collect();
+                let conclusions = written
+                    .outputs
+                    .iter()
+                    .zip(&rule.conclusions)
+                    .map(|(output, text)| {
+                        // What has no place is not evaluated.
+                        let text = if output.field.is_empty() { "" } else { text };
+                        compiled(&|| place(&output.name, &output.id), text, false)
+                    });
+                CompiledRow {
+                    id: rule.id.as_str().into(),
+                    description: rule.description.as_deref().map(Box::from),
+                    conditions,
+                    conclusions: conclusions.collect(),
+                }
+            })
+            .collect();
+        let mut outputs = Vec::with_capacity(written.outputs.len());
+        for output in &written.outputs {
+            let (path, is_list) = match output.field.strip_suffix("[]") {
+                Some(path) => (path.trim_end(), true),
+                None => (&*output.field, false),
+            };
+            match Path::of(path) {
+                Ok(path) => outputs.push(OutputColumn { path, is_list }),
+                Err(reason) => flaws.push(Flaw {
+                    place: format!("column `{}`", named(&output.name, &output.id)),
+                    text: shortened(path),
+                    reason,
+                }),
+            }
+        }
+        if !flaws.is_empty() {
+            return Err(flaws);
+        }
+        Ok(Self {
+            hits: written.hits,
+            has_lists: outputs.iter().any(|output| output.is_list),
+            index: Index::of(&inputs, &rows),
+            inputs,
+            outputs: outputs.into(),
+            rows,
+        })
+    }
+
+    /// What the table says of a value, which is an object as a rule. A row whose conclusions cannot be evaluated does not match.
+    pub fn decide(&self, input: &Variable, wants_trace: bool) -> Decided {
+        let mut scope = Scope::new(input.clone());
+        self.decide_with(&mut scope, &mut Machine::new(), wants_trace)
+    }
+
+    pub(super) fn decide_with(&self, scope: &mut Scope, machine: &mut Machine, wants_trace: bool) -> Decided {
+        let mut asking = Asking::new(self, scope, machine);
+        match self.hits {
+            Hits::First if self.has_lists => asking.first_with_lists(wants_trace),
+            Hits::First => asking.first(wants_trace),
+            Hits::Collect => asking.collect(wants_trace),
+        }
+    }
+
+    /// All that it may evaluate.
+    pub(super) fn programs(&self) -> impl Iterator<Item = &Program> {
+        let fields = self.inputs.iter().filter_map(|input| input.field.as_ref());
+        let cells = self.rows.iter().flat_map(|row| {
+            let conditions = row.conditions.iter().flatten().map(|cell| &cell.program);
+            conditions.chain(row.conclusions.iter().flatten())
+        });
+        fields.chain(cells)
+    }
+}
+
+fn named<'n>(name: &'n str, id: &'n str) -> &'n str {
+    if name.is_empty() { id } else { name }
+}

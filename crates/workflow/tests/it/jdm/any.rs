@@ -1,0 +1,185 @@
+//! Whatever a document says, it is refused with a reason, or its runs come to an end.
+
+use forebay_workflow::jdm::{Document, check};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::host::{Host, evaluated_by};
+
+/// Texts that expressions are made of, put together by chance.
+fn any_expression() -> impl Strategy<Value = String> {
+    let words = [
+        "a",
+        "b",
+        "$",
+        "$root",
+        "$nodes",
+        "#",
+        "1",
+        "-",
+        "0.5",
+        "'x'",
+        "`${a}`",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "..",
+        ",",
+        ":",
+        "+",
+        "*",
+        "^",
+        ">",
+        "<=",
+        "==",
+        "and",
+        "or",
+        "not",
+        "in",
+        "??",
+        "?",
+        ".",
+        "=",
+        ";",
+        "map(",
+        "filter(",
+        "sum(",
+        "len(",
+        "string(",
+        "d(",
+        "rand(",
+        "split(",
+        "median(",
+        "flatten(",
+        "null",
+        "true",
+        "1e9",
+        "[1..a]",
+        "map([0..3], #)",
+        "[a]",
+    ];
+    prop::collection::vec(prop::sample::select(words.to_vec()), 0..7).prop_map(|words| words.join(" "))
+}
+
+fn sound_expression() -> impl Strategy<Value = String> {
+    let texts = [
+        "a",
+        "$",
+        "$root",
+        "$nodes",
+        "a + 1",
+        "[$, a]",
+        "{x: $nodes}",
+        "map([0..2], [#, a])",
+        "a > 1",
+        "sum([a, 1])",
+        "b.c",
+        "a ?? b",
+        "x = a; y = [x, x]",
+        "map(b, #)",
+        "'t'",
+        "true",
+        "",
+    ];
+    prop::sample::select(texts.to_vec()).prop_map(str::to_owned)
+}
+
+fn any_node(id: usize) -> impl Strategy<Value = Value> {
+    let text = || prop_oneof![4 => sound_expression(), 1 => any_expression()];
+    let path = prop::sample::select(vec!["", "a", "b.c", "a.b.c", "a..b", "$", "$nodes"]);
+    let kinds = vec![
+        "expressionNode",
+        "expressionNode",
+        "decisionTableNode",
+        "switchNode",
+        "functionNode",
+        "customNode",
+        "decisionNode",
+        "outputNode",
+    ];
+    (prop::sample::select(kinds), prop::collection::vec((path, text()), 1..4), any::<[bool; 4]>()).prop_map(
+        move |(kind, texts, [one, two, three, four])| {
+            let rules = texts.iter().cycle().take(if one { 12 } else { 2 });
+            let expressions = texts.iter().map(|(key, text)| json!({"id": key, "key": key, "value": text}));
+            let content = json!({
+                "hitPolicy": if one { "first" } else { "collect" },
+                "executionMode": if two { "loop" } else { "single" },
+                "passThrough": three,
+                "inputField": if four { &*texts[0].1 } else { "" },
+                "outputPath": texts[0].0,
+                "expressions": expressions.collect::<Vec<_>>(),
+                "inputs": [{"id": "i", "field": texts[0].1}, {"id": "j", "field": ""}],
+                "outputs": [{"id": "o", "field": texts[0].0}, {"id": "p", "field": if two { "l[]" } else { "m" }}],
+                "rules": rules.map(|(_, text)| json!({"i": text, "o": text, "p": "1"})).collect::<Vec<_>>(),
+                "statements": [{"id": "0", "condition": texts[0].1}, {"id": "1", "condition": ""}],
+                "source": if one { "fails" } else { "$nodes" },
+                "kind": "k",
+                "key": "itself",
+            });
+            json!({"id": id.to_string(), "name": if four { "same" } else { kind }, "type": kind, "content": content})
+        },
+    )
+}
+
+fn any_document() -> impl Strategy<Value = Value> {
+    let nodes = (1..5_usize).prop_flat_map(|count| (1..=count).map(any_node).collect::<Vec<_>>());
+    let edges = prop::collection::vec((0..6_u8, 0..6_u8, 0..2_u8), 1..10);
+    (nodes, edges).prop_map(|(mut nodes, edges)| {
+        nodes.push(json!({"id": "0", "type": "inputNode"}));
+        // Mostly from lower to higher ones, or most would be rings.
+        let edges = edges.iter().map(|(from, to, statement)| {
+            let (from, to) = if statement == &0 || to > from { (from.min(to), from.max(to)) } else { (from, to) };
+            json!({"id": "e", "sourceId": from.to_string(), "targetId": to.to_string(), "sourceHandle": statement.to_string()})
+        });
+        json!({"nodes": nodes, "edges": edges.collect::<Vec<_>>()})
+    })
+}
+
+fn run(document: &Document) -> Result<(), TestCaseError> {
+    match check(document, |_| true) {
+        Err(problems) => prop_assert!(!problems.is_empty()),
+        Ok(decision) => {
+            let mut host = Host::default();
+            let decision = std::sync::Arc::new(decision);
+            host.decisions.insert("itself", decision.clone());
+            for input in [
+                json!({}),
+                json!({"a": 3, "b": [1, {"c": "x"}]}),
+                json!([1]),
+                json!(7),
+            ] {
+                let plain = evaluated_by(&host, &decision, input.clone(), false);
+                let traced = evaluated_by(&host, &decision, input, true);
+                prop_assert_eq!(plain.result.is_ok(), traced.result.is_ok());
+                prop_assert!(traced.reply().is_object());
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn it_is_refused_with_a_reason_or_evaluated_to_its_end(document in any_document()) {
+        if let Ok(document) = Document::of(&document) {
+            run(&document)?;
+        }
+    }
+
+    #[test]
+    fn an_expression_is_refused_with_a_reason_or_evaluated(text in any_expression()) {
+        let list = json!([{"id": "e", "key": "k", "value": text}, {"id": "f", "key": "l", "value": "[$, $]"}]);
+        let document = super::host::alone("expressionNode", json!({"expressions": list}));
+        run(&Document::of(&document).unwrap())?;
+    }
+
+    #[test]
+    fn bytes_are_refused_with_a_reason_or_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        if let Err(error) = Document::parse(&bytes) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What a run may not do, whatever it is given.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::host::{Host, alone, decision, document, evaluated_by, expressions, failure, node, result};
+
+fn fails(list: &[(&str, &str)], input: &Value) -> String {
+    failure(&decision(&alone("expressionNode", expressions(list))), input)
+}
+
+fn gives(text: &str, input: &Value) -> Value {
+    result(
+        &decision(&alone("expressionNode", expressions(&[("a", text)]))),
+        input,
+    )["a"]
+        .take()
+}
+
+#[test]
+fn a_range_that_something_goes_over_has_so_many_numbers_and_no_more() {
+    let right = "node `it` failed: `sum(map([1..n], #))`: it goes over a range of more than 10000 numbers";
+    let text = "sum(map([1..n], #))";
+    assert_eq!(gives(text, &json!({"n": 10_000})), json!(50_005_000));
+    assert_eq!(fails(&[("a", text)], &json!({"n": 10_001})), right);
+    assert_eq!(fails(&[("a", text)], &json!({"n": 1e18})), right);
+    // The bound is in nobody's way: not in loops, not in conditions, not where nothing goes over the range.
+    let nested = "map([0..2], map([0..#], n > 1 ? len(map([1..n], #)) : 0))";
+    assert_eq!(gives(nested, &json!({"n": 2})), json!([[2], [2, 2], [2, 2, 2]]));
+    assert_eq!(gives(nested, &json!({"n": 1})), json!([[0], [0, 0], [0, 0, 0]]));
+    assert_eq!(gives("5 in [1..1000000]", &json!({})), json!(true));
+    assert_eq!(
+        gives("n in (n > 1 ? [1..n] : [5..6])", &json!({"n": 3})),
+        json!(true)
+    );
+    let dates = "d('2026-02-03') in (n > 1 ? [d('2026-01-01')..d('2026-12-31')] : [1..n])";
+    assert_eq!(gives(dates, &json!({"n": 3})), json!(true));
+    assert!(fails(&[("r", "[1..n]"), ("a", "map($.r, #)")], &json!({"n": 1e9})).ends_with("10000 numbers"));
+}
+
+#[test]
+fn what_an_expression_names_to_use_it_again_is_no_longer_than_it_may_be() {
+    let mut doubled = "a = 'xx'".to_owned();
+    let mut joined = "a = [1, 2]".to_owned();
+    for _ in 0..14 {
+        doubled.push_str("; a = a + a");
+        joined.push_str("; a = flatten([a, a])");
+    }
+    let is_refused = |text: &str| {
+        let failure = fails(&[("a", text)], &json!({}));
+        assert!(
+            failure.ends_with("it makes a text of more than 65536 characters"),
+            "{failure}"
+        );
+    };
+    assert_eq!(gives(&format!("{doubled}; len(a)"), &json!({})), json!(32_768));
+    assert_eq!(gives(&format!("{joined}; len(a)"), &json!({})), json!(32_768));
+    is_refused(&format!("{doubled}; a = a + a + a; len(a)"));
+    is_refused(&format!("{joined}; a = flatten([a, a, a]); len(a)"));
+    assert_eq!(gives("b = 1; c = b + n; [b, c]", &json!({"n": 1})), json!([1, 2]));
+    assert_eq!(
+        gives("x.y = n > 1 ? 'a' : {}; z = true", &json!({"n": 1, "x": {}})),
+        json!({"x": {"y": {}}, "z": true})
+    );
+}
+
+#[test]
+fn values_grow_only_so_far() {
+    let grown = |first: &str, next: &str, count: usize| {
+        let keys: Vec<_> = (0..=count).map(|key| format!("k{key}")).collect();
+        let texts: Vec<_> = (1..=count)
+            .map(|key| next.replace('_', &format!("$.k{}", key - 1)))
+            .collect();
+        let mut list = vec![(&*keys[0], first)];
+        list.extend(
+            keys[1..]
+                .iter()
+                .map(String::as_str)
+                .zip(texts.iter().map(String::as_str)),
+        );
+        let failure = fails(&list, &json!({}));
+        failure.rsplit("`: ").next().unwrap().to_owned()
+    };
+    assert_eq!(
+        grown("'xxxxxxxxxxxxxxxx'", "_ + _", 40),
+        "a value has more than 67108864 bytes of text in it"
+    );
+    assert_eq!(
+        grown("1", "[_, _]", 40),
+        "a value has more than 1000000 others in it"
+    );
+    assert_eq!(
+        grown("1", "[_]", 200),
+        "a value has more than 128 others within one another"
+    );
+}
+
+#[test]
+fn values_grow_only_so_far_from_node_to_node() {
+    let count = 200;
+    let mut edges = "in -> n0; ".to_owned();
+    let mut nodes = Vec::new();
+    for number in 0..count {
+        let mut content = expressions(&[("x", "deeper ?? 1")]);
+        content["outputPath"] = "deeper".into();
+        nodes.push(node(&format!("n{number}"), "expressionNode", content));
+        let next = if number + 1 == count {
+            "out".to_owned()
+        } else {
+            format!("n{}", number + 1)
+        };
+        write!(edges, "n{number} -> {next}; ").unwrap();
+    }
+    let failure = failure(&decision(&document(&nodes, &edges)), &json!({}));
+    assert!(
+        failure.ends_with("a value has more than 128 others within one another"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn loops_of_decisions_come_to_so_many_nodes_and_no_more() {
+    let inner = json!({"key": "inner", "inputField": "items", "executionMode": "loop"});
+    let innermost = json!({"key": "innermost", "inputField": "items", "executionMode": "loop"});
+    let single = |content: Value| document(&[node("sub", "decisionNode", content)], "in -> sub; sub -> out");
+    let mut host = Host::default();
+    host.decisions
+        .insert("inner", Arc::new(decision(&single(innermost))));
+    host.decisions
+        .insert("innermost", Arc::new(decision(&document(&[], "in -> out"))));
+    let leaf = json!({"items": vec![1; 600]});
+    let evaluation = evaluated_by(
+        &host,
+        &decision(&single(inner)),
+        json!({"items": vec![leaf; 600]}),
+        false,
+    );
+    assert_eq!(
+        evaluation
+            .result
+            .unwrap_err()
+            .to_string()
+            .split(" failed: ")
+            .last()
+            .unwrap(),
+        "the run has come to 1000000 nodes, with those of decisions and loops, and may come to no more"
+    );
+}
+
+#[test]
+fn what_the_machine_is_not_prepared_for_is_a_failure_like_any_other() {
+    for text in [
+        "rand(-5)",
+        "median([])",
+        "map((n..n + 1], #)",
+        "d('x').add('99999999999y')",
+    ] {
+        let decision = decision(&alone("expressionNode", expressions(&[("a", text)])));
+        let evaluation = evaluated_by(&Host::default(), &decision, json!({"n": i64::MAX}), false);
+        // What it comes to matters less than that the next run is right.
+        drop(evaluation);
+        assert_eq!(gives("n + 1", &json!({"n": 1})), json!(2));
+    }
+    let failure = fails(&[("a", "rand(-5)")], &json!({}));
+    assert_eq!(
+        failure,
+        "node `it` failed: `rand(-5)`: it asks for something that cannot be evaluated"
+    );
+}

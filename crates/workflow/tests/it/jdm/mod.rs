@@ -1,0 +1,11 @@
+//! Decision graphs.
+
+mod any;
+mod bounds;
+mod checks;
+mod documents;
+mod expressions;
+mod host;
+mod runs;
+mod switches;
+mod tables;

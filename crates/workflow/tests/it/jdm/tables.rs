@@ -1,0 +1,267 @@
+//! What tables decide.
+
+use forebay_workflow::jdm::{Rows, Table, from_json, to_json};
+use serde_json::{Value, json};
+
+use super::host::{Host, alone, decision, evaluated_by, result};
+
+/// A table of columns, of which those after `|` are what follows, and rows; cells are apart by `|` too.
+fn table(hits: &str, columns: &str, rows: &[&str]) -> Value {
+    let (inputs, outputs) = columns.split_once("=>").unwrap();
+    let columns = |part: &str, letter: &str| -> Vec<Value> {
+        let fields = part.split('|').map(str::trim).enumerate();
+        fields
+            .map(|(number, field)| json!({"id": format!("{letter}{number}"), "name": field, "field": field}))
+            .collect()
+    };
+    let rules = rows.iter().enumerate().map(|(number, row)| {
+        let (conditions, conclusions) = row.split_once("=>").unwrap();
+        let mut rule = json!({"_id": format!("r{number}")});
+        for (letter, part) in [("i", conditions), ("o", conclusions)] {
+            for (number, cell) in part.split('|').enumerate() {
+                rule[format!("{letter}{number}")] = cell.into();
+            }
+        }
+        rule
+    });
+    json!({
+        "hitPolicy": hits,
+        "inputs": columns(inputs, "i"),
+        "outputs": columns(outputs, "o"),
+        "rules": rules.collect::<Vec<_>>(),
+    })
+}
+
+fn decided(table: &Value, input: &Value) -> Value {
+    let in_graph = result(&decision(&alone("decisionTableNode", table.clone())), input);
+    let alone = Table::compile(&Rows::of(table).unwrap()).unwrap();
+    let alone = to_json(&alone.decide(&from_json(input.clone()).unwrap(), false).value);
+    // In a graph nothing that has no members is the result of all.
+    if alone.is_object() || alone.is_array() {
+        assert_eq!(in_graph, alone);
+    }
+    alone
+}
+
+const FEES: [&str; 5] = [
+    "'DE' | > 100 => 0 | 'free'",
+    "'DE', 'AT' | [50..100] => total * 0.1 |",
+    "'CH' | 10, > 20 and < 30 => 7 | 'swiss'",
+    "| < 5 => 1 | 'small'",
+    "not ('DE' == $) | => 25 | country",
+];
+
+#[test]
+fn the_first_row_whose_cells_are_all_true_decides() {
+    let fees = table("first", "country | total => fee.amount | fee.why", &FEES);
+    for (country, total, right) in [
+        ("DE", json!(101), json!({"fee": {"amount": 0, "why": "free"}})),
+        ("DE", json!(100), json!({"fee": {"amount": 10}})),
+        ("AT", json!(50), json!({"fee": {"amount": 5}})),
+        ("AT", json!(49), json!({"fee": {"amount": 25, "why": "AT"}})),
+        ("CH", json!(10), json!({"fee": {"amount": 7, "why": "swiss"}})),
+        ("CH", json!(20), json!({"fee": {"amount": 25, "why": "CH"}})),
+        ("DE", json!(4.99), json!({"fee": {"amount": 1, "why": "small"}})),
+        ("DE", json!(5), Value::Null),
+        ("FR", json!(null), json!({"fee": {"amount": 25, "why": "FR"}})),
+        ("DE", json!("x"), Value::Null),
+    ] {
+        let input = json!({"country": country, "total": total});
+        assert_eq!(decided(&fees, &input), right, "{input}");
+    }
+}
+
+#[test]
+fn all_rows_that_match_are_collected() {
+    let fees = table("collect", "country | total => fee | why", &FEES);
+    assert_eq!(
+        decided(&fees, &json!({"country": "AT", "total": 3})),
+        json!([{"fee": 1, "why": "small"}, {"fee": 25, "why": "AT"}])
+    );
+    assert_eq!(decided(&fees, &json!({"country": "DE", "total": 20})), json!([]));
+}
+
+#[test]
+fn columns_of_lists_have_the_values_of_all_rows_that_match() {
+    let rows = [
+        "> 1 => 'a' | 1",
+        "> 2 => 'b' | 2",
+        "> 3 => 'c' |",
+        "> 3 => 'd' | nothing + 1",
+    ];
+    let tags = table("first", "n => first | all.numbers[]", &rows);
+    assert_eq!(
+        decided(&tags, &json!({"n": 4})),
+        json!({"first": "a", "all": {"numbers": [1, 2]}})
+    );
+    assert_eq!(decided(&tags, &json!({"n": 0})), Value::Null);
+}
+
+#[test]
+fn a_column_without_a_field_has_conditions_of_its_own() {
+    let rules = table(
+        "first",
+        "a | => x",
+        &["> 1 | b > $ => b", "| b == 7 => 'seven'", "| 7 => 'no'"],
+    );
+    for (a, b, right) in [
+        (2, 3, json!({"x": 3})),
+        (2, 2, Value::Null),
+        (1, 7, json!({"x": "seven"})),
+    ] {
+        assert_eq!(decided(&rules, &json!({"a": a, "b": b})), right, "{a} {b}");
+    }
+}
+
+#[test]
+fn a_row_whose_conclusion_has_no_value_does_not_match() {
+    let rules = table("first", "a => x", &["> 1 => b + 1", "> 1 => 'other'"]);
+    assert_eq!(decided(&rules, &json!({"a": 2, "b": 1})), json!({"x": 2}));
+    assert_eq!(decided(&rules, &json!({"a": 2, "b": {}})), json!({"x": "other"}));
+}
+
+#[test]
+fn a_column_whose_field_has_no_value_matches_empty_cells_only() {
+    let rules = table("first", "a + 1 => x", &["2 => 1", "=> 2"]);
+    assert_eq!(decided(&rules, &json!({"a": 1})), json!({"x": 1}));
+    assert_eq!(decided(&rules, &json!({"a": {}})), json!({"x": 2}));
+}
+
+/// What cells say is told without their expressions where that can be. These are the same table twice, once with cells that only their expressions can tell.
+#[test]
+fn simple_cells_say_what_their_expressions_say() {
+    let cells = [
+        "'a'",
+        "'a', 'b'",
+        "1",
+        "1.0",
+        "1, 2, 3",
+        "true",
+        "> 1",
+        ">= 1",
+        "< 1.5",
+        "<= 1",
+        "[1..2]",
+        "(1..2]",
+        "[1..2)",
+        "(1..2)",
+        "> 0 and < 2",
+        "== 1",
+        "!= 1",
+        "'2026-02-03'",
+        "> 5, 'a'",
+        "'a' or 1",
+        "null",
+        "-1",
+    ];
+    let values = [
+        "'a'",
+        "'b'",
+        "'c'",
+        "1",
+        "2",
+        "1.5",
+        "0",
+        "-1",
+        "true",
+        "false",
+        "null",
+        "[1]",
+        "{a: 1}",
+        "d('2026-02-03')",
+        "'2026-02-03'",
+    ];
+    let rows: Vec<_> = cells.iter().map(|cell| format!("{cell} => 1")).collect();
+    for (cell, row) in cells.iter().zip(&rows) {
+        let simple = table("first", "value => x", &[row]);
+        let hidden = table("first", "value => x", &[&format!("({cell}) => 1")]);
+        for value in values {
+            let of = |table: &Value| {
+                let mut table = table.clone();
+                table["inputs"][0]["field"] = value.into();
+                let table = Table::compile(&Rows::of(&table).unwrap());
+                table.map(|table| to_json(&table.decide(&from_json(json!({})).unwrap(), false).value))
+            };
+            // Commas cannot stand in brackets.
+            if let Ok(hidden) = of(&hidden) {
+                assert_eq!(of(&simple).unwrap(), hidden, "{cell} of {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_table_decides_as_if_each_row_were_looked_at() {
+    let names = [
+        "'a'",
+        "'b'",
+        "'a', 'c'",
+        "1",
+        "1, 2",
+        "true",
+        "",
+        "> 1",
+        "not ($ == 'a')",
+        "d('2026-02-03')",
+    ];
+    let rows: Vec<_> = (0..400_usize)
+        .map(|row| {
+            let (one, other) = (names[row * 7 % 10], names[row * row % 10]);
+            format!("{one} | {other} | > {} => {row}", row % 13)
+        })
+        .collect();
+    let rows: Vec<_> = rows.iter().map(String::as_str).collect();
+    let long = Table::compile(&Rows::of(&table("collect", "a | b | n => row", &rows)).unwrap()).unwrap();
+    let single: Vec<_> = rows
+        .iter()
+        .map(|row| Table::compile(&Rows::of(&table("collect", "a | b | n => row", &[row])).unwrap()).unwrap())
+        .collect();
+    let values = [
+        json!("a"),
+        json!("b"),
+        json!("c"),
+        json!(1),
+        json!(2),
+        json!(true),
+        json!(null),
+        json!("2026-02-03"),
+    ];
+    let mut found = 0;
+    for a in &values {
+        for b in &values {
+            let input = from_json(json!({"a": a, "b": b, "n": 6})).unwrap();
+            let of = |table: &Table| match to_json(&table.decide(&input, false).value) {
+                Value::Array(rows) => rows,
+                other => panic!("{other}"),
+            };
+            let right: Vec<_> = single.iter().flat_map(of).collect();
+            assert_eq!(of(&long), right, "{a} {b}");
+            found += right.len();
+        }
+    }
+    assert!(found > 500, "{found}");
+}
+
+#[test]
+fn the_trace_has_the_row_and_what_it_asked_about() {
+    let fees = table(
+        "first",
+        "country | total => fee",
+        &["'AT' | => 1", "'DE' | > 1 => 2"],
+    );
+    let decision = decision(&alone("decisionTableNode", fees));
+    let evaluation = evaluated_by(
+        &Host::default(),
+        &decision,
+        json!({"country": "DE", "total": 3}),
+        true,
+    );
+    assert_eq!(
+        evaluation.trace.unwrap()[1].trace,
+        json!({
+            "index": 1,
+            "reference_map": {"country": "DE", "total": 3},
+            "rule": {"_id": "r1", "country[i0]": "'DE'", "total[i1]": "> 1"},
+        })
+    );
+}
