@@ -8,6 +8,7 @@ mod rules;
 mod sql;
 mod store;
 mod texts;
+mod tools;
 mod waits;
 mod web;
 
@@ -77,6 +78,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
     html::install(&functions, host)?;
     texts::install(&functions)?;
     store::install(&functions, host)?;
+    tools::install(&functions, host)?;
     waits::install(&functions, host)?;
     web::install(&functions)?;
     let own = host.clone();

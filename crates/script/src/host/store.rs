@@ -130,6 +130,11 @@ impl StoreHost {
         self.elsewhere.set(true);
     }
 
+    /// Whether the script that runs has used up its time: what lasts long by itself asks this between its steps.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.budget.is_over()
+    }
+
     /// How many transactions within each other are open.
     pub(crate) fn level(&self) -> u32 {
         let session = self.session.borrow();

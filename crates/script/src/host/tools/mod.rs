@@ -1,0 +1,190 @@
+//! What the tools of rules need of this program: encodings, digests, ciphers, keys and files. Each function does all of its work at once, so
+//! each bounds what it takes; the one that may last, a new pair of keys, looks at the time between its attempts.
+
+mod aes;
+mod coding;
+mod error;
+mod files;
+mod hashing;
+mod primes;
+mod rsa;
+
+use std::rc::Rc;
+
+use rquickjs::{ArrayBuffer, Ctx, Exception, Result, String as JsString, Value};
+
+use self::{coding::Scheme, error::ToolError, files::Files};
+use super::{Functions, Host, bytes_of};
+use crate::text;
+
+/// Most bytes that a tool takes or gives.
+const BYTES_MAX: usize = 10 << 20;
+
+pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    functions.set(
+        "recode",
+        |ctx: Ctx<'js>, from: String, to: String, content: JsString<'js>| -> Result<JsString<'js>> {
+            let content = text::utf8(content)?;
+            let recoded =
+                Scheme::named(&from).and_then(|from| coding::recode(from, Scheme::named(&to)?, &content));
+            text::from_utf8(&ctx, &thrown(&ctx, recoded)?)
+        },
+    )?;
+    functions.set(
+        "hash",
+        |ctx: Ctx<'js>, name: String, content: JsString<'js>| -> Result<String> {
+            thrown(&ctx, hashing::digest(&name, &text::utf8(content)?))
+        },
+    )?;
+    functions.set(
+        "hmac",
+        |ctx: Ctx<'js>, name: String, key: JsString<'js>, content: JsString<'js>| -> Result<String> {
+            let (key, content) = (text::utf8(key)?, text::utf8(content)?);
+            thrown(&ctx, hashing::hmac(&name, &key, &content))
+        },
+    )?;
+    functions.set("randomBase64", |ctx: Ctx<'js>, length: usize| -> Result<String> {
+        thrown(&ctx, coding::random_base64(length))
+    })?;
+    install_ciphers(functions, host)?;
+    install_files(functions, host)
+}
+
+fn install_ciphers<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    functions.set(
+        "aesEncrypt",
+        |ctx: Ctx<'js>,
+         mode: String,
+         key: JsString<'js>,
+         iv: Option<JsString<'js>>,
+         content: JsString<'js>| {
+            let (key, iv) = (text::utf8(key)?, iv.map(text::utf8).transpose()?);
+            let cipher = aes::Cipher::of(&mode, &key, iv.as_deref());
+            let encrypted = cipher.and_then(|cipher| cipher.encrypt(&text_of(content)?));
+            thrown(&ctx, encrypted)
+        },
+    )?;
+    functions.set(
+        "aesDecrypt",
+        |ctx: Ctx<'js>,
+         mode: String,
+         key: JsString<'js>,
+         iv: Option<JsString<'js>>,
+         content: JsString<'js>| {
+            let (key, iv) = (text::utf8(key)?, iv.map(text::utf8).transpose()?);
+            let cipher = aes::Cipher::of(&mode, &key, iv.as_deref());
+            let decrypted = cipher.and_then(|cipher| cipher.decrypt(&text_of(content)?));
+            text::from_utf8(&ctx, &thrown(&ctx, decrypted)?)
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "rsaKeys",
+        move |ctx: Ctx<'js>, bits: f64| -> Result<Vec<String>> {
+            thrown(&ctx, rsa::new_keys(bits, || own.store.is_out_of_time()))
+        },
+    )?;
+    functions.set(
+        "rsaEncrypt",
+        |ctx: Ctx<'js>, key: JsString<'js>, content: JsString<'js>| -> Result<String> {
+            let (key, content) = (text::utf8(key)?, text::utf8(content)?);
+            thrown(&ctx, rsa::encrypt(&key, &content))
+        },
+    )?;
+    functions.set(
+        "rsaDecrypt",
+        |ctx: Ctx<'js>, key: JsString<'js>, content: JsString<'js>| -> Result<JsString<'js>> {
+            let (key, content) = (text::utf8(key)?, text::utf8(content)?);
+            text::from_utf8(&ctx, &thrown(&ctx, rsa::decrypt(&key, &content))?)
+        },
+    )
+}
+
+fn install_files<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
+    let own = host.clone();
+    functions.set(
+        "fileRead",
+        move |ctx: Ctx<'js>, path: JsString<'js>, from: f64, length: f64| -> Result<ArrayBuffer<'js>> {
+            let path = text::owned(path)?;
+            let files = files_of(&ctx, &own)?;
+            ArrayBuffer::new_copy(ctx.clone(), thrown(&ctx, files.read(&path, from, length))?)
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "fileLength",
+        move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<f64> {
+            let path = text::owned(path)?;
+            let files = files_of(&ctx, &own)?;
+            Ok(thrown(&ctx, files.length(&path))? as f64)
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "fileWrite",
+        move |ctx: Ctx<'js>, path: JsString<'js>, content: Value<'js>, append: bool| -> Result<()> {
+            let (path, content) = (text::owned(path)?, bytes_of(&ctx, content)?);
+            let files = files_of(&ctx, &own)?;
+            thrown(&ctx, files.write(&path, &content, append))
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "fileList",
+        move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<Vec<String>> {
+            let path = text::owned(path)?;
+            let files = files_of(&ctx, &own)?;
+            thrown(&ctx, files.list(&path))
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "fileDelete",
+        move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<()> {
+            let path = text::owned(path)?;
+            let files = files_of(&ctx, &own)?;
+            thrown(&ctx, files.delete(&path))
+        },
+    )?;
+    let own = host.clone();
+    functions.set(
+        "fileMakeFolders",
+        move |ctx: Ctx<'js>, path: JsString<'js>| -> Result<()> {
+            let path = text::owned(path)?;
+            let files = files_of(&ctx, &own)?;
+            thrown(&ctx, files.make_folders(&path))
+        },
+    )
+}
+
+/// The files that scripts of this engine may reach. Where others wait for the thread, only an executor gets to them.
+fn files_of<'a>(ctx: &Ctx<'_>, host: &'a Host) -> Result<Files<'a>> {
+    if host.place.is_on_io() {
+        host.store.note_elsewhere();
+        return Err(Exception::throw_message(
+            ctx,
+            "files are used on executors, and this call is on an I/O thread",
+        ));
+    }
+    Ok(Files::new(&host.options.allow.files))
+}
+
+/// The text as UTF-8.
+fn text_of(content: JsString<'_>) -> std::result::Result<Vec<u8>, ToolError> {
+    text::utf8(content).map_err(|_| ToolError::Memory)
+}
+
+/// What a tool gives, or its error as JavaScript has it.
+fn thrown<T>(ctx: &Ctx<'_>, result: std::result::Result<T, impl std::error::Error>) -> Result<T> {
+    result.map_err(|error| {
+        // An engine's error has its cause in its text.
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(deeper) = cause {
+            message.push_str(": ");
+            message.push_str(&deeper.to_string());
+            cause = deeper.source();
+        }
+        Exception::throw_message(ctx, &message)
+    })
+}

@@ -1,0 +1,243 @@
+//! Large primes at random, for keys.
+//!
+//! Most of the time goes into numbers that turn out to be none. A sieve takes those away that a small prime divides; of the rest, Fermat's test
+//! to the base two takes away nearly all, in arithmetic of a fixed width. What it lets through, the test of Baillie and others decides
+//! (`crypto_primes::is_prime`), so nothing that is returned rests on the quick test alone.
+
+use std::num::NonZeroU32;
+
+use crypto_primes::{Flavor, hazmat::SmallFactorsSieve, is_prime};
+use rsa::BoxedUint;
+
+use super::error::ToolError;
+
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
+
+/// A prime of `WORDS` words, the two highest bits of which are set: two of these have a product of twice as many bits. Between two numbers that
+/// it tries it asks whether it is to stop.
+pub(super) fn random_prime<const WORDS: usize>(is_over: impl Fn() -> bool) -> Result<BoxedUint, ToolError> {
+    let bits = const { NonZeroU32::new(WORDS as u32 * u64::BITS).expect("a prime has words") };
+    loop {
+        let sieve = SmallFactorsSieve::new(random_start::<WORDS>()?, bits, false);
+        let mut sieve = sieve.map_err(|_| rsa::Error::Internal)?;
+        let found = sieve
+            .find(|number| is_over() || (passes_fermat::<WORDS>(number) && is_prime(Flavor::Any, number)));
+        if is_over() {
+            return Err(ToolError::OutOfTime);
+        }
+        // None is found where the numbers of this length end.
+        if let Some(prime) = found {
+            return Ok(prime);
+        }
+    }
+}
+
+/// An odd number of `WORDS` words at random, the two highest bits of which are set.
+fn random_start<const WORDS: usize>() -> Result<BoxedUint, ToolError> {
+    let mut bytes = [[0; WORD / 8]; WORDS];
+    getrandom::fill(bytes.as_flattened_mut())?;
+    let mut words = bytes.map(u64::from_le_bytes);
+    words[0] |= 1;
+    words[WORDS - 1] |= 0b11 << (WORD - 2);
+    Ok(BoxedUint::from_words(words))
+}
+
+/// Whether 2^(n-1) is 1 modulo an odd `n` of `WORDS` words, the highest bit of which is set. It is for all primes, and for next to no other
+/// number at random. What is computed takes as long for one number as for another of the same number of ones.
+fn passes_fermat<const WORDS: usize>(number: &BoxedUint) -> bool {
+    let Ok(modulus) = <[u64; WORDS]>::try_from(&number.to_words()[..]) else {
+        // Whatever is longer or shorter is left to the other test.
+        return true;
+    };
+    let modulus = Modulus::new(modulus);
+    let one = modulus.one();
+    let mut power = one;
+    for at in (0..WORDS * WORD).rev() {
+        power = modulus.square(&power);
+        // The lowest bit of an odd number is the one that n-1 does not have.
+        if at > 0 && modulus.number[at / WORD] >> (at % WORD) & 1 == 1 {
+            power = modulus.double(&power);
+        }
+    }
+    power == one
+}
+
+/// Arithmetic modulo an odd number whose highest bit is set. Numbers stand as Montgomery has them, multiplied by 2^(64 * WORDS), the lowest
+/// word first.
+struct Modulus<const WORDS: usize> {
+    number: [u64; WORDS],
+    /// What makes the lowest word zero when that many times the number is added.
+    inverse: u64,
+}
+
+impl<const WORDS: usize> Modulus<WORDS> {
+    fn new(number: [u64; WORDS]) -> Self {
+        // An odd number is its own inverse modulo 8, and each step doubles the number of bits that are right: 3, 6, 12, 24, 48, 96.
+        let mut inverse = number[0];
+        for _ in 0..5 {
+            inverse = inverse.wrapping_mul(2_u64.wrapping_sub(number[0].wrapping_mul(inverse)));
+        }
+        Self {
+            number,
+            inverse: inverse.wrapping_neg(),
+        }
+    }
+
+    /// One.
+    fn one(&self) -> [u64; WORDS] {
+        // The power of two is less than twice the number.
+        let mut borrow = 0;
+        self.number.map(|word| subtract(0, word, &mut borrow))
+    }
+
+    fn double(&self, number: &[u64; WORDS]) -> [u64; WORDS] {
+        let mut carry = 0;
+        let doubled = number.map(|word| {
+            let low = word << 1 | carry;
+            carry = word >> 63;
+            low
+        });
+        self.reduced(&doubled, carry)
+    }
+
+    fn square(&self, number: &[u64; WORDS]) -> [u64; WORDS] {
+        let mut buffer = [[0; WORDS]; 2];
+        let product = buffer.as_flattened_mut();
+        // Each product of two different words is in the square twice.
+        for at in 0..WORDS {
+            let mut carry = 0;
+            for other in at + 1..WORDS {
+                product[at + other] =
+                    multiply_add(product[at + other], number[at], number[other], &mut carry);
+            }
+            product[at + WORDS] = carry;
+        }
+        let (mut carry, mut shifted) = (0, 0);
+        for at in 0..WORDS {
+            let (low, high) = (product[2 * at], product[2 * at + 1]);
+            product[2 * at] = multiply_add(low << 1 | shifted, number[at], number[at], &mut carry);
+            product[2 * at + 1] = add(high << 1 | low >> 63, 0, &mut carry);
+            shifted = high >> 63;
+        }
+        // Montgomery's reduction: each step makes the lowest word that is left zero.
+        let mut top = 0;
+        for at in 0..WORDS {
+            let factor = product[at].wrapping_mul(self.inverse);
+            let mut carry = 0;
+            for (word, place) in self.number.iter().zip(&mut product[at..]) {
+                *place = multiply_add(*place, factor, *word, &mut carry);
+            }
+            product[at + WORDS] = add(product[at + WORDS], top, &mut carry);
+            top = carry;
+        }
+        self.reduced(&buffer[1], top)
+    }
+
+    /// A number with a word above it, which together are less than twice the modulus, modulo it.
+    fn reduced(&self, number: &[u64; WORDS], top: u64) -> [u64; WORDS] {
+        let mut borrow = 0;
+        let mut less = [0; WORDS];
+        for at in 0..WORDS {
+            less[at] = subtract(number[at], self.number[at], &mut borrow);
+        }
+        // All ones when the number is less than the modulus.
+        let keep = 0_u64.wrapping_sub(u64::from(top < borrow));
+        for at in 0..WORDS {
+            less[at] = less[at] & !keep | number[at] & keep;
+        }
+        less
+    }
+}
+
+/// The low word of `sum + left * right + carry`; the high one is the carry then.
+#[inline]
+fn multiply_add(sum: u64, left: u64, right: u64, carry: &mut u64) -> u64 {
+    let wide = u128::from(left) * u128::from(right) + u128::from(sum) + u128::from(*carry);
+    *carry = (wide >> 64) as u64;
+    wide as u64
+}
+
+/// The low word of `left + right + carry`; what is beyond it is the carry then.
+#[inline]
+fn add(left: u64, right: u64, carry: &mut u64) -> u64 {
+    let wide = u128::from(left) + u128::from(right) + u128::from(*carry);
+    *carry = (wide >> 64) as u64;
+    wide as u64
+}
+
+/// The low word of `left - right - borrow`; the borrow is 1 then when it is less than nothing.
+#[inline]
+fn subtract(left: u64, right: u64, borrow: &mut u64) -> u64 {
+    let (less, first) = left.overflowing_sub(right);
+    let (less, second) = less.overflowing_sub(*borrow);
+    *borrow = u64::from(first | second);
+    less
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn primes_are_prime_and_have_their_highest_bits() {
+        let primes = [random_prime::<8>(|| false), random_prime::<16>(|| false)];
+        for (prime, bytes) in primes.into_iter().zip([64, 128]) {
+            let prime = prime.unwrap();
+            assert!(is_prime(Flavor::Any, &prime));
+            assert_eq!(prime.to_be_bytes()[0] >> 6, 3);
+            assert_eq!(prime.to_be_bytes().len(), bytes);
+        }
+    }
+
+    /// The quick test rejects what the other rejects, and lets through what it lets through.
+    #[test]
+    fn both_tests_agree_about_numbers_at_random() {
+        fn agree<const WORDS: usize>(primes: usize) {
+            let bits = WORDS as u32 * 64;
+            let (mut found, mut numbers) = (0, 0);
+            while found < primes {
+                let length = NonZeroU32::new(bits).unwrap();
+                let sieve = SmallFactorsSieve::new(random_start::<WORDS>().unwrap(), length, false).unwrap();
+                for number in sieve.take(40) {
+                    let right = is_prime(Flavor::Any, &number);
+                    assert_eq!(passes_fermat::<WORDS>(&number), right, "{number:?}");
+                    found += usize::from(right);
+                    numbers += 1;
+                }
+            }
+            assert!(numbers > found);
+        }
+        agree::<8>(8);
+        agree::<16>(2);
+    }
+
+    #[test]
+    fn arithmetic_is_right_at_its_edges() {
+        // 2^128 - 159 is the largest prime of two words, 2^127 + 29 the smallest.
+        for (words, right) in [
+            ([u64::MAX - 158, u64::MAX], true),
+            ([29, 1 << 63], true),
+            ([u64::MAX, u64::MAX], false),
+            ([1, 1 << 63], false),
+            ([27, 1 << 63], false),
+            ([u64::MAX - 156, u64::MAX], false),
+        ] {
+            let number = BoxedUint::from(u128::from(words[1]) << 64 | u128::from(words[0]));
+            assert_eq!(passes_fermat::<2>(&number), right, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_search_stops_when_it_is_told_to() {
+        let asked = Cell::new(0);
+        let stopped = random_prime::<32>(|| {
+            asked.set(asked.get() + 1);
+            asked.get() > 3
+        });
+        assert!(matches!(stopped, Err(ToolError::OutOfTime)));
+        assert!(asked.get() <= 6);
+    }
+}
