@@ -9,5 +9,6 @@ mod scripts;
 mod sharing;
 mod store_waits;
 mod threads;
+mod tools;
 mod waiting;
 mod web;

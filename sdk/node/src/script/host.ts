@@ -13,6 +13,12 @@ export type RuleOrder =
   | [ticket: number, ms: number]
   | [ticket: number];
 
+/** How a text has bytes. */
+export type Encoding = 'utf8' | 'base64' | 'base58' | 'hex';
+
+/** Without padding it is AES-128, whatever the length of the key. */
+export type AesMode = 'cbc' | 'cbc-pkcs7' | 'ecb' | 'ecb-pkcs7';
+
 export interface Host {
   // Requests.
   methodLength(call: number): number;
@@ -108,6 +114,32 @@ export interface Host {
   random(length: number): ArrayBuffer;
   /** Loads a module of the SDK, by its path in the package, at once. */
   module(path: string): Record<string, unknown>;
+
+  // Tools of rules. What one of them cannot take is an error that says what it takes.
+  /** A text that has bytes in one encoding, with the same bytes in another. In `utf8` bytes that are none become U+FFFD. */
+  recode(from: Encoding, to: Encoding, text: string): string;
+  /** The digest of a text, in base64. */
+  hash(name: 'md5' | 'sha1' | 'sha256' | 'sha384' | 'sha512', text: string): string;
+  hmac(name: 'sha1' | 'sha256' | 'sha512', key: string, text: string): string;
+  /** So many random bytes in base64. */
+  randomBase64(length: number): string;
+  /** Keys, initial vectors and what is encrypted are in base64. */
+  aesEncrypt(mode: AesMode, key: string, vector: string | null, text: string): string;
+  aesDecrypt(mode: AesMode, key: string, vector: string | null, encrypted: string): string;
+  /** A new pair of keys of so many bits, the public one first; both in base64. */
+  rsaKeys(bits: number): [string, string];
+  rsaEncrypt(publicKey: string, text: string): string;
+  rsaDecrypt(privateKey: string, encrypted: string): string;
+  /** At most `length` bytes, which may be `Infinity`, of a file. */
+  fileRead(path: string, from: number, length: number): ArrayBuffer;
+  fileLength(path: string): number;
+  /** Writes a file and the folders above it. */
+  fileWrite(path: string, content: Chunk, append: boolean): void;
+  /** Of each file in a folder its path, its name, and `folder`, `file` or `other`, one after the other. */
+  fileList(path: string): string[];
+  /** A file, or a folder with all that is in it. */
+  fileDelete(path: string): void;
+  fileMakeFolders(path: string): void;
 
   // The store.
   readonly area: ArrayBuffer;

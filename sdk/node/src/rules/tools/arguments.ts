@@ -1,0 +1,43 @@
+/** What rules give to tools, as tools need it. An error names the argument, what it may be and what it is. */
+
+/** Longest text that a tool goes through itself, in UTF-16 units. */
+export const TEXT_MAX = 10 * 1024 * 1024;
+
+/** A text; the empty one too. */
+export function text(value: unknown, name: string): string {
+  if (typeof value === 'string') return value;
+  throw new TypeError(`\`${name}\` is a text, and not ${described(value)}`);
+}
+
+/** A text with more than spaces. */
+export function filledText(value: unknown, name: string): string {
+  if (text(value, name).trim() === '') throw new TypeError(`\`${name}\` is a text with something in it, and this one is empty`);
+  return value as string;
+}
+
+/** Whether there is nothing, which most tools give nothing for. */
+export function isNothing(value: unknown): value is null | undefined {
+  return value === null || value === undefined;
+}
+
+export function wholeNumber(value: unknown, name: string, least: number, most: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value;
+  throw new RangeError(`\`${name}\` is a whole number from ${least} to ${most}, and not ${described(value)}`);
+}
+
+export function finiteNumber(value: unknown, name: string, least: number, most: number): number {
+  if (typeof value === 'number' && value >= least && value <= most) return value;
+  throw new RangeError(`\`${name}\` is a number from ${least} to ${most}, and not ${described(value)}`);
+}
+
+export function callable<T extends (...values: never[]) => unknown>(value: unknown, name: string): T {
+  if (typeof value === 'function') return value as T;
+  throw new TypeError(`\`${name}\` is a function, and not ${described(value)}`);
+}
+
+/** A value as errors name it. */
+function described(value: unknown): string {
+  if (value === null || typeof value === 'number' || typeof value === 'boolean' || value === undefined) return String(value);
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
