@@ -1,5 +1,7 @@
 //! What rules find as globals, imported by handlers here.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::path::Path;
 
 use forebay_script::Allow;
