@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use forebay_server::{ScriptFaults, StartError, config::ConfigError};
+use forebay_server::{BookFaults, ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
@@ -50,7 +50,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<UsageError>() {
         USAGE
-    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() {
+    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() || error.is::<BookFaults>() {
         CONFIGURATION
     } else if error.is::<Unreached>() {
         UNREACHABLE

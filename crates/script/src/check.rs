@@ -97,7 +97,7 @@ pub fn check(options: Options) -> Result<Checked, Fault> {
 }
 
 /// What the description of an error says, and the innermost place of the script's own in its stack.
-fn thrown(reason: &str, handler: &Path) -> Fault {
+pub(crate) fn thrown(reason: &str, handler: &Path) -> Fault {
     let place = reason.lines().filter(|line| is_frame(line)).find_map(|frame| {
         let place = frame
             .rsplit_once(' ')?

@@ -2,13 +2,14 @@
 
 use std::{
     fmt,
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use rquickjs::{CatchResultExt as _, Context, Ctx, Function, Runtime, context::EvalOptions};
 
-use crate::instance::describe;
+use crate::{Fault, check::thrown, instance::describe};
 
 /// Names a rule that runs, or a time that passes, within its call; the course chooses it.
 pub type Ticket = u32;
@@ -158,10 +159,14 @@ impl Rule {
     }
 
     /// Compiles it, and runs nothing; an error says what is wrong, and where.
-    pub fn check(&self) -> Result<(), String> {
-        let runtime = Runtime::new().map_err(|error| error.to_string())?;
-        let context = Context::full(&runtime).map_err(|error| error.to_string())?;
-        context.with(|ctx| self.compile(&ctx).map(drop))
+    pub fn check(&self) -> Result<(), Fault> {
+        let first = Path::new(self.files.first().map_or("", |(_, name)| name));
+        let context = Runtime::new().and_then(|runtime| Context::full(&runtime));
+        let compiled = match context {
+            Ok(context) => context.with(|ctx| self.compile(&ctx).map(drop)),
+            Err(error) => Err(error.to_string()),
+        };
+        compiled.map_err(|reason| thrown(&reason, first))
     }
 
     /// The function of [`Self::source`].

@@ -9,8 +9,9 @@ pub use self::statements::{CheckedStatements, check_statements};
 use forebay_script::{Checked, Fault};
 
 use crate::{
-    app::{EraseTypes, script_options},
+    app::{EraseTypes, compat_of, script_options},
     config::Config,
+    target::workflow::{Book, BookFaults},
 };
 
 /// The scripts that cannot be loaded.
@@ -25,6 +26,14 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
         format!("{}: script.{name}: {what}", fault.place())
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Reads the graphs and rules of a configuration, and runs none of them.
+pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BookFaults> {
+    let Some(workflow) = &config.workflow else {
+        return Ok(());
+    };
+    Book::read(&workflow.path, compat_of(workflow), erase_types).map(drop)
 }
 
 /// Loads every script of a configuration, each within its limits, with nothing around it. Gives the names of those that ask for the store while they are

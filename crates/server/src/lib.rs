@@ -28,9 +28,9 @@ mod traces;
 mod watch;
 
 pub use app::{BuildError, EraseTypes};
-pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements};
+pub use check::{CheckedStatements, ScriptFaults, check_scripts, check_statements, check_workflows};
 pub use forebay_runtimes::SdkError;
 pub use reload::{LoadError, Reload};
 pub use server::{RunError, Server, StartError};
 pub use store::StoreOpenError;
-pub use target::files;
+pub use target::{files, workflow::BookFaults};

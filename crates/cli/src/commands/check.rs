@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "note: script `{name}` asks for the store while it is loaded; what it does from there on is not checked"
         ));
     }
+    forebay_server::check_workflows(&config, erase_types)?;
     check_statements(&config, arguments.require_databases)?;
     let secrets = Secrets(asked.into_inner());
     secrets.mask(&mut config);

@@ -320,3 +320,29 @@ fn a_statement_that_its_database_cannot_prepare_is_a_problem_with_its_place() {
     assert_eq!((failed.code, &*failed.out), (4, ""));
     assert!(failed.err.contains(note), "{}", failed.err);
 }
+
+#[test]
+fn everything_that_is_wrong_with_graphs_and_rules_is_told_with_its_place() {
+    let folder = Folder::new();
+    folder.write("forebay.toml", "[workflow]\npath = \"flows\"\n");
+    folder.write(
+        "flows/ring.json",
+        r#"{"nodes":[{"@type":"BOOT","id":"0"},{"@type":"PROCESS","id":"1","ruleId":"none"}],"edges":[{"from":"0","to":"1"}]}"#,
+    );
+    folder.write(
+        "flows/sub.json",
+        r#"{"nodes":[{"@type":"BOOT","id":"0"},{"@type":"SUBFLOW","id":"1","workflow":"away"}],"edges":[{"from":"0","to":"1"}]}"#,
+    );
+    folder.write("flows/text.json", "{\n  \"nodes\": [,\n}");
+    folder.write("flows/rules/wrong.js", "function process() {\n  return (;\n}");
+    let told = run(folder.path(), &["check"]);
+    assert_eq!(told.code, 2);
+    for part in [
+        "flows/ring.json: node `1`: there is no rule `none`",
+        "flows/sub.json: node `1`: there is no workflow `away`",
+        "flows/text.json: line 2, column 13: expected value",
+        "flows/rules/wrong.js:2:11: SyntaxError: unexpected token in expression: ';'",
+    ] {
+        assert!(told.err.contains(part), "{}", told.err);
+    }
+}

@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -199,15 +199,31 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[[route]]\npath = '/a'",
-            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool or script",
+            "1: route: found none; a route has exactly one target: respond, files, store, records, tql, sql, pool, script or workflow",
         ),
         (
             "[[route]]\npath = '/a'\nfiles = 'public'\nrespond = {}",
-            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool or script",
+            "1: route: found respond and files; a route has exactly one target: respond, files, store, records, tql, sql, pool, script or workflow",
         ),
         (
-            "[[route]]\npath = '/a'\nworkflow = {}",
-            "3: route.workflow: this version has no target `workflow`; it has respond, files, store, records, tql, sql, pool or script",
+            "[[route]]\npath = '/a'\nproxy = {}",
+            "3: route.proxy: this version has no target `proxy`; it has respond, files, store, records, tql, sql, pool, script or workflow",
+        ),
+        (
+            "[workflow]\npath = 'nowhere'",
+            "2: workflow.path: there is no folder `./nowhere`",
+        ),
+        (
+            "[workflow]\npath = '.'\n[[route]]\npath = '/a'\nworkflow = { api = 'named' }",
+            "4: route.path: found \"/a\"; a route with `workflow = { api = \"named\" }` ends with `/*`, which names the workflow",
+        ),
+        (
+            "[workflow]\npath = '.'\n[[route]]\npath = '/a'\nworkflow = { api = 'graph' }",
+            "5: route.workflow.api: found \"graph\", expected \"named\" or \"scenes\"",
+        ),
+        (
+            "[workflow]\npath = '.'\nallow = { store = ['*'] }",
+            "3: workflow.allow.store: there is no store: the file has no [store]",
         ),
         (
             "[sql.main]\nurl = 'postgres://u:secret@h/d?sslmode=prefer'",
@@ -409,7 +425,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
 #[test]
 fn all_problems_of_a_file_are_reported_together() {
     let project = Project::new();
-    let text = "[log]\nfromat = 'text'\n[server]\nthreads = 999\n[[route]]\npath = '/'\nworkflow = {}\n";
+    let text = "[log]\nfromat = 'text'\n[server]\nthreads = 999\n[[route]]\npath = '/'\nproxy = {}\n";
     let lines: Vec<String> = project
         .errors(text)
         .lines()

@@ -35,7 +35,7 @@ fn the_reference_of_keys_is_fresh() {
 #[test]
 fn every_configuration_in_the_documents_checks() {
     let folder = std::env::temp_dir().join(format!("fbd-{}", std::process::id()));
-    for name in ["handlers", "public"] {
+    for name in ["handlers", "public", "workflows"] {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
     fs::write(folder.join("handlers/api.mjs"), "").unwrap();

@@ -45,3 +45,4 @@ mod suite;
 mod support;
 mod techempower;
 mod wabur;
+mod workflows;

@@ -187,8 +187,8 @@ impl Reader {
             };
             let files: Vec<_> = files.iter().filter_map(|file| self.rule_file(file)).collect();
             let rule = Rule::new(&name, &files);
-            if let Err(what) = rule.check() {
-                self.faults.push(what);
+            if let Err(fault) = rule.check() {
+                self.faults.push(fault.to_string());
             }
             if rules.insert(name.clone(), Arc::new(rule)).is_some() {
                 self.fault(&path, format!("the rule `{name}` is there twice"));

@@ -1,0 +1,326 @@
+//! Graphs of rules over HTTP: by name, and as Rengine's requests name them.
+
+use forebay_testkit::{Server, Setup};
+use serde_json::{Value, json};
+
+use crate::support::metric;
+
+const ROUTES: &str = "[[route]]\npath = \"/workflow/*\"\nworkflow = {}\n[[route]]\npath = \"/execute/internal/workflow\"\nworkflow = {}\n";
+
+fn setup(keys: &str) -> Setup {
+    Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1)
+}
+
+/// A graph of one rule behind another.
+fn chain(rules: &[&str]) -> String {
+    let mut nodes = vec![json!({"@type": "BOOT", "id": "0"})];
+    let mut edges = Vec::new();
+    for (at, rule) in rules.iter().enumerate() {
+        nodes.push(json!({"@type": "PROCESS", "id": (at + 1).to_string(), "ruleId": rule}));
+        edges.push(json!({"from": at.to_string(), "to": (at + 1).to_string()}));
+    }
+    json!({"nodes": nodes, "edges": edges, "attributes": {"unit": "points"}}).to_string()
+}
+
+fn rule(body: &str) -> String {
+    format!("function process(context) {{\n{body}\n}}\n")
+}
+
+/// Graphs of one rule each, with these names and bodies.
+fn rules(keys: &str, rules: &[(&str, &str)]) -> Setup {
+    rules.iter().fold(setup(keys), |setup, (name, body)| {
+        setup
+            .file(&format!("flows/{name}.json"), chain(&[name]))
+            .file(&format!("flows/rules/{name}.js"), rule(body))
+    })
+}
+
+fn run(server: &Server, target: &str, args: &Value) -> (u16, Value) {
+    let response = server.post(target, args.to_string().as_bytes());
+    (response.status, response.json())
+}
+
+fn scenes(server: &Server, members: &Value) -> (u16, Value) {
+    let mut request = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s"});
+    for (name, value) in members.as_object().unwrap() {
+        request[name] = value.clone();
+    }
+    run(server, "/execute/internal/workflow", &request)
+}
+
+#[test]
+fn a_workflow_is_run_by_its_name_with_the_arguments_as_the_body() {
+    let server = setup("")
+        .file("flows/score.json", chain(&["first", "second"]))
+        .file(
+            "flows/rules/first.js",
+            rule("console.warn('n is', context.getArgs().n);\nreturn new ScriptResult(true, { sum: context.getArgs().n + 1 });"),
+        )
+        .file("flows/rules/second/lib.js", "const twice = (n) => 2 * n;")
+        .file(
+            "flows/rules/second/index.js",
+            rule("const { sum } = context.getLastResult().getValueMap();\nreturn new ScriptResult(sum > 3, { points: twice(sum), unit: context.getAttributes().unit });"),
+        )
+        .start();
+    let values = json!({"points": 12, "unit": "points"});
+    assert_eq!(
+        run(&server, "/workflow/score", &json!({"n": 5})),
+        (200, json!({"state": true, "valueMap": values}))
+    );
+    assert_eq!(
+        run(&server, "/workflow/score", &json!({"n": 1})),
+        (
+            200,
+            json!({"state": false, "valueMap": {"points": 4, "unit": "points"}})
+        )
+    );
+    let (status, traced) = run(&server, "/workflow/score?trace", &json!({"n": 5}));
+    assert_eq!(status, 200);
+    let steps = traced["trace"].as_array().unwrap();
+    let nodes: Vec<_> = steps
+        .iter()
+        .map(|step| (&step["node"], &step["kind"], &step["valueMap"]))
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            (&json!("2"), &json!("PROCESS"), &values),
+            (&json!("1"), &json!("PROCESS"), &values)
+        ]
+    );
+    assert_eq!(traced["logs"], json!([{"level": "warn", "message": "n is 5"}]));
+}
+
+#[test]
+fn requests_that_cannot_be_run_are_told_why() {
+    let server = rules(
+        "",
+        &[("good", "return new ScriptResult(true);"), ("bad", "null.x;")],
+    )
+    .start();
+    for (target, body, status, detail) in [
+        ("/workflow/none", "{}", 404, "there is no workflow `none`"),
+        (
+            "/workflow/good",
+            "[1]",
+            400,
+            "the body is no JSON object of arguments: it is another value",
+        ),
+        (
+            "/workflow/good",
+            "{\"a\":",
+            400,
+            "the body is no JSON object of arguments: EOF",
+        ),
+        (
+            "/workflow/good?trace=maybe",
+            "{}",
+            400,
+            "query parameter \"trace\": it is `true`, `false` or without a value",
+        ),
+        (
+            "/workflow/good?tracing",
+            "{}",
+            400,
+            "query parameter \"tracing\": there is `trace` alone",
+        ),
+        (
+            "/workflow/bad",
+            "{}",
+            500,
+            "node `1` failed: TypeError: cannot read property 'x' of null",
+        ),
+    ] {
+        let response = server.post(target, body.as_bytes());
+        assert_eq!(response.status, status, "{target} {body}");
+        let told = response.json()["detail"].as_str().unwrap().to_owned();
+        assert!(told.starts_with(detail), "{target} {body}: {told}");
+    }
+    assert_eq!(server.get("/workflow/good").status, 405);
+    server.wait_for_log(&["node `1` failed: TypeError", "bad.js:2:"]);
+    // Without a body there are no arguments.
+    assert_eq!(
+        server.post("/workflow/good", b"").json(),
+        json!({"state": true, "valueMap": {}})
+    );
+}
+
+#[test]
+fn scenes_are_run_together_and_each_has_its_result() {
+    let server = rules(
+        "",
+        &[
+            ("a", "return new ScriptResult(true, { of: context.getArgs().user, client: context.getParameter().getClientId(), id: context.getParameter().getTraceId() });"),
+            ("b", "return new ScriptResult(false, { b: 1 });"),
+            ("c", "throw new RangeError('too far');"),
+        ],
+    )
+    .start();
+    let (status, answer) = scenes(
+        &server,
+        &json!({"scenesCodes": ["a", "b"], "args": {"user": "u"}}),
+    );
+    assert_eq!(status, 200);
+    assert!(
+        answer["timestamp"]
+            .as_u64()
+            .is_some_and(|ms| ms > 1_700_000_000_000)
+    );
+    let result = |code: &str, values: Value| json!({"scenesCode": code, "success": true, "valueMap": values, "reason": null});
+    let a = result("a", json!({"of": "u", "client": "c", "id": "r1"}));
+    let expected = json!({
+        "code": 200, "status": "SUCCESS", "requestId": "r1", "timestamp": answer["timestamp"], "message": "Ok",
+        "data": {"requestId": "r1", "results": [a, result("b", json!({"b": 1}))], "description": "All executed successfully"},
+    });
+    assert_eq!(answer, expected);
+    let failed =
+        json!({"scenesCode": "c", "success": false, "valueMap": null, "reason": "RangeError: too far"});
+    let (_, answer) = scenes(&server, &json!({"scenesCodes": ["c", "nowhere", "b"]}));
+    assert_eq!(answer["status"], "PART_SUCCESS");
+    assert_eq!(answer["data"]["description"], "There are failed executions");
+    assert_eq!(
+        answer["data"]["results"],
+        json!([failed, result("b", json!({"b": 1}))])
+    );
+    let (status, answer) = scenes(&server, &json!({"scenesCodes": ["c"]}));
+    assert_eq!(
+        (status, &answer["status"], &answer["data"]["results"]),
+        (200, &json!("FAILED"), &json!([failed]))
+    );
+}
+
+#[test]
+fn requests_of_rengine_that_lack_something_are_refused() {
+    let members = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s", "scenesCodes": ["a"]});
+    for (keys, rengine) in [("", false), ("compat = \"rengine\"", true)] {
+        let server = rules(keys, &[("a", "return new ScriptResult(true);")]).start();
+        for (member, value, code, message) in [
+            (
+                "requestId",
+                json!(null),
+                400,
+                "`requestId` is missing: text that is not blank",
+            ),
+            (
+                "clientId",
+                json!(" "),
+                400,
+                "`clientId` is missing: text that is not blank",
+            ),
+            (
+                "clientSecret",
+                json!(null),
+                400,
+                "`clientSecret` is missing: text that is not blank",
+            ),
+            (
+                "scenesCodes",
+                json!([]),
+                400,
+                "`scenesCodes` has 0 entries: 1 to 100 names of workflows",
+            ),
+            (
+                "scenesCodes",
+                json!(["x", "y"]),
+                404,
+                "there is no workflow `x`, `y`",
+            ),
+            (
+                "timeout",
+                json!(0),
+                400,
+                "`timeout` is 0: milliseconds, more than 0",
+            ),
+            ("args", json!([1]), 400, "`args` is another value than an object"),
+            ("args", json!(null), 200, "Ok"),
+        ] {
+            let mut request = members.clone();
+            request[member] = value;
+            let (status, answer) = run(&server, "/execute/internal/workflow", &request);
+            assert_eq!(status, if rengine { 200 } else { code }, "{member}");
+            assert_eq!(
+                (&answer["code"], &answer["message"]),
+                (&json!(code), &json!(message)),
+                "{member}"
+            );
+        }
+        let response = server.post("/execute/internal/workflow", b"{\"requestId\":");
+        assert_eq!(response.status, if rengine { 200 } else { 400 });
+        assert_eq!(response.json()["code"], 400);
+    }
+}
+
+#[test]
+fn runs_that_take_too_long_are_stopped_and_those_beside_them_are_told() {
+    let server = rules(
+        "timeout = \"300ms\"\nexecutors = 1",
+        &[
+            ("spin", "for (;;) {}"),
+            ("wait", "return new Promise(() => {});"),
+            ("quick", "return new ScriptResult(true, { a: 1 });"),
+        ],
+    )
+    .start();
+    for name in ["spin", "wait"] {
+        let (status, problem) = run(&server, &format!("/workflow/{name}"), &json!({}));
+        assert_eq!(status, 504, "{name}: {problem}");
+        assert_eq!(run(&server, "/workflow/quick", &json!({})).0, 200);
+    }
+    let (status, answer) = scenes(
+        &server,
+        &json!({"scenesCodes": ["quick", "wait"], "timeout": 100}),
+    );
+    assert_eq!((status, &answer["status"]), (200, &json!("PART_SUCCESS")));
+    assert_eq!(answer["data"]["results"][0]["valueMap"], json!({"a": 1}));
+    assert_eq!(
+        answer["data"]["results"][1]["reason"],
+        "Execution time exceeded in 100ms"
+    );
+}
+
+#[test]
+fn more_runs_than_may_wait_are_refused_at_once() {
+    let server = rules(
+        "executors = 1\nengines_max = 1\naccept_queue_max = 2\ntimeout = \"20s\"",
+        &[("wait", "return new Promise(() => {});")],
+    )
+    .admin()
+    .start();
+    let mut waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = server.connect();
+            client.post("/workflow/wait", b"{}");
+            client
+        })
+        .collect();
+    forebay_testkit::wait_until("one run to wait for the engine of the other", || {
+        metric(&server, "forebay_script_queue_calls{script=\"(workflow)\"}") == 1
+    });
+    let refused = server.post("/workflow/wait", b"{}");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    let (status, answer) = scenes(&server, &json!({"scenesCodes": ["wait"]}));
+    assert_eq!((status, &answer["code"]), (503, &json!(503)));
+    // Whoever leaves makes room.
+    waiting.clear();
+    forebay_testkit::wait_until("their leaving to be seen", || {
+        metric(
+            &server,
+            "forebay_script_calls_cancelled_total{script=\"(workflow)\"}",
+        ) == 2
+    });
+}
+
+#[test]
+fn a_reload_brings_new_graphs_and_rules_and_leaves_the_old_where_they_are_wrong() {
+    let server = rules("", &[("a", "return new ScriptResult(true, { v: 1 });")]).start();
+    let value = || run(&server, "/workflow/a", &json!({})).1["valueMap"]["v"].clone();
+    assert_eq!(value(), 1);
+    let write = |body: &str| server.folder().write("flows/rules/a.js", rule(body));
+    write("return new ScriptResult(true, { v: 2 });");
+    server.hang_up();
+    forebay_testkit::wait_until("the new rule to answer", || value() == 2);
+    write("return (;");
+    server.hang_up();
+    server.wait_for_log(&["a.js:2:", "SyntaxError"]);
+    assert_eq!(value(), 2);
+}
