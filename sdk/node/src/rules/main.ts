@@ -7,6 +7,7 @@ import { goneError } from '../gone.js';
 import { console } from './console.js';
 import { ScriptContext, ScriptResult, type RunInput } from './context.js';
 import * as realm from './realm.js';
+import { tools } from './tools/index.js';
 
 /** Globals that are loaded when they are first used, which a closed world does not do. */
 const EAGER = [
@@ -26,7 +27,7 @@ const EAGER = [
 
 installGlobals();
 for (const name of EAGER) void (globalThis as Record<string, unknown>)[name];
-realm.close({ ScriptContext, ScriptResult, console });
+realm.close({ ScriptContext, ScriptResult, ...tools, console });
 
 /** Of the call that runs; read when a rule runs first. */
 let input: RunInput | null = null;
