@@ -1,4 +1,5 @@
-//! Bounds that compiled expressions have to keep: how many numbers a range may become when something goes over it, and how long a text or a list may be that an expression gives a name to, to use it again and again.
+//! Bounds that compiled expressions have to keep: how many numbers a range may become when something goes over it, how many items loops within one another may go over, and how long a text or a list may be that an
+//! expression gives a name to, to use it again and again.
 //!
 //! The code of an expression is a list of operations, whose jumps say how far they go. An operation that could make too much is replaced by a jump behind the end of the code, where its operands are looked at first;
 //! from there a jump leads back. So all other jumps stay right.
@@ -17,37 +18,45 @@ use super::{program::Fault, value::ITEMS_MAX};
 pub(super) const TEXT_MAX: usize = 1 << 16;
 /// Loops within one another.
 const LOOPS_MAX: usize = 3;
+/// Most items of a loop, as often as the loop around it turns.
+pub(super) const LOOPED_MAX: usize = 1_000_000;
 
 /// Operations that fail with these numbers in their message are those that a bound has put there.
 const RANGE_MARK: u32 = 4_000_000_001;
 const TEXT_MARK: u32 = 4_000_000_002;
+const LOOPS_MARK: u32 = 4_000_000_003;
 
 /// The same code, within its bounds.
 pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
-    let mut loops = 0_usize;
-    for operation in code {
-        match operation {
-            Opcode::Begin => loops += 1,
-            Opcode::End => loops = loops.saturating_sub(1),
-            _ => {}
-        }
-        if loops > LOOPS_MAX {
-            return Err(format!("more than {LOOPS_MAX} loops are within one another"));
-        }
-    }
     let mut kept = code.to_vec();
     let mut behind = Vec::new();
     // The first operation behind the code leads over all that follow it.
     let start = code.len() + 1;
+    let mut loops = 0_usize;
     for (at, operation) in code.iter().enumerate() {
-        let guard = match operation {
-            Opcode::Interval { .. } if !is_small(code, at) => range_guard(),
-            Opcode::AssignedObjectStep => named_guard(),
+        let (before, after) = match operation {
+            Opcode::Interval { .. } if !is_small(code, at) => (range_guard(), Vec::new()),
+            Opcode::AssignedObjectStep => (named_guard(), Vec::new()),
+            Opcode::Begin => {
+                loops += 1;
+                if loops > LOOPS_MAX {
+                    return Err(format!("more than {LOOPS_MAX} loops are within one another"));
+                }
+                if loops == 1 {
+                    continue;
+                }
+                loop_guard()
+            }
+            Opcode::End => {
+                loops = loops.saturating_sub(1);
+                continue;
+            }
             _ => continue,
         };
         kept[at] = Opcode::Jump(Jump::Forward, (start + behind.len() - (at + 1)) as u32);
-        behind.extend(guard);
+        behind.extend(before);
         behind.push(operation.clone());
+        behind.extend(after);
         behind.push(Opcode::Jump(Jump::Backward, (start + behind.len() - at) as u32));
     }
     if !behind.is_empty() {
@@ -61,6 +70,8 @@ pub(super) fn guarded(code: &[Opcode]) -> Result<Arc<[Opcode]>, String> {
 pub(super) fn fault_of(text: &str) -> Fault {
     if text.contains(&RANGE_MARK.to_string()) {
         Fault::Range
+    } else if text.contains(&LOOPS_MARK.to_string()) {
+        Fault::Loops
     } else if text.contains(&TEXT_MARK.to_string()) {
         Fault::Text
     } else {
@@ -135,6 +146,25 @@ fn range_guard() -> Vec<Opcode> {
     ]);
     guard.extend(release());
     guard
+}
+
+/// Before a loop in another begins, the length of the one around it is put under its list; when it has begun, both lengths are known.
+fn loop_guard() -> (Vec<Opcode>, Vec<Opcode>) {
+    let mut before = vec![Opcode::GetLen];
+    before.extend(hold());
+    before.extend(operand(1));
+    before.extend(operand(0));
+    before.push(Opcode::End);
+    let after = vec![
+        Opcode::GetLen,
+        Opcode::Multiply,
+        number(LOOPED_MAX),
+        Opcode::Compare(Compare::LessOrEqual),
+        Opcode::Jump(Jump::IfTrue, 1),
+        Opcode::Pointer(LOOPS_MARK),
+        Opcode::Pop,
+    ];
+    (before, after)
 }
 
 fn named_guard() -> Vec<Opcode> {

@@ -21,9 +21,8 @@ pub(super) struct Course<'d> {
     pub(super) results: Vec<Option<Variable>>,
     /// Whether a switch has decided.
     pub(super) is_decided: Vec<bool>,
-    /// Edges that are not gone any more, and nodes that nothing leads to or from any more.
+    /// Edges that are not gone any more.
     is_cut: Vec<bool>,
-    is_gone: Vec<bool>,
     /// What nodes have come to, by their names, if anything may ask for that.
     nodes: Option<RcCell<VariableMap>>,
     nodes_value: Option<Variable>,
@@ -40,7 +39,6 @@ impl<'d> Course<'d> {
             results: vec![None; count],
             is_decided: vec![false; count],
             is_cut: vec![false; decision.edges.len()],
-            is_gone: vec![false; count],
             nodes_value: nodes.clone().map(Variable::Object),
             nodes,
         }
@@ -119,7 +117,7 @@ impl<'d> Course<'d> {
         self.results[node] = Some(value);
     }
 
-    /// Cuts the ways that a switch does not go, and with them all that only they lead to, or that only leads there. If there are any, the run goes its way again from the beginning, past all that has been done.
+    /// Cuts the ways that a switch does not go, and with them all that only they lead to. If there are any, the run goes its way again from the beginning, past all that has been done.
     pub(super) fn decide(&mut self, switch: usize, gone: &[bool]) -> bool {
         self.is_decided[switch] = true;
         let decision = self.decision;
@@ -129,34 +127,23 @@ impl<'d> Course<'d> {
             return false;
         }
         while let Some(edge) = cut.pop() {
-            if std::mem::replace(&mut self.is_cut[edge], true) {
-                continue;
-            }
-            let ends = decision.edges[edge];
-            let is_left = |edge: &&usize| !self.is_cut[**edge];
-            let (to, from) = (&decision.nodes[ends.to], &decision.nodes[ends.from]);
-            if !to.before.iter().any(|edge| is_left(&edge)) {
-                cut.extend(to.after.iter().filter(is_left));
-                self.is_gone[ends.to] = true;
-            }
-            if !from.after.iter().any(|edge| is_left(&edge)) {
-                cut.extend(from.before.iter().filter(is_left));
-                self.is_gone[ends.from] = true;
+            self.is_cut[edge] = true;
+            let to = &decision.nodes[decision.edges[edge].to];
+            if to.before.iter().all(|&edge| self.is_cut[edge]) {
+                cut.extend(to.after.iter().filter(|&&edge| !self.is_cut[edge]));
             }
         }
         self.is_passed.fill(false);
         self.waiting.clear();
-        if !self.is_gone[decision.input] {
-            self.waiting.push(decision.input);
-        }
+        self.waiting.push(decision.input);
         true
     }
 
     /// What the nodes that nothing comes after have come to, together.
     pub(super) fn result(&self) -> Variable {
-        let nodes = self.decision.nodes.iter().enumerate();
-        let ends = nodes.filter(|(at, node)| node.after.is_empty() && self.is_passed[*at]);
-        let results = ends.filter_map(|(at, _)| self.results[at].as_ref());
+        let nodes = self.decision.nodes.iter().zip(&self.results);
+        let ends = nodes.filter(|(node, _)| node.after.is_empty());
+        let results = ends.filter_map(|(_, result)| result.as_ref());
         results.fold(Variable::empty_object(), merged)
     }
 }

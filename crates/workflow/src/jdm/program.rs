@@ -51,8 +51,14 @@ pub enum Fault {
     /// It makes a list of too many numbers.
     #[error("it goes over a range of more than {} numbers", super::ITEMS_MAX)]
     Range,
-    /// It makes too long a text.
-    #[error("it makes a text of more than {} characters", bounds::TEXT_MAX)]
+    /// Its loops go over too much.
+    #[error("loops within one another go over more than {} items", bounds::LOOPED_MAX)]
+    Loops,
+    /// It gives a name to too long a text, or too long a list.
+    #[error(
+        "it names a text or a list of more than {} characters or items",
+        bounds::TEXT_MAX
+    )]
     Text,
     /// Its value is more than one may be.
     #[error("{0}")]

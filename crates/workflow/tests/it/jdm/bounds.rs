@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
+use forebay_workflow::jdm::from_json;
 use serde_json::{Value, json};
 
 use super::host::{Host, alone, decision, document, evaluated_by, expressions, failure, node, result};
@@ -29,6 +30,7 @@ fn a_range_that_something_goes_over_has_so_many_numbers_and_no_more() {
     let nested = "map([0..2], map([0..#], n > 1 ? len(map([1..n], #)) : 0))";
     assert_eq!(gives(nested, &json!({"n": 2})), json!([[2], [2, 2], [2, 2, 2]]));
     assert_eq!(gives(nested, &json!({"n": 1})), json!([[0], [0, 0], [0, 0, 0]]));
+    assert!(fails(&[("a", "map([1..10001], 1)")], &json!({})).ends_with("10000 numbers"));
     assert_eq!(gives("5 in [1..1000000]", &json!({})), json!(true));
     assert_eq!(
         gives("n in (n > 1 ? [1..n] : [5..6])", &json!({"n": 3})),
@@ -37,6 +39,36 @@ fn a_range_that_something_goes_over_has_so_many_numbers_and_no_more() {
     let dates = "d('2026-02-03') in (n > 1 ? [d('2026-01-01')..d('2026-12-31')] : [1..n])";
     assert_eq!(gives(dates, &json!({"n": 3})), json!(true));
     assert!(fails(&[("r", "[1..n]"), ("a", "map($.r, #)")], &json!({"n": 1e9})).ends_with("10000 numbers"));
+}
+
+#[test]
+fn loops_within_one_another_go_over_so_many_items_and_no_more() {
+    let text = "sum(map(items, len(map(items, 1))))";
+    let items = |count: usize| json!({"items": vec![1; count]});
+    assert_eq!(gives(text, &items(1000)), json!(1_000_000));
+    assert_eq!(
+        fails(&[("a", text)], &items(1001)),
+        format!("node `it` failed: `{text}`: loops within one another go over more than 1000000 items")
+    );
+    let text = "map([1..n], map([#..n], [#, len(filter([1..n], # > 2))]))";
+    assert_eq!(
+        gives(text, &json!({"n": 3})),
+        json!([[[1, 1], [2, 1], [3, 1]], [[2, 1], [3, 1]], [[3, 1]]])
+    );
+    let text = "map(items, sum(map([1..10000], #)))";
+    assert_eq!(gives(text, &items(100)), json!(vec![50_005_000; 100]));
+    assert!(fails(&[("a", text)], &items(101)).ends_with("1000000 items"));
+}
+
+#[test]
+fn values_of_the_input_are_within_one_another_so_deep_and_no_deeper() {
+    let deep = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    assert!(from_json(deep(128)).is_ok());
+    let refused = from_json(deep(129)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "a value has more than 128 others within one another"
+    );
 }
 
 #[test]
@@ -50,7 +82,7 @@ fn what_an_expression_names_to_use_it_again_is_no_longer_than_it_may_be() {
     let is_refused = |text: &str| {
         let failure = fails(&[("a", text)], &json!({}));
         assert!(
-            failure.ends_with("it makes a text of more than 65536 characters"),
+            failure.ends_with("it names a text or a list of more than 65536 characters or items"),
             "{failure}"
         );
     };
@@ -116,6 +148,21 @@ fn values_grow_only_so_far_from_node_to_node() {
     assert!(
         failure.ends_with("a value has more than 128 others within one another"),
         "{failure}"
+    );
+}
+
+#[test]
+fn what_a_node_comes_to_is_no_more_than_a_value_may_be() {
+    let mut content = expressions(&[("x", "$nodes.request.large")]);
+    content["inputField"] = "items".into();
+    content["executionMode"] = "loop".into();
+    let decision = decision(&alone("expressionNode", content));
+    assert_eq!(
+        failure(
+            &decision,
+            &json!({"items": vec![1; 1_000], "large": vec![1; 1_000]})
+        ),
+        "node `it` failed: a value has more than 1000000 others in it"
     );
 }
 

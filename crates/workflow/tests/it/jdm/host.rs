@@ -1,6 +1,6 @@
 //! What documents of tests are made of, and a host that evaluates them.
 
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fmt::Write as _, sync::Arc};
 
 use forebay_workflow::jdm::{
     Answer, Decision, Document, Evaluation, FunctionCall, Functions, Problem, Work, check,
@@ -72,6 +72,8 @@ fn told(problems: &[Problem]) -> String {
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) decisions: HashMap<&'static str, Arc<Decision>>,
+    /// What functions were called with.
+    pub(crate) calls: RefCell<Vec<Value>>,
 }
 
 impl Functions for Host {
@@ -79,6 +81,7 @@ impl Functions for Host {
 
     async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, String> {
         let mut seen = String::new();
+        self.calls.borrow_mut().push(call.input.clone());
         match call.work {
             Work::Source { source: "fails", .. } => return Err("it throws".to_owned()),
             Work::Source { source, version } => write!(seen, "{source} v{version}").unwrap(),

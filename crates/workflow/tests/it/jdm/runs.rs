@@ -1,6 +1,6 @@
 //! How runs go from node to node, and what they are told of others.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn a_node_is_given_what_those_before_it_have_come_to_together() {
         node(
             "other",
             "expressionNode",
-            expressions(&[("a", "{y: [2], n: null}"), ("gone", "null")]),
+            expressions(&[("a", "{y: [2], n: null, z: 5}"), ("gone", "null")]),
         ),
         adds("all", "[a, b]"),
     ];
@@ -64,6 +64,33 @@ fn what_nodes_before_have_come_to_is_known_by_their_names() {
     let given = result(&super::host::decision(&root), &json!({"n": 1}));
     assert_eq!(given["a"], json!({"n": 1}));
     assert_eq!(given["b"], json!({"request": {"n": 1}}));
+    let root = super::host::alone(
+        "expressionNode",
+        expressions(&[("a", "$root['$nodes'].request.n")]),
+    );
+    assert_eq!(
+        result(&super::host::decision(&root), &json!({"n": 1})),
+        json!({"a": 1})
+    );
+}
+
+#[test]
+fn what_a_node_makes_of_what_it_is_given_is_not_seen_by_others() {
+    let mut passes = expressions(&[("x", "1"), ("inner.y", "2")]);
+    passes["passThrough"] = true.into();
+    let mut loops = passes.clone();
+    loops["inputField"] = "items".into();
+    loops["outputPath"] = "items".into();
+    loops["executionMode"] = "loop".into();
+    let nodes = [
+        node("passes", "expressionNode", passes),
+        node("loops", "expressionNode", loops),
+        adds("others", "$root['$nodes'].request"),
+    ];
+    let edges = "in -> passes; passes -> loops; loops -> others; others -> out";
+    let decision = decision(&document(&nodes, edges));
+    let input = json!({"n": 1, "inner": {"z": 3}, "items": [{"n": 2, "inner": {"z": 4}}]});
+    assert_eq!(result(&decision, &input), json!({"others": input}));
 }
 
 #[test]
@@ -93,6 +120,53 @@ fn functions_are_called_with_their_text_and_what_they_are_given() {
     );
     let trace = evaluation.trace.unwrap();
     assert_eq!(trace[1].trace, json!({"log": ["plain v2"]}));
+}
+
+#[test]
+fn functions_that_ask_for_other_nodes_are_told_what_they_have_come_to() {
+    let nodes = [
+        node("one", "functionNode", json!({"source": "plain"})),
+        node("two", "functionNode", json!("asks for $nodes")),
+    ];
+    let decision = decision(&document(&nodes, "in -> one; one -> two; two -> out"));
+    let host = Host::default();
+    let evaluation = evaluated_by(&host, &decision, json!({"n": 1}), false);
+    let first = evaluation.result.unwrap()["given"].take();
+    let calls = host.calls.take();
+    assert_eq!(calls[0], json!({"n": 1}));
+    assert_eq!(calls[1]["$nodes"], json!({"request": {"n": 1}, "the one": first}));
+}
+
+#[test]
+fn what_was_done_before_a_switch_is_not_done_again() {
+    let statements = json!([{"id": "s", "condition": "given.n > 1"}, {"id": "t", "condition": ""}]);
+    let nodes = [
+        node("one", "functionNode", json!({"source": "plain"})),
+        node("switch", "switchNode", json!({"statements": statements})),
+        adds("a", "1"),
+    ];
+    let decision = decision(&document(
+        &nodes,
+        "in -> one; one -> switch; switch -s-> a; switch -t-> out",
+    ));
+    let host = Host::default();
+    let evaluation = evaluated_by(&host, &decision, json!({"n": 2}), false);
+    assert_eq!(evaluation.result.unwrap(), json!({"a": 1}));
+    assert_eq!(host.calls.take().len(), 1);
+}
+
+#[test]
+fn what_has_no_members_is_nothing_to_the_nodes_behind_it() {
+    let table = json!({"inputs": [], "outputs": [], "rules": []});
+    let nodes = [
+        node("table", "decisionTableNode", table),
+        adds("a", "[type($root), type($nodes['the table'])]"),
+    ];
+    let decision = decision(&document(&nodes, "in -> table; table -> a; a -> out"));
+    assert_eq!(
+        result(&decision, &json!({"n": 2})),
+        json!({"a": ["object", "null"]})
+    );
 }
 
 #[test]
@@ -130,6 +204,11 @@ fn a_reply_is_what_clients_of_gorules_read() {
             "input": {"n": 1}, "output": {"a": 2}, "traceData": {"a": {"result": 2}},
         })
     );
+    let last = &reply["trace"]["out"];
+    assert_eq!(
+        (&last["input"], &last["output"]),
+        (&json!({"a": 2}), &Value::Null)
+    );
     let plain = evaluated_by(&Host::default(), &decision, json!({"n": 1}), false).reply();
     assert!(plain.get("trace").is_none());
 }
@@ -137,6 +216,7 @@ fn a_reply_is_what_clients_of_gorules_read() {
 fn host_of(decisions: Vec<(&'static str, Value)>) -> Host {
     let decisions = decisions.into_iter();
     Host {
+        calls: RefCell::default(),
         decisions: decisions
             .map(|(key, document)| (key, Arc::new(decision(&document))))
             .collect(),
