@@ -64,14 +64,9 @@ fn what_nodes_before_have_come_to_is_known_by_their_names() {
     let given = result(&super::host::decision(&root), &json!({"n": 1}));
     assert_eq!(given["a"], json!({"n": 1}));
     assert_eq!(given["b"], json!({"request": {"n": 1}}));
-    let root = super::host::alone(
-        "expressionNode",
-        expressions(&[("a", "$root['$nodes'].request.n")]),
-    );
-    assert_eq!(
-        result(&super::host::decision(&root), &json!({"n": 1})),
-        json!({"a": 1})
-    );
+    let root = super::host::alone("expressionNode", expressions(&[("a", "$root[key].request.n")]));
+    let input = json!({"n": 1, "key": "$nodes"});
+    assert_eq!(result(&super::host::decision(&root), &input), json!({"a": 1}));
 }
 
 #[test]

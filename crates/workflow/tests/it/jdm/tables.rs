@@ -135,7 +135,7 @@ fn a_row_whose_conclusion_has_no_value_does_not_match() {
 
 #[test]
 fn a_column_whose_field_has_no_value_matches_empty_cells_only() {
-    let rules = table("first", "a + 1 => x", &["2 => 1", "=> 2"]);
+    let rules = table("first", "a + 1 => x", &["null => 0", "2 => 1", "=> 2"]);
     assert_eq!(decided(&rules, &json!({"a": 1})), json!({"x": 1}));
     assert_eq!(decided(&rules, &json!({"a": {}})), json!({"x": 2}));
 }
