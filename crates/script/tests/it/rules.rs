@@ -319,3 +319,63 @@ async fn calls_that_wait_have_engines_of_their_own() {
         assert_eq!(answer.unwrap()["values"], json!({"seen": "undefined"}));
     }
 }
+
+#[tokio::test]
+async fn rules_have_tools() {
+    let rule = r#"function process(context) {
+        const key = AES.generateKeyToBase64(), vector = Coding.toBase64("1234567890abcdef"), text = "abcdefghijklmnopqrstuvwxyz";
+        const pair = RSA.generateKeyToBase64();
+        const date = DateHolder.parseDate("2023-02-11 09:24:02", "yyyy-MM-dd HH:mm:ss");
+        return new ScriptResult(true)
+            .addValue("date", date)
+            .addValue("coding", Coding.toBase58("1234567890abcdef"))
+            .addValue("hashing", Hashing.hmacSha512("abc", "1234567890abcdef"))
+            .addValue("aes", AES.decryptCbcPkcs7FromBase64(key, vector, AES.encryptCbcPkcs7ToBase64(key, vector, text)))
+            .addValue("rsa", RSA.decryptFromBase64(true, pair.getPrivateKey(), RSA.encryptToBase64(false, pair.getPublicKey(), text)))
+            .addValue("random", RandomHolder.randomNumeric(16).length)
+            .addValue("uuid", UUID.randomUUID().toString().length)
+            .addValue("event", new RengineEvent("login", {time: 1}).getType())
+            .addValue("metrics", PrometheusParser.parse("a 1")[0].getValue())
+            .addValue("assert", Assert.hasTextOf("text", "name"))
+            .addValue("files", typeof Files.readToString);
+    }"#;
+    assert_eq!(
+        Rules::new().run(&[rule]).await.unwrap()["values"],
+        json!({
+            "date": "2023-02-11T09:24:02.000+00:00",
+            "coding": "75M7MfQsC4p2rUNe7dDjXK",
+            "hashing": "z/EfkNDTK/okjQ+jyOQ+vI22o9zFjK38cTtL9r9sEy1a5thhkF4b9sr6LZdR1yE4wIPwNIzApzX7mBcKg0nT+Q==",
+            "aes": "abcdefghijklmnopqrstuvwxyz",
+            "rsa": "abcdefghijklmnopqrstuvwxyz",
+            "random": 16,
+            "uuid": 36,
+            "event": "login",
+            "metrics": "1",
+            "assert": "text",
+            "files": "function",
+        })
+    );
+}
+
+#[tokio::test]
+async fn no_rule_can_change_tools_or_what_they_give_for_others() {
+    let rule = r#"function process() {
+        const event = new RengineEvent("login", {});
+        const given = {
+            date: DateHolder.getDate(), later: DateHolder.getDateOf(5, 1, "dd"), parsed: DateHolder.parseDate("1", "dd"),
+            pair: new RSA.RsaKeyPair("a", "b"), metrics: PrometheusParser.parse("a 1")[0], event, source: event.getSource(),
+            location: event.getSource().getLocation(), info: new Files.FileInfo("a", "b", "c"), frame: new Files.ReadTailFrame(0, 0, 0, [], true),
+            AES, Assert, Coding, DateHolder, Files, Hashing, PrometheusParser, RandomHolder, RengineEvent, RSA, UUID,
+        };
+        const changeable = [];
+        for (const [name, value] of Object.entries(given)) {
+            for (let next = Object.getPrototypeOf(value); next !== null; next = Object.getPrototypeOf(next)) {
+                if (!Object.isFrozen(next) || !Object.isFrozen(next.constructor)) changeable.push(name);
+            }
+            if (typeof value === "function" && !Object.isFrozen(value)) changeable.push(name);
+        }
+        return new ScriptResult(true, {changeable});
+    }"#;
+    let answer = Rules::new().run(&[rule]).await.unwrap();
+    assert_eq!(answer["values"]["changeable"], json!([]), "{answer}");
+}
