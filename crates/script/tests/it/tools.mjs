@@ -153,7 +153,7 @@ const cases = {
   },
   assert: () => [
     [
-      [Assert.hasTextOf('a', 'x'), Assert.hasText('a', 'm'), Assert.notNullOf(0, 'x'), Assert.notEmptyOf([1], 'x'), Assert.notEmpty({ a: 1 }, 'm')],
+      [Assert.hasTextOf('a', 'x'), Assert.hasText('a', 'm'), Assert.notNullOf(0, 'x'), Assert.notEmptyOf([1], 'x'), Assert.notEmpty({ a: 1 }, 'm'), Assert.notEmptyOf(new Set([1, 2]), 'x').size],
       error(() => Assert.isTrue(true, 'm')),
       error(() => Assert.isTrue(false, 'no %s of %s: %d%% %s', 'a', 'b', 5)),
       error(() => Assert.isTrue(false, () => 'made')),
@@ -176,7 +176,7 @@ const cases = {
       error(() => Assert.noNullElementsOf([1], 'x')),
     ],
     [
-      ['a', 'a', 0, [1], { a: 1 }],
+      ['a', 'a', 0, [1], { a: 1 }, 2],
       'no error',
       'no a of b: 5% %s',
       'made',
@@ -281,12 +281,12 @@ const cases = {
     const day = 86_400_000;
     return [
       [
-        ['yy', 'MM', 'dd', 'HH', 'mm', 'ss'].map((unit) => DateHolder.getDistanceOf(new Date(0), new Date(400 * day + 1999), unit)),
+        ['yy', 'MM', 'dd', 'HH', 'mm', 'ss'].map((unit) => DateHolder.getDistanceOf(new Date(0), new Date(725 * day + 1999), unit)),
         DateHolder.getDistanceOf(day, 0, 'dd'),
         Object.is(DateHolder.getDistanceOf(1, 0, 'd'), 0),
         DateHolder.getDistanceOf(null, 0, 'd'),
       ],
-      [[1, 13, 400, 9600, 576_000, 34_560_001], -1, true, null],
+      [[2, 24, 725, 17_400, 1_044_000, 62_640_001], -1, true, null],
     ];
   },
   random_numbers: () => {
@@ -303,10 +303,10 @@ const cases = {
         all(() => RandomHolder.nextLong(), (n) => Number.isSafeInteger(n) && n >= 0) && many(() => RandomHolder.nextLong()).some((n) => n > 2 ** 45),
         all(() => RandomHolder.nextDouble(10, 20), (n) => n >= 10 && n < 20) && many(() => RandomHolder.nextDouble()).some((n) => n > 1e300),
         all(() => RandomHolder.nextFloat(10, 20), (n) => n >= 10 && n < 20 && Math.fround(n) === n) && many(() => RandomHolder.nextFloat()).some((n) => n > 1e37 && Math.fround(n) === n),
-        [RandomHolder.nextInt(7, 7), RandomHolder.nextDouble(0.5, 0.5)],
+        [RandomHolder.nextInt(7, 7), RandomHolder.nextDouble(0.5, 0.5), RandomHolder.nextFloat(0.1, 0.1 + 2 ** -55), RandomHolder.nextDouble(1, 1 + 2 ** -52)],
         [error(() => RandomHolder.nextInt(-1, 5)), error(() => RandomHolder.nextInt(5, 4)), error(() => RandomHolder.nextDouble(0, Infinity))],
       ],
-      [2, true, 10, true, true, true, true, true, [7, 0.5], ['`startInclusive` is a whole number from 0 to 2147483647, and not -1', '`endExclusive` is a whole number from 5 to 2147483647, and not 4', '`endExclusive` is a number from 0 to 1.7976931348623157e+308, and not Infinity']],
+      [2, true, 10, true, true, true, true, true, [7, 0.5, 0.1, 1], ['`startInclusive` is a whole number from 0 to 2147483647, and not -1', '`endExclusive` is a whole number from 5 to 2147483647, and not 4', '`endExclusive` is a number from 0 to 1.7976931348623157e+308, and not Infinity']],
     ];
   },
   random_texts: () => {
@@ -384,9 +384,9 @@ const cases = {
     Files.createFile('/dir1/.new');
     Files.writeFromString('/dir1/null', null);
     const listed = Files.listFiles('/dir1').map((info) => [info.getPath(), info.getName(), info.isDir(), info.isFile(), info.isHidden()]);
-    const [one] = Files.listFiles('/', (name) => name.endsWith('.txt'));
+    const [one] = Files.listFiles('/', (name) => name === 'bytes');
     const found = [
-      [Files.readToString('/1.txt'), Files.readLines('/1.txt'), [...Files.readToByteArray('bytes')]],
+      [Files.readToString('/1.txt'), Files.readLines('/1.txt'), [...Files.readToByteArray('bytes')], Files.readToString('/dir1/.new')],
       [listed, Files.listFiles('nowhere'), String(one), one],
       Files.forceDelete('/dir1'),
       Files.listFiles('/').map((info) => info.getName()),
@@ -394,7 +394,7 @@ const cases = {
     return [
       found,
       [
-        [`${ALPHABET}\nzweite Zeile\r\n€`, [ALPHABET, 'zweite Zeile', '€'], [0, 255, 255, 7]],
+        [`${ALPHABET}\nzweite Zeile\r\n€`, [ALPHABET, 'zweite Zeile', '€'], [0, 255, 255, 7], ''],
         [
           [
             ['/dir1/.new', '.new', false, true, true],
@@ -402,8 +402,8 @@ const cases = {
             ['/dir1/null', 'null', false, true, false],
           ],
           [],
-          'FileInfo [path=/1.txt, name=1.txt, isDir=false, isFile=true, isHidden=false]',
-          { path: '/1.txt', name: '1.txt', dir: false, file: true, hidden: false },
+          'FileInfo [path=/bytes, name=bytes, isDir=false, isFile=true, isHidden=false]',
+          { path: '/bytes', name: 'bytes', dir: false, file: true, hidden: false },
         ],
         null,
         ['1.txt', 'bytes'],
@@ -412,9 +412,10 @@ const cases = {
   },
   lines_from_the_middle: () => {
     Files.writeFromString('/log', 'eins\nzwei\r\ndrei ä\nstop\n\nlast');
+    Files.writeFromString('/ended', 'a\n\nb\n');
     const read = (from, limit, stopper = () => false) => Files.seekReadLines('/log', from, limit, stopper);
     return [
-      [read(5, 8), read(0, 100, (line) => line === 'stop'), read(18, 100), read(26, 10), read(900, 10), read(0, 3).getLines(), error(() => read(-1, 5)), error(() => read(0, 0)), error(() => read(0, 5, null))],
+      [read(5, 8), read(0, 100, (line) => line === 'stop'), read(18, 100), read(26, 10), read(900, 10), read(0, 3).getLines(), error(() => read(-1, 5)), error(() => read(0, 0)), error(() => read(0, 5, null)), Files.readLines('/ended')],
       [
         { startPos: 5, endPos: 19, length: 29, lines: ['zwei', 'drei ä'], hasNext: true },
         { startPos: 0, endPos: 24, length: 29, lines: ['eins', 'zwei', 'drei ä'], hasNext: false },
@@ -425,6 +426,7 @@ const cases = {
         '`startPos` is a whole number from 0 to 9007199254740991, and not -1',
         '`aboutLimit` is a whole number from 1 to 10420224, and not 0',
         '`stopper` is a function, and not null',
+        ['a', '', 'b'],
       ],
     ];
   },

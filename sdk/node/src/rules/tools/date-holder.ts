@@ -186,8 +186,8 @@ function parsed(dateString: string, pattern: string): Date {
   return date;
 }
 
-/** Changes a date. */
-function changed(date: Date, calendarField: number, amount: number): Date {
+/** The date with a field changed, which is the date given. @internal */
+export function changed(date: Date, calendarField: number, amount: number): Date {
   wholeNumber(calendarField, 'calendarField', 1, 14);
   wholeNumber(amount, 'amount', -AMOUNT_MAX, AMOUNT_MAX);
   if (calendarField <= 2) {

@@ -32,13 +32,14 @@ export class RandomHolder {
   /** From `startInclusive`, 0 when left out, up to `endExclusive`, the largest number when left out. */
   static nextDouble(startInclusive: number = 0, endExclusive: number = Number.MAX_VALUE): number {
     checkRange(startInclusive, endExclusive, Number.MAX_VALUE, finiteNumber);
-    return startInclusive + (endExclusive - startInclusive) * new Words(2).fraction();
+    return below(startInclusive + (endExclusive - startInclusive) * new Words(2).fraction(), startInclusive, endExclusive);
   }
 
   /** The same with a precision of 24 bits. */
   static nextFloat(startInclusive: number = 0, endExclusive: number = FLOAT_MAX): number {
     checkRange(startInclusive, endExclusive, FLOAT_MAX, finiteNumber);
-    return Math.fround(startInclusive + (endExclusive - startInclusive) * (new Words(1).below(2 ** 24) / 2 ** 24));
+    const part = new Words(1).below(2 ** 24) / 2 ** 24;
+    return below(Math.fround(startInclusive + (endExclusive - startInclusive) * part), startInclusive, endExclusive);
   }
 
   static random(count: number): string;
@@ -146,6 +147,11 @@ function checkRange(start: number, end: number, most: number, check: NumberCheck
 function wholeBetween(start: number, end: number, most: number): number {
   checkRange(start, end, most, wholeNumber);
   return start === end ? start : start + new Words(2).below(end - start);
+}
+
+/** A number of a range, whose end it may have been rounded to. */
+function below(number: number, start: number, end: number): number {
+  return number < end ? number : start;
 }
 
 function checkCount(count: number): void {
