@@ -44,16 +44,17 @@ impl Cipher {
         };
         let mut key = from_base64(key);
         let length = key.len();
-        if is_padded && ![16, 24, 32].contains(&length) {
-            let accepted = "16, 24 or 32";
-            return Err(ToolError::AesKey { accepted, length });
-        }
         if !is_padded {
             if length < 16 {
                 let accepted = "at least 16";
                 return Err(ToolError::AesKey { accepted, length });
             }
             key.truncate(16);
+        }
+        let length = key.len();
+        if ![16, 24, 32].contains(&length) {
+            let accepted = "16, 24 or 32";
+            return Err(ToolError::AesKey { accepted, length });
         }
         let vector = if has_vector {
             let vector = from_base64(vector.unwrap_or_default());
