@@ -117,7 +117,7 @@ impl<'d> Course<'d> {
         self.results[node] = Some(value);
     }
 
-    /// Cuts the ways that a switch does not go, and with them all that only they lead to. If there are any, the run goes its way again from the beginning, past all that has been done.
+    /// Cuts the ways that a switch does not go, and with them all that only they lead to, or that leads nowhere but to them. If there are any, the run goes its way again from the beginning, past all that has been done.
     pub(super) fn decide(&mut self, switch: usize, gone: &[bool]) -> bool {
         self.is_decided[switch] = true;
         let decision = self.decision;
@@ -128,9 +128,14 @@ impl<'d> Course<'d> {
         }
         while let Some(edge) = cut.pop() {
             self.is_cut[edge] = true;
-            let to = &decision.nodes[decision.edges[edge].to];
-            if to.before.iter().all(|&edge| self.is_cut[edge]) {
-                cut.extend(to.after.iter().filter(|&&edge| !self.is_cut[edge]));
+            let is_left = |edge: &&usize| !self.is_cut[**edge];
+            let ends = decision.edges[edge];
+            let (to, from) = (&decision.nodes[ends.to], &decision.nodes[ends.from]);
+            if !to.before.iter().any(|edge| is_left(&edge)) {
+                cut.extend(to.after.iter().filter(is_left));
+            }
+            if !from.after.iter().any(|edge| is_left(&edge)) {
+                cut.extend(from.before.iter().filter(is_left));
             }
         }
         self.is_passed.fill(false);
@@ -141,9 +146,9 @@ impl<'d> Course<'d> {
 
     /// What the nodes that nothing comes after have come to, together.
     pub(super) fn result(&self) -> Variable {
-        let nodes = self.decision.nodes.iter().zip(&self.results);
-        let ends = nodes.filter(|(node, _)| node.after.is_empty());
-        let results = ends.filter_map(|(_, result)| result.as_ref());
+        let nodes = self.decision.nodes.iter().enumerate();
+        let ends = nodes.filter(|(at, node)| node.after.is_empty() && self.is_passed[*at]);
+        let results = ends.filter_map(|(at, _)| self.results[at].as_ref());
         results.fold(Variable::empty_object(), merged)
     }
 }

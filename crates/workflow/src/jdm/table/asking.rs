@@ -184,10 +184,12 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What is not about a column itself sees as `$` the value of the last one before it that has a condition.
+    /// What is not about a column itself sees as `$` the value of the last one before it that has a condition; of the last one, where none has.
     fn look_back(&mut self, row: &CompiledRow, before: usize) {
-        let mut inputs = self.table.inputs.iter().zip(&row.conditions).take(before);
-        let last = inputs.rposition(|(input, cell)| input.field.is_some() && cell.is_some());
+        let has_field = |column: &usize| self.table.inputs[*column].field.is_some();
+        let has_cell = |column: &usize| row.conditions[*column].is_some();
+        let columns = || (0..before).rev().filter(has_field);
+        let last = columns().find(has_cell).or_else(|| columns().next());
         if let Some(column) = last
             && let Some(value) = self.column(column).cloned()
         {

@@ -62,6 +62,28 @@ fn what_only_leads_to_a_way_that_is_not_gone_is_not_gone_either() {
 }
 
 #[test]
+fn what_is_only_there_for_a_switch_is_gone_with_it() {
+    // `loose` is not behind the input: it is there because the switch needs it.
+    let nodes = [
+        switch("first", &["n > 10"]),
+        says("loose"),
+        says("c"),
+        says("b"),
+        says("a"),
+    ];
+    // Whether `c` has been come to before the switch decides or not.
+    for edges in [
+        "in -> switch; loose -> switch; loose -> c; switch -s0-> a; in -> b",
+        "in -> switch; loose -> c; loose -> switch; switch -s0-> a; in -> b",
+    ] {
+        let decision = decision(&document(&nodes, edges));
+        assert_eq!(result(&decision, &json!({"n": 1})), json!({"b": true}));
+        let all = json!({"a": true, "b": true, "c": true});
+        assert_eq!(result(&decision, &json!({"n": 11})), all);
+    }
+}
+
+#[test]
 fn where_all_ways_end_nothing_is_the_result() {
     let nodes = [switch("first", &["n > 10"]), says("a")];
     let decision = decision(&document(&nodes, "in -> switch; switch -s0-> a; a -> out"));

@@ -122,8 +122,9 @@ fn a_column_may_look_at_the_one_before_it_and_conclusions_at_the_last() {
     );
     assert_eq!(decided(&rules, &json!({"a": "abc"})), json!({"x": 4}));
     assert_eq!(decided(&rules, &json!({"a": "de"})), json!({"x": "two"}));
-    let rules = table("first", "a => x", &["> 1 => $ * 2"]);
+    let rules = table("first", "a => x", &["> 1 => $ * 2", "=> $ * 3"]);
     assert_eq!(decided(&rules, &json!({"a": 4})), json!({"x": 8}));
+    assert_eq!(decided(&rules, &json!({"a": 1})), json!({"x": 3}));
 }
 
 #[test]
@@ -287,5 +288,19 @@ fn the_trace_has_the_row_and_what_it_asked_about() {
             "reference_map": {"country": "DE", "total": 3},
             "rule": {"_id": "r1", "country[i0]": "'DE'", "total[i1]": "> 1"},
         })
+    );
+
+    // In a loop there is one for each item that a row matches.
+    let mut fees = table("first", "country => fee", &["'AT' => 1", "'DE' => 2"]);
+    fees["executionMode"] = "loop".into();
+    fees["inputField"] = "list".into();
+    let decision = super::host::decision(&alone("decisionTableNode", fees));
+    let input = json!({"list": [{"country": "CH"}, {"country": "DE"}]});
+    let evaluation = evaluated_by(&Host::default(), &decision, input, true);
+    assert_eq!(evaluation.result.unwrap(), json!([null, {"fee": 2}]));
+    let trace = evaluation.trace.unwrap()[1].trace.take();
+    assert_eq!(
+        (trace[0]["index"].as_u64(), trace.as_array().map(Vec::len)),
+        (Some(1), Some(1))
     );
 }
