@@ -121,6 +121,9 @@ pub struct Rule {
     files: Vec<(u32, String)>,
 }
 
+/// What a module may declare as it exports it.
+const DECLARED: [&str; 6] = ["const", "let", "var", "function", "async", "class"];
+
 impl fmt::Debug for Rule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Rule")
@@ -132,6 +135,36 @@ impl fmt::Debug for Rule {
 impl Rule {
     /// Of its files, in order.
     pub fn new(name: &str, files: &[RuleFile]) -> Self {
+        Self::of(name, files, "process")
+    }
+
+    /// A function of a decision: a module that exports `handler`, or a text that declares `main`. It imports nothing.
+    pub fn function(name: &str, file: &RuleFile) -> Self {
+        // Without modules there is nothing to export to; every column after the word stays.
+        let export = "export ";
+        let mut text = String::with_capacity(file.text.len());
+        for line in file.text.split_inclusive('\n') {
+            let is_export = DECLARED.iter().any(|word| {
+                let rest = line.strip_prefix(export).and_then(|rest| rest.strip_prefix(word));
+                rest.is_some_and(|rest| rest.starts_with([' ', '*']))
+            });
+            if is_export {
+                text.push_str(&" ".repeat(export.len()));
+                text.push_str(&line[export.len()..]);
+            } else {
+                text.push_str(line);
+            }
+        }
+        let name_of_file = file.name.clone();
+        let own = [RuleFile {
+            name: name_of_file,
+            text,
+        }];
+        let name: String = name.chars().filter(|letter| letter.is_alphanumeric()).collect();
+        Self::of(&name, &own, "typeof handler === 'function' ? handler : main")
+    }
+
+    fn of(name: &str, files: &[RuleFile], entry: &str) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         // An arrow has neither `arguments` nor a `prototype`: nothing of it lasts from one run to the next.
         let mut source = String::from("(() => {\n");
@@ -144,7 +177,9 @@ impl Rule {
             source.push('\n');
             before += file.text.matches('\n').count() as u32 + 1;
         }
-        source.push_str("return typeof process === 'function' ? process : undefined;\n})");
+        source.push_str("try { return ");
+        source.push_str(entry);
+        source.push_str("; } catch {}\n})");
         Self {
             id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             name: name.to_owned(),

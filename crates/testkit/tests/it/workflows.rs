@@ -324,3 +324,63 @@ fn a_reload_brings_new_graphs_and_rules_and_leaves_the_old_where_they_are_wrong(
     server.wait_for_log(&["a.js:2:", "SyntaxError"]);
     assert_eq!(value(), 2);
 }
+
+/// A decision that looks a rate up, has a function round the fee, and ends.
+fn decision(function: &str) -> String {
+    json!({
+        "nodes": [
+            {"id": "in", "name": "request", "type": "inputNode"},
+            {"id": "rate", "name": "rate", "type": "decisionTableNode", "content": {
+                "hitPolicy": "first",
+                "passThrough": true,
+                "inputs": [{"id": "i", "name": "country", "field": "country"}],
+                "outputs": [{"id": "o", "name": "rate", "field": "rate"}],
+                "rules": [{"_id": "1", "i": "\"DE\"", "o": "0.19"}, {"_id": "2", "i": "", "o": "0.2"}],
+            }},
+            {"id": "round", "name": "round", "type": "functionNode", "content": {"source": function}},
+            {"id": "out", "name": "response", "type": "outputNode"},
+        ],
+        "edges": [
+            {"id": "1", "sourceId": "in", "targetId": "rate", "type": "edge"},
+            {"id": "2", "sourceId": "rate", "targetId": "round", "type": "edge"},
+            {"id": "3", "sourceId": "round", "targetId": "out", "type": "edge"},
+        ],
+    })
+    .to_string()
+}
+
+#[test]
+fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
+    let round = "export const handler = async (input: { amount: number; rate: number }) => {\n  console.log('rate', input.rate);\n  return { fee: Math.round(input.amount * input.rate) };\n};\n";
+    let throws = "export const handler = (input) => {\n  return input.none.at;\n};\n";
+    let server = setup("")
+        .file("flows/fee.json", decision(round))
+        .file("flows/broken.json", decision(throws))
+        .start();
+    let (status, answer) = run(&server, "/workflow/fee", &json!({"country": "DE", "amount": 101}));
+    assert_eq!((status, &answer["result"]), (200, &json!({"fee": 19})));
+    assert!(
+        answer["performance"].is_string() && answer.get("trace").is_none(),
+        "{answer}"
+    );
+    let (_, answer) = run(
+        &server,
+        "/workflow/fee?trace",
+        &json!({"country": "FR", "amount": 101}),
+    );
+    assert_eq!(answer["result"], json!({"fee": 20}));
+    assert_eq!(answer["trace"]["rate"]["output"]["rate"], 0.2);
+    assert_eq!(answer["logs"], json!([{"level": "info", "message": "rate 0.2"}]));
+    let (status, problem) = run(&server, "/workflow/broken", &json!({"country": "DE"}));
+    assert_eq!(status, 500);
+    assert_eq!(
+        problem["detail"],
+        "node `round` failed: TypeError: cannot read property 'at' of undefined"
+    );
+    server.wait_for_log(&["broken.json: node `round`:2:"]);
+    let (_, answer) = scenes(
+        &server,
+        &json!({"scenesCodes": ["fee"], "args": {"country": "DE", "amount": 100}}),
+    );
+    assert_eq!(answer["data"]["results"][0]["valueMap"], json!({"fee": 19}));
+}

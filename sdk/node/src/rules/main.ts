@@ -29,6 +29,9 @@ installGlobals();
 for (const name of EAGER) void (globalThis as Record<string, unknown>)[name];
 realm.close({ ScriptContext, ScriptResult, ...tools, console });
 
+/** The kind of a node whose rule is a function of its input. */
+const FUNCTION = 'functionNode';
+
 /** Of the call that runs; read when a rule runs first. */
 let input: RunInput | null = null;
 /** What passes until rules go on, by ticket: the number of the wait. */
@@ -109,26 +112,44 @@ function runRule(call: number, order: Extract<RuleOrder, { length: 7 }>): RuleOr
   try {
     input ??= JSON.parse(host.bodyText(call)) as RunInput;
     const process = load();
-    if (process === undefined) throw new TypeError('it has no function `process`');
+    if (kind === FUNCTION) return callFunction(call, ticket, process, lastValues!);
+    if (typeof process !== 'function') throw new TypeError('it has no function `process`');
     const last = lastValues === null ? null : new ScriptResult(lastState, JSON.parse(lastValues) as Record<string, unknown>);
     const result = process(new ScriptContext(node, kind, input, last, item === null ? undefined : JSON.parse(item)));
-    if (!isPromise(result)) return over(call, ticket, result);
-    result.then(
-      (result) => {
-        let next: RuleOrder[];
-        try {
-          next = over(call, ticket, result);
-        } catch (error) {
-          next = failed(call, ticket, error);
-        }
-        follow(call, next);
-      },
-      (error: unknown) => follow(call, failed(call, ticket, error)),
-    );
-    return null;
+    return settled(call, ticket, result, over);
   } catch (error) {
     return failed(call, ticket, error);
   }
+}
+
+type Take = (call: number, ticket: number, result: unknown) => RuleOrder[];
+
+/** Has `take` tell the server what a rule gives, now or when it is there. */
+function settled(call: number, ticket: number, result: unknown, take: Take): RuleOrder[] | null {
+  if (!isPromise(result)) return take(call, ticket, result);
+  result.then(
+    (result) => {
+      let next: RuleOrder[];
+      try {
+        next = take(call, ticket, result);
+      } catch (error) {
+        next = failed(call, ticket, error);
+      }
+      follow(call, next);
+    },
+    (error: unknown) => follow(call, failed(call, ticket, error)),
+  );
+  return null;
+}
+
+/** Calls a function of a decision with its input, which is JSON. */
+function callFunction(call: number, ticket: number, handler: unknown, input: string): RuleOrder[] | null {
+  if (typeof handler !== 'function') throw new TypeError('it exports no function `handler`');
+  return settled(call, ticket, (handler as (input: unknown) => unknown)(JSON.parse(input)), given);
+}
+
+function given(call: number, ticket: number, result: unknown): RuleOrder[] {
+  return host.ruleOver(call, ticket, true, JSON.stringify(result ?? null) ?? 'null');
 }
 
 function over(call: number, ticket: number, result: unknown): RuleOrder[] {

@@ -9,7 +9,7 @@ export type Chunk = string | Uint8Array;
 
 /** A rule to run: its ticket, what gives its `process`, the node and its kind, what was before it as its state and JSON, the item of a loop as JSON. Or a time to pass, in milliseconds; or a ticket to forget. */
 export type RuleOrder =
-  | [ticket: number, load: () => ((context: object) => unknown) | undefined, node: string, kind: string, lastState: boolean, lastValues: string | null, item: string | null]
+  | [ticket: number, load: () => unknown, node: string, kind: string, lastState: boolean, lastValues: string | null, item: string | null]
   | [ticket: number, ms: number]
   | [ticket: number];
 

@@ -1,14 +1,18 @@
 //! The graphs and rules of a folder.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use forebay_script::{Rule, RuleFile};
-use forebay_workflow::{Compat, Definition, Graph, Kind, check};
+use forebay_workflow::{
+    Compat, Definition, Graph, Kind, check,
+    jdm::{self, Decision, Document},
+};
+use serde_json::Value;
 
 use crate::app::EraseTypes;
 
@@ -22,14 +26,25 @@ const ENTRIES_MAX: usize = 100_000;
 pub(crate) struct Book {
     workflows: BTreeMap<String, Workflow>,
     rules: HashMap<String, Arc<Rule>>,
+    /// Functions of decisions, by their text.
+    functions: HashMap<String, Arc<Rule>>,
 }
 
-/// A graph that can be run.
+/// A workflow that can be run.
 #[derive(Debug)]
 pub(crate) struct Workflow {
-    pub(crate) graph: Arc<Graph>,
+    pub(super) plan: Plan,
     /// Those of the graph: JSON, an object.
-    pub(crate) attributes: String,
+    pub(super) attributes: String,
+}
+
+/// What a run goes through.
+#[derive(Clone, Debug)]
+pub(super) enum Plan {
+    /// A graph of rules.
+    Graph(Arc<Graph>),
+    /// A decision of GoRules.
+    Decision(Arc<Decision>),
 }
 
 /// All that is wrong with a folder.
@@ -38,33 +53,46 @@ pub(crate) struct Workflow {
 pub struct BookFaults(Vec<String>);
 
 impl Book {
-    /// Reads a folder: `NAME.json` are graphs, `rules/NAME.js` or `.ts` rules, as are the folders of `rules`.
+    /// Reads a folder: `NAME.json` are graphs, or decisions of GoRules, `rules/NAME.js` or `.ts` rules, as are the folders of `rules`.
     pub(crate) fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BookFaults> {
         let mut reader = Reader {
             erase_types,
             faults: Vec::new(),
+            functions: HashMap::new(),
+            subflows: Vec::new(),
         };
         let rules = reader.rules(&folder.join("rules"));
         let mut workflows = BTreeMap::new();
-        let mut subflows = Vec::new();
-        for path in reader.entries(folder) {
-            let is_graph = path.is_file() && path.extension().is_some_and(|extension| extension == "json");
-            let Some(name) = path.file_stem().and_then(|name| name.to_str()) else {
+        let is_graph =
+            |path: &PathBuf| path.is_file() && path.extension().is_some_and(|extension| extension == "json");
+        let mut paths = reader.entries(folder);
+        paths.retain(is_graph);
+        let name_of = |path: &PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+        let names: HashSet<String> = paths.iter().filter_map(name_of).collect();
+        for path in paths {
+            let Some(name) = name_of(&path) else {
+                reader.fault(&path, "its name is no text");
                 continue;
             };
-            if is_graph && let Some(workflow) = reader.workflow(&path, compat, &rules, &mut subflows) {
-                workflows.insert(name.to_owned(), workflow);
+            if let Some(workflow) = reader.workflow(&path, compat, &rules, &names) {
+                workflows.insert(name, workflow);
             }
         }
-        for (path, node, workflow) in subflows {
-            if !workflows.contains_key(&workflow) {
-                let path = path.display();
-                let fault = format!("{path}: node `{node}`: there is no workflow `{workflow}`");
-                reader.faults.push(fault);
-            }
+        for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
+            // One that cannot be read has its own fault.
+            let fault = match workflows.get(&workflow).map(|workflow| &workflow.plan) {
+                None if !names.contains(&workflow) => "there is no workflow",
+                Some(Plan::Decision(_)) => "a graph runs no decision, and this is one:",
+                _ => continue,
+            };
+            reader.fault(&path, format!("node `{node}`: {fault} `{workflow}`"));
         }
         if reader.faults.is_empty() {
-            Ok(Self { workflows, rules })
+            Ok(Self {
+                workflows,
+                rules,
+                functions: reader.functions,
+            })
         } else {
             Err(BookFaults(reader.faults))
         }
@@ -72,6 +100,11 @@ impl Book {
 
     pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {
         self.workflows.get(name)
+    }
+
+    /// A function of a decision, by its text.
+    pub(super) fn function(&self, source: &str) -> Option<&Arc<Rule>> {
+        self.functions.get(source)
     }
 
     pub(super) fn rule(&self, name: &str) -> Option<&Arc<Rule>> {
@@ -82,6 +115,9 @@ impl Book {
 struct Reader {
     erase_types: EraseTypes,
     faults: Vec<String>,
+    functions: HashMap<String, Arc<Rule>>,
+    /// Graphs that graphs run: the file, its node, and which.
+    subflows: Vec<(PathBuf, String, String)>,
 }
 
 impl Reader {
@@ -132,9 +168,16 @@ impl Reader {
         path: &Path,
         compat: Compat,
         rules: &HashMap<String, Arc<Rule>>,
-        subflows: &mut Vec<(PathBuf, String, String)>,
+        names: &HashSet<String>,
     ) -> Option<Workflow> {
         let text = self.text(path)?;
+        if is_decision(&text) {
+            let decision = Arc::new(self.decision(path, &text, names)?);
+            return Some(Workflow {
+                plan: Plan::Decision(decision),
+                attributes: "{}".to_owned(),
+            });
+        }
         let definition = match Definition::parse(text.as_bytes()) {
             Ok(definition) => definition,
             Err(error) => {
@@ -144,14 +187,64 @@ impl Reader {
         };
         for node in &definition.nodes {
             if let Kind::Subflow { workflow } = &node.kind {
-                subflows.push((path.to_owned(), node.id.clone(), workflow.clone()));
+                self.subflows
+                    .push((path.to_owned(), node.id.clone(), workflow.clone()));
             }
         }
         match check(&definition, compat, |rule| rules.contains_key(rule)) {
             Ok(graph) => Some(Workflow {
-                graph: Arc::new(graph),
-                attributes: serde_json::Value::Object(definition.attributes).to_string(),
+                plan: Plan::Graph(Arc::new(graph)),
+                attributes: Value::Object(definition.attributes).to_string(),
             }),
+            Err(problems) => {
+                for problem in problems {
+                    self.fault(path, problem);
+                }
+                None
+            }
+        }
+    }
+
+    fn decision(&mut self, path: &Path, text: &str, names: &HashSet<String>) -> Option<Decision> {
+        let document = match Document::parse(text.as_bytes()) {
+            Ok(document) => document,
+            Err(error) => {
+                self.fault(path, error);
+                return None;
+            }
+        };
+        for node in &document.nodes {
+            let jdm::Kind::Function { source, .. } = &node.kind else {
+                continue;
+            };
+            if self.functions.contains_key(source) {
+                continue;
+            }
+            let place = PathBuf::from(format!("{}: node `{}`", path.display(), node.id));
+            let erased = (self.erase_types)(source, Path::new("function.ts"));
+            let text = match erased {
+                Ok(text) => text,
+                Err(what) => {
+                    self.fault(&place, what);
+                    continue;
+                }
+            };
+            let rule = Rule::function(
+                &node.name,
+                &RuleFile {
+                    name: place.display().to_string(),
+                    text,
+                },
+            );
+            if let Err(fault) = rule.check() {
+                self.faults.push(fault.to_string());
+            }
+            self.functions.insert(source.clone(), Arc::new(rule));
+        }
+        match jdm::check(&document, |key| {
+            names.contains(key.strip_suffix(".json").unwrap_or(key))
+        }) {
+            Ok(decision) => Some(decision),
             Err(problems) => {
                 for problem in problems {
                     self.fault(path, problem);
@@ -211,6 +304,15 @@ impl Reader {
         let name = path.display().to_string();
         Some(RuleFile { name, text })
     }
+}
+
+/// Whether it is a decision of GoRules, whose nodes have a `type` in the place of an `@type`. What cannot be read is none.
+fn is_decision(text: &str) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(text) else {
+        return false;
+    };
+    let first = value.get("nodes").and_then(|nodes| nodes.get(0));
+    first.is_some_and(|node| node.get("type").is_some() && node.get("@type").is_none())
 }
 
 fn is_code(path: &Path) -> bool {

@@ -2,7 +2,10 @@
 
 mod book;
 mod course;
+mod decisions;
+mod desk;
 mod result;
+mod rules;
 mod scenes;
 
 use std::{
@@ -189,7 +192,7 @@ impl WorkflowTarget {
         .put(&mut payload);
         let wanted = Wanted {
             book: Arc::clone(&self.book),
-            workflow: ask.workflow.to_owned(),
+            plan: workflow.plan.clone(),
             args: ask.args.to_owned(),
             wants_trace: ask.wants_trace,
             log_max: self.limits.log_max,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use forebay_script::LogLine;
-use forebay_workflow::{Outcome, Run, RunError};
+use forebay_workflow::{Outcome, Run, RunError, jdm::Evaluation};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -13,7 +13,7 @@ use super::course::Log;
 #[derive(Debug, Deserialize)]
 pub(super) struct RunResult<'r> {
     /// What its last rule has found out.
-    #[serde(borrow, rename = "valueMap")]
+    #[serde(borrow, rename = "valueMap", alias = "result")]
     pub(super) values: Option<&'r RawValue>,
     /// The node that failed.
     pub(super) node: Option<String>,
@@ -23,8 +23,8 @@ pub(super) struct RunResult<'r> {
 
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
-/// Writes what a run has come to.
-pub(super) fn write_result<F: fmt::Display>(
+/// Writes what a run of a graph has come to.
+pub(super) fn write_run<F: fmt::Display>(
     run: &Run<std::rc::Rc<str>, F>,
     log: &Log,
     wants_trace: bool,
@@ -53,22 +53,49 @@ pub(super) fn write_result<F: fmt::Display>(
             put_outcome(&mut out, &step.outcome);
             out.push(b'}');
         }
-        put(&mut out, "],\"logs\":[");
-        for (at, LogLine { level, text }) in log.lines.iter().enumerate() {
-            let comma = if at > 0 { "," } else { "" };
-            let level = LEVELS[usize::from(*level).min(LEVELS.len() - 1)];
-            put(
-                &mut out,
-                &format!("{comma}{{\"level\":\"{level}\",\"message\":{}}}", quoted(text)),
-            );
-        }
         out.push(b']');
-        if log.left_out > 0 {
-            put(&mut out, &format!(",\"logsLeftOut\":{}", log.left_out));
-        }
+        put_log(&mut out, log);
     }
     out.push(b'}');
     out
+}
+
+/// Writes what a decision has come to, as GoRules' engine and agent answer.
+pub(super) fn write_evaluation<F: fmt::Display>(
+    evaluation: &Evaluation<F>,
+    log: &Log,
+    wants_trace: bool,
+) -> Vec<u8> {
+    let mut reply = evaluation.reply();
+    if let Err(error) = &evaluation.result {
+        reply["node"] = Value::from(&*error.node);
+        reply["error"] = Value::from(error.cause.to_string());
+    }
+    let mut out = reply.to_string().into_bytes();
+    if wants_trace {
+        out.pop();
+        put_log(&mut out, log);
+        out.push(b'}');
+    }
+    out
+}
+
+/// Appends what was logged as further members of an object.
+fn put_log(out: &mut Vec<u8>, log: &Log) {
+    put(out, ",\"logs\":[");
+    for (at, LogLine { level, text }) in log.lines.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        let level = LEVELS[usize::from(*level).min(LEVELS.len() - 1)];
+        let message = quoted(text);
+        put(
+            out,
+            &format!("{comma}{{\"level\":\"{level}\",\"message\":{message}}}"),
+        );
+    }
+    out.push(b']');
+    if log.left_out > 0 {
+        put(out, &format!(",\"logsLeftOut\":{}", log.left_out));
+    }
 }
 
 fn put(out: &mut Vec<u8>, text: &str) {

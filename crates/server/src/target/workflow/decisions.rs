@@ -1,0 +1,70 @@
+//! What decisions of GoRules ask of those who call their functions.
+
+use std::sync::Arc;
+
+use forebay_script::RuleOutcome;
+use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
+use serde_json::Value;
+
+use super::{
+    book::{Book, Plan},
+    desk::{Desk, Reason, Task},
+};
+
+/// The kind of a node whose rule is a function of its input.
+const FUNCTION: &str = "functionNode";
+
+/// Has the functions of a decision called.
+pub(super) struct DecisionDesk<'d> {
+    desk: &'d Desk,
+    book: &'d Book,
+}
+
+impl<'d> DecisionDesk<'d> {
+    pub(super) fn new(desk: &'d Desk, book: &'d Book) -> Self {
+        Self { desk, book }
+    }
+}
+
+impl Functions for DecisionDesk<'_> {
+    type Failure = Reason;
+
+    async fn run(&self, call: FunctionCall<'_>) -> Result<Answer, Reason> {
+        let rule = match call.work {
+            Work::Source { source, .. } => self.book.function(source),
+            Work::Custom { kind, .. } => {
+                return Err(format!("there are no custom nodes here; this one is `{kind}`").into());
+            }
+        };
+        let Some(rule) = rule else {
+            return Err("its function was not read with the decision".to_owned().into());
+        };
+        let input = RuleOutcome {
+            is_true: true,
+            values: call.input.to_string(),
+        };
+        let outcome = self.desk.run(Task {
+            rule,
+            node: call.node,
+            kind: FUNCTION,
+            last: Some(input),
+            item: None,
+        });
+        let outcome = outcome.await?;
+        let value = serde_json::from_str(&outcome.values)
+            .map_err(|error| Reason::from(format!("what it gives cannot be read: {error}")))?;
+        Ok(Answer {
+            value,
+            trace: Value::Null,
+        })
+    }
+
+    fn decision(&self, key: &str) -> Option<Arc<Decision>> {
+        // GoRules' keys are paths of files.
+        let name = key.strip_suffix(".json").unwrap_or(key);
+        match &self.book.workflow(name)?.plan {
+            Plan::Decision(decision) => Some(Arc::clone(decision)),
+            Plan::Graph(_) => None,
+        }
+    }
+}

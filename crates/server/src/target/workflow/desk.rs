@@ -1,0 +1,146 @@
+//! Where what a run has ordered comes to it: rules, functions and times.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use forebay_script::{Order, Rule, RuleOutcome, RunOrder, Ticket};
+
+/// Why a rule has failed: the error and where it was thrown.
+#[derive(Clone, Debug)]
+pub(super) struct Reason(pub(super) Rc<str>);
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.0.trim_end())
+    }
+}
+
+impl From<String> for Reason {
+    fn from(reason: String) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// The orders of one run.
+#[derive(Default)]
+pub(super) struct Desk {
+    last: Cell<Ticket>,
+    orders: RefCell<Vec<Order>>,
+    slots: RefCell<HashMap<Ticket, Slot>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    came: Option<Came>,
+    waker: Option<Waker>,
+}
+
+/// What has come of an order.
+pub(super) enum Came {
+    Ended(Result<RuleOutcome, String>),
+    Passed,
+}
+
+/// Something that was ordered; it is not wanted any more when this is dropped.
+struct Ordered<'d> {
+    desk: &'d Desk,
+    ticket: Ticket,
+}
+
+impl Drop for Ordered<'_> {
+    fn drop(&mut self) {
+        if self.desk.slots.borrow_mut().remove(&self.ticket).is_some() {
+            let ticket = self.ticket;
+            self.desk.orders.borrow_mut().push(Order::Forget { ticket });
+        }
+    }
+}
+
+impl Ordered<'_> {
+    async fn came(self) -> Came {
+        poll_fn(|context| {
+            let mut slots = self.desk.slots.borrow_mut();
+            let slot = slots.entry(self.ticket).or_default();
+            match slot.came.take() {
+                Some(came) => {
+                    slots.remove(&self.ticket);
+                    Poll::Ready(came)
+                }
+                None => {
+                    slot.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// A rule that is to run, where, and with what.
+pub(super) struct Task<'t> {
+    pub(super) rule: &'t Arc<Rule>,
+    pub(super) node: &'t str,
+    pub(super) kind: &'static str,
+    pub(super) last: Option<RuleOutcome>,
+    pub(super) item: Option<String>,
+}
+
+impl Desk {
+    fn order(&self, order: impl FnOnce(Ticket) -> Order) -> Ordered<'_> {
+        let ticket = self.last.get() + 1;
+        self.last.set(ticket);
+        self.slots.borrow_mut().insert(ticket, Slot::default());
+        self.orders.borrow_mut().push(order(ticket));
+        Ordered { desk: self, ticket }
+    }
+
+    /// Has a rule run.
+    pub(super) async fn run(&self, task: Task<'_>) -> Result<RuleOutcome, Reason> {
+        let ordered = self.order(|ticket| {
+            Order::Run(RunOrder {
+                ticket,
+                rule: Arc::clone(task.rule),
+                node: task.node.to_owned(),
+                kind: task.kind,
+                last: task.last,
+                item: task.item,
+            })
+        });
+        match ordered.came().await {
+            Came::Ended(outcome) => outcome.map_err(Reason::from),
+            Came::Passed => unreachable!("a rule is no time"),
+        }
+    }
+
+    /// Resolves after so long.
+    pub(super) async fn sleep(&self, time: Duration) {
+        self.order(|ticket| Order::Pass { ticket, time }).came().await;
+    }
+
+    /// Something has come; nobody may wait for it any more.
+    pub(super) fn come(&self, ticket: Ticket, came: Came) {
+        let waker = {
+            let mut slots = self.slots.borrow_mut();
+            let Some(slot) = slots.get_mut(&ticket) else {
+                return;
+            };
+            slot.came = Some(came);
+            slot.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What is to be done now.
+    pub(super) fn take_orders(&self) -> Vec<Order> {
+        self.orders.take()
+    }
+}

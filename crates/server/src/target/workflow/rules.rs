@@ -1,0 +1,122 @@
+//! What graphs ask of those who run their rules.
+
+use std::{fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
+
+use forebay_script::RuleOutcome;
+use forebay_workflow::{Before, Graph, Outcome, RuleCall, Rules};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{
+    book::{Book, Plan},
+    desk::{Desk, Reason, Task},
+};
+
+/// What a rule has found out: JSON, an object.
+type Values = Rc<str>;
+
+/// Has the rules of a graph run.
+pub(super) struct RuleDesk<'d> {
+    desk: &'d Desk,
+    book: &'d Book,
+    args: &'d RawValue,
+}
+
+impl<'d> RuleDesk<'d> {
+    pub(super) fn new(desk: &'d Desk, book: &'d Book, args: &'d RawValue) -> Self {
+        Self { desk, book, args }
+    }
+
+    fn list(&self, over: &str, before: &Before<'_, Values, Values>) -> Result<Vec<Values>, String> {
+        let mut path = over.split('.');
+        let text: Option<&str> = match path.next().unwrap_or_default() {
+            "args" => Some(self.args.get()),
+            "last" => before.last.map(|last| &*last.values),
+            "item" => before.item.map(|item| &**item),
+            _ => {
+                return Err(format!(
+                    "`over` is `{over}`: it begins with `args`, `last` or `item`"
+                ));
+            }
+        };
+        let nothing = || format!("there is no list at `{over}`");
+        let mut found: Value = text
+            .and_then(|text| serde_json::from_str(text).ok())
+            .ok_or_else(nothing)?;
+        for name in path {
+            found = found.get_mut(name).map(Value::take).ok_or_else(nothing)?;
+        }
+        match found {
+            Value::Array(items) => Ok(items.iter().map(|item| item.to_string().into()).collect()),
+            _ => Err(nothing()),
+        }
+    }
+}
+
+impl Rules for RuleDesk<'_> {
+    type Values = Values;
+    type Item = Values;
+    type Failure = Reason;
+
+    async fn run(&self, call: RuleCall<'_, Values, Values>) -> Result<Outcome<Values>, Reason> {
+        let Some(rule) = self.book.rule(call.rule) else {
+            return Err(format!("there is no rule `{}`", call.rule).into());
+        };
+        let last = call.before.last.map(|last| RuleOutcome {
+            is_true: last.is_true,
+            values: last.values.to_string(),
+        });
+        let outcome = self.desk.run(Task {
+            rule,
+            node: call.node,
+            kind: call.kind,
+            last,
+            item: call.before.item.map(ToString::to_string),
+        });
+        let outcome = outcome.await?;
+        Ok(Outcome {
+            is_true: outcome.is_true,
+            values: outcome.values.into(),
+        })
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.desk.sleep(time).await;
+    }
+
+    /// The member `case` of its values: text, or a number or truth as text.
+    fn case(&self, values: &Values) -> Option<String> {
+        let values: Map<String, Value> = serde_json::from_str(values).ok()?;
+        match values.get("case")? {
+            Value::String(case) => Some(case.clone()),
+            case @ (Value::Number(_) | Value::Bool(_)) => Some(case.to_string()),
+            _ => None,
+        }
+    }
+
+    fn items(&self, over: &str, before: Before<'_, Values, Values>) -> Result<Vec<Values>, Reason> {
+        self.list(over, &before).map_err(Reason::from)
+    }
+
+    /// An object with the values of each by its name.
+    fn join(&self, parts: Vec<(&str, Values)>) -> Values {
+        let mut joined = String::from("{");
+        for (at, (name, values)) in parts.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            // Writing to a string does not fail.
+            let _ = write!(joined, "{comma}{}:{values}", Value::from(*name));
+        }
+        joined.push('}');
+        joined.into()
+    }
+
+    fn values(&self, written: &Map<String, Value>) -> Values {
+        Value::Object(written.clone()).to_string().into()
+    }
+
+    fn graph(&self, workflow: &str) -> Option<Arc<Graph>> {
+        match &self.book.workflow(workflow)?.plan {
+            Plan::Graph(graph) => Some(Arc::clone(graph)),
+            Plan::Decision(_) => None,
+        }
+    }
+}
