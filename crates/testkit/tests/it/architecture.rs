@@ -39,6 +39,7 @@ const ARROWS: [(&str, &str); 29] = [
     ("forebay-server", "forebay-script"),
     ("forebay-server", "forebay-store"),
     ("forebay-server", "forebay-trace"),
+    ("forebay-server", "forebay-workflow"),
     ("forebay-testkit", "forebay-wire"),
 ];
 

@@ -9,7 +9,9 @@ const LINE_MAX = 65_536;
 const write =
   (level: number) =>
   (...values: readonly unknown[]): void => {
-    const text = format(values);
+    // Most lines are one text.
+    const [first] = values;
+    const text = values.length === 1 && typeof first === 'string' ? first : format(values);
     host.ruleLog(step.call, level, text.length > LINE_MAX ? `${text.slice(0, LINE_MAX)}... (cut: it had ${text.length} characters)` : text);
   };
 
