@@ -88,7 +88,7 @@ fn sound_expression() -> impl Strategy<Value = String> {
 }
 
 fn any_node(id: usize) -> impl Strategy<Value = Value> {
-    let text = || prop_oneof![4 => sound_expression(), 1 => any_expression()];
+    let text = || prop_oneof![30 => sound_expression(), 1 => any_expression()];
     let path = prop::sample::select(vec!["", "a", "b.c", "a.b.c", "a..b", "$", "$nodes"]);
     let kinds = vec![
         "expressionNode",
@@ -125,13 +125,18 @@ fn any_node(id: usize) -> impl Strategy<Value = Value> {
 }
 
 fn any_document() -> impl Strategy<Value = Value> {
-    let nodes = (1..5_usize).prop_flat_map(|count| (1..=count).map(any_node).collect::<Vec<_>>());
-    let edges = prop::collection::vec((0..6_u8, 0..6_u8, 0..2_u8), 1..10);
-    (nodes, edges).prop_map(|(mut nodes, edges)| {
+    let nodes = (1..6_usize).prop_flat_map(|count| (1..=count).map(any_node).collect::<Vec<_>>());
+    let edges = prop::collection::vec((0..20_usize, 0..20_usize, 0..2_u8), 2..12);
+    // Most documents are sound, so that they are evaluated.
+    (nodes, edges, prop::bool::weighted(0.9)).prop_map(|(mut nodes, edges, is_sound)| {
         nodes.push(json!({"id": "0", "type": "inputNode"}));
-        // Mostly from lower to higher ones, or most would be rings.
-        let edges = edges.iter().map(|(from, to, statement)| {
-            let (from, to) = if statement == &0 || to > from { (from.min(to), from.max(to)) } else { (from, to) };
+        let count = nodes.len();
+        let ends = edges.iter().map(|&(from, to, statement)| {
+            let (from, to) = if is_sound { (from % count, to % count) } else { (from, to) };
+            if is_sound { (from.min(to), from.max(to), statement) } else { (from, to, statement) }
+        });
+        let ends = ends.filter(|(from, to, _)| !is_sound || from != to);
+        let edges = ends.map(|(from, to, statement)| {
             json!({"id": "e", "sourceId": from.to_string(), "targetId": to.to_string(), "sourceHandle": statement.to_string()})
         });
         json!({"nodes": nodes, "edges": edges.collect::<Vec<_>>()})
