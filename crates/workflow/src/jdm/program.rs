@@ -25,8 +25,8 @@ const NESTED_MAX: usize = 64;
 
 /// An expression longer than this is compiled on a stack of its own: the compiler goes down a chain of operators as deep as it is long.
 const SHALLOW_MAX_BYTES: usize = 256;
-/// How large that is; little of it is ever touched.
-const STACK_BYTES: usize = 256 << 20;
+/// How much of that there is for each byte of the text; little of it is ever touched.
+const STACK_BYTES: usize = 4 << 10;
 
 /// What the value before it, or the one that is asked about, is known by.
 pub(super) const DOLLAR: &str = "$";
@@ -126,7 +126,7 @@ impl Compiler {
         let isolate = &mut self.isolate;
         let compile = || catch_unwind(AssertUnwindSafe(|| compile(isolate)));
         let compiled = if text.len() > SHALLOW_MAX_BYTES {
-            stacker::grow(STACK_BYTES, compile)
+            stacker::grow(text.len() * STACK_BYTES, compile)
         } else {
             compile()
         };
