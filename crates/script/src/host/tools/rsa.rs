@@ -155,6 +155,7 @@ mod tests {
             let public = PublicKey::from_public_key_der(&from_base64(public.as_bytes())).unwrap();
             assert_eq!(public.n().bit_width(), bits);
             let private = PrivateKey::from_pkcs8_der(&from_base64(private.as_bytes())).unwrap();
+            assert_eq!(public.e(), &BoxedUint::from(65_537_u64));
             private.validate().unwrap();
             assert_eq!(private.to_public_key(), public);
         }
