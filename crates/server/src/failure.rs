@@ -399,7 +399,9 @@ impl Refusal {
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
             Self::Workflow(failure) => match failure {
-                WorkflowFailure::NoSuchWorkflow { .. } => Class::NotFound,
+                WorkflowFailure::NoSuchWorkflow { .. } | WorkflowFailure::NoSuchRule { .. } => {
+                    Class::NotFound
+                }
                 WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
                 WorkflowFailure::Failed { .. } => Class::Internal,
             },

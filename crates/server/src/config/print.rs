@@ -310,7 +310,12 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
 
 fn write_allow(out: &mut String, allow: &ScriptAllow) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
-    writeln!(out, "allow = {{ store = {store}, sql = {sql}, fetch = {fetch} }}")
+    let files: Vec<String> = allow.files.iter().map(|folder| path(folder)).collect();
+    let files = files.join(", ");
+    writeln!(
+        out,
+        "allow = {{ files = [{files}], store = {store}, sql = {sql}, fetch = {fetch} }}"
+    )
 }
 
 fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {

@@ -472,8 +472,10 @@ pub struct Workflow {
 pub enum WorkflowApi {
     /// The path names the workflow, and the body is its arguments.
     Named,
-    /// Requests of Rengine.
+    /// Requests of Rengine for workflows.
     Scenes,
+    /// Requests of Rengine for one rule.
+    RuleScript,
 }
 
 impl WorkflowApi {
@@ -482,6 +484,7 @@ impl WorkflowApi {
         match self {
             Self::Named => "named",
             Self::Scenes => "scenes",
+            Self::RuleScript => "rulescript",
         }
     }
 }
@@ -517,6 +520,8 @@ pub struct ScriptAllow {
     pub fetch: Vec<forebay_script::FetchHost>,
     /// Keys of [`Config::sql`].
     pub sql: Vec<String>,
+    /// Folders whose files may be used, absolute.
+    pub files: Vec<PathBuf>,
 }
 
 /// `[[route]]`

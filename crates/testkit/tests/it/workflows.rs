@@ -325,6 +325,70 @@ fn a_reload_brings_new_graphs_and_rules_and_leaves_the_old_where_they_are_wrong(
     assert_eq!(value(), 2);
 }
 
+#[test]
+fn a_rule_is_run_alone_by_its_name() {
+    let route = "[[route]]\npath = \"/execute/internal/rulescript\"\nworkflow = { api = \"rulescript\" }\n";
+    let server = setup(route)
+        .file(
+            "flows/rules/42.js",
+            rule("if (context.getArgs().n > 9) throw new RangeError('too far');\nreturn new ScriptResult(true, { n: context.getArgs().n + 1, kind: context.getType() });"),
+        )
+        .start();
+    let ask = |members: Value| {
+        let mut request = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s"});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
+        run(&server, "/execute/internal/rulescript", &request)
+    };
+    for rule in [json!(42), json!("42")] {
+        let (status, answer) = ask(json!({"ruleScriptId": rule, "engine": "JS", "args": {"n": 1}}));
+        assert_eq!((status, &answer["status"]), (200, &json!("SUCCESS")));
+        let data = json!({"success": true, "valueMap": {"n": 2, "kind": "PROCESS"}, "reason": null});
+        assert_eq!(answer["data"], data);
+    }
+    let (status, answer) = ask(json!({"ruleScriptId": 42, "args": {"n": 10}}));
+    assert_eq!((status, &answer["status"]), (200, &json!("FAILED")));
+    assert_eq!(
+        answer["data"],
+        json!({"success": false, "valueMap": null, "reason": "RangeError: too far"})
+    );
+    for (members, code, message) in [
+        (json!({"ruleScriptId": 7}), 404, "there is no rule `7`"),
+        (json!({}), 400, "`ruleScriptId` is missing: the name of a rule"),
+        (
+            json!({"ruleScriptId": 42, "engine": "GROOVY"}),
+            400,
+            "`engine` is GROOVY: rules are written for JS",
+        ),
+    ] {
+        let (status, answer) = ask(members);
+        assert_eq!(
+            (status, &answer["code"], &answer["message"]),
+            (code, &json!(code), &json!(message))
+        );
+    }
+}
+
+#[test]
+fn rules_use_files_of_the_folders_that_are_allowed() {
+    let server = setup("allow = { files = [\"data\"] }")
+        .file("data/rates.csv", "DE;0.19\n")
+        .file("secret.txt", "secret")
+        .file("flows/read.json", chain(&["read"]))
+        .file(
+            "flows/rules/read.js",
+            rule("return new ScriptResult(true, { text: Files.readToString(context.getArgs().path) });"),
+        )
+        .start();
+    let read = |path: &str| run(&server, "/workflow/read", &json!({"path": path}));
+    assert_eq!(read("rates.csv").1["valueMap"], json!({"text": "DE;0.19\n"}));
+    for path in ["../secret.txt", "/etc/hostname", "none.csv"] {
+        assert_eq!(read(path).0, 500, "{path}");
+    }
+}
+
 /// A decision that looks a rate up, has a function round the fee, and ends.
 fn decision(function: &str) -> String {
     json!({

@@ -66,7 +66,18 @@ impl Builder<'_> {
                 self.note(fields.problem_at(source.line, "sql", message));
             }
         }
+        let mut files = Vec::new();
+        for folder in fields.texts("files") {
+            let path = self.resolve(fields, &folder.text);
+            if path.is_dir() {
+                files.push(path);
+            } else {
+                let message = format!("there is no folder `{}`", path.display());
+                self.note(fields.problem_at(folder.line, "files", message));
+            }
+        }
         ScriptAllow {
+            files,
             store: store.iter().map(|global| global.text.clone()).collect(),
             fetch,
             sql: fields.texts("sql").iter().map(|name| name.text.clone()).collect(),

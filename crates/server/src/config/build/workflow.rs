@@ -47,6 +47,7 @@ impl Builder<'_> {
                 self.note(fields.problem("path", message));
                 None
             }
+            Some("rulescript") => Some(WorkflowApi::RuleScript),
             Some("scenes") => Some(WorkflowApi::Scenes),
             None if !ends_with_rest => Some(WorkflowApi::Scenes),
             _ => Some(WorkflowApi::Named),

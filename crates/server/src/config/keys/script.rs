@@ -141,6 +141,13 @@ pub(super) static SCRIPT: &[Key] = &[
 
 pub(super) static ALLOW: &[Key] = &[
     Key {
+        name: "files",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Folders whose files `Files` of `forebay/rules` may read and write, and all that is in them.",
+        exceeded: "",
+    },
+    Key {
         name: "store",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),

@@ -117,8 +117,8 @@ pub(super) static WORKFLOW: &[Key] = &[
 
 pub(super) static WORKFLOW_ROUTE: &[Key] = &[Key {
     name: "api",
-    kind: Kind::Choice(&["named", "scenes"]),
+    kind: Kind::Choice(&["named", "scenes", "rulescript"]),
     default: Default::Nothing,
-    meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows.",
+    meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows. `rulescript`: one whose `ruleScriptId` names a rule, which is run alone.",
     exceeded: "",
 }];

@@ -12,7 +12,7 @@ use forebay_workflow::{
     Compat, Definition, Graph, Kind, check,
     jdm::{self, Decision, Document},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::app::EraseTypes;
 
@@ -105,6 +105,15 @@ impl Book {
     /// A function of a decision, by its text.
     pub(super) fn function(&self, source: &str) -> Option<&Arc<Rule>> {
         self.functions.get(source)
+    }
+
+    /// A graph that has one node, which runs this rule.
+    pub(super) fn plan_of_rule(&self, rule: &str) -> Option<Plan> {
+        let nodes = json!([{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": rule}]);
+        let definition =
+            Definition::of(&json!({"nodes": nodes, "edges": [{"from": "0", "to": "1"}]})).ok()?;
+        let graph = check(&definition, Compat::None, |rule| self.rules.contains_key(rule)).ok()?;
+        Some(Plan::Graph(Arc::new(graph)))
     }
 
     pub(super) fn rule(&self, name: &str) -> Option<&Arc<Rule>> {

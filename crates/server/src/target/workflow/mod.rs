@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 pub(crate) use self::book::Book;
 pub use self::book::BookFaults;
 use self::{
+    book::Plan,
     course::{RunCourse, Wanted},
     result::RunResult,
 };
@@ -65,6 +66,8 @@ pub(crate) struct RunLimits {
 pub(crate) enum WorkflowFailure {
     #[error("there is no workflow `{name}`")]
     NoSuchWorkflow { name: String },
+    #[error("there is no rule `{name}`")]
+    NoSuchRule { name: String },
     #[error("the body is no JSON object of arguments: {what}")]
     Arguments { what: String },
     #[error("{what}")]
@@ -80,6 +83,8 @@ struct Ask<'a> {
     args: &'a RawValue,
     client: Option<&'a str>,
     trace_id: &'a str,
+    /// What rules are told by `isTrace()`.
+    is_traced: bool,
     wants_trace: bool,
 }
 
@@ -125,7 +130,8 @@ impl WorkflowTarget {
         let text = body::read(request, body, socket).await?;
         match self.api {
             WorkflowApi::Named => self.run_named(request, &text, socket).await,
-            WorkflowApi::Scenes => scenes::answer(self, request, &text, socket).await,
+            WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
+            WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
         }
     }
 
@@ -139,12 +145,14 @@ impl WorkflowTarget {
         let name = decode(rest).unwrap_or(rest.into());
         let text = if text.is_empty() { b"{}" } else { text };
         let args = arguments(text)?;
+        let wants_trace = wants_trace(request)?;
         let ask = Ask {
             workflow: &name,
             args,
             client: None,
             trace_id: request.id,
-            wants_trace: wants_trace(request)?,
+            is_traced: wants_trace,
+            wants_trace,
         };
         let deadline = request.deadline.min(request.arrived + self.limits.timeout);
         let outcome = wait_for(self.begin(&ask, deadline)?, deadline, socket).await?;
@@ -160,22 +168,41 @@ impl WorkflowTarget {
         }
     }
 
-    /// Has a graph run, until `deadline`.
+    /// Has a workflow run, until `deadline`.
     fn begin(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Awaited, Refusal> {
         let Some(workflow) = self.book.workflow(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }));
         };
+        self.begin_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline)
+    }
+
+    /// Has one rule run, as if a graph had nothing else.
+    fn begin_rule(&self, rule: &str, ask: &Ask<'_>, deadline: Instant) -> Result<Awaited, Refusal> {
+        let Some(plan) = self.book.plan_of_rule(rule) else {
+            let name = rule.to_owned();
+            return Err(Refusal::Workflow(WorkflowFailure::NoSuchRule { name }));
+        };
+        self.begin_plan(plan, "{}", ask, deadline)
+    }
+
+    fn begin_plan(
+        &self,
+        plan: Plan,
+        attributes: &str,
+        ask: &Ask<'_>,
+        deadline: Instant,
+    ) -> Result<Awaited, Refusal> {
         let input = format!(
             r#"{{"requestTime":{},"clientId":{},"traceId":{},"trace":{},"workflowId":{},"args":{},"attributes":{}}}"#,
             now_ms(),
             ask.client
                 .map_or_else(|| "null".to_owned(), |client| quoted(client)),
             quoted(ask.trace_id),
-            ask.wants_trace,
+            ask.is_traced,
             quoted(ask.workflow),
             ask.args.get(),
-            workflow.attributes,
+            attributes,
         );
         let mut payload = Vec::with_capacity(input.len() + 64);
         RequestParts {
@@ -192,7 +219,7 @@ impl WorkflowTarget {
         .put(&mut payload);
         let wanted = Wanted {
             book: Arc::clone(&self.book),
-            plan: workflow.plan.clone(),
+            plan,
             args: ask.args.to_owned(),
             wants_trace: ask.wants_trace,
             log_max: self.limits.log_max,

@@ -1,10 +1,14 @@
-//! Requests and answers of Rengine's executor: several workflows by their scenes' codes, at the same time.
+//! Requests and answers of Rengine's executor: several workflows by their scenes' codes, at the same time, or one rule.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
+use forebay_script::{Answer, Failure};
 use futures_util::future::{Either, join_all};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     Ask, WorkflowFailure, WorkflowTarget, arguments, first_line, now_ms, quoted, read_result, whole,
@@ -31,6 +35,10 @@ struct SceneRequest<'r> {
     client_id: Option<String>,
     client_secret: Option<String>,
     scenes_codes: Option<Vec<String>>,
+    /// The rule that is run alone.
+    rule_script_id: Option<Value>,
+    /// Its language.
+    engine: Option<String>,
     trace: Option<bool>,
     timeout: Option<i64>,
     /// Nothing depends on it.
@@ -44,30 +52,29 @@ struct SceneRequest<'r> {
 struct Checked<'r> {
     request_id: &'r str,
     client_id: &'r str,
-    codes: Vec<&'r str>,
     timeout: Duration,
     args: &'r RawValue,
+    /// What rules are told by `isTrace()`.
+    is_traced: bool,
 }
 
-/// What became of one workflow.
-struct SceneResult {
-    code: String,
-    /// JSON, where it has not failed.
-    values: Result<String, String>,
-}
+/// What became of one workflow: its values as JSON, or why it has failed.
+type SceneResult = Result<String, String>;
 
-/// Answers a request with this body.
+/// Answers a request with this body, for workflows or for a rule.
 pub(super) async fn answer<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],
     socket: &mut Socket<S>,
+    is_rule: bool,
 ) -> Result<Reply<'static>, End> {
     let read = serde_json::from_slice::<SceneRequest<'_>>(text);
     let read = read.map_err(|error| refused(&error.to_string()));
     let id = read.as_ref().ok().and_then(|read| read.request_id.clone());
     let outcome = match &read {
-        Ok(read) => run(target, request, read, socket).await,
+        Ok(read) if is_rule => run_rule(target, request, read, socket).await,
+        Ok(read) => run_scenes(target, request, read, socket).await,
         Err(refusal) => Err(End::Refused(refusal.clone())),
     };
     match outcome {
@@ -79,37 +86,23 @@ pub(super) async fn answer<S: Stream>(
     }
 }
 
-async fn run<S: Stream>(
+async fn run_scenes<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     read: &SceneRequest<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
     let checked = check(read)?;
-    let timeout = checked.timeout.min(target.limits.timeout);
-    let run_timeout = if target.limits.is_as_rengine {
-        timeout.mul_f64(RUN_PART)
-    } else {
-        timeout
-    };
-    let deadline = request.deadline.min(request.arrived + run_timeout);
+    let asked = codes(read)?;
+    let (run_timeout, deadline) = limits(target, request, &checked);
     // Those that there are not are left out where there are others.
     let known = |code: &&&str| target.book.workflow(code).is_some();
-    let codes: Vec<&str> = checked.codes.iter().filter(known).copied().collect();
+    let codes: Vec<&str> = asked.iter().filter(known).copied().collect();
     if codes.is_empty() {
-        let name = checked.codes.join("`, `");
+        let name = asked.join("`, `");
         return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
     }
-    let begin = |code: &&str| {
-        let ask = Ask {
-            workflow: code,
-            args: checked.args,
-            client: Some(checked.client_id),
-            trace_id: checked.request_id,
-            wants_trace: false,
-        };
-        target.begin(&ask, deadline)
-    };
+    let begin = |code: &&str| target.begin(&checked.ask(code), deadline);
     let mut begun = Vec::with_capacity(codes.len());
     for code in &codes {
         begun.push(match begin(code) {
@@ -128,37 +121,92 @@ async fn run<S: Stream>(
     let outcomes = wait_for(outcomes, late, socket).await?;
     let mut results = Vec::with_capacity(codes.len());
     for (code, outcome) in codes.iter().zip(outcomes) {
-        let values = match outcome {
-            Ok(answer) => {
-                let bytes = whole(answer);
-                let result = read_result(&bytes)?;
-                match (result.error, result.values) {
-                    (None, Some(values)) => Ok(values.get().to_owned()),
-                    (error, _) => {
-                        let error = error.unwrap_or_default();
-                        let node = result.node.unwrap_or_default();
-                        tracing::warn!(target: "forebay::workflow", workflow = code, request_id = request.id, "node `{node}` failed: {error}");
-                        Err(first_line(&error).to_owned())
-                    }
-                }
-            }
-            Err(Refusal::Script(
-                forebay_script::Failure::DeadlinePassed | forebay_script::Failure::Time { .. },
-            )) => Err(format!(
-                "Execution time exceeded in {}ms",
-                run_timeout.as_millis()
-            )),
-            Err(refusal) => {
-                refusal.log(request.id);
-                Err(refusal.to_string())
-            }
-        };
-        results.push(SceneResult {
-            code: (*code).to_owned(),
-            values,
-        });
+        results.push((*code, result_of(outcome, code, request, run_timeout)?));
     }
     Ok(succeeded(checked.request_id, &results))
+}
+
+async fn run_rule<S: Stream>(
+    target: &WorkflowTarget,
+    request: &Request<'_>,
+    read: &SceneRequest<'_>,
+    socket: &mut Socket<S>,
+) -> Result<Reply<'static>, End> {
+    let checked = check(read)?;
+    if let Some(engine) = &read.engine
+        && engine != "JS"
+    {
+        return Err(refused(&format!("`engine` is {engine}: rules are written for JS")).into());
+    }
+    let rule = match &read.rule_script_id {
+        Some(Value::String(rule)) if !rule.is_empty() => rule.clone(),
+        Some(Value::Number(rule)) => rule.to_string(),
+        _ => return Err(refused("`ruleScriptId` is missing: the name of a rule").into()),
+    };
+    let (run_timeout, deadline) = limits(target, request, &checked);
+    let begun = target.begin_rule(&rule, &checked.ask(&rule), deadline)?;
+    let late = deadline.max(request.deadline);
+    let outcome = wait_for(begun, late, socket).await?;
+    let result = result_of(outcome.map_err(Refusal::Script), &rule, request, run_timeout)?;
+    let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
+    let data = format!("{{{}}}", members(&result));
+    Ok(json(200, envelope(200, status, checked.request_id, "Ok", &data)))
+}
+
+/// How long the runs of a request may take, and until when.
+fn limits(target: &WorkflowTarget, request: &Request<'_>, checked: &Checked<'_>) -> (Duration, Instant) {
+    let timeout = checked.timeout.min(target.limits.timeout);
+    let run_timeout = if target.limits.is_as_rengine {
+        timeout.mul_f64(RUN_PART)
+    } else {
+        timeout
+    };
+    (run_timeout, request.deadline.min(request.arrived + run_timeout))
+}
+
+/// What a run has come to, as its request is told.
+fn result_of(
+    outcome: Result<Answer, Refusal>,
+    name: &str,
+    request: &Request<'_>,
+    run_timeout: Duration,
+) -> Result<SceneResult, Refusal> {
+    Ok(match outcome {
+        Ok(answer) => {
+            let bytes = whole(answer);
+            let result = read_result(&bytes)?;
+            match (result.error, result.values) {
+                (None, Some(values)) => Ok(values.get().to_owned()),
+                (error, _) => {
+                    let error = error.unwrap_or_default();
+                    let node = result.node.unwrap_or_default();
+                    tracing::warn!(target: "forebay::workflow", workflow = name, request_id = request.id, "node `{node}` failed: {error}");
+                    Err(first_line(&error).to_owned())
+                }
+            }
+        }
+        Err(Refusal::Script(Failure::DeadlinePassed | Failure::Time { .. })) => Err(format!(
+            "Execution time exceeded in {}ms",
+            run_timeout.as_millis()
+        )),
+        Err(refusal) => {
+            refusal.log(request.id);
+            Err(refusal.to_string())
+        }
+    })
+}
+
+impl<'r> Checked<'r> {
+    fn ask(&self, workflow: &'r str) -> Ask<'r> {
+        Ask {
+            workflow,
+            args: self.args,
+            client: Some(self.client_id),
+            trace_id: self.request_id,
+            is_traced: self.is_traced,
+            wants_trace: false,
+        }
+    }
 }
 
 fn check<'r>(read: &'r SceneRequest<'r>) -> Result<Checked<'r>, Refusal> {
@@ -169,14 +217,6 @@ fn check<'r>(read: &'r SceneRequest<'r>) -> Result<Checked<'r>, Refusal> {
     let request_id = needed(&read.request_id, "requestId")?;
     let client_id = needed(&read.client_id, "clientId")?;
     needed(&read.client_secret, "clientSecret")?;
-    let codes = read.scenes_codes.as_deref().unwrap_or_default();
-    if codes.is_empty() || codes.len() > SCENES_MAX {
-        let found = codes.len();
-        return Err(refused(&format!(
-            "`scenesCodes` has {found} entries: 1 to {SCENES_MAX} names of workflows"
-        )));
-    }
-    let mut seen = HashSet::new();
     let timeout = match read.timeout {
         None => TIMEOUT,
         Some(ms @ 1..) => Duration::from_millis(ms.unsigned_abs()),
@@ -190,18 +230,27 @@ fn check<'r>(read: &'r SceneRequest<'r>) -> Result<Checked<'r>, Refusal> {
         Some(args) => args,
         None => arguments(b"{}")?,
     };
-    let _ = read.trace;
     Ok(Checked {
         request_id,
         client_id,
-        codes: codes
-            .iter()
-            .map(String::as_str)
-            .filter(|code| seen.insert(*code))
-            .collect(),
         timeout,
         args,
+        is_traced: read.trace.unwrap_or(true),
     })
+}
+
+/// The workflows that a request names, each once.
+fn codes<'r>(read: &'r SceneRequest<'_>) -> Result<Vec<&'r str>, Refusal> {
+    let codes = read.scenes_codes.as_deref().unwrap_or_default();
+    if codes.is_empty() || codes.len() > SCENES_MAX {
+        let found = codes.len();
+        return Err(refused(&format!(
+            "`scenesCodes` has {found} entries: 1 to {SCENES_MAX} names of workflows"
+        )));
+    }
+    let mut seen = HashSet::new();
+    let codes = codes.iter().map(String::as_str);
+    Ok(codes.filter(|code| seen.insert(*code)).collect())
 }
 
 fn refused(what: &str) -> Refusal {
@@ -210,8 +259,19 @@ fn refused(what: &str) -> Refusal {
     })
 }
 
-fn succeeded(request_id: &str, results: &[SceneResult]) -> Reply<'static> {
-    let failed = results.iter().filter(|result| result.values.is_err()).count();
+/// The members that tell of a result.
+fn members(result: &SceneResult) -> String {
+    match result {
+        Ok(values) => format!(r#""success":true,"valueMap":{values},"reason":null"#),
+        Err(reason) => {
+            let reason = quoted(reason);
+            format!(r#""success":false,"valueMap":null,"reason":{reason}"#)
+        }
+    }
+}
+
+fn succeeded(request_id: &str, results: &[(&str, SceneResult)]) -> Reply<'static> {
+    let failed = results.iter().filter(|(_, result)| result.is_err()).count();
     let (status, description) = match failed {
         0 => ("SUCCESS", "All executed successfully"),
         failed if failed < results.len() => ("PART_SUCCESS", "There are failed executions"),
@@ -219,18 +279,7 @@ fn succeeded(request_id: &str, results: &[SceneResult]) -> Reply<'static> {
     };
     let results: Vec<String> = results
         .iter()
-        .map(|SceneResult { code, values }| {
-            let code = quoted(code);
-            match values {
-                Ok(values) => {
-                    format!(r#"{{"scenesCode":{code},"success":true,"valueMap":{values},"reason":null}}"#)
-                }
-                Err(reason) => format!(
-                    r#"{{"scenesCode":{code},"success":false,"valueMap":null,"reason":{}}}"#,
-                    quoted(reason)
-                ),
-            }
-        })
+        .map(|(code, result)| format!(r#"{{"scenesCode":{},{}}}"#, quoted(code), members(result)))
         .collect();
     let data = format!(
         r#"{{"requestId":{},"results":[{}],"description":"{description}"}}"#,
