@@ -232,7 +232,7 @@ impl Rule {
                 &line[..line.bytes().take_while(u8::is_ascii_digit).count()]
             });
             if let Some((name, line)) = digits.parse().ok().and_then(|line| self.place(line)) {
-                placed.push_str(&format!("{name}:{line}"));
+                placed.extend([name, ":", &line.to_string()]);
                 rest = &rest[1 + digits.len()..];
             } else {
                 placed.push_str(&file);

@@ -20,8 +20,11 @@ const COMPILED_MAX: usize = 4096;
 #[derive(Default)]
 pub(crate) struct CourseHost {
     courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
-    compiled: RefCell<HashMap<u64, (Arc<Rule>, Persistent<Function<'static>>)>>,
+    compiled: RefCell<HashMap<u64, Compiled>>,
 }
+
+/// A rule, and the function that its files are.
+type Compiled = (Arc<Rule>, Persistent<Function<'static>>);
 
 impl std::fmt::Debug for CourseHost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,5 +1,7 @@
 //! Rules in engines that one call after another has, and that are clean for each.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},

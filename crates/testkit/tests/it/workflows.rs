@@ -42,7 +42,7 @@ fn run(server: &Server, target: &str, args: &Value) -> (u16, Value) {
 
 fn scenes(server: &Server, members: &Value) -> (u16, Value) {
     let mut request = json!({"requestId": "r1", "clientId": "c", "clientSecret": "s"});
-    for (name, value) in members.as_object().unwrap() {
+    for (name, value) in members.as_object().into_iter().flatten() {
         request[name] = value.clone();
     }
     run(server, "/execute/internal/workflow", &request)

@@ -196,8 +196,7 @@ impl WorkflowTarget {
         let input = format!(
             r#"{{"requestTime":{},"clientId":{},"traceId":{},"trace":{},"workflowId":{},"args":{},"attributes":{}}}"#,
             now_ms(),
-            ask.client
-                .map_or_else(|| "null".to_owned(), |client| quoted(client)),
+            ask.client.map_or_else(|| "null".to_owned(), quoted),
             quoted(ask.trace_id),
             ask.is_traced,
             quoted(ask.workflow),
