@@ -21,6 +21,7 @@ import { storeReaders } from './store-readers.mjs';
 import { storeRust } from './store-rust.mjs';
 import { tql } from './tql.mjs';
 import { workers } from './workers.mjs';
+import { workflows } from './workflows.mjs';
 
 const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storePost];
 
@@ -30,4 +31,4 @@ const stores = [storeNode, storeRust, storeReaders, storeGet, storeMgweb, storeP
  * (../laps.mjs), `ladder` (../rungs.mjs), `contest` (../contest.mjs), and `skipped`: sentences about peers that are not installed.
  * The context: `binary`, `folder` for temporary files, `progress(text)`, and the amounts of ../options.mjs.
  */
-export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, sql, sqlDrivers, ...stores];
+export const suites = [noise, peers, local, poolNode, poolBun, poolPython, poolFastify, workers, mixed, overload, idle, loadGenerators, script, ladder, tql, sql, sqlDrivers, workflows, ...stores];

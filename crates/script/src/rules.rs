@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rquickjs::{CatchResultExt as _, Context, Ctx, Function, Runtime, context::EvalOptions};
+use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime, context::EvalOptions};
 
 use crate::{Fault, check::thrown, instance::describe};
 
@@ -117,10 +117,14 @@ pub struct Rule {
     name: String,
     /// A function that runs the files anew whenever it is called, and gives their `process`.
     source: String,
+    /// Bytes of `source` behind the files.
+    tail: usize,
     /// The files, each with the number of lines before it in `source`.
     files: Vec<(u32, String)>,
 }
 
+/// What stands before the files of a rule.
+const OPENING: &str = "(() => {\n";
 /// What a module may declare as it exports it.
 const DECLARED: [&str; 6] = ["const", "let", "var", "function", "async", "class"];
 
@@ -167,7 +171,7 @@ impl Rule {
     fn of(name: &str, files: &[RuleFile], entry: &str) -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         // An arrow has neither `arguments` nor a `prototype`: nothing of it lasts from one run to the next.
-        let mut source = String::from("(() => {\n");
+        let mut source = String::from(OPENING);
         let mut before = 1;
         let mut starts = Vec::with_capacity(files.len());
         for file in files {
@@ -177,13 +181,13 @@ impl Rule {
             source.push('\n');
             before += file.text.matches('\n').count() as u32 + 1;
         }
-        source.push_str("try { return ");
-        source.push_str(entry);
-        source.push_str("; } catch {}\n})");
+        let tail = format!("try {{ return {entry}; }} catch {{}}\n}})");
+        source.push_str(&tail);
         Self {
             id: LAST.fetch_add(1, Ordering::Relaxed) + 1,
             name: name.to_owned(),
             source,
+            tail: tail.len(),
             files: starts,
         }
     }
@@ -198,18 +202,46 @@ impl Rule {
         let first = Path::new(self.files.first().map_or("", |(_, name)| name));
         let context = Runtime::new().and_then(|runtime| Context::full(&runtime));
         let compiled = match context {
-            Ok(context) => context.with(|ctx| self.compile(&ctx).map(drop)),
+            Ok(context) => context.with(|ctx| {
+                // Nothing behind what is thrown first is ever done, wherever the text leaves the braces that it stands in; and no text leaves both kinds.
+                for opening in ["throw 0; (() => {", "throw 0; if (0) {"] {
+                    let closing = if opening.ends_with("=> {") { "})" } else { "}" };
+                    self.parse(&ctx, &format!("{opening}\n{}{closing}", self.text()))?;
+                }
+                Ok(())
+            }),
             Err(error) => Err(error.to_string()),
         };
         compiled.map_err(|reason| thrown(&reason, first))
     }
 
-    /// The function of [`Self::source`].
-    pub(crate) fn compile<'js>(&self, ctx: &Ctx<'js>) -> Result<Function<'js>, String> {
+    /// The files, as they stand in `source`.
+    fn text(&self) -> &str {
+        let end = self.source.len() - self.tail;
+        &self.source[OPENING.len()..end]
+    }
+
+    /// Has the engine read a script that throws 0 before anything else.
+    fn parse(&self, ctx: &Ctx<'_>, script: &str) -> Result<(), String> {
+        let run: rquickjs::Result<()> = ctx.eval_with_options(script, self.options());
+        match run.catch(ctx) {
+            Err(CaughtError::Value(value)) if value.as_int() == Some(0) => Ok(()),
+            Err(error) => Err(self.with_places(&describe(&error))),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn options(&self) -> EvalOptions {
         let mut options = EvalOptions::default();
         options.strict = false;
         options.filename = Some(self.file());
-        let compiled: rquickjs::Result<Function<'js>> = ctx.eval_with_options(self.source.as_str(), options);
+        options
+    }
+
+    /// The function of [`Self::source`].
+    pub(crate) fn compile<'js>(&self, ctx: &Ctx<'js>) -> Result<Function<'js>, String> {
+        let compiled: rquickjs::Result<Function<'js>> =
+            ctx.eval_with_options(self.source.as_str(), self.options());
         compiled
             .catch(ctx)
             .map_err(|error| self.with_places(&describe(&error)))

@@ -132,7 +132,7 @@ impl App {
         let workflow = config
             .workflow
             .as_ref()
-            .map(|workflow| workflow_target(workflow, &config, ground))
+            .map(|workflow| workflow_target(workflow, ground))
             .transpose()?;
         let start = |pool: &config::Pool| {
             let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
@@ -296,14 +296,9 @@ pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
 }
 
 /// Reads the graphs and rules, and starts an engine for them.
-fn workflow_target(
-    workflow: &config::Workflow,
-    config: &Config,
-    ground: &Ground,
-) -> Result<WorkflowTarget, BuildError> {
+fn workflow_target(workflow: &config::Workflow, ground: &Ground) -> Result<WorkflowTarget, BuildError> {
     let book = Book::read(&workflow.path, compat_of(workflow), ground.erase_types)?;
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
     let options = forebay_script::Options {
         name: WORKFLOW_COUNTS.to_owned(),
         program: forebay_script::Program::Rules,
@@ -323,18 +318,18 @@ fn workflow_target(
             fetches_max: workflow.fetches_max,
         },
         allow: forebay_script::Allow {
-            store: workflow.allow.store.clone(),
-            fetch: workflow.allow.fetch.clone(),
-            sql: Arc::new(workflow.allow.sql.iter().map(source).collect()),
-            files: workflow.allow.files.clone(),
+            fetch: workflow.fetch.clone(),
+            files: workflow.files.clone(),
+            ..forebay_script::Allow::default()
         },
-        store: store_options(config, ground),
+        store: None,
         surroundings: surroundings(ground.erase_types),
         counts: ground.scripts.of(WORKFLOW_COUNTS),
     };
     let limits = RunLimits {
         timeout: workflow.timeout,
         log_max: bytes(workflow.log_max),
+        output_max: bytes(workflow.output_max),
         is_as_rengine: workflow.is_as_rengine,
     };
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;

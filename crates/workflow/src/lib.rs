@@ -14,7 +14,9 @@ pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
-pub use run::{Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, run};
+pub use run::{
+    Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, WAY_MAX, run,
+};
 
 /// Whose graphs these are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     fmt,
+    future::poll_fn,
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
@@ -24,6 +25,11 @@ use crate::{
 
 /// Graphs that may run within one another.
 pub const DEPTH_MAX: usize = 10;
+/// Nodes that may come one after another on one way, with those of all graphs that it leads through: a run keeps all of them in mind, on the stack of its thread.
+pub const WAY_MAX: usize = 400;
+/// Bytes of the stack that one node has, and how many more there are where these are not left.
+const STACK_LEFT_MIN: usize = 64 << 10;
+const STACK_BYTES: usize = 1 << 20;
 /// Items of a list that a LOOP goes over.
 pub const ITEMS_MAX: usize = 10_000;
 
@@ -121,6 +127,9 @@ pub enum Cause<F: fmt::Display> {
     /// Too many graphs run within one another.
     #[error("workflow `{0}` would run within {DEPTH_MAX} others")]
     TooDeep(String),
+    /// The way to it is too long.
+    #[error("more than {WAY_MAX} nodes are before it")]
+    TooFar,
     /// A list is too long.
     #[error("its list has {0} items, at most {ITEMS_MAX}")]
     TooManyItems(usize),
@@ -162,6 +171,7 @@ pub async fn run<R: Rules>(graph: &Graph, rules: &R, wants_steps: bool) -> Run<R
         item: None,
         within: Rc::from(""),
         depth: 1,
+        nodes: 0,
     };
     let outcome = walk.enter(graph, graph.first, &mut branch).await;
     Run {
@@ -184,6 +194,8 @@ struct Branch<R: Rules> {
     within: Rc<str>,
     /// How many graphs those are, with the outermost.
     depth: usize,
+    /// The nodes that lead here, of all these graphs.
+    nodes: usize,
 }
 
 impl<R: Rules> Clone for Branch<R> {
@@ -193,6 +205,7 @@ impl<R: Rules> Clone for Branch<R> {
             item: self.item.clone(),
             within: Rc::clone(&self.within),
             depth: self.depth,
+            nodes: self.nodes,
         }
     }
 }
@@ -214,17 +227,24 @@ type Steps<R> = Vec<Step<<R as Rules>::Values, <R as Rules>::Failure>>;
 type Ended<R> = Result<Outcome<<R as Rules>::Values>, RunError<<R as Rules>::Failure>>;
 
 impl<R: Rules> Walk<'_, R> {
-    /// What a node and all that comes after it come to. How deep that goes is bounded by the check of each graph, and by [`DEPTH_MAX`].
+    /// What a node and all that comes after it come to. How deep that goes is bounded by [`WAY_MAX`], and has more of a stack where the thread's is used up.
     fn enter<'a>(
         &'a self,
         graph: &'a Graph,
         node: usize,
         branch: &'a mut Branch<R>,
     ) -> Pin<Box<dyn Future<Output = Ended<R>> + 'a>> {
-        Box::pin(async move {
+        let mut walking = Box::pin(async move {
             let node = &graph.nodes[node];
             let begun = self.steps.is_some().then(|| self.begun.elapsed());
-            let outcome = self.work(graph, node, branch).await;
+            let outcome = if branch.nodes == WAY_MAX {
+                Err(Self::failed(branch.name_of(node), Cause::TooFar))
+            } else {
+                branch.nodes += 1;
+                let outcome = self.work(graph, node, branch).await;
+                branch.nodes -= 1;
+                outcome
+            };
             if graph.compat == Compat::Rengine
                 && let Ok(outcome) = &outcome
             {
@@ -240,7 +260,10 @@ impl<R: Rules> Walk<'_, R> {
                 });
             }
             outcome
-        })
+        });
+        Box::pin(poll_fn(move |context| {
+            stacker::maybe_grow(STACK_LEFT_MIN, STACK_BYTES, || walking.as_mut().poll(context))
+        }))
     }
 
     async fn work(&self, graph: &Graph, node: &Checked, branch: &mut Branch<R>) -> Ended<R> {

@@ -336,7 +336,7 @@ fn everything_that_is_wrong_with_graphs_and_rules_is_told_with_its_place() {
     folder.write("flows/text.json", "{\n  \"nodes\": [,\n}");
     folder.write("flows/rules/wrong.js", "function process() {\n  return (;\n}");
     let told = run(folder.path(), &["check"]);
-    assert_eq!(told.code, 2);
+    assert_eq!(told.code, 3);
     for part in [
         "flows/ring.json: node `1`: there is no rule `none`",
         "flows/sub.json: node `1`: there is no workflow `away`",

@@ -1,6 +1,6 @@
 //! What the SDK asks of the courses of calls, and tells them.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration};
 
 use rquickjs::{Array, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value};
 
@@ -10,6 +10,7 @@ use crate::{
     calls::CallId,
     rules::{Course, Event, LogLine, Order, Rule, RuleOutcome, RunOrder, Ticket},
     text,
+    wants::{WaitId, Want, What},
 };
 use forebay_wire::ContentKind;
 
@@ -21,6 +22,8 @@ const COMPILED_MAX: usize = 4096;
 pub(crate) struct CourseHost {
     courses: RefCell<HashMap<CallId, Box<dyn Course>>>,
     compiled: RefCell<HashMap<u64, Compiled>>,
+    /// The rules that run, of the one call that there is.
+    running: RefCell<HashMap<Ticket, Arc<Rule>>>,
 }
 
 /// A rule, and the function that its files are.
@@ -42,6 +45,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleOver",
         move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, is_true: bool, values: JsString<'js>| {
             let values = text::owned(values)?;
+            own.course.running.borrow_mut().remove(&ticket);
             let outcome = Ok(RuleOutcome { is_true, values });
             own.go_on(&ctx, call, Event::Ended { ticket, outcome })
         },
@@ -51,7 +55,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "ruleFailed",
         move |ctx: Ctx<'js>, call: CallId, ticket: Ticket, reason: JsString<'js>| {
             let reason = text::owned(reason)?;
-            let outcome = Err(own.course.with_places(&reason));
+            let outcome = Err(own.course.with_places(ticket, &reason));
             own.go_on(&ctx, call, Event::Ended { ticket, outcome })
         },
     )?;
@@ -60,6 +64,16 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         "timePassed",
         move |ctx: Ctx<'js>, call: CallId, ticket: Ticket| own.go_on(&ctx, call, Event::Passed { ticket }),
     )?;
+    let own = host.clone();
+    functions.set("ruleTimer", move |call: CallId, wait: WaitId, ms: f64| {
+        let is_open = own.calls.borrow_mut().wait_for_turn(call);
+        if is_open {
+            let time = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
+            let what = What::Time(time);
+            own.wants.borrow_mut().push(Want { call, wait, what });
+        }
+        is_open
+    })?;
     let own = host.clone();
     functions.set("ruleLog", move |call: CallId, level: u8, line: JsString<'js>| {
         let text = text::owned(line)?;
@@ -73,6 +87,7 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
 impl CourseHost {
     /// A call has this course from here on.
     pub(crate) fn begin(&self, call: CallId, course: Box<dyn Course>) {
+        self.running.borrow_mut().clear();
         self.courses.borrow_mut().insert(call, course);
     }
 
@@ -87,11 +102,10 @@ impl CourseHost {
         self.compiled.borrow_mut().clear();
     }
 
-    /// An error of a rule, with places in its files.
-    fn with_places(&self, reason: &str) -> String {
-        let compiled = self.compiled.borrow();
-        let rule = compiled.values().find(|(rule, _)| reason.contains(&rule.file()));
-        rule.map_or_else(|| reason.to_owned(), |(rule, _)| rule.with_places(reason))
+    /// An error of a rule that runs, with places in its files.
+    fn with_places(&self, ticket: Ticket, reason: &str) -> String {
+        let rule = self.running.borrow_mut().remove(&ticket);
+        rule.map_or_else(|| reason.to_owned(), |rule| rule.with_places(reason))
     }
 
     /// The function of a rule, compiled when it is run for the first time; else why it cannot be.
@@ -125,11 +139,20 @@ impl Host {
         while let Some(order) = orders.pop_front() {
             let item = match order {
                 Order::Run(order) => match self.course.function(ctx, &order.rule) {
-                    Ok(function) => run_order(ctx, &order, function)?,
+                    Ok(function) => {
+                        let rule = Arc::clone(&order.rule);
+                        self.course.running.borrow_mut().insert(order.ticket, rule);
+                        run_order(ctx, &order, function)?
+                    }
                     Err(reason) => {
                         let outcome = Err(reason);
                         let ticket = order.ticket;
-                        orders.extend(course.go_on(Event::Ended { ticket, outcome }));
+                        let next = course.go_on(Event::Ended { ticket, outcome });
+                        // What was ordered before is not wanted any more once there is an answer.
+                        if next.iter().any(|order| matches!(order, Order::Answer(_))) {
+                            orders.clear();
+                        }
+                        orders.extend(next);
                         continue;
                     }
                 },
@@ -155,7 +178,7 @@ impl Host {
             count += 1;
         }
         if !is_over {
-            self.course.begin(call, course);
+            self.course.courses.borrow_mut().insert(call, course);
         }
         Ok(out)
     }

@@ -168,6 +168,15 @@ async fn what_a_run_leaves_is_not_there_for_the_next() {
         "try { context.constructor.left = 1; } catch {}",
         "Symbol.iterator.left = 1; parseInt.left = 1; URL.left = 1; crypto.left = 1; crypto.subtle.left = 1",
         "for (left = 0; left < 3; left++);",
+        "Object.setPrototypeOf(globalThis, { left: 1 })",
+        "globalThis.__proto__ = { left: 1 }",
+        "Object.preventExtensions(globalThis)",
+        "Error.prepareStackTrace = () => 'left'; Error.stackTraceLimit = 0",
+        "context.getParameter().constructor.prototype.left = 1",
+        "console.log({ [Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) { inspect.left = 1; return ''; } })",
+        "Object.getPrototypeOf([].values().map((each) => each)).left = 1",
+        "Object.getPrototypeOf(Iterator.from({ next() {} })).left = 1",
+        "new Response('x').body.constructor.prototype.left = 1; Blob.left = 1",
     ] {
         let rule = format!("function process(context) {{ {left}; return new ScriptResult(true); }}");
         let answer = rules.run(&[&rule]).await.unwrap();
@@ -179,6 +188,12 @@ async fn what_a_run_leaves_is_not_there_for_the_next() {
             see('array', 'left' in [] || typeof Array !== 'function' || !Array.isArray([]));
             see('object', 'left' in {});
             see('intrinsics', [Math, JSON, console, ScriptResult.prototype, Function, ScriptContext, Symbol.prototype, parseInt, URL, crypto, crypto.subtle].some((each) => 'left' in each));
+            see('itself', !Object.isExtensible(globalThis) || Object.getPrototypeOf(globalThis) !== Object.prototype);
+            see('stack', !new Error('x').stack.includes('process'));
+            see('parameter', 'left' in context.getParameter());
+            console.log({ [Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) { see('inspect', 'left' in inspect); return ''; } });
+            see('helpers', 'left' in [].values().map((each) => each) || 'left' in Iterator.from({ next() {} }));
+            see('web', 'left' in new Response('x').body || 'left' in Blob);
             see('parse', JSON.parse('2') !== 2 || typeof Map !== 'function');
             see('generator', 'left' in Object.getPrototypeOf(function* () {}) || 'left' in Object.getPrototypeOf([][Symbol.iterator]()));
             return new ScriptResult(true, { found });
@@ -380,4 +395,52 @@ async fn no_rule_can_change_tools_or_what_they_give_for_others() {
     }"#;
     let answer = Rules::new().run(&[rule]).await.unwrap();
     assert_eq!(answer["values"]["changeable"], json!([]), "{answer}");
+}
+
+#[tokio::test]
+async fn rules_have_the_interfaces_of_the_web() {
+    let rules = Rules::new();
+    let rule = "async function process() {
+        const form = new FormData();
+        form.append('a', new Blob(['b']), 'c.txt');
+        const target = new EventTarget();
+        let heard = 0;
+        target.addEventListener('x', () => heard++);
+        target.dispatchEvent(new Event('x'));
+        const stream = new ReadableStream({ start(controller) { controller.enqueue(new TextEncoder().encode('d')); controller.close(); } });
+        return new ScriptResult(true, { file: form.get('a').name, heard, text: await new Response(stream).text(), url: new URL('/e', 'http://f').href, aborted: AbortSignal.abort().aborted });
+    }";
+    let answer = rules.run(&[rule]).await.unwrap();
+    assert_eq!(
+        answer["values"],
+        json!({"file": "c.txt", "heard": 1, "text": "d", "url": "http://f/e", "aborted": true})
+    );
+}
+
+#[test]
+fn a_text_that_leaves_the_braces_around_it_is_refused_and_does_nothing() {
+    let check = |text: &str| {
+        let file = RuleFile {
+            name: "escape.js".into(),
+            text: text.into(),
+        };
+        Rule::new("escape", &[file]).check()
+    };
+    for text in [
+        "});\nlet n = 0;\n(() => {\nfunction process() {}",
+        "}); for (;;); (() => {",
+        "} for (;;); {",
+        "} } for (;;); { {",
+        "function process() {} /*",
+        "return (;",
+    ] {
+        let fault = check(text).unwrap_err();
+        assert!(fault.what.starts_with("SyntaxError: "), "{text}: {fault}");
+        assert_eq!(fault.file, std::path::Path::new("escape.js"), "{text}");
+    }
+    assert_eq!(check("for (;;);"), Ok(()));
+    assert_eq!(
+        check("const a = 1; class B {} async function process() { await a; } // end"),
+        Ok(())
+    );
 }

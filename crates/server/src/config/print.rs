@@ -1,7 +1,7 @@
 //! A checked configuration as a file again, with every limit's value.
 
 use std::fmt::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use forebay_records::{Settings, TimeNumber, zone_text};
 use forebay_store::index::field_text;
@@ -310,11 +310,10 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
 
 fn write_allow(out: &mut String, allow: &ScriptAllow) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
-    let files: Vec<String> = allow.files.iter().map(|folder| path(folder)).collect();
-    let files = files.join(", ");
+    let files = paths(&allow.files);
     writeln!(
         out,
-        "allow = {{ files = [{files}], store = {store}, sql = {sql}, fetch = {fetch} }}"
+        "allow = {{ store = {store}, sql = {sql}, fetch = {fetch}, files = {files} }}"
     )
 }
 
@@ -334,7 +333,8 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetch_time_max = {}", duration(workflow.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
-    write_allow(out, &workflow.allow)
+    let (fetch, files) = (texts(&workflow.fetch), paths(&workflow.files));
+    writeln!(out, "allow = {{ fetch = {fetch}, files = {files} }}")
 }
 
 fn statements(sql: &SqlRoute) -> String {
@@ -420,6 +420,11 @@ fn duration(duration: std::time::Duration) -> String {
 
 fn path(path: &Path) -> String {
     text(&path.to_string_lossy())
+}
+
+fn paths(all: &[PathBuf]) -> String {
+    let all: Vec<String> = all.iter().map(|one| path(one)).collect();
+    format!("[{}]", all.join(", "))
 }
 
 fn texts<T: ToString>(all: &[T]) -> String {

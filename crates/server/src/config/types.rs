@@ -463,8 +463,10 @@ pub struct Workflow {
     pub fetch_bytes_max: u64,
     /// Fetches of one run; beyond it the next fails.
     pub fetches_max: u32,
-    /// What rules may reach.
-    pub allow: ScriptAllow,
+    /// Hosts that rules may fetch from.
+    pub fetch: Vec<forebay_script::FetchHost>,
+    /// Folders whose files rules may use, absolute.
+    pub files: Vec<PathBuf>,
 }
 
 /// `route.workflow.api`

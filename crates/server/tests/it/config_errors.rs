@@ -222,8 +222,8 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
             "5: route.workflow.api: found 'graph', expected one of \"named\", \"scenes\", \"rulescript\"",
         ),
         (
-            "[workflow]\npath = '.'\nallow = { store = ['*'] }",
-            "3: workflow.allow.store: there is no store: the file has no [store]",
+            "[workflow]\npath = '.'\nallow = { files = ['nowhere'] }",
+            "3: workflow.allow.files: there is no folder `./nowhere`",
         ),
         (
             "[sql.main]\nurl = 'postgres://u:secret@h/d?sslmode=prefer'",

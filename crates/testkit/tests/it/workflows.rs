@@ -448,3 +448,127 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     );
     assert_eq!(answer["data"]["results"][0]["valueMap"], json!({"fee": 19}));
 }
+
+/// A graph of these nodes behind BOOT, and these edges; `0` is BOOT.
+fn graph(nodes: &[Value], edges: &[(&str, &str)]) -> String {
+    let mut all = vec![json!({"@type": "BOOT", "id": "0"})];
+    all.extend_from_slice(nodes);
+    let edges: Vec<_> = edges
+        .iter()
+        .map(|(from, to)| json!({"from": from, "to": to}))
+        .collect();
+    json!({"nodes": all, "edges": edges}).to_string()
+}
+
+#[test]
+fn branches_that_are_not_needed_any_more_do_not_begin() {
+    let node = |id: &str, rule: &str| json!({"@type": "RUN", "id": id, "ruleId": rule});
+    let parallel = |id: &str, join: &str| json!({"@type": "PARALLEL", "id": id, "join": join});
+    let any = graph(
+        &[parallel("p", "ANY"), node("1", "yes"), node("2", "spin")],
+        &[("0", "p"), ("p", "1"), ("p", "2")],
+    );
+    // The inner ones each let others go first.
+    let nested = graph(
+        &[
+            parallel("p", "ALL"),
+            parallel("q", "ALL"),
+            parallel("r", "ALL"),
+            node("1", "later"),
+            node("2", "later"),
+            node("3", "yes"),
+        ],
+        &[
+            ("0", "p"),
+            ("p", "q"),
+            ("p", "r"),
+            ("p", "3"),
+            ("q", "1"),
+            ("r", "2"),
+        ],
+    );
+    let server = setup("timeout = \"3s\"")
+        .file("flows/any.json", any)
+        .file("flows/nested.json", nested)
+        .file("flows/rules/yes.js", rule("console.log('yes');\nreturn new ScriptResult(true, { a: 1 });"))
+        .file("flows/rules/spin.js", rule("for (;;) {}"))
+        .file(
+            "flows/rules/later.js",
+            rule("console.log('later');\nreturn new Promise((resolve) => setTimeout(resolve, 1)).then(() => new ScriptResult(true));"),
+        )
+        .start();
+    let (status, answer) = run(&server, "/workflow/any", &json!({}));
+    assert_eq!((status, &answer["valueMap"]), (200, &json!({"a": 1})));
+    let (status, answer) = run(&server, "/workflow/nested?trace", &json!({}));
+    assert_eq!(
+        (status, &answer["valueMap"]),
+        (200, &json!({"q": {"1": {}}, "r": {"2": {}}, "3": {"a": 1}}))
+    );
+    let lines: Vec<_> = answer["logs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| &line["message"])
+        .collect();
+    assert_eq!(lines, ["later", "later", "yes"]);
+}
+
+#[test]
+fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
+    let around = |over: &str, id: &str| json!({"@type": "LOOP", "id": id, "over": over});
+    let empty = graph(
+        &[
+            around("args.a", "1"),
+            around("args.a", "2"),
+            around("args.a", "3"),
+            around("args.b", "4"),
+            json!({"@type": "RUN", "id": "5", "ruleId": "echo"}),
+        ],
+        &[("0", "1"), ("1", "2"), ("2", "3"), ("3", "4"), ("4", "5")],
+    );
+    let echo = graph(
+        &[
+            around("args.a", "1"),
+            json!({"@type": "RUN", "id": "5", "ruleId": "echo"}),
+        ],
+        &[("0", "1"), ("1", "5")],
+    );
+    let failback = graph(
+        &[
+            json!({"@type": "FAILBACK", "id": "1", "ruleId": "echo"}),
+            json!({"@type": "RUN", "id": "2", "ruleId": "bad"}),
+        ],
+        &[("0", "1"), ("1", "2")],
+    );
+    let server = setup("timeout = \"500ms\"\noutput_max = \"64KiB\"\nexecutors = 1")
+        .file("flows/empty.json", empty)
+        .file("flows/echo.json", echo)
+        .file("flows/failback.json", failback)
+        .file(
+            "flows/rules/echo.js",
+            rule("return new ScriptResult(true, { item: context.getItem() });"),
+        )
+        .file("flows/rules/bad.js", rule("null.x;"))
+        .start();
+    let many: Vec<u32> = (0..5000).collect();
+    let (status, problem) = run(&server, "/workflow/empty", &json!({"a": many, "b": []}));
+    // Whichever of the two threads that watch the time is first.
+    assert!(matches!(status, 500 | 504), "{problem}");
+    // The one thread that there is has done with it.
+    assert_eq!(run(&server, "/workflow/echo", &json!({"a": [1]})).0, 200);
+    let long: Vec<String> = vec!["x".repeat(1000); 100];
+    let (status, problem) = run(&server, "/workflow/echo", &json!({"a": long}));
+    assert_eq!(status, 500);
+    assert_eq!(
+        problem["detail"],
+        "node `5` failed: the rules of this run have given more than 65536 bytes (output_max)"
+    );
+    // Paths are nothing for clients.
+    let (status, answer) = run(&server, "/workflow/failback?trace", &json!({}));
+    assert_eq!(status, 200);
+    assert_eq!(
+        answer["trace"][0]["error"],
+        "TypeError: cannot read property 'x' of null"
+    );
+    assert!(!answer.to_string().contains("bad.js"), "{answer}");
+}

@@ -350,3 +350,24 @@ fn a_rule_that_takes_too_long_is_given_up_and_something_may_stand_in_for_it() {
         ("a b".into(), "b".into())
     );
 }
+
+/// Threads of executors have a stack of two megabytes, of which scripts may have one half.
+#[test]
+fn a_way_through_many_graphs_ends_before_the_stack_does() {
+    let ended = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+        let mut text = String::from("0 BOOT\n");
+        text.extend((1..150).map(|node| format!("{node} PROCESS i\n")));
+        text += "150 SUBFLOW workflow:\"inner\"\n";
+        text.extend((0..150).map(|node| format!("{node} -> {}\n", node + 1)));
+        let outer = graph(text.trim_end(), Compat::None);
+        let with = Recorded {
+            graphs: [("inner", std::sync::Arc::new(outer.clone()))].into(),
+            ..Recorded::default()
+        };
+        told(&run_in(&outer, &with))
+    });
+    assert_eq!(
+        ended.unwrap().join().unwrap(),
+        "?node `150/150/101` failed: more than 400 nodes are before it"
+    );
+}

@@ -1,33 +1,17 @@
 /** The part of rules that the server calls: runs those that the course of a call says, one call at a time. */
 import { isPromise } from '../outcome.js';
 import { host, type RuleOrder } from '../script/host.js';
-import { forgetWaits, step, waitFor, wake } from '../script/waits.js';
-import { installGlobals } from '../script/web/install.js';
-import { goneError } from '../gone.js';
+import { cancelWait, forgetWaits, step, waitFor, wake } from '../script/waits.js';
+import { installGlobals, loadAll } from '../script/web/install.js';
 import { console } from './console.js';
-import { ScriptContext, ScriptResult, type RunInput } from './context.js';
+import { ScriptContext, ScriptParameter, ScriptResult, type RunInput } from './context.js';
 import * as realm from './realm.js';
 import { tools } from './tools/index.js';
 
-/** Globals that are loaded when they are first used, which a closed world does not do. */
-const EAGER = [
-  'AbortController',
-  'AbortSignal',
-  'Headers',
-  'Request',
-  'Response',
-  'TextDecoder',
-  'TextEncoder',
-  'URL',
-  'URLSearchParams',
-  'crypto',
-  'fetch',
-  'structuredClone',
-];
-
 installGlobals();
-for (const name of EAGER) void (globalThis as Record<string, unknown>)[name];
-realm.close({ ScriptContext, ScriptResult, ...tools, console });
+const loaded = loadAll();
+const besides = [ScriptParameter, ...loaded.flatMap((module) => Object.values(module)), ...Object.values(host.module('dist/script/web/inspect.js'))];
+realm.close({ ScriptContext, ScriptResult, ...tools, console }, besides);
 
 /** The kind of a node whose rule is a function of its input. */
 const FUNCTION = 'functionNode';
@@ -55,10 +39,10 @@ function madeError(name: string, message: string): Error {
   return name === 'TypeError' ? new TypeError(message) : new DOMException(message, name);
 }
 
-/** Nobody waits for the call's answer any more. */
-export function abort(call: number, reason: number): void {
+/** Nobody waits for the call's answer any more: its rules do not go on. */
+export function abort(call: number): void {
   step.call = call;
-  forgetWaits(call, goneError(reason));
+  forgetWaits(call);
 }
 
 export function stop(): Promise<void> {
@@ -72,18 +56,22 @@ export function clean(): void {
   realm.clean();
 }
 
+/** Does what the server orders. What it takes back behind an order that was not yet followed is not done. */
 function follow(call: number, orders: RuleOrder[]): void {
-  for (let at = 0; at < orders.length; at++) {
-    const order = orders[at]!;
-    const ticket = order[0];
-    if (order.length === 1) {
-      forget(ticket);
-    } else if (order.length === 2) {
-      pass(call, ticket, order[1]);
-    } else {
-      const next = runRule(call, order);
-      if (next !== null) orders.push(...next);
+  const forgotten = new Set<number>();
+  const waiting: Exclude<RuleOrder, { length: 1 }>[] = [];
+  const take = (orders: RuleOrder[]) => {
+    for (const order of orders) {
+      if (order.length !== 1) waiting.push(order);
+      else if (!forget(order[0])) forgotten.add(order[0]);
     }
+  };
+  take(orders);
+  for (let at = 0; at < waiting.length && host.isOpen(call); at++) {
+    const order = waiting[at]!;
+    if (forgotten.has(order[0])) continue;
+    if (order.length === 2) pass(call, order[0], order[1]);
+    else take(runRule(call, order) ?? []);
   }
 }
 
@@ -93,17 +81,19 @@ function pass(call: number, ticket: number, ms: number): void {
       times.delete(ticket);
       follow(call, host.timePassed(call, ticket));
     },
-    (call, wait) => host.timer(call, wait, ms),
+    (call, wait) => host.ruleTimer(call, wait, ms),
     false,
   );
   times.set(ticket, number);
 }
 
-function forget(ticket: number): void {
+/** A time is not waited for any more; false: there is none of this ticket. */
+function forget(ticket: number): boolean {
   const number = times.get(ticket);
-  if (number === undefined) return;
+  if (number === undefined) return false;
   times.delete(ticket);
-  host.cancel(step.call, number);
+  cancelWait(number);
+  return true;
 }
 
 /** Runs a rule; gives what is to be done after it, or null where it is not over. */
@@ -154,7 +144,9 @@ function given(call: number, ticket: number, result: unknown): RuleOrder[] {
 
 function over(call: number, ticket: number, result: unknown): RuleOrder[] {
   if (!ScriptResult.is(result)) throw new TypeError(`\`process\` gives a ScriptResult, not ${result === null ? 'null' : typeof result}`);
-  return host.ruleOver(call, ticket, result.getState(), JSON.stringify(result.getValueMap()));
+  const values = JSON.stringify(result.getValueMap()) as string | undefined;
+  if (values?.startsWith('{') !== true) throw new TypeError('the values of a ScriptResult are an object in JSON');
+  return host.ruleOver(call, ticket, result.getState(), values);
 }
 
 function failed(call: number, ticket: number, error: unknown): RuleOrder[] {

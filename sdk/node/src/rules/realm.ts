@@ -21,6 +21,14 @@ const ASSIGNABLE: readonly (readonly [object, readonly string[] | null])[] = [
 /** Through these a run could be told what another does, or hold up its thread. */
 const ABSENT = ['Atomics', 'FinalizationRegistry', 'SharedArrayBuffer', 'WeakRef'];
 
+/** Of iterators: what their `map` and `Iterator.from` give. */
+function iteratorHelpers(): unknown[] {
+  const { Iterator } = globalThis as unknown as { Iterator?: { from(iterator: object): object } };
+  if (Iterator === undefined) return [];
+  const helped = [].values() as unknown as { map(take: () => void): object };
+  return [helped.map(() => {}), Iterator.from({ next: () => ({ done: true }) })];
+}
+
 /** What no global leads to, and syntax alone. */
 const HIDDEN: readonly unknown[] = [
   Object.getPrototypeOf(function* () {}),
@@ -33,11 +41,13 @@ const HIDDEN: readonly unknown[] = [
   new Map()[Symbol.iterator](),
   new Set()[Symbol.iterator](),
   'a'.matchAll(/a/g),
+  ...iteratorHelpers(),
   Object.getPrototypeOf(async function* () {}.prototype),
 ].flatMap((value) => [Object.getPrototypeOf(value), value]);
 
 const { defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf } = Object;
-const { ownKeys } = Reflect;
+const { isExtensible, ownKeys } = Reflect;
+const root = Object.prototype;
 
 function makeAssignable(prototype: object, name: string): void {
   const found = getOwnPropertyDescriptor(prototype, name);
@@ -75,16 +85,18 @@ function freezeAll(values: readonly unknown[]): void {
 
 let known: ReadonlySet<PropertyKey>;
 
-/** Closes the globals, with these beside those of the engine. From here on nothing but new globals can be left behind. */
-export function close(globals: Readonly<Record<string, unknown>>): void {
+/** Closes the globals, with these beside those of the engine, and what rules meet besides. From here on nothing but new globals can be left behind. */
+export function close(globals: Readonly<Record<string, unknown>>, besides: readonly unknown[]): void {
   for (const name of ABSENT) Reflect.deleteProperty(globalThis, name);
+  // The engine keeps what they are set to beside the object, and calls the first for every error.
+  for (const name of ['prepareStackTrace', 'stackTraceLimit']) Reflect.deleteProperty(Error, name);
   for (const [name, value] of Object.entries(globals)) {
     defineProperty(globalThis, name, { value, writable: true, enumerable: false, configurable: true });
   }
   for (const [prototype, names] of ASSIGNABLE) {
     for (const name of names ?? ownKeys(prototype)) if (typeof name === 'string' && name !== '__proto__') makeAssignable(prototype, name);
   }
-  const all: unknown[] = [...HIDDEN];
+  const all: unknown[] = [...HIDDEN, ...besides];
   for (const key of ownKeys(globalThis)) {
     const member = getOwnPropertyDescriptor(globalThis, key)!;
     all.push(member.value, member.get, member.set);
@@ -98,6 +110,7 @@ export function close(globals: Readonly<Record<string, unknown>>): void {
 
 /** Takes away the globals that a run has left; throws where one cannot be taken away. */
 export function clean(): void {
+  if (getPrototypeOf(globalThis) !== root || !isExtensible(globalThis)) throw new Error('the global object itself was changed');
   const keys = ownKeys(globalThis);
   if (keys.length === known.size) return;
   for (const key of keys) {

@@ -99,6 +99,8 @@ export interface Host {
   ruleOver(call: number, ticket: number, state: boolean, values: string): RuleOrder[];
   ruleFailed(call: number, ticket: number, reason: string): RuleOrder[];
   timePassed(call: number, ticket: number): RuleOrder[];
+  /** As `timer`, and not counted with those of the rules themselves. */
+  ruleTimer(call: number, wait: number, ms: number): boolean;
   ruleLog(call: number, level: number, line: string): void;
 
   isUtf8(bytes: Uint8Array): boolean;

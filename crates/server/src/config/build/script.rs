@@ -1,5 +1,7 @@
 //! `[script.NAME]`
 
+use std::path::PathBuf;
+
 use forebay_script::FetchHost;
 
 use super::{Builder, route::none_such};
@@ -47,18 +49,11 @@ impl Builder<'_> {
         })
     }
 
-    pub(super) fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
+    fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
         let store = fields.texts("store");
         if let (Some(first), false) = (store.first(), has_store) {
             let message = "there is no store: the file has no [store]".to_owned();
             self.note(fields.problem_at(first.line, "store", message));
-        }
-        let mut fetch = Vec::new();
-        for host in fields.texts("fetch") {
-            match host.text.parse::<FetchHost>() {
-                Ok(host) => fetch.push(host),
-                Err(error) => self.note(fields.problem_at(host.line, "fetch", error.to_string())),
-            }
         }
         for source in fields.texts("sql") {
             if !sources.contains(&source.text.as_str()) {
@@ -66,21 +61,38 @@ impl Builder<'_> {
                 self.note(fields.problem_at(source.line, "sql", message));
             }
         }
-        let mut files = Vec::new();
-        for folder in fields.texts("files") {
-            let path = self.resolve(fields, &folder.text);
-            if path.is_dir() {
-                files.push(path);
-            } else {
-                let message = format!("there is no folder `{}`", path.display());
-                self.note(fields.problem_at(folder.line, "files", message));
+        ScriptAllow {
+            store: store.iter().map(|global| global.text.clone()).collect(),
+            fetch: self.fetch_hosts(fields),
+            sql: fields.texts("sql").iter().map(|name| name.text.clone()).collect(),
+            files: self.file_folders(fields),
+        }
+    }
+
+    /// The hosts of `allow.fetch`.
+    pub(super) fn fetch_hosts(&mut self, allow: &Fields) -> Vec<FetchHost> {
+        let mut hosts = Vec::new();
+        for host in allow.texts("fetch") {
+            match host.text.parse::<FetchHost>() {
+                Ok(host) => hosts.push(host),
+                Err(error) => self.note(allow.problem_at(host.line, "fetch", error.to_string())),
             }
         }
-        ScriptAllow {
-            files,
-            store: store.iter().map(|global| global.text.clone()).collect(),
-            fetch,
-            sql: fields.texts("sql").iter().map(|name| name.text.clone()).collect(),
+        hosts
+    }
+
+    /// The folders of `allow.files`.
+    pub(super) fn file_folders(&mut self, allow: &Fields) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        for folder in allow.texts("files") {
+            let path = self.resolve(allow, &folder.text);
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let message = format!("there is no folder `{}`", path.display());
+                self.note(allow.problem_at(folder.line, "files", message));
+            }
         }
+        folders
     }
 }

@@ -139,14 +139,7 @@ pub(super) static SCRIPT: &[Key] = &[
     },
 ];
 
-pub(super) static ALLOW: &[Key] = &[
-    Key {
-        name: "files",
-        kind: Kind::Texts { min: 0 },
-        default: Default::Is(""),
-        meaning: "Folders whose files `Files` of `forebay/rules` may read and write, and all that is in them.",
-        exceeded: "",
-    },
+static ALLOW: &[Key] = &[
     Key {
         name: "store",
         kind: Kind::Texts { min: 0 },
@@ -161,11 +154,22 @@ pub(super) static ALLOW: &[Key] = &[
         meaning: "Databases: NAMEs of `[sql.NAME]`.",
         exceeded: "",
     },
-    Key {
-        name: "fetch",
-        kind: Kind::Texts { min: 0 },
-        default: Default::Is(""),
-        meaning: "Hosts that `fetch` may ask, redirects included: `api.example.org` at the ports 80 and 443 of `http:` and `https:`, `127.0.0.1:9000` at that port, `*.example.com` with any name before the dot.",
-        exceeded: "",
-    },
+    FETCH,
+    FILES,
 ];
+
+pub(super) const FETCH: Key = Key {
+    name: "fetch",
+    kind: Kind::Texts { min: 0 },
+    default: Default::Is(""),
+    meaning: "Hosts that `fetch` may ask, redirects included: `api.example.org` at the ports 80 and 443 of `http:` and `https:`, `127.0.0.1:9000` at that port, `*.example.com` with any name before the dot.",
+    exceeded: "",
+};
+
+pub(super) const FILES: Key = Key {
+    name: "files",
+    kind: Kind::Texts { min: 0 },
+    default: Default::Is(""),
+    meaning: "Folders whose files `Files` of `forebay/rules` may read and write, and all that is in them.",
+    exceeded: "",
+};

@@ -72,7 +72,7 @@ pub(super) static WORKFLOW: &[Key] = &[
         name: "output_max",
         kind: Kind::Size { min: KIB, max: GIB },
         default: Default::Is("8MiB"),
-        meaning: "Longest result of a run, its trace included.",
+        meaning: "Longest result of a run, its trace included; and bytes of all values that its rules give.",
         exceeded: "500",
     },
     Key {
@@ -108,12 +108,14 @@ pub(super) static WORKFLOW: &[Key] = &[
     },
     Key {
         name: "allow",
-        kind: Kind::Table(script::ALLOW),
+        kind: Kind::Table(ALLOW),
         default: Default::Is(""),
         meaning: "What rules may reach; nothing that is not named here.",
         exceeded: "",
     },
 ];
+
+static ALLOW: &[Key] = &[script::FETCH, script::FILES];
 
 pub(super) static WORKFLOW_ROUTE: &[Key] = &[Key {
     name: "api",

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use forebay_pg::Isolation;
 
-use super::{Config, Pool, Script, Workflow};
+use super::{Config, Pool, Script};
 
 /// Statements on a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,6 @@ impl Config {
             self.server.threads,
             &self.scripts,
             &self.pools,
-            self.workflow.as_ref(),
         )
     }
 }
@@ -92,14 +91,9 @@ pub(crate) fn threads(
     io_threads: usize,
     scripts: &BTreeMap<String, Script>,
     pools: &BTreeMap<String, Pool>,
-    workflow: Option<&Workflow>,
 ) -> usize {
     let is_allowed = |allowed: &[String]| allowed.iter().any(|allowed| allowed == database);
     let scripts = scripts.values().filter(|script| is_allowed(&script.allow.sql));
     let has_pool = !is_direct && pools.values().any(|pool| is_allowed(&pool.sql));
-    let workflow = workflow.filter(|workflow| is_allowed(&workflow.allow.sql));
-    io_threads
-        + scripts.map(|script| script.executors).sum::<usize>()
-        + workflow.map_or(0, |workflow| workflow.executors)
-        + usize::from(has_pool)
+    io_threads + scripts.map(|script| script.executors).sum::<usize>() + usize::from(has_pool)
 }

@@ -4,8 +4,12 @@ use std::{
     cell::RefCell,
     pin::Pin,
     rc::Rc,
-    sync::Arc,
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::Instant,
 };
 
 use forebay_script::{Course, Event, LogLine, Order};
@@ -20,6 +24,9 @@ use super::{
     rules::RuleDesk,
 };
 
+/// What a line takes beside its text, in bytes.
+const LINE_BYTES: usize = 32;
+
 /// A run that is wanted.
 #[derive(Debug)]
 pub(super) struct Wanted {
@@ -31,6 +38,10 @@ pub(super) struct Wanted {
     pub(super) wants_trace: bool,
     /// Bytes that rules may log.
     pub(super) log_max: usize,
+    /// Bytes of the result, and of all that rules give.
+    pub(super) output_max: usize,
+    /// When it has lasted as long as it may.
+    pub(super) deadline: Instant,
 }
 
 /// The course of one run.
@@ -39,6 +50,8 @@ pub(super) struct RunCourse {
     run: Pin<Box<dyn Future<Output = Vec<u8>>>>,
     desk: Rc<Desk>,
     log: Rc<RefCell<Log>>,
+    /// Whether there is a result.
+    is_over: bool,
 }
 
 /// What rules have logged.
@@ -60,8 +73,10 @@ impl RunCourse {
             args,
             wants_trace,
             log_max,
+            output_max,
+            deadline,
         } = wanted;
-        let desk = Rc::<Desk>::default();
+        let desk = Rc::new(Desk::new(output_max, deadline));
         let log = Rc::new(RefCell::new(Log {
             bytes_max: log_max,
             ..Log::default()
@@ -73,7 +88,7 @@ impl RunCourse {
                     Plan::Graph(graph) => {
                         let rules = RuleDesk::new(&own, &book, &args);
                         let run = run(&graph, &rules, wants_trace).await;
-                        write_run(&run, &its_log.borrow(), wants_trace)
+                        write_run(&run, &its_log.borrow(), wants_trace, output_max)
                     }
                     Plan::Decision(decision) => {
                         let functions = DecisionDesk::new(&own, &book);
@@ -85,7 +100,18 @@ impl RunCourse {
             }),
             desk,
             log,
+            is_over: false,
         }
+    }
+}
+
+/// Remembers that it was woken. A run wakes itself where it lets others go first.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -96,20 +122,32 @@ impl Course for RunCourse {
             Event::Ended { ticket, outcome } => self.desk.come(ticket, Came::Ended(outcome)),
             Event::Passed { ticket } => self.desk.come(ticket, Came::Passed),
         }
-        let ended = self.run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let mut orders = self.desk.take_orders();
-        if let Poll::Ready(result) = ended {
-            orders.push(Order::Answer(result));
+        if self.is_over {
+            return Vec::new();
         }
-        orders
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        loop {
+            woken.0.store(false, Ordering::Relaxed);
+            if let Poll::Ready(result) = self.run.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.is_over = true;
+                // What was ordered is not wanted any more.
+                drop(self.desk.take_orders());
+                return vec![Order::Answer(result)];
+            }
+            if !woken.0.load(Ordering::Relaxed) {
+                return self.desk.take_orders();
+            }
+        }
     }
 
     fn log(&mut self, line: LogLine) {
         let mut log = self.log.borrow_mut();
-        log.bytes = log.bytes.saturating_add(line.text.len() + 1);
-        if log.bytes > log.bytes_max {
+        let bytes = log.bytes.saturating_add(line.text.len() + LINE_BYTES);
+        if bytes > log.bytes_max {
             log.left_out += 1;
         } else {
+            log.bytes = bytes;
             log.lines.push(line);
         }
     }

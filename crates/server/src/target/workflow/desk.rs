@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use forebay_script::{Order, Rule, RuleOutcome, RunOrder, Ticket};
@@ -29,8 +29,11 @@ impl From<String> for Reason {
 }
 
 /// The orders of one run.
-#[derive(Default)]
 pub(super) struct Desk {
+    /// Bytes that rules have given, and how many they may.
+    bytes: Cell<usize>,
+    bytes_max: usize,
+    deadline: Instant,
     last: Cell<Ticket>,
     orders: RefCell<Vec<Order>>,
     slots: RefCell<HashMap<Ticket, Slot>>,
@@ -93,6 +96,33 @@ pub(super) struct Task<'t> {
 }
 
 impl Desk {
+    /// Of a run whose rules may give so many bytes.
+    pub(super) fn new(bytes_max: usize, deadline: Instant) -> Self {
+        Self {
+            bytes: Cell::new(0),
+            bytes_max,
+            deadline,
+            last: Cell::new(0),
+            orders: RefCell::default(),
+            slots: RefCell::default(),
+        }
+    }
+
+    /// Whether a run has lasted as long as it may: what goes on without rules asks, for nobody stops it.
+    pub(super) fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Counts what a run keeps; an error where that is more than it may.
+    pub(super) fn keep(&self, bytes: usize) -> Result<(), Reason> {
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+        if self.bytes.get() <= self.bytes_max {
+            return Ok(());
+        }
+        let bytes_max = self.bytes_max;
+        Err(format!("the rules of this run have given more than {bytes_max} bytes (output_max)").into())
+    }
+
     fn order(&self, order: impl FnOnce(Ticket) -> Order) -> Ordered<'_> {
         let ticket = self.last.get() + 1;
         self.last.set(ticket);
@@ -114,7 +144,11 @@ impl Desk {
             })
         });
         match ordered.came().await {
-            Came::Ended(outcome) => outcome.map_err(Reason::from),
+            Came::Ended(outcome) => {
+                let outcome = outcome.map_err(Reason::from)?;
+                self.keep(outcome.values.len())?;
+                Ok(outcome)
+            }
             Came::Passed => unreachable!("a rule is no time"),
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct RunLimits {
     pub(crate) timeout: Duration,
     /// Bytes that its rules log.
     pub(crate) log_max: usize,
+    /// Bytes of its result, and of all that its rules give.
+    pub(crate) output_max: usize,
     /// Whether requests are answered as Rengine does where programs could depend on that.
     pub(crate) is_as_rengine: bool,
 }
@@ -222,6 +224,8 @@ impl WorkflowTarget {
             args: ask.args.to_owned(),
             wants_trace: ask.wants_trace,
             log_max: self.limits.log_max,
+            output_max: self.limits.output_max,
+            deadline,
         };
         let begin = Box::new(move || -> Box<dyn forebay_script::Course> { Box::new(RunCourse::new(wanted)) });
         self.script

@@ -7,7 +7,7 @@ use forebay_workflow::{Outcome, Run, RunError, jdm::Evaluation};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::course::Log;
+use super::{course::Log, first_line};
 
 /// What a run has come to, as far as it is looked at before it is handed on.
 #[derive(Debug, Deserialize)]
@@ -23,15 +23,16 @@ pub(super) struct RunResult<'r> {
 
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
-/// Writes what a run of a graph has come to.
+/// Writes what a run of a graph has come to. What has more than `output_max` bytes may be cut: it is refused.
 pub(super) fn write_run<F: fmt::Display>(
     run: &Run<std::rc::Rc<str>, F>,
     log: &Log,
     wants_trace: bool,
+    output_max: usize,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     out.push(b'{');
-    put_outcome(&mut out, &run.outcome);
+    put_outcome(&mut out, &run.outcome, |cause| cause);
     if let Err(error) = &run.outcome {
         put(&mut out, &format!(",\"node\":{}", quoted(&error.node)));
     }
@@ -50,8 +51,13 @@ pub(super) fn write_run<F: fmt::Display>(
                     "{comma}{{\"node\":{node},\"kind\":\"{kind}\",\"beganMs\":{began:.3},\"tookMs\":{took:.3},"
                 ),
             );
-            put_outcome(&mut out, &step.outcome);
+            // Where it was thrown is nothing for clients.
+            put_outcome(&mut out, &step.outcome, first_line);
             out.push(b'}');
+            // It is too long whatever follows, and is refused for that.
+            if out.len() > output_max {
+                return out;
+            }
         }
         out.push(b']');
         put_log(&mut out, log);
@@ -106,12 +112,19 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-fn put_outcome<F: fmt::Display>(out: &mut Vec<u8>, outcome: &Result<Outcome<std::rc::Rc<str>>, RunError<F>>) {
+fn put_outcome<F: fmt::Display>(
+    out: &mut Vec<u8>,
+    outcome: &Result<Outcome<std::rc::Rc<str>>, RunError<F>>,
+    told: fn(&str) -> &str,
+) {
     match outcome {
         Ok(outcome) => {
             put(out, &format!("\"state\":{},\"valueMap\":", outcome.is_true));
             put(out, &outcome.values);
         }
-        Err(error) => put(out, &format!("\"error\":{}", quoted(&error.cause.to_string()))),
+        Err(error) => put(
+            out,
+            &format!("\"error\":{}", quoted(told(&error.cause.to_string()))),
+        ),
     }
 }

@@ -1,6 +1,6 @@
 //! What graphs ask of those who run their rules.
 
-use std::{fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::OnceCell, fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
 
 use forebay_script::RuleOutcome;
 use forebay_workflow::{Before, Graph, Outcome, RuleCall, Rules};
@@ -19,31 +19,50 @@ pub(super) struct RuleDesk<'d> {
     desk: &'d Desk,
     book: &'d Book,
     args: &'d RawValue,
+    /// The same, read when a loop asks for them first.
+    read: OnceCell<Value>,
 }
 
 impl<'d> RuleDesk<'d> {
     pub(super) fn new(desk: &'d Desk, book: &'d Book, args: &'d RawValue) -> Self {
-        Self { desk, book, args }
+        Self {
+            desk,
+            book,
+            args,
+            read: OnceCell::new(),
+        }
     }
 
     fn list(&self, over: &str, before: &Before<'_, Values, Values>) -> Result<Vec<Values>, String> {
+        if self.desk.is_late() {
+            return Err("the time of the run is over (timeout)".to_owned());
+        }
         let mut path = over.split('.');
-        let text: Option<&str> = match path.next().unwrap_or_default() {
-            "args" => Some(self.args.get()),
-            "last" => before.last.map(|last| &*last.values),
-            "item" => before.item.map(|item| &**item),
+        let parsed;
+        let text = match path.next().unwrap_or_default() {
+            "args" => None,
+            "last" => Some(before.last.map(|last| &*last.values)),
+            "item" => Some(before.item.map(|item| &**item)),
             _ => {
                 return Err(format!(
                     "`over` is `{over}`: it begins with `args`, `last` or `item`"
                 ));
             }
         };
+        let mut found: &Value = match text {
+            None => self
+                .read
+                .get_or_init(|| serde_json::from_str(self.args.get()).unwrap_or_default()),
+            Some(text) => {
+                parsed = text
+                    .and_then(|text| serde_json::from_str(text).ok())
+                    .unwrap_or_default();
+                &parsed
+            }
+        };
         let nothing = || format!("there is no list at `{over}`");
-        let mut found: Value = text
-            .and_then(|text| serde_json::from_str(text).ok())
-            .ok_or_else(nothing)?;
         for name in path {
-            found = found.get_mut(name).map(Value::take).ok_or_else(nothing)?;
+            found = found.get(name).ok_or_else(nothing)?;
         }
         match found {
             Value::Array(items) => Ok(items.iter().map(|item| item.to_string().into()).collect()),
@@ -99,6 +118,8 @@ impl Rules for RuleDesk<'_> {
 
     /// An object with the values of each by its name.
     fn join(&self, parts: Vec<(&str, Values)>) -> Values {
+        // Where it is too much, the next rule fails.
+        let _ = self.desk.keep(parts.iter().map(|(_, values)| values.len()).sum());
         let mut joined = String::from("{");
         for (at, (name, values)) in parts.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };

@@ -24,6 +24,8 @@ use crate::{
 const SCENES_MAX: usize = 100;
 /// How long a run may take where a request does not say.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long after its time a run may take to be told of.
+const TELLING: Duration = Duration::from_secs(1);
 /// The part of a request's time that its runs have.
 const RUN_PART: f64 = 0.9;
 
@@ -113,12 +115,14 @@ async fn run_scenes<S: Stream>(
         });
     }
     let outcomes = join_all(begun.into_iter().map(async |begun| match begun {
-        Either::Left(awaited) => awaited.await.map_err(Refusal::Script),
+        // One that still waits for an executor by then is late alone.
+        Either::Left(awaited) => match tokio::time::timeout_at(deadline.into(), awaited).await {
+            Ok(outcome) => outcome.map_err(Refusal::Script),
+            Err(_) => Err(Refusal::Script(Failure::DeadlinePassed)),
+        },
         Either::Right(refused) => refused.await,
     }));
-    // Each of them ends by itself when its time is over, so that those that are over by then are told.
-    let late = deadline.max(request.deadline);
-    let outcomes = wait_for(outcomes, late, socket).await?;
+    let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
     let mut results = Vec::with_capacity(codes.len());
     for (code, outcome) in codes.iter().zip(outcomes) {
         results.push((*code, result_of(outcome, code, request, run_timeout)?));
@@ -145,8 +149,7 @@ async fn run_rule<S: Stream>(
     };
     let (run_timeout, deadline) = limits(target, request, &checked);
     let begun = target.begin_rule(&rule, &checked.ask(&rule), deadline)?;
-    let late = deadline.max(request.deadline);
-    let outcome = wait_for(begun, late, socket).await?;
+    let outcome = wait_for(begun, deadline + TELLING, socket).await?;
     let result = result_of(outcome.map_err(Refusal::Script), &rule, request, run_timeout)?;
     let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
     let data = format!("{{{}}}", members(&result));

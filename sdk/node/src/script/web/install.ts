@@ -47,6 +47,14 @@ export function installGlobals(): void {
   }
 }
 
+/** Loads what is loaded late, at once; gives the modules. */
+export function loadAll(): Record<string, unknown>[] {
+  return Object.entries(LAZY).map(([module, names]) => {
+    for (const name of names) void (globalThis as Record<string, unknown>)[name];
+    return host.module(`dist/script/web/${module}.js`);
+  });
+}
+
 /** `performance`: the engine's own counts from the start of the machine. */
 function clock(): object {
   const { performance } = globalThis;
