@@ -572,3 +572,108 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
     );
     assert!(!answer.to_string().contains("bad.js"), "{answer}");
 }
+
+/// `examples/workflows`, as it is.
+fn example() -> Server {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workflows");
+    let read = |path: &std::path::Path| {
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+    };
+    let mut setup = Setup::new(&read(&folder.join("forebay.toml"))).threads(1);
+    for inner in ["workflows", "workflows/rules"] {
+        for entry in std::fs::read_dir(folder.join(inner))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if entry.path().is_file() {
+                let name = entry.file_name().into_string().unwrap_or_default();
+                setup = setup.file(&format!("{inner}/{name}"), read(&entry.path()));
+            }
+        }
+    }
+    setup.start()
+}
+
+#[test]
+fn the_example_answers_as_it_says() {
+    let server = example();
+    let readme = include_str!("../../../../examples/workflows/README.md");
+    for (target, body) in [
+        ("/workflow/hello", r#"{"name":"Ada"}"#),
+        (
+            "/workflow/promotion",
+            r#"{"userId":"u1","date":"2026-11-20","recharge":150}"#,
+        ),
+    ] {
+        let response = server.post(target, body.as_bytes());
+        let told = format!(
+            "$ curl -d '{body}' http://127.0.0.1:8080{target}\n{}\n",
+            response.text()
+        );
+        assert!(readme.contains(&told), "{told}");
+    }
+    let rules = |answer: &Value| -> Vec<String> {
+        let steps = answer["trace"].as_array().into_iter().flatten();
+        let mut ran: Vec<_> = steps
+            .filter(|step| step["kind"] != "LOGICAL" && step["kind"] != "FAILBACK")
+            .map(|step| {
+                (
+                    step["beganMs"].as_f64(),
+                    step["node"].as_str().unwrap_or_default().to_owned(),
+                )
+            })
+            .collect();
+        ran.sort_by(|a, b| a.0.partial_cmp(&b.0).expect("times are numbers"));
+        ran.into_iter().map(|(_, node)| node).collect()
+    };
+    let all = json!({"userId": "u1", "date": "2026-11-20", "recharge": 150});
+    let (_, answer) = run(&server, "/workflow/promotion?trace", &all);
+    assert_eq!(rules(&answer), ["11", "21", "51", "61", "71", "53", "54", "63"]);
+    let (_, answer) = run(
+        &server,
+        "/workflow/promotion",
+        &json!({"userId": "u1", "date": "2026-12-20", "recharge": 150}),
+    );
+    assert_eq!(answer["state"], false);
+}
+
+#[test]
+fn the_benchmark_of_rengine_has_its_answer_and_each_run_keys_of_its_own() {
+    let server = example();
+    let request = include_bytes!("../../../../examples/workflows/benchmark1.json");
+    let response = server.post("/execute/internal/workflow", request);
+    assert_eq!(
+        (response.status, response.body.len()),
+        (200, 692),
+        "{}",
+        response.text()
+    );
+    let answer = response.json();
+    assert_eq!(answer["status"], "SUCCESS");
+    let values = &answer["data"]["results"][0]["valueMap"];
+    for (name, value) in [
+        ("codingResult", "75M7MfQsC4p2rUNe7dDjXK"),
+        (
+            "hashingResult",
+            "z/EfkNDTK/okjQ+jyOQ+vI22o9zFjK38cTtL9r9sEy1a5thhkF4b9sr6LZdR1yE4wIPwNIzApzX7mBcKg0nT+Q==",
+        ),
+        ("aesResult", "abcdefghijklmnopqrstuvwxyz"),
+        ("rsaResult", "abcdefghijklmnopqrstuvwxyz"),
+    ] {
+        assert_eq!(values[name], value, "{name}");
+    }
+    let keys: std::collections::HashSet<String> = (0..8)
+        .map(|_| {
+            let (_, answer) = run(&server, "/workflow/test_script_sdk_example?trace", &json!({}));
+            let lines = answer["logs"].as_array().into_iter().flatten();
+            let mut lines = lines.filter_map(|line| line["message"].as_str());
+            lines
+                .find(|line| line.starts_with("RSA public key: "))
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(keys.len(), 8);
+    assert!(keys.iter().all(|key| key.len() > 200), "{keys:?}");
+}
