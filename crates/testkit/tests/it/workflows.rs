@@ -577,7 +577,7 @@ fn loops_without_rules_end_with_their_time_and_results_are_bounded() {
 fn example() -> Server {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/workflows");
     let read = |path: &std::path::Path| {
-        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     let mut setup = Setup::new(&read(&folder.join("forebay.toml"))).threads(1);
     for inner in ["workflows", "workflows/rules"] {
