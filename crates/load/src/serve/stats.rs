@@ -37,6 +37,9 @@ pub struct Stats {
     pub paths: BTreeMap<String, PathCounts>,
     /// Nanoseconds from when a request was read to its end until its answer was handed to the system.
     pub service_ns: Histogram<u64>,
+    /// The same until its answer, or the last part of it, was about to be handed over: no client can have it sooner, and one may have it
+    /// before the system says that it has taken it.
+    pub ready_ns: Histogram<u64>,
     /// How often the server stood still.
     pub stalls: u64,
     /// For how long altogether, in nanoseconds.
@@ -52,6 +55,7 @@ impl Stats {
             total: PathCounts::default(),
             paths: BTreeMap::new(),
             service_ns: latencies(),
+            ready_ns: latencies(),
             stalls: 0,
             stalled_ns: 0,
         }
@@ -73,9 +77,12 @@ impl Stats {
                 sum.answered += counts.answered;
             }
         }
-        self.service_ns
-            .add(&tally.service_ns)
-            .expect("all histograms have the same bounds");
+        for (sum, part) in [
+            (&mut self.service_ns, &tally.service_ns),
+            (&mut self.ready_ns, &tally.ready_ns),
+        ] {
+            sum.add(part).expect("all histograms have the same bounds");
+        }
         // All workers stand still together, but one without work may not notice.
         self.stalls = self.stalls.max(tally.stalls);
         self.stalled_ns = self.stalled_ns.max(tally.stalled_ns);
@@ -113,6 +120,7 @@ pub(super) struct Tally {
     pub(super) malformed: u64,
     pub(super) paths: Vec<(String, PathCounts)>,
     pub(super) service_ns: Histogram<u64>,
+    pub(super) ready_ns: Histogram<u64>,
     pub(super) stalls: u64,
     pub(super) stalled_ns: u64,
 }
@@ -125,6 +133,7 @@ impl Tally {
             malformed: 0,
             paths: vec![(OTHER_PATHS.to_owned(), PathCounts::default())],
             service_ns: latencies(),
+            ready_ns: latencies(),
             stalls: 0,
             stalled_ns: 0,
         }

@@ -297,8 +297,9 @@ impl Worker {
                 self.timers.push(Reverse((again, key)));
             }
             if connection.has_out() {
+                let ready = self.shared.now();
                 let written = connection.flush();
-                self.count_written(connection);
+                self.count_written(connection, ready);
                 match written {
                     Written::All => {}
                     Written::Some => return Fate::Stays,
@@ -365,13 +366,15 @@ impl Worker {
         Fate::Closes
     }
 
-    fn count_written(&mut self, connection: &mut Connection) {
+    /// Counts what was written, which was about to be handed to the system at `ready`.
+    fn count_written(&mut self, connection: &mut Connection, ready: u64) {
         let now = self.shared.now();
         let mut tally = self.shared.workers[self.index].tally();
         while let Some(due) = connection.next_written() {
             if let Some(place) = due.place {
                 tally.paths[place].1.answered += 1;
                 tally.service_ns.saturating_record(now.saturating_sub(due.since));
+                tally.ready_ns.saturating_record(ready.saturating_sub(due.since));
             }
         }
     }
