@@ -7,6 +7,7 @@ pub mod files;
 mod media_type;
 mod parameters;
 pub(crate) mod pool;
+mod posted;
 mod reading;
 pub(crate) mod records;
 pub(crate) mod respond;

@@ -8,6 +8,7 @@ use forebay_records::{RecordsError, tql::Statement};
 use super::{
     End, RecordsTarget, Request,
     media_type::is_body,
+    posted::unless_posted,
     store::{body, json, write::outcome},
 };
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
 
 /// Bytes that are put together before they are sent.
 const PART_BYTES: usize = 32 * 1024;
-const METHODS: &str = "OPTIONS, POST";
 
 /// Answers statements.
 #[derive(Clone, Debug)]
@@ -53,17 +53,8 @@ impl TqlTarget {
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         let head = request.head;
-        match head.method() {
-            "POST" => {}
-            "OPTIONS" => {
-                let mut reply = Reply::new(204);
-                reply.headers.to_mut().push_known("allow", METHODS);
-                return Ok(reply);
-            }
-            _ => {
-                let allow = METHODS.into();
-                return Err(Refusal::MethodNotAllowed { allow }.into());
-            }
+        if let Some(reply) = unless_posted(head)? {
+            return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;
         let settings = &self.records.settings;

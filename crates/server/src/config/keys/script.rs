@@ -106,30 +106,9 @@ pub(super) static SCRIPT: &[Key] = &[
         meaning: "Whether each call has an engine of its own, so that nothing that one leaves behind, in globals or modules, is there for another. Executors do all of them, and each costs the loading of the script.",
         exceeded: "",
     },
-    Key {
-        name: "fetch_time_max",
-        kind: TIMEOUT,
-        default: Default::Is("5s"),
-        meaning: "From the start of a `fetch` to the end of what answers it, redirects included.",
-        exceeded: "the `fetch`, or what reads its answer, fails with a `TimeoutError`",
-    },
-    Key {
-        name: "fetch_bytes_max",
-        kind: Kind::Size { min: KIB, max: GIB },
-        default: Default::Is("8MiB"),
-        meaning: "Longest body of what answers a `fetch`.",
-        exceeded: "what reads it fails with a `TypeError`",
-    },
-    Key {
-        name: "fetches_max",
-        kind: Kind::Integer {
-            min: 1,
-            max: 1_000_000,
-        },
-        default: Default::Is("64"),
-        meaning: "Fetches that one call begins.",
-        exceeded: "the next fails with a `TypeError`",
-    },
+    FETCH_TIME_MAX,
+    FETCH_BYTES_MAX,
+    FETCHES_MAX,
     Key {
         name: "allow",
         kind: Kind::Table(ALLOW),
@@ -172,4 +151,31 @@ pub(super) const FILES: Key = Key {
     default: Default::Is(""),
     meaning: "Folders whose files `Files` of `forebay/rules` may read and write, and all that is in them.",
     exceeded: "",
+};
+
+pub(super) const FETCH_TIME_MAX: Key = Key {
+    name: "fetch_time_max",
+    kind: TIMEOUT,
+    default: Default::Is("5s"),
+    meaning: "From the start of a `fetch` to the end of what answers it, redirects included.",
+    exceeded: "the `fetch`, or what reads its answer, fails with a `TimeoutError`",
+};
+
+pub(super) const FETCH_BYTES_MAX: Key = Key {
+    name: "fetch_bytes_max",
+    kind: Kind::Size { min: KIB, max: GIB },
+    default: Default::Is("8MiB"),
+    meaning: "Longest body of what answers a `fetch`.",
+    exceeded: "what reads it fails with a `TypeError`",
+};
+
+pub(super) const FETCHES_MAX: Key = Key {
+    name: "fetches_max",
+    kind: Kind::Integer {
+        min: 1,
+        max: 1_000_000,
+    },
+    default: Default::Is("64"),
+    meaning: "Fetches that one call, or one run of rules, begins.",
+    exceeded: "the next fails with a `TypeError`",
 };

@@ -82,30 +82,9 @@ pub(super) static WORKFLOW: &[Key] = &[
         meaning: "Bytes that the rules of one run log.",
         exceeded: "further lines are left out, and counted",
     },
-    Key {
-        name: "fetch_time_max",
-        kind: TIMEOUT,
-        default: Default::Is("5s"),
-        meaning: "From the start of a `fetch` to the end of what answers it, redirects included.",
-        exceeded: "the `fetch`, or what reads its answer, fails with a `TimeoutError`",
-    },
-    Key {
-        name: "fetch_bytes_max",
-        kind: Kind::Size { min: KIB, max: GIB },
-        default: Default::Is("8MiB"),
-        meaning: "Longest body of what answers a `fetch`.",
-        exceeded: "what reads it fails with a `TypeError`",
-    },
-    Key {
-        name: "fetches_max",
-        kind: Kind::Integer {
-            min: 1,
-            max: 1_000_000,
-        },
-        default: Default::Is("64"),
-        meaning: "Fetches that the rules of one run begin.",
-        exceeded: "the next fails with a `TypeError`",
-    },
+    script::FETCH_TIME_MAX,
+    script::FETCH_BYTES_MAX,
+    script::FETCHES_MAX,
     Key {
         name: "allow",
         kind: Kind::Table(ALLOW),

@@ -28,6 +28,7 @@ use self::{
 use super::{
     End, Request,
     parameters::parameters,
+    posted::unless_posted,
     store::{body, json},
     waiting::wait_for,
 };
@@ -38,8 +39,6 @@ use crate::{
     reply::Reply,
     router::decode,
 };
-
-const METHODS: &str = "OPTIONS, POST";
 
 /// Graphs of rules, and the engines in which the rules run.
 #[derive(Clone, Debug)]
@@ -117,17 +116,8 @@ impl WorkflowTarget {
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
-        match request.head.method() {
-            "POST" => {}
-            "OPTIONS" => {
-                let mut reply = Reply::new(204);
-                reply.headers.to_mut().push_known("allow", METHODS);
-                return Ok(reply);
-            }
-            _ => {
-                let allow = METHODS.into();
-                return Err(Refusal::MethodNotAllowed { allow }.into());
-            }
+        if let Some(reply) = unless_posted(request.head)? {
+            return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;
         match self.api {
