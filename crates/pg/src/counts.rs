@@ -11,8 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::durations::Histogram;
-pub use self::durations::{BOUNDS_US, Durations};
+pub use self::durations::{BOUNDS_US, Durations, Histogram};
 use crate::{Ask, Code, PgError, Source};
 
 /// Classes of SQLSTATE that are told apart (manual, appendix A). Functions of the database may raise others: they are one more.

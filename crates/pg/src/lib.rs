@@ -26,7 +26,7 @@ mod tls;
 mod watch;
 mod whole;
 
-pub use counts::{BOUNDS_US, Counted, Durations, Meter};
+pub use counts::{BOUNDS_US, Counted, Durations, Histogram, Meter};
 pub use csv::write_csv_names;
 pub use desk::Desk;
 pub use error::{Code, PgError, ServerError, Stage};

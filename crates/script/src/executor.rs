@@ -3,11 +3,11 @@
 //! step ends, for it belongs to the thread.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::OccupiedEntry},
     sync::Arc,
     task::Poll,
     thread::{self, Thread},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use forebay_trace::{Kind, Span, Trace};
@@ -31,8 +31,49 @@ const GIVEN_UP_MAX: usize = 16;
 /// Stack of a thread, in bytes; the engine has a part of it.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
+/// Which calls wait for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// As calls are that say nothing else.
+    #[default]
+    Normal,
+    /// After all others.
+    Low,
+}
+
+impl Priority {
+    /// Its name: `high`, `normal` or `low`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+
+    /// How much later than it has come a call counts as one that came: so long, others overtake it, and none is overtaken for ever.
+    fn handicap(self) -> Duration {
+        match self {
+            Self::High => Duration::ZERO,
+            Self::Normal => Duration::from_secs(1),
+            Self::Low => Duration::from_secs(4),
+        }
+    }
+}
+
+/// A job's place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    /// When it came, and what its priority adds.
+    counted_from: Instant,
+    arrival: u64,
+}
+
 /// A request that waits for a thread.
 pub(crate) struct Job {
+    pub(crate) priority: Priority,
     pub(crate) payload: Vec<u8>,
     pub(crate) deadline: Option<Instant>,
     /// Which rules it runs; none where a handler answers.
@@ -120,8 +161,8 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// The jobs that wait, by the order of their arrival.
-    pub(crate) queue: BTreeMap<u64, Job>,
+    /// The jobs that wait, in the order of their turns.
+    pub(crate) queue: BTreeMap<Turn, Job>,
     arrivals: u64,
     pub(crate) members: Vec<Arc<Member>>,
     /// Threads that do nothing: each of them takes a job as soon as it is called. The one that has rested least is called first.
@@ -139,8 +180,7 @@ pub struct Awaited {
     reply: oneshot::Receiver<Outcome>,
     deadline: Option<Instant>,
     shared: Arc<Shared>,
-    /// Its place in the queue.
-    arrival: u64,
+    turn: Turn,
     /// There until its outcome is counted.
     counts: Option<Arc<Counts>>,
 }
@@ -160,7 +200,7 @@ impl Drop for Awaited {
             } else {
                 counts.cancelled();
             }
-            let job = self.shared.state.lock().queue.remove(&self.arrival);
+            let job = self.shared.state.lock().queue.remove(&self.turn);
             drop(job);
         }
     }
@@ -211,14 +251,20 @@ impl Executors {
         &self,
         payload: Vec<u8>,
         deadline: Option<Instant>,
+        priority: Priority,
         begin: Option<Begin>,
     ) -> Result<Awaited, Failure> {
         let shared = &self.0;
         let counts = &shared.options.counts;
         let (reply, receiver) = oneshot::channel();
-        let in_flight = InFlight::begin(&shared.load, payload.len(), &shared.options.limits);
-        let arrival = in_flight.and_then(|in_flight| {
+        let begin_flight = || InFlight::begin(&shared.load, payload.len(), &shared.options.limits);
+        let in_flight = begin_flight().or_else(|failure| match failure {
+            Failure::Busy { .. } if shared.displaces(priority, &failure) => begin_flight(),
+            failure => Err(failure),
+        });
+        let turn = in_flight.and_then(|in_flight| {
             self.queue(Job {
+                priority,
                 payload,
                 deadline,
                 begin,
@@ -232,21 +278,24 @@ impl Executors {
             reply: receiver,
             deadline,
             shared: shared.clone(),
-            arrival: arrival.inspect_err(|failure| counts.failure(failure))?,
+            turn: turn.inspect_err(|failure| counts.failure(failure))?,
             counts: Some(counts.clone()),
         })
     }
 
-    fn queue(&self, job: Job) -> Result<u64, Failure> {
+    fn queue(&self, job: Job) -> Result<Turn, Failure> {
         let mut state = self.0.state.lock();
         self.0.call_thread(&mut state)?;
         if state.members.is_empty() {
             return Err(stuck());
         }
         state.arrivals += 1;
-        let arrival = state.arrivals;
-        state.queue.insert(arrival, job);
-        Ok(arrival)
+        let turn = Turn {
+            counted_from: Instant::now() + job.priority.handicap(),
+            arrival: state.arrivals,
+        };
+        state.queue.insert(turn, job);
+        Ok(turn)
     }
 
     /// What is under way.
@@ -288,6 +337,17 @@ pub(crate) fn stuck() -> Failure {
 }
 
 impl Shared {
+    /// Refuses the last of the jobs that wait, where that has a lower priority than one for which there is no room; says whether it has.
+    fn displaces(&self, priority: Priority, failure: &Failure) -> bool {
+        let mut state = self.state.lock();
+        let last = state.queue.last_entry();
+        let displaced = last
+            .filter(|last| last.get().priority > priority)
+            .map(OccupiedEntry::remove);
+        drop(state);
+        displaced.map(|job| job.refuse(failure.clone())).is_some()
+    }
+
     /// Has a thread take a job that waits, or is about to: one that does nothing, or another one. Where there is none, the next whose step is
     /// over takes it.
     pub(crate) fn call_thread(self: &Arc<Self>, state: &mut State) -> Result<(), Failure> {

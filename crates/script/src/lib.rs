@@ -36,7 +36,7 @@ mod work;
 pub use answer::{Answer, Body, Failure, Weight};
 pub use check::{Checked, Fault, check};
 pub use counts::{Counted, Counts};
-pub use executor::Awaited;
+pub use executor::{Awaited, Priority};
 pub use fetch_host::{FetchHost, NoHost};
 pub use host::ReadRecord;
 pub use io::{Finished, IoScript, Shape, Tried, Waiting};

@@ -2,7 +2,7 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use crate::{
     Failure, IoScript,
-    executor::{Awaited, Executors},
+    executor::{Awaited, Executors, Priority},
     modules::Modules,
     options::Options,
     rules::Begin,
@@ -57,11 +57,17 @@ impl Script {
 
     /// Has a request answered by an executor: the payload of a REQUEST frame, with all of the body.
     pub fn call(&self, payload: Vec<u8>, deadline: Option<Instant>) -> Result<Awaited, Failure> {
-        self.executors.submit(payload, deadline, None)
+        self.executors.submit(payload, deadline, Priority::Normal, None)
     }
 
     /// Has rules run, as the course says, for a call with this payload of a REQUEST frame.
-    pub fn run(&self, payload: Vec<u8>, deadline: Option<Instant>, begin: Begin) -> Result<Awaited, Failure> {
-        self.executors.submit(payload, deadline, Some(begin))
+    pub fn run(
+        &self,
+        payload: Vec<u8>,
+        deadline: Option<Instant>,
+        priority: Priority,
+        begin: Begin,
+    ) -> Result<Awaited, Failure> {
+        self.executors.submit(payload, deadline, priority, Some(begin))
     }
 }

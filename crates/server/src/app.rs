@@ -14,7 +14,7 @@ use crate::{
     calls::{CallThread, Calls, DeskThread},
     config::{self, Config, PathKind},
     logging::{self, AccessLog},
-    metrics::{RouteBook, RouteCounts, ScriptBook, name_of},
+    metrics::{RouteBook, RouteCounts, ScriptBook, WorkflowBook, name_of},
     profiles::Profiles,
     reply::HeaderLines,
     router::{Router, RouterError, Rule},
@@ -40,6 +40,7 @@ pub(crate) struct Ground {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) routes: RouteBook,
     pub(crate) scripts: ScriptBook,
+    pub(crate) workflows: Arc<WorkflowBook>,
     pub(crate) sources: SourceBook,
     /// Requests whose time is recorded.
     pub(crate) traces: Arc<Traces>,
@@ -333,7 +334,13 @@ fn workflow_target(workflow: &config::Workflow, ground: &Ground) -> Result<Workf
         is_as_rengine: workflow.is_as_rengine,
     };
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
-    Ok(WorkflowTarget::new(Arc::new(script), Arc::new(book), limits))
+    Ok(WorkflowTarget::new(
+        Arc::new(script),
+        Arc::new(book),
+        limits,
+        workflow,
+        Arc::clone(&ground.workflows),
+    ))
 }
 
 fn store_options(config: &Config, ground: &Ground) -> Option<forebay_script::StoreOptions> {

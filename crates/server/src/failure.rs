@@ -147,6 +147,8 @@ pub(crate) enum Class {
     /// Input that is well-formed and asks for what cannot be.
     Unprocessable,
     Expectation,
+    /// More than this client may ask for.
+    TooMany,
     HeadTooLarge,
     Internal,
     NotImplemented,
@@ -175,6 +177,7 @@ impl Class {
             Self::Range => 416,
             Self::Expectation => 417,
             Self::Unprocessable => 422,
+            Self::TooMany => 429,
             Self::HeadTooLarge => 431,
             Self::Internal => 500,
             Self::NotImplemented => 501,
@@ -347,6 +350,8 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
 
 /// What `WWW-Authenticate` says to a token that is not the one (RFC 6750, 3).
 const WRONG_TOKEN: &str = "Bearer error=\"invalid_token\"";
+/// What it says to those who are no client of the workflows (RFC 7617, 2).
+const CLIENTS: &str = "Bearer, Basic realm=\"workflows\", charset=\"UTF-8\"";
 /// What `Retry-After` says when a pool has no room: by then the queue has moved on.
 const RETRY_AFTER_S: &str = "1";
 
@@ -403,6 +408,10 @@ impl Refusal {
                     Class::NotFound
                 }
                 WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
+                WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials => Class::Unauthorized,
+                WorkflowFailure::NotAllowed { .. } => Class::Forbidden,
+                WorkflowFailure::Quota { .. } | WorkflowFailure::ClientBusy { .. } => Class::TooMany,
+                WorkflowFailure::SceneBusy { .. } => Class::Overload,
                 WorkflowFailure::Failed { .. } => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
@@ -468,7 +477,7 @@ impl Refusal {
 
     /// What `Retry-After` says, where another attempt may have an answer.
     pub(crate) fn retry_after(&self) -> Option<&'static str> {
-        (self.class() == Class::Overload).then_some(RETRY_AFTER_S)
+        matches!(self.class(), Class::Overload | Class::TooMany).then_some(RETRY_AFTER_S)
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -519,6 +528,9 @@ impl Refusal {
             Self::Range { size } => headers.push_known("content-range", &format!("bytes */{size}")),
             Self::TokenNeeded { .. } => headers.push_known("www-authenticate", "Bearer"),
             Self::WrongToken { .. } => headers.push_known("www-authenticate", WRONG_TOKEN),
+            Self::Workflow(WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials) => {
+                headers.push_known("www-authenticate", CLIENTS);
+            }
             Self::Records(failure) => match *failure.0 {
                 RecordsError::Denied {
                     denial: Denial::TokenNeeded,

@@ -197,6 +197,9 @@ impl Shared {
         self.ground.scripts.keep(|name| {
             app.config.scripts.contains_key(name) || name == WORKFLOW_COUNTS && app.config.workflow.is_some()
         });
+        if app.config.workflow.is_none() {
+            self.ground.workflows.clear();
+        }
         self.ground.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
             self.ground

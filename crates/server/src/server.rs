@@ -193,6 +193,7 @@ impl Server {
             mailboxes: Mailboxes::new(threads),
             routes: RouteBook::new(threads),
             scripts: ScriptBook::default(),
+            workflows: Arc::default(),
             sources: SourceBook::default(),
             traces: Arc::default(),
             profiles: Profiles::default(),

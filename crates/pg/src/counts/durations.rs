@@ -20,7 +20,7 @@ const BUCKETS: usize = BOUNDS_US.len() + 1;
 
 /// Counts durations, from any thread.
 #[derive(Debug, Default)]
-pub(super) struct Histogram {
+pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     sum_us: AtomicU64,
 }
@@ -34,14 +34,15 @@ pub struct Durations {
 
 impl Histogram {
     /// Counts as many that have lasted alike.
-    pub(super) fn record(&self, duration: Duration, count: u64) {
+    pub fn record(&self, duration: Duration, count: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.buckets[bucket_of(micros)].fetch_add(count, Ordering::Relaxed);
         self.sum_us
             .fetch_add(micros.saturating_mul(count), Ordering::Relaxed);
     }
 
-    pub(super) fn read(&self) -> Durations {
+    /// What was counted until now.
+    pub fn read(&self) -> Durations {
         Durations {
             buckets: std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed)),
             sum_us: self.sum_us.load(Ordering::Relaxed),

@@ -8,8 +8,8 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Course, Event, Failure, Limits, LogLine, Order, Program, Rule, RuleFile, RuleOutcome, RunOrder,
-    Script,
+    Allow, Awaited, Course, Event, Failure, Limits, LogLine, Order, Priority, Program, Rule, RuleFile,
+    RuleOutcome, RunOrder, Script,
 };
 use serde_json::{Value, json};
 
@@ -85,6 +85,16 @@ impl Rules {
     }
 
     async fn run_until(&self, rules: &[&str], deadline: Option<Instant>) -> Result<Value, Failure> {
+        let answer = self.begin(rules, deadline, Priority::Normal)?.await?;
+        Ok(serde_json::from_str(text(&answer)).unwrap())
+    }
+
+    fn begin(
+        &self,
+        rules: &[&str],
+        deadline: Option<Instant>,
+        priority: Priority,
+    ) -> Result<Awaited, Failure> {
         let rules = rules.iter().enumerate().map(|(at, text)| {
             let file = RuleFile {
                 name: format!("{at}.js"),
@@ -107,8 +117,7 @@ impl Rules {
             });
             course
         });
-        let answer = self.0.run(request.payload(), deadline, begin)?.await?;
-        Ok(serde_json::from_str(text(&answer)).unwrap())
+        self.0.run(request.payload(), deadline, priority, begin)
     }
 
     async fn failure(&self, rule: &str) -> String {
@@ -443,4 +452,61 @@ fn a_text_that_leaves_the_braces_around_it_is_refused_and_does_nothing() {
         check("const a = 1; class B {} async function process() { await a; } // end"),
         Ok(())
     );
+}
+
+/// Has the one engine until a timer of its own is over.
+const WAITS: &str = "async function process() { await new Promise((resolve) => setTimeout(resolve, 100)); return new ScriptResult(true); }";
+const PASSES: &str = "function process() { return new ScriptResult(true); }";
+
+#[tokio::test]
+async fn runs_with_a_higher_priority_overtake_those_that_wait() {
+    let rules = Rules::new();
+    let order = std::cell::RefCell::new(Vec::new());
+    let first = rules.begin(&[WAITS], None, Priority::Low).unwrap();
+    let waiting = [
+        Priority::Low,
+        Priority::Normal,
+        Priority::High,
+        Priority::Normal,
+        Priority::High,
+    ];
+    let waiting = waiting.map(|priority| (priority, rules.begin(&[PASSES], None, priority).unwrap()));
+    let ends = waiting.map(async |(priority, awaited)| {
+        awaited.await.unwrap();
+        order.borrow_mut().push(priority);
+    });
+    let (first, _) = futures_util::future::join(first, futures_util::future::join_all(ends)).await;
+    first.unwrap();
+    let mut sorted = order.borrow().clone();
+    sorted.sort();
+    assert_eq!(*order.borrow(), sorted);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_makes_room_for_one_with_a_higher_priority() {
+    let rules = Rules::with(Limits {
+        executors: 1,
+        engines_max: 1,
+        in_flight_max: 2,
+        ..LIMITS
+    });
+    let busy = Failure::Busy { in_flight_max: 2 };
+    let first = rules.begin(&[WAITS], None, Priority::Low).unwrap();
+    // It must have its engine before another can be the last that waits.
+    while rules.0.options().counts.read().queued > 0 {
+        tokio::task::yield_now().await;
+    }
+    let low = rules.begin(&[PASSES], None, Priority::Low).unwrap();
+    let high = rules.begin(&[PASSES], None, Priority::High).unwrap();
+    assert_eq!(low.await.unwrap_err(), busy, "it was displaced");
+    for priority in [Priority::High, Priority::Normal] {
+        let refused = rules.begin(&[PASSES], None, priority);
+        assert_eq!(
+            refused.unwrap_err(),
+            busy,
+            "it displaces only what comes after it"
+        );
+    }
+    high.await.unwrap();
+    first.await.unwrap();
 }

@@ -7,7 +7,7 @@ use forebay_script::Counted;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    metrics::{CLASSES, Facts, ProcessUse},
+    metrics::{CLASSES, Facts, ProcessUse, RUN_OUTCOMES, WorkflowTotals},
     server::Shared,
     sources::Database,
     store::StoreFacts,
@@ -31,6 +31,7 @@ impl Shared {
             store: self.ground.store.as_ref().map(|store| store.facts()),
             pools: self.pools.states(generation),
             scripts: self.ground.scripts.read(),
+            workflows: self.ground.workflows.read(),
             databases: self.ground.sources.read(),
         }
     }
@@ -71,6 +72,7 @@ impl Shared {
             "store": facts.store.as_ref().map(store),
             "databases": facts.databases.databases.iter().map(database).collect::<Vec<_>>(),
             "scripts": facts.scripts.iter().map(script).collect::<Vec<_>>(),
+            "workflows": facts.workflows.iter().map(workflow).collect::<Vec<_>>(),
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })
@@ -136,6 +138,14 @@ fn script((name, counted): &(String, Counted)) -> Value {
         "engines": counted.engines,
         "engine_bytes": counted.engine_bytes,
     })
+}
+
+fn workflow((name, totals): &(String, WorkflowTotals)) -> Value {
+    let runs = RUN_OUTCOMES.iter().zip(totals.outcomes);
+    let runs: Map<_, _> = runs
+        .map(|(outcome, count)| ((*outcome).to_owned(), count.into()))
+        .collect();
+    json!({ "name": name, "in_flight": totals.in_flight, "runs": runs, "duration": spent(&totals.durations) })
 }
 
 fn store(facts: &StoreFacts) -> Value {

@@ -334,7 +334,35 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
     let (fetch, files) = (texts(&workflow.fetch), paths(&workflow.files));
-    writeln!(out, "allow = {{ fetch = {fetch}, files = {files} }}")
+    writeln!(out, "allow = {{ fetch = {fetch}, files = {files} }}")?;
+    for (id, client) in &workflow.clients {
+        writeln!(out, "\n[workflow.clients.{}]", quoted(id))?;
+        for (key, secret) in [("secret", &client.secret), ("token", &client.token)] {
+            if let Some(secret) = secret {
+                writeln!(out, "{key} = {}", text(&secret.variable))?;
+            }
+        }
+        writeln!(out, "workflows = {}", texts(&client.workflows))?;
+        if let Some(runs) = client.runs_max {
+            writeln!(out, "runs_max = {runs}")?;
+        }
+        if let Some(runs) = client.runs_per_second {
+            writeln!(out, "runs_per_second = {runs}")?;
+        }
+        writeln!(out, "priority = {}", text(client.priority.name()))?;
+    }
+    for (name, scene) in &workflow.scenes {
+        writeln!(out, "\n[workflow.scenes.{}]", quoted(name))?;
+        if let Some(runs) = scene.runs_max {
+            writeln!(out, "runs_max = {runs}")?;
+        }
+        writeln!(out, "queue_max = {}", scene.queue_max)?;
+        if let Some(timeout) = scene.timeout {
+            writeln!(out, "timeout = {}", duration(timeout))?;
+        }
+        writeln!(out, "priority = {}", text(scene.priority.name()))?;
+    }
+    Ok(())
 }
 
 fn statements(sql: &SqlRoute) -> String {

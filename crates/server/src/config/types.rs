@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use forebay_records::Settings;
 use forebay_runtimes::Runtime;
+use forebay_script::Priority;
 use forebay_store::index::Definition;
 
 pub(super) use self::sql::threads as sql_threads;
@@ -162,18 +163,28 @@ pub struct Access {
     pub write: Permission,
 }
 
+/// What an environment variable held when the configuration was read. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// The variable's name.
+    pub variable: String,
+    /// Printable ASCII without spaces, not empty.
+    pub value: String,
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.variable)
+    }
+}
+
 /// Who may do something over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Permission {
     /// Everybody.
     Public,
     /// Who sends the token as `Authorization: Bearer`.
-    Token {
-        /// The environment variable that holds it.
-        variable: String,
-        /// What it held when the configuration was read.
-        token: String,
-    },
+    Token(Secret),
     /// Nobody.
     Nobody,
 }
@@ -183,7 +194,7 @@ impl fmt::Debug for Permission {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Public => out.write_str("public"),
-            Self::Token { variable, .. } => write!(out, "token:{variable}"),
+            Self::Token(secret) => write!(out, "token:{}", secret.variable),
             Self::Nobody => out.write_str("none"),
         }
     }
@@ -467,6 +478,40 @@ pub struct Workflow {
     pub fetch: Vec<forebay_script::FetchHost>,
     /// Folders whose files rules may use, absolute.
     pub files: Vec<PathBuf>,
+    /// Who may have workflows run, by their ids; empty: everybody.
+    pub clients: BTreeMap<String, WorkflowClient>,
+    /// What bounds single workflows, by their names.
+    pub scenes: BTreeMap<String, WorkflowScene>,
+}
+
+/// `workflow.clients.ID`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowClient {
+    /// What it sends with its id.
+    pub secret: Option<Secret>,
+    /// What it sends in place of both, as `Authorization: Bearer`.
+    pub token: Option<Secret>,
+    /// Those that it may run; `*` is all.
+    pub workflows: Vec<String>,
+    /// Its runs at a time; beyond it 429.
+    pub runs_max: Option<usize>,
+    /// Its runs in a second; beyond it 429.
+    pub runs_per_second: Option<u32>,
+    /// Whose runs wait for others'.
+    pub priority: Priority,
+}
+
+/// `workflow.scenes.NAME`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowScene {
+    /// Its runs at a time; further ones wait.
+    pub runs_max: Option<usize>,
+    /// How many wait; beyond it 503.
+    pub queue_max: usize,
+    /// How long a run may take; then 504.
+    pub timeout: Option<Duration>,
+    /// Whose runs wait for others'.
+    pub priority: Priority,
 }
 
 /// `route.workflow.api`

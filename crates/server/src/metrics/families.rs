@@ -103,6 +103,11 @@ families! {
     SCRIPT_THREADS_GIVEN_UP = Counter "forebay_script_threads_given_up_total" ["script"] "Executors given up because a call could not be stopped.";
     SCRIPT_ENGINES = Gauge "forebay_script_engines" ["script"] "Engines on all threads, those of before a reload included until they end.";
     SCRIPT_ENGINES_MEMORY = Gauge "forebay_script_engines_memory_bytes" ["script"] "Memory of the engines together, within 64 KiB for each.";
+    WORKFLOW_RUNS = Counter "forebay_workflow_runs_total" ["workflow", "outcome"] "Runs that are over: true and false, what they have come to, decisions being true; failed; late, not over in their time; refused, for want of room or because of who asked; gone, nobody waited for them any more. Rules that are run alone have the workflow (rules).";
+    WORKFLOW_IN_FLIGHT = Gauge "forebay_workflow_runs_in_flight" ["workflow"] "Runs under way and waiting.";
+    WORKFLOW_DURATION = Histogram "forebay_workflow_run_duration_seconds" ["workflow"] "How long runs took that were not refused, waiting included.";
+    WORKFLOW_NODE_RUNS = Counter "forebay_workflow_node_runs_total" ["workflow", "node", "outcome"] "Rules that have run at a node, by what they gave: true, false, or failed.";
+    WORKFLOW_NODE_SECONDS = Counter "forebay_workflow_node_seconds_total" ["workflow", "node"] "How long they took together.";
     SQL_STATEMENTS = Counter "forebay_sql_statements_total" ["database", "outcome"] "Statements that have ended: done; data, a value was refused (SQLSTATE class 22); constraint (23); conflict, two transactions stood in each other's way (40); server, refused for another reason; timeout; full, because of in_flight_max or acquire_timeout; unreachable, no connection could be made; broken, the connection broke or the statement was cancelled with another; refused, not sent because of what it is; abandoned, nobody waited for it any more. The transaction of a route is one; of those of handlers each statement is, with its begin and commit, and so is what is copied or listened to.";
     SQL_ERRORS = Counter "forebay_sql_errors_total" ["database", "class"] "Statements that the server has refused, by the class of SQLSTATE; other: one that the manual does not have.";
     SQL_WAIT = Histogram "forebay_sql_wait_seconds" ["database"] "How long statements waited for a connection.";

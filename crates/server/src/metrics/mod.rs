@@ -7,6 +7,7 @@ mod process;
 mod prometheus;
 mod routes;
 mod scripts;
+mod workflows;
 
 pub(crate) use self::{
     pools::PoolBook,
@@ -14,4 +15,5 @@ pub(crate) use self::{
     prometheus::{Facts, exposition},
     routes::{CLASSES, RouteBook, RouteCounts, RouteTotals, name_of},
     scripts::ScriptBook,
+    workflows::{RUN_OUTCOMES, RunOutcome, WorkflowBook, WorkflowCounts, WorkflowTotals},
 };

@@ -11,6 +11,7 @@ use super::{
     families::{self, Family, Kind, Statements},
     pools::PoolStates,
     routes::CLASSES,
+    workflows::{NODE_OUTCOMES, RUN_OUTCOMES, WorkflowTotals},
 };
 use crate::{
     front::ConnectionCounts,
@@ -38,6 +39,8 @@ pub(crate) struct Facts {
     pub(crate) pools: PoolStates,
     /// By name.
     pub(crate) scripts: Vec<(String, Counted)>,
+    /// By name.
+    pub(crate) workflows: Vec<(String, WorkflowTotals)>,
     pub(crate) databases: DatabaseFacts,
 }
 
@@ -50,6 +53,7 @@ pub(crate) fn exposition(facts: &Facts) -> String {
         store(&mut text, facts);
     }
     scripts(&mut text, &facts.scripts);
+    workflows(&mut text, &facts.workflows);
     databases(&mut text, &facts.databases);
     pools(&mut text, &facts.pools);
     text.out
@@ -162,6 +166,39 @@ fn scripts(text: &mut Text, scripts: &[(String, Counted)]) {
     }
 }
 
+fn workflows(text: &mut Text, workflows: &[(String, WorkflowTotals)]) {
+    text.family(&families::WORKFLOW_RUNS);
+    for (name, totals) in workflows {
+        for (outcome, count) in RUN_OUTCOMES.iter().zip(totals.outcomes) {
+            text.sample(&families::WORKFLOW_RUNS, &[name, outcome], count as f64);
+        }
+    }
+    text.family(&families::WORKFLOW_IN_FLIGHT);
+    for (name, totals) in workflows {
+        text.sample(&families::WORKFLOW_IN_FLIGHT, &[name], totals.in_flight as f64);
+    }
+    text.family(&families::WORKFLOW_DURATION);
+    for (name, totals) in workflows {
+        text.durations(&families::WORKFLOW_DURATION, name, &totals.durations);
+    }
+    text.family(&families::WORKFLOW_NODE_RUNS);
+    for (name, totals) in workflows {
+        for node in &totals.nodes {
+            for (outcome, count) in NODE_OUTCOMES.iter().zip(node.outcomes) {
+                let labels = [&**name, &node.node, outcome];
+                text.sample(&families::WORKFLOW_NODE_RUNS, &labels, count as f64);
+            }
+        }
+    }
+    text.family(&families::WORKFLOW_NODE_SECONDS);
+    for (name, totals) in workflows {
+        for node in &totals.nodes {
+            let labels = [&**name, &node.node];
+            text.sample(&families::WORKFLOW_NODE_SECONDS, &labels, node.sum.as_secs_f64());
+        }
+    }
+}
+
 fn databases(text: &mut Text, facts: &DatabaseFacts) {
     type Value = fn(&Database) -> f64;
     let of_databases = facts
@@ -209,9 +246,7 @@ fn statements(text: &mut Text, families: &Statements, counted: &[(&str, &forebay
     for (family, histogram) in histograms {
         text.family(family);
         for (name, counted) in counted {
-            let durations = histogram(counted);
-            let sum = durations.sum().as_secs_f64();
-            text.histogram(family, name, &durations.below(), durations.count(), sum);
+            text.durations(family, name, histogram(counted));
         }
     }
     text.family(&families.rows);
@@ -372,6 +407,11 @@ impl Text {
         self.line(family.name, "_count", std::iter::once(label), count as f64);
     }
 
+    fn durations(&mut self, family: &Family, of: &str, durations: &Durations) {
+        let sum = durations.sum().as_secs_f64();
+        self.histogram(family, of, &durations.below(), durations.count(), sum);
+    }
+
     /// A pool's histogram. Its sum is that of the middles of its buckets, within one per cent of the truth.
     fn timings(&mut self, family: &Family, pool: &str, micros: &hdrhistogram::Histogram<u64>) {
         let buckets = BOUNDS_US.map(|bound| micros.count_between(0, bound - 1));
@@ -466,6 +506,7 @@ mod tests {
                 retiring: Vec::new(),
             },
             scripts: Vec::new(),
+            workflows: Vec::new(),
             databases: DatabaseFacts {
                 databases: Vec::new(),
                 routes: Vec::new(),

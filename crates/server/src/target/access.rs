@@ -1,12 +1,10 @@
 //! Who may reach which global.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hint::black_box,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_records::{Action, Denial};
 
+use super::credentials::{bearer, is_same};
 use crate::{
     config::{Access, Permission},
     failure::Refusal,
@@ -62,9 +60,9 @@ fn judge(rule: Option<&Permission>, head: &Head) -> Result<(), Denial> {
     match rule.unwrap_or(&Permission::Nobody) {
         Permission::Public => Ok(()),
         Permission::Nobody => Err(Denial::Nobody),
-        Permission::Token { token, .. } => match bearer(head) {
+        Permission::Token(token) => match bearer(head) {
             None => Err(Denial::TokenNeeded),
-            Some(found) if is_same(found, token.as_bytes()) => Ok(()),
+            Some(found) if is_same(found, token.value.as_bytes()) => Ok(()),
             Some(_) => Err(Denial::WrongToken),
         },
     }
@@ -96,37 +94,5 @@ impl forebay_records::Permission for Visitor<'_> {
             Action::Write => &access.write,
         });
         judge(rule, self.head)
-    }
-}
-
-/// The token of `Authorization: Bearer` (RFC 6750, 2.1).
-fn bearer(head: &Head) -> Option<&[u8]> {
-    let value = head.field("authorization")?;
-    let (scheme, token) = value.split_at_checked(b"bearer ".len())?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer ")
-        .then(|| token.trim_ascii())
-}
-
-/// Compares in a time that depends only on the length of what was sent, so that no answer tells how much of it was right.
-fn is_same(found: &[u8], token: &[u8]) -> bool {
-    let mut differences = found.len() ^ token.len();
-    for (at, byte) in found.iter().enumerate() {
-        let expected = token[at % token.len()];
-        differences |= usize::from(black_box(byte ^ expected));
-    }
-    black_box(differences) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_same;
-
-    #[test]
-    fn only_the_whole_token_is_the_token() {
-        assert!(is_same(b"secret", b"secret"));
-        for wrong in ["", "s", "secre", "secrets", "secretsecret", "Secret", "secreT"] {
-            assert!(!is_same(wrong.as_bytes(), b"secret"), "{wrong}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod answered;
 mod committed;
+mod credentials;
 pub mod files;
 mod media_type;
 mod parameters;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_server::config::{Access, Durability, Permission, Store, StoreMode, Target};
+use forebay_server::config::{Access, Durability, Permission, Secret, Store, StoreMode, Target};
 
 use crate::config::Project;
 
@@ -48,10 +48,10 @@ fn rules_name_globals_and_tokens() {
     let config = project.good(text);
     assert_eq!(config.routes[0].target, Target::Store);
     let access = &config.store.as_ref().unwrap().access;
-    let token = Permission::Token {
+    let token = Permission::Token(Secret {
         variable: "TOKEN".into(),
-        token: "s3cret".into(),
-    };
+        value: "s3cret".into(),
+    });
     let (read, write) = (Permission::Public, token);
     assert_eq!(access["Person"], Access { read, write });
     let (read, write) = (Permission::Nobody, Permission::Nobody);

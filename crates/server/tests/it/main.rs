@@ -8,6 +8,7 @@ mod config_include;
 mod config_noise;
 mod config_store;
 mod config_surroundings;
+mod config_workflow;
 mod files;
 mod python;
 mod reference;

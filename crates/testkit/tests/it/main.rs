@@ -45,4 +45,5 @@ mod suite;
 mod support;
 mod techempower;
 mod wabur;
+mod workflow_admission;
 mod workflows;

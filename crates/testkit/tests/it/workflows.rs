@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::metric;
 
-const ROUTES: &str = "[[route]]\npath = \"/workflow/*\"\nworkflow = {}\n[[route]]\npath = \"/execute/internal/workflow\"\nworkflow = {}\n";
+pub(crate) const ROUTES: &str = "[[route]]\npath = \"/workflow/*\"\nworkflow = {}\n[[route]]\npath = \"/execute/internal/workflow\"\nworkflow = {}\n";
 
 fn setup(keys: &str) -> Setup {
     Setup::new(&format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}")).threads(1)
@@ -28,7 +28,11 @@ fn rule(body: &str) -> String {
 
 /// Graphs of one rule each, with these names and bodies.
 fn rules(keys: &str, rules: &[(&str, &str)]) -> Setup {
-    rules.iter().fold(setup(keys), |setup, (name, body)| {
+    rules_of(setup(keys), rules)
+}
+
+pub(crate) fn rules_of(setup: Setup, rules: &[(&str, &str)]) -> Setup {
+    rules.iter().fold(setup, |setup, (name, body)| {
         setup
             .file(&format!("flows/{name}.json"), chain(&[name]))
             .file(&format!("flows/rules/{name}.js"), rule(body))

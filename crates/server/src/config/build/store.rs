@@ -7,7 +7,7 @@ use forebay_store::index::{Definition, INDEXES_MAX, parse_field};
 use super::Builder;
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
-use crate::config::{Access, Durability, Permission, Store};
+use crate::config::{Access, Durability, Permission, Secret, Store};
 use crate::store::path;
 
 impl Builder<'_> {
@@ -109,16 +109,22 @@ impl Builder<'_> {
                 return Permission::Nobody;
             }
         };
-        let token = (self.surroundings.env)(variable).unwrap_or_default();
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        self.held_by(variable, rules, name)
+            .map_or(Permission::Nobody, Permission::Token)
+    }
+
+    /// The secret in an environment variable that a key names; `None`: a problem has been noted.
+    pub(super) fn held_by(&mut self, variable: &str, fields: &Fields, name: &str) -> Option<Secret> {
+        let value = (self.surroundings.env)(variable).unwrap_or_default();
+        if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
             let message = format!(
-                "the environment variable `{variable}` must hold the token: at least one printable ASCII character, no spaces"
+                "the environment variable `{variable}` must hold the {}: at least one printable ASCII character, no spaces",
+                if name == "secret" { "secret" } else { "token" }
             );
-            self.note(rules.problem(name, message));
+            self.note(fields.problem(name, message));
+            return None;
         }
-        Permission::Token {
-            variable: variable.to_owned(),
-            token,
-        }
+        let variable = variable.to_owned();
+        Some(Secret { variable, value })
     }
 }

@@ -1,8 +1,13 @@
 //! `[workflow]`, and its routes
 
+use std::collections::BTreeMap;
+
+use forebay_script::Priority;
+
 use super::Builder;
 use crate::config::fields::Fields;
-use crate::config::{Workflow, WorkflowApi};
+use crate::config::substitute::is_name;
+use crate::config::{Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowScene};
 use crate::router::Pattern;
 
 impl Builder<'_> {
@@ -30,7 +35,44 @@ impl Builder<'_> {
             fetches_max: fields.integer("fetches_max") as u32,
             fetch,
             files,
+            clients: self.workflow_clients(fields),
+            scenes: workflow_scenes(fields),
         })
+    }
+
+    fn workflow_clients(&mut self, fields: &Fields) -> BTreeMap<String, WorkflowClient> {
+        let mut clients = BTreeMap::new();
+        for (id, client) in fields.table_map("clients") {
+            if !client.written("secret") && !client.written("token") {
+                let message = "it has no `secret` and no `token`: one of them names an environment variable";
+                self.note(client.problem("secret", message));
+            }
+            let entry = WorkflowClient {
+                secret: self.secret(client, "secret"),
+                token: self.secret(client, "token"),
+                workflows: client
+                    .texts("workflows")
+                    .iter()
+                    .map(|spot| spot.text.clone())
+                    .collect(),
+                runs_max: client.opt_integer("runs_max").map(|runs| runs as usize),
+                runs_per_second: client.opt_integer("runs_per_second").map(|runs| runs as u32),
+                priority: priority(client),
+            };
+            clients.insert(id.clone(), entry);
+        }
+        clients
+    }
+
+    /// What an environment variable holds that a key names.
+    fn secret(&mut self, fields: &Fields, name: &str) -> Option<Secret> {
+        let variable = fields.opt_text(name)?;
+        if is_name(variable) {
+            return self.held_by(variable, fields, name);
+        }
+        let message = format!("found {variable:?}, expected the name of an environment variable");
+        self.note(fields.problem(name, message));
+        None
     }
 
     pub(super) fn workflow_route(&mut self, fields: &Fields) -> Option<WorkflowApi> {
@@ -49,5 +91,26 @@ impl Builder<'_> {
             None if !ends_with_rest => Some(WorkflowApi::Scenes),
             _ => Some(WorkflowApi::Named),
         }
+    }
+}
+
+fn workflow_scenes(fields: &Fields) -> BTreeMap<String, WorkflowScene> {
+    let scene = |(name, scene): &(String, Fields)| {
+        let entry = WorkflowScene {
+            runs_max: scene.opt_integer("runs_max").map(|runs| runs as usize),
+            queue_max: scene.integer("queue_max") as usize,
+            timeout: scene.opt_duration("timeout"),
+            priority: priority(scene),
+        };
+        (name.clone(), entry)
+    };
+    fields.table_map("scenes").iter().map(scene).collect()
+}
+
+fn priority(fields: &Fields) -> Priority {
+    match fields.text("priority") {
+        "high" => Priority::High,
+        "low" => Priority::Low,
+        _ => Priority::Normal,
     }
 }

@@ -92,6 +92,104 @@ pub(super) static WORKFLOW: &[Key] = &[
         meaning: "What rules may reach; nothing that is not named here.",
         exceeded: "",
     },
+    Key {
+        name: "clients",
+        kind: Kind::TableMap(CLIENT),
+        default: Default::Is(""),
+        meaning: "`[workflow.clients.ID]`: who may have workflows run, and how many. Without any, everybody may, and the ids and secrets of requests are not looked at.",
+        exceeded: "401",
+    },
+    Key {
+        name: "scenes",
+        kind: Kind::TableMap(SCENE),
+        default: Default::Is(""),
+        meaning: "`[workflow.scenes.NAME]`: what bounds one workflow.",
+        exceeded: "",
+    },
+];
+
+const PRIORITY: Key = Key {
+    name: "priority",
+    kind: Kind::Choice(&["high", "normal", "low"]),
+    default: Default::Is("normal"),
+    meaning: "Which runs wait for an executor while others begin: `high` overtakes what has come within a second before, `low` lets pass what comes within three seconds after; where `accept_queue_max` is reached, one that waits makes room for one with a higher priority. Of a client's and a workflow's that are not the same, the one that is not `normal` holds; `high` and `low` are `normal`.",
+    exceeded: "",
+};
+
+static CLIENT: &[Key] = &[
+    Key {
+        name: "secret",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The environment variable with what the client sends beside its id: as `clientSecret` in requests of Rengine, else by `Authorization: Basic`.",
+        exceeded: "401",
+    },
+    Key {
+        name: "token",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The environment variable with what it sends in place of both, by `Authorization: Bearer`.",
+        exceeded: "401",
+    },
+    Key {
+        name: "workflows",
+        kind: Kind::Texts { min: 1 },
+        default: Default::Is("*"),
+        meaning: "The workflows, and rules run alone, that it may run; `*` is all.",
+        exceeded: "403",
+    },
+    Key {
+        name: "runs_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Nothing,
+        meaning: "Its runs at a time, those included that wait; `accept_queue_max` bounds those of all.",
+        exceeded: "429 with `Retry-After`",
+    },
+    Key {
+        name: "runs_per_second",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Nothing,
+        meaning: "Its runs in a second; as many may come at once.",
+        exceeded: "429 with `Retry-After`",
+    },
+    PRIORITY,
+];
+
+static SCENE: &[Key] = &[
+    Key {
+        name: "runs_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Nothing,
+        meaning: "Its runs at a time. Further ones wait without an engine, so that others have those that are left.",
+        exceeded: "the next run waits",
+    },
+    Key {
+        name: "queue_max",
+        kind: Kind::Integer {
+            min: 0,
+            max: 1_000_000,
+        },
+        default: Default::Is("1024"),
+        meaning: "How many wait for that.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "timeout",
+        kind: TIMEOUT,
+        default: Default::Nothing,
+        meaning: "How long a run of it may take, where that is less than `timeout` of all.",
+        exceeded: "504",
+    },
+    PRIORITY,
 ];
 
 static ALLOW: &[Key] = &[script::FETCH, script::FILES];

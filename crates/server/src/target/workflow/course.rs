@@ -23,6 +23,7 @@ use super::{
     result::{write_evaluation, write_run},
     rules::RuleDesk,
 };
+use crate::metrics::WorkflowCounts;
 
 /// What a line takes beside its text, in bytes.
 const LINE_BYTES: usize = 32;
@@ -32,6 +33,7 @@ const LINE_BYTES: usize = 32;
 pub(super) struct Wanted {
     pub(super) book: Arc<Book>,
     pub(super) plan: Plan,
+    pub(super) counts: Arc<WorkflowCounts>,
     /// JSON, an object.
     pub(super) args: Box<RawValue>,
     /// Whether the result tells what each node has come to.
@@ -70,13 +72,14 @@ impl RunCourse {
         let Wanted {
             book,
             plan,
+            counts,
             args,
             wants_trace,
             log_max,
             output_max,
             deadline,
         } = wanted;
-        let desk = Rc::new(Desk::new(output_max, deadline));
+        let desk = Rc::new(Desk::new(output_max, deadline, counts));
         let log = Rc::new(RefCell::new(Log {
             bytes_max: log_max,
             ..Log::default()

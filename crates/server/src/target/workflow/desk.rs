@@ -12,6 +12,8 @@ use std::{
 
 use forebay_script::{Order, Rule, RuleOutcome, RunOrder, Ticket};
 
+use crate::metrics::WorkflowCounts;
+
 /// Why a rule has failed: the error and where it was thrown.
 #[derive(Clone, Debug)]
 pub(super) struct Reason(pub(super) Rc<str>);
@@ -34,6 +36,7 @@ pub(super) struct Desk {
     bytes: Cell<usize>,
     bytes_max: usize,
     deadline: Instant,
+    counts: Arc<WorkflowCounts>,
     last: Cell<Ticket>,
     orders: RefCell<Vec<Order>>,
     slots: RefCell<HashMap<Ticket, Slot>>,
@@ -97,11 +100,12 @@ pub(super) struct Task<'t> {
 
 impl Desk {
     /// Of a run whose rules may give so many bytes.
-    pub(super) fn new(bytes_max: usize, deadline: Instant) -> Self {
+    pub(super) fn new(bytes_max: usize, deadline: Instant, counts: Arc<WorkflowCounts>) -> Self {
         Self {
             bytes: Cell::new(0),
             bytes_max,
             deadline,
+            counts,
             last: Cell::new(0),
             orders: RefCell::default(),
             slots: RefCell::default(),
@@ -133,6 +137,7 @@ impl Desk {
 
     /// Has a rule run.
     pub(super) async fn run(&self, task: Task<'_>) -> Result<RuleOutcome, Reason> {
+        let begun = Instant::now();
         let ordered = self.order(|ticket| {
             Order::Run(RunOrder {
                 ticket,
@@ -145,6 +150,8 @@ impl Desk {
         });
         match ordered.came().await {
             Came::Ended(outcome) => {
+                let is_true = outcome.as_ref().ok().map(|outcome| outcome.is_true);
+                self.counts.node(task.node, is_true, begun.elapsed());
                 let outcome = outcome.map_err(Reason::from)?;
                 self.keep(outcome.values.len())?;
                 Ok(outcome)

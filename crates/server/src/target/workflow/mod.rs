@@ -1,5 +1,6 @@
 //! Has graphs of rules run: by name, with the arguments as the body, or several at a time as Rengine's requests name them.
 
+mod admission;
 mod book;
 mod course;
 mod decisions;
@@ -15,12 +16,13 @@ use std::{
 
 use bytes::Bytes;
 use forebay_pool::RequestParts;
-use forebay_script::{Answer, Awaited, Body as ScriptBody, Failure, Script};
+use forebay_script::{Answer, Body as ScriptBody, Failure, Script};
 use serde_json::value::RawValue;
 
 pub(crate) use self::book::Book;
 pub use self::book::BookFaults;
 use self::{
+    admission::{Admission, Asker},
     book::Plan,
     course::{RunCourse, Wanted},
     result::RunResult,
@@ -33,18 +35,24 @@ use super::{
     waiting::wait_for,
 };
 use crate::{
-    config::WorkflowApi,
+    config::{self, WorkflowApi},
     failure::Refusal,
     front::{RequestBody, Socket, Stream},
+    metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
     reply::Reply,
     router::decode,
 };
+
+/// As what rules are counted that are run alone: no workflow has this name.
+const RULES: &str = "(rules)";
 
 /// Graphs of rules, and the engines in which the rules run.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTarget {
     script: Arc<Script>,
     book: Arc<Book>,
+    admission: Arc<Admission>,
+    counts: Arc<WorkflowBook>,
     limits: RunLimits,
     api: WorkflowApi,
 }
@@ -75,6 +83,18 @@ pub(crate) enum WorkflowFailure {
     Request { what: String },
     #[error("node `{node}` failed: {reason}")]
     Failed { node: String, reason: String },
+    #[error("workflows are run for clients alone: send an id and its secret, or a bearer token")]
+    NoCredentials,
+    #[error("there is no client with this id and secret, or this token")]
+    WrongCredentials,
+    #[error("this client may not run `{name}` (workflow.clients)")]
+    NotAllowed { name: String },
+    #[error("this client has had {runs_per_second} runs in a second, that is the most (runs_per_second)")]
+    Quota { runs_per_second: u32 },
+    #[error("this client has {runs_max} runs under way, that is the most (runs_max)")]
+    ClientBusy { runs_max: usize },
+    #[error("{queue_max} runs of `{name}` wait already, that is the most (workflow.scenes: queue_max)")]
+    SceneBusy { name: String, queue_max: usize },
 }
 
 /// A run that is asked for.
@@ -82,7 +102,7 @@ pub(crate) enum WorkflowFailure {
 struct Ask<'a> {
     workflow: &'a str,
     args: &'a RawValue,
-    client: Option<&'a str>,
+    asker: Asker<'a>,
     trace_id: &'a str,
     /// What rules are told by `isTrace()`.
     is_traced: bool,
@@ -90,11 +110,19 @@ struct Ask<'a> {
 }
 
 impl WorkflowTarget {
-    pub(crate) fn new(script: Arc<Script>, book: Arc<Book>, limits: RunLimits) -> Self {
+    pub(crate) fn new(
+        script: Arc<Script>,
+        book: Arc<Book>,
+        limits: RunLimits,
+        workflow: &config::Workflow,
+        counts: Arc<WorkflowBook>,
+    ) -> Self {
         let api = WorkflowApi::Named;
         Self {
             script,
             book,
+            admission: Admission::new(workflow),
+            counts,
             limits,
             api,
         }
@@ -133,6 +161,7 @@ impl WorkflowTarget {
         text: &[u8],
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
+        let asker = self.admission.asker(request.head)?;
         let rest = request.rest.unwrap_or_default();
         let name = decode(rest).unwrap_or(rest.into());
         let text = if text.is_empty() { b"{}" } else { text };
@@ -141,14 +170,13 @@ impl WorkflowTarget {
         let ask = Ask {
             workflow: &name,
             args,
-            client: None,
+            asker,
             trace_id: request.id,
             is_traced: wants_trace,
             wants_trace,
         };
-        let deadline = request.deadline.min(request.arrived + self.limits.timeout);
-        let outcome = wait_for(self.begin(&ask, deadline)?, deadline, socket).await?;
-        let bytes = whole(outcome.map_err(Refusal::Script)?);
+        let deadline = request.deadline.min(request.arrived + self.timeout_of(&name));
+        let bytes = wait_for(self.run(&ask, deadline), deadline, socket).await??;
         let result = read_result(&bytes)?;
         match (result.node, result.error) {
             (Some(node), Some(error)) => {
@@ -160,35 +188,60 @@ impl WorkflowTarget {
         }
     }
 
-    /// Has a workflow run, until `deadline`.
-    fn begin(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Awaited, Refusal> {
+    /// How long a run of this workflow may take.
+    fn timeout_of(&self, workflow: &str) -> Duration {
+        let own = self.admission.timeout(workflow).unwrap_or(Duration::MAX);
+        own.min(self.limits.timeout)
+    }
+
+    /// Has a workflow run, until `deadline`; gives its result.
+    async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
         let Some(workflow) = self.book.workflow(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }));
         };
-        self.begin_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline)
+        let counts = self.counts.of(ask.workflow);
+        self.run_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline, counts)
+            .await
     }
 
     /// Has one rule run, as if a graph had nothing else.
-    fn begin_rule(&self, rule: &str, ask: &Ask<'_>, deadline: Instant) -> Result<Awaited, Refusal> {
-        let Some(plan) = self.book.plan_of_rule(rule) else {
-            let name = rule.to_owned();
+    async fn run_rule(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
+        let Some(plan) = self.book.plan_of_rule(ask.workflow) else {
+            let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchRule { name }));
         };
-        self.begin_plan(plan, "{}", ask, deadline)
+        let counts = self.counts.of(RULES);
+        self.run_plan(plan, "{}", ask, deadline, counts).await
     }
 
-    fn begin_plan(
+    async fn run_plan(
         &self,
         plan: Plan,
         attributes: &str,
         ask: &Ask<'_>,
         deadline: Instant,
-    ) -> Result<Awaited, Refusal> {
+        counts: Arc<WorkflowCounts>,
+    ) -> Result<Bytes, Refusal> {
+        let counted = counts.begin(deadline);
+        let result = self.run_admitted(plan, attributes, ask, deadline, counts).await;
+        counted.ends(outcome_of(&result));
+        result
+    }
+
+    async fn run_admitted(
+        &self,
+        plan: Plan,
+        attributes: &str,
+        ask: &Ask<'_>,
+        deadline: Instant,
+        counts: Arc<WorkflowCounts>,
+    ) -> Result<Bytes, Refusal> {
+        let admitted = self.admission.admit(ask.asker, ask.workflow, deadline).await?;
         let input = format!(
             r#"{{"requestTime":{},"clientId":{},"traceId":{},"trace":{},"workflowId":{},"args":{},"attributes":{}}}"#,
             now_ms(),
-            ask.client.map_or_else(|| "null".to_owned(), quoted),
+            ask.asker.id.map_or_else(|| "null".to_owned(), quoted),
             quoted(ask.trace_id),
             ask.is_traced,
             quoted(ask.workflow),
@@ -211,6 +264,7 @@ impl WorkflowTarget {
         let wanted = Wanted {
             book: Arc::clone(&self.book),
             plan,
+            counts,
             args: ask.args.to_owned(),
             wants_trace: ask.wants_trace,
             log_max: self.limits.log_max,
@@ -218,9 +272,11 @@ impl WorkflowTarget {
             deadline,
         };
         let begin = Box::new(move || -> Box<dyn forebay_script::Course> { Box::new(RunCourse::new(wanted)) });
-        self.script
-            .run(payload, Some(deadline), begin)
-            .map_err(Refusal::Script)
+        let priority = admitted.priority;
+        let awaited = self.script.run(payload, Some(deadline), priority, begin);
+        let answer = awaited.map_err(Refusal::Script)?.await;
+        drop(admitted);
+        answer.map(whole).map_err(Refusal::Script)
     }
 }
 
@@ -260,6 +316,21 @@ fn read_result(bytes: &[u8]) -> Result<RunResult<'_>, Refusal> {
             reason: format!("a run's result cannot be read: {error}"),
         })
     })
+}
+
+/// What has become of a run with this result.
+fn outcome_of(result: &Result<Bytes, Refusal>) -> RunOutcome {
+    let bytes = match result {
+        Ok(bytes) => bytes,
+        Err(refusal) => {
+            return match refusal.status() {
+                504 => RunOutcome::Late,
+                401 | 403 | 429 | 503 => RunOutcome::Refused,
+                _ => RunOutcome::Failed,
+            };
+        }
+    };
+    result::outcome_of(bytes)
 }
 
 /// Of an error, without where it was thrown.

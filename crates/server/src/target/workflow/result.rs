@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{course::Log, first_line};
+use crate::metrics::RunOutcome;
 
 /// What a run has come to, as far as it is looked at before it is handed on.
 #[derive(Debug, Deserialize)]
@@ -19,6 +20,21 @@ pub(super) struct RunResult<'r> {
     pub(super) node: Option<String>,
     /// Why, with where it was thrown behind the first line.
     pub(super) error: Option<String>,
+}
+
+/// What has become of a run with this result.
+pub(super) fn outcome_of(bytes: &[u8]) -> RunOutcome {
+    // As `put_outcome` begins: a long result is not read for it.
+    if bytes.starts_with(b"{\"state\":true,") {
+        return RunOutcome::True;
+    }
+    if bytes.starts_with(b"{\"state\":false,") {
+        return RunOutcome::False;
+    }
+    match serde_json::from_slice::<RunResult<'_>>(bytes) {
+        Ok(RunResult { error: None, .. }) => RunOutcome::True,
+        _ => RunOutcome::Failed,
+    }
 }
 
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];

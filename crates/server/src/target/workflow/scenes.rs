@@ -5,17 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_script::{Answer, Failure};
-use futures_util::future::{Either, join_all};
+use bytes::Bytes;
+use forebay_script::Failure;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    Ask, WorkflowFailure, WorkflowTarget, arguments, first_line, now_ms, quoted, read_result, whole,
+    Ask, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms, quoted,
+    read_result,
 };
 use crate::{
     failure::Refusal,
-    front::{Socket, Stream},
+    front::{Head, Socket, Stream},
     reply::Reply,
     target::{End, Request, store::json, waiting::wait_for},
 };
@@ -53,7 +55,7 @@ struct SceneRequest<'r> {
 /// A request that has all it needs.
 struct Checked<'r> {
     request_id: &'r str,
-    client_id: &'r str,
+    asker: Asker<'r>,
     timeout: Duration,
     args: &'r RawValue,
     /// What rules are told by `isTrace()`.
@@ -94,7 +96,7 @@ async fn run_scenes<S: Stream>(
     read: &SceneRequest<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
-    let checked = check(read)?;
+    let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
     // Those that there are not are left out where there are others.
@@ -104,27 +106,22 @@ async fn run_scenes<S: Stream>(
         let name = asked.join("`, `");
         return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
     }
-    let begin = |code: &&str| target.begin(&checked.ask(code), deadline);
-    let mut begun = Vec::with_capacity(codes.len());
-    for code in &codes {
-        begun.push(match begin(code) {
-            Ok(awaited) => Either::Left(awaited),
-            // Alone, it is the request that is refused.
-            Err(refusal) if codes.len() == 1 => return Err(refusal.into()),
-            Err(refusal) => Either::Right(std::future::ready(Err(refusal))),
-        });
-    }
-    let outcomes = join_all(begun.into_iter().map(async |begun| match begun {
+    let outcomes = join_all(codes.iter().map(async |code| {
+        let deadline = deadline.min(request.arrived + target.timeout_of(code));
+        let ask = checked.ask(code);
         // One that still waits for an executor by then is late alone.
-        Either::Left(awaited) => match tokio::time::timeout_at(deadline.into(), awaited).await {
-            Ok(outcome) => outcome.map_err(Refusal::Script),
-            Err(_) => Err(Refusal::Script(Failure::DeadlinePassed)),
-        },
-        Either::Right(refused) => refused.await,
+        let outcome = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline)).await;
+        outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
     }));
     let outcomes = wait_for(outcomes, deadline + TELLING, socket).await?;
     let mut results = Vec::with_capacity(codes.len());
     for (code, outcome) in codes.iter().zip(outcomes) {
+        if codes.len() == 1
+            && let Err(refusal) = &outcome
+            && is_turned_away(refusal)
+        {
+            return Err(refusal.clone().into());
+        }
         results.push((*code, result_of(outcome, code, request, run_timeout)?));
     }
     Ok(succeeded(checked.request_id, &results))
@@ -136,7 +133,7 @@ async fn run_rule<S: Stream>(
     read: &SceneRequest<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
-    let checked = check(read)?;
+    let checked = check(target, request.head, read)?;
     if let Some(engine) = &read.engine
         && engine != "JS"
     {
@@ -148,9 +145,14 @@ async fn run_rule<S: Stream>(
         _ => return Err(refused("`ruleScriptId` is missing: the name of a rule").into()),
     };
     let (run_timeout, deadline) = limits(target, request, &checked);
-    let begun = target.begin_rule(&rule, &checked.ask(&rule), deadline)?;
-    let outcome = wait_for(begun, deadline + TELLING, socket).await?;
-    let result = result_of(outcome.map_err(Refusal::Script), &rule, request, run_timeout)?;
+    let ask = checked.ask(&rule);
+    let outcome = wait_for(target.run_rule(&ask, deadline), deadline + TELLING, socket).await?;
+    if let Err(refusal) = &outcome
+        && is_turned_away(refusal)
+    {
+        return Err(refusal.clone().into());
+    }
+    let result = result_of(outcome, &rule, request, run_timeout)?;
     let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
     let data = format!("{{{}}}", members(&result));
     Ok(json(200, envelope(200, status, checked.request_id, "Ok", &data)))
@@ -169,14 +171,13 @@ fn limits(target: &WorkflowTarget, request: &Request<'_>, checked: &Checked<'_>)
 
 /// What a run has come to, as its request is told.
 fn result_of(
-    outcome: Result<Answer, Refusal>,
+    outcome: Result<Bytes, Refusal>,
     name: &str,
     request: &Request<'_>,
     run_timeout: Duration,
 ) -> Result<SceneResult, Refusal> {
     Ok(match outcome {
-        Ok(answer) => {
-            let bytes = whole(answer);
+        Ok(bytes) => {
             let result = read_result(&bytes)?;
             match (result.error, result.values) {
                 (None, Some(values)) => Ok(values.get().to_owned()),
@@ -204,7 +205,7 @@ impl<'r> Checked<'r> {
         Ask {
             workflow,
             args: self.args,
-            client: Some(self.client_id),
+            asker: self.asker,
             trace_id: self.request_id,
             is_traced: self.is_traced,
             wants_trace: false,
@@ -212,14 +213,23 @@ impl<'r> Checked<'r> {
     }
 }
 
-fn check<'r>(read: &'r SceneRequest<'r>) -> Result<Checked<'r>, Refusal> {
+/// Whether a run has not begun: alone, that is the answer to its request.
+fn is_turned_away(refusal: &Refusal) -> bool {
+    matches!(refusal.status(), 401 | 403 | 404 | 429 | 503)
+}
+
+fn check<'r>(
+    target: &'r WorkflowTarget,
+    head: &Head,
+    read: &'r SceneRequest<'r>,
+) -> Result<Checked<'r>, Refusal> {
     let needed = |value: &'r Option<String>, name: &str| match value.as_deref().map(str::trim) {
         None | Some("") => Err(refused(&format!("`{name}` is missing: text that is not blank"))),
         Some(_) => Ok(value.as_deref().unwrap_or_default()),
     };
     let request_id = needed(&read.request_id, "requestId")?;
     let client_id = needed(&read.client_id, "clientId")?;
-    needed(&read.client_secret, "clientSecret")?;
+    let client_secret = needed(&read.client_secret, "clientSecret")?;
     let timeout = match read.timeout {
         None => TIMEOUT,
         Some(ms @ 1..) => Duration::from_millis(ms.unsigned_abs()),
@@ -233,9 +243,12 @@ fn check<'r>(read: &'r SceneRequest<'r>) -> Result<Checked<'r>, Refusal> {
         Some(args) => args,
         None => arguments(b"{}")?,
     };
+    let asker = target.admission.asker_with(client_id, client_secret);
+    // A token is as good.
+    let asker = asker.or_else(|refusal| target.admission.asker(head).map_err(|_| refusal))?;
     Ok(Checked {
         request_id,
-        client_id,
+        asker,
         timeout,
         args,
         is_traced: read.trace.unwrap_or(true),
