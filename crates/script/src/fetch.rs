@@ -62,9 +62,9 @@ pub(crate) enum Error {
     #[error("`{scheme}:` is not fetched; `http:` and `https:` are")]
     Scheme { scheme: String },
     /// `allow` does not name it.
-    #[error("script `{script}` may not fetch from `{host}`: {allowed}")]
+    #[error("{subject} may not fetch from `{host}`: {allowed}")]
     NotAllowed {
-        script: String,
+        subject: String,
         host: String,
         allowed: String,
     },
@@ -104,7 +104,7 @@ pub(crate) fn check(url: &Url, options: &Options) -> Result<(), Error> {
     }
     let allowed = &options.allow.fetch;
     Err(Error::NotAllowed {
-        script: options.name.clone(),
+        subject: options.subject(),
         host: host_of(url),
         allowed: if allowed.is_empty() {
             "its `allow` names no hosts in `fetch`".into()

@@ -333,6 +333,9 @@ impl Instance {
                 self.host.log_stopped(request.as_deref(), failure);
             }
         }
+        if self.host.options.program == Program::Rules && self.host.store.leave_nothing_open() {
+            tracing::warn!(target: "forebay::script", "rules left a transaction of the store open, which was rolled back");
+        }
         self.host.release_locks();
         {
             let calls = self.host.calls.borrow();

@@ -29,6 +29,16 @@ pub struct Options {
     pub counts: Arc<Counts>,
 }
 
+impl Options {
+    /// As errors name it.
+    pub(crate) fn subject(&self) -> String {
+        match self.program {
+            Program::Handler(_) => format!("script `{}`", self.name),
+            Program::Rules => "`[workflow]`".to_owned(),
+        }
+    }
+}
+
 /// What runs in the engines of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {

@@ -38,7 +38,7 @@ pub(crate) struct Results {
 
 /// The database of a name, if a script may reach it, and else why not.
 pub(crate) fn source<'o>(name: &str, options: &'o Options) -> std::result::Result<&'o Source, String> {
-    desk::source(&options.allow.sql, name).map_err(|error| format!("script `{}`: {error}", options.name))
+    desk::source(&options.allow.sql, name).map_err(|error| format!("{}: {error}", options.subject()))
 }
 
 impl Statements {

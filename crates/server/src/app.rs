@@ -133,7 +133,7 @@ impl App {
         let workflow = config
             .workflow
             .as_ref()
-            .map(|workflow| workflow_target(workflow, ground))
+            .map(|workflow| workflow_target(&config, workflow, ground))
             .transpose()?;
         let start = |pool: &config::Pool| {
             let mut options = options(pool, sdk.as_ref(), ground.store.as_deref(), &config);
@@ -273,8 +273,7 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
         let store = store_options(config, ground);
         let counts = ground.scripts.of(&script.name);
         let mut options = script_options(script, store, ground.erase_types, counts);
-        let source = |name: &String| (name.clone(), ground.sources.of(name, config));
-        options.allow.sql = Arc::new(script.allow.sql.iter().map(source).collect());
+        options.allow.sql = sources(&script.allow, config, ground);
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
             source,
@@ -297,7 +296,11 @@ pub(crate) fn compat_of(workflow: &config::Workflow) -> Compat {
 }
 
 /// Reads the graphs and rules, and starts an engine for them.
-fn workflow_target(workflow: &config::Workflow, ground: &Ground) -> Result<WorkflowTarget, BuildError> {
+fn workflow_target(
+    config: &Config,
+    workflow: &config::Workflow,
+    ground: &Ground,
+) -> Result<WorkflowTarget, BuildError> {
     let book = Book::read(&workflow.path, compat_of(workflow), ground.erase_types)?;
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let options = forebay_script::Options {
@@ -319,11 +322,10 @@ fn workflow_target(workflow: &config::Workflow, ground: &Ground) -> Result<Workf
             fetches_max: workflow.fetches_max,
         },
         allow: forebay_script::Allow {
-            fetch: workflow.fetch.clone(),
-            files: workflow.files.clone(),
-            ..forebay_script::Allow::default()
+            sql: sources(&workflow.allow, config, ground),
+            ..allow(&workflow.allow)
         },
-        store: None,
+        store: store_options(config, ground),
         surroundings: surroundings(ground.erase_types),
         counts: ground.scripts.of(WORKFLOW_COUNTS),
     };
@@ -334,12 +336,14 @@ fn workflow_target(workflow: &config::Workflow, ground: &Ground) -> Result<Workf
         is_as_rengine: workflow.is_as_rengine,
     };
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
+    let store = ground.store.clone();
     Ok(WorkflowTarget::new(
         Arc::new(script),
         Arc::new(book),
         limits,
         workflow,
         Arc::clone(&ground.workflows),
+        store,
     ))
 }
 
@@ -356,6 +360,26 @@ fn surroundings(erase_types: EraseTypes) -> forebay_script::Surroundings {
         sdk: sdk_file,
         erase_types,
     }
+}
+
+/// What may be reached, but for databases.
+fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
+    forebay_script::Allow {
+        store: allow.store.clone(),
+        fetch: allow.fetch.clone(),
+        sql: Arc::default(),
+        files: allow.files.clone(),
+    }
+}
+
+/// The databases that may be reached, by their names.
+fn sources(
+    allow: &config::ScriptAllow,
+    config: &Config,
+    ground: &Ground,
+) -> Arc<BTreeMap<String, forebay_pg::Source>> {
+    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+    Arc::new(allow.sql.iter().map(source).collect())
 }
 
 pub(crate) fn script_options(
@@ -383,12 +407,7 @@ pub(crate) fn script_options(
             fetches_max: script.fetches_max,
             isolated: script.isolated,
         },
-        allow: forebay_script::Allow {
-            store: script.allow.store.clone(),
-            fetch: script.allow.fetch.clone(),
-            sql: Arc::default(),
-            files: script.allow.files.clone(),
-        },
+        allow: allow(&script.allow),
         store,
         surroundings: surroundings(erase_types),
         counts,

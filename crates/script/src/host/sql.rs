@@ -31,6 +31,10 @@ pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> R
         },
     )?;
     let own = host.clone();
+    functions.set("databases", move || -> Vec<String> {
+        own.options.allow.sql.keys().cloned().collect()
+    })?;
+    let own = host.clone();
     functions.set(
         "desk",
         move |ctx: Ctx<'js>, call: CallId, wait: WaitId, operation: JsString<'js>| {

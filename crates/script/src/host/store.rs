@@ -20,7 +20,13 @@ use rquickjs::{
 };
 
 use super::{Functions, Host};
-use crate::{budget::Budget, calls::CallId, options::Options, sys::Area, text};
+use crate::{
+    budget::Budget,
+    calls::CallId,
+    options::{Options, Program},
+    sys::Area,
+    text,
+};
 
 /// Size of the memory through which paths and values are handed over, in bytes.
 const AREA_BYTES: usize = 65_536;
@@ -141,13 +147,30 @@ impl StoreHost {
         session.as_ref().map_or(0, |session| session.borrow().level())
     }
 
-    /// Rolls back what a script has begun and was stopped in.
-    pub(crate) fn roll_back(&self) {
+    /// Rolls back what a script has begun and not ended; says whether there was anything.
+    pub(crate) fn roll_back(&self) -> bool {
+        let mut was_open = false;
         if let Some(session) = &*self.session.borrow() {
             let mut session = session.borrow_mut();
-            while session.level() > 0 && session.roll_back().is_ok() {}
-            while session.end_snapshot().is_ok() {}
+            while session.level() > 0 && session.roll_back().is_ok() {
+                was_open = true;
+            }
+            while session.end_snapshot().is_ok() {
+                was_open = true;
+            }
         }
+        was_open
+    }
+
+    /// Ends what a step of rules has begun and left open: nothing of it is for the next. Says whether there was anything.
+    pub(crate) fn leave_nothing_open(&self) -> bool {
+        let was_open = self.roll_back();
+        if let Some(session) = &*self.session.borrow()
+            && let Err(error) = session.borrow_mut().settle()
+        {
+            tracing::error!(target: "forebay::script", "what rules have begun is not committed: {error}");
+        }
+        was_open
     }
 
     /// Lets go of all that belongs to the engine.
@@ -167,8 +190,8 @@ impl StoreHost {
             return Err(Refused {
                 code: "no_store",
                 message: format!(
-                    "script `{}` was given no store: its `allow` names no global of one",
-                    options.name
+                    "{} was given no store: its `allow` names no global of one",
+                    options.subject()
                 ),
             });
         };
@@ -213,6 +236,11 @@ impl StoreHost {
 pub(super) fn install<'js>(functions: &Functions<'_, 'js>, host: &Rc<Host>) -> Result<()> {
     let area = ArrayBuffer::from_source(functions.ctx.clone(), host.store.area.clone())?;
     functions.object.set("area", area)?;
+    let own = host.clone();
+    functions.set("hasStore", move || {
+        let Options { allow, store, .. } = &*own.options;
+        store.is_some() && !allow.store.is_empty()
+    })?;
     let own = host.clone();
     functions.set("openStore", move |ctx: Ctx<'js>, errors: Constructor<'js>| {
         open(&ctx, errors, &own)
@@ -379,6 +407,13 @@ impl StoreFunction {
             store.release(|call| call == own);
             return Ok(None);
         }
+        if name == b"close" && self.host.options.program == Program::Rules {
+            return Err(Refused {
+                code: "unsupported",
+                message: "rules close no stores: those of other runs have this one, too".into(),
+            }
+            .into());
+        }
         let outcome = operation.run(call, &mut self.session.borrow_mut())?;
         if let b"lock" | b"unlock" = name
             && outcome.as_ref().and_then(Value::as_bool) == Some(true)
@@ -397,8 +432,8 @@ impl StoreFunction {
             Thrown::from(Refused {
                 code: "not_allowed",
                 message: format!(
-                    "script `{}` may not reach {what}: its `allow` does not name it",
-                    self.host.options.name
+                    "{} may not reach {what}: its `allow` does not name it",
+                    self.host.options.subject()
                 ),
             })
         };

@@ -4,6 +4,7 @@ mod budgets;
 mod handlers;
 mod json;
 mod records;
+mod rule_stores;
 mod rules;
 mod scripts;
 mod sharing;

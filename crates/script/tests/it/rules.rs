@@ -8,8 +8,8 @@ use std::{
 };
 
 use forebay_script::{
-    Allow, Awaited, Course, Event, Failure, Limits, LogLine, Order, Priority, Program, Rule, RuleFile,
-    RuleOutcome, RunOrder, Script,
+    Allow, Awaited, Course, Event, Failure, Limits, LogLine, Options, Order, Priority, Program, Rule,
+    RuleFile, RuleOutcome, RunOrder, Script,
 };
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl Course for OneAfterAnother {
     }
 }
 
-struct Rules(Script);
+pub(crate) struct Rules(Script);
 
 impl Rules {
     /// One thread with one engine, so that each call meets what the one before it has left.
@@ -76,11 +76,14 @@ impl Rules {
     }
 
     fn with(limits: Limits) -> Self {
-        let options = options_of(Program::Rules, limits, Allow::default());
+        Self::of(options_of(Program::Rules, limits, Allow::default()))
+    }
+
+    pub(crate) fn of(options: Options) -> Self {
         Self(Script::start(options).unwrap())
     }
 
-    async fn run(&self, rules: &[&str]) -> Result<Value, Failure> {
+    pub(crate) async fn run(&self, rules: &[&str]) -> Result<Value, Failure> {
         self.run_until(rules, None).await
     }
 
@@ -120,7 +123,7 @@ impl Rules {
         self.0.run(request.payload(), deadline, priority, begin)
     }
 
-    async fn failure(&self, rule: &str) -> String {
+    pub(crate) async fn failure(&self, rule: &str) -> String {
         let answer = self.run(&[rule]).await.unwrap();
         answer["failed"]
             .as_str()

@@ -333,8 +333,7 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetch_time_max = {}", duration(workflow.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
-    let (fetch, files) = (texts(&workflow.fetch), paths(&workflow.files));
-    writeln!(out, "allow = {{ fetch = {fetch}, files = {files} }}")?;
+    write_allow(out, &workflow.allow)?;
     for (id, client) in &workflow.clients {
         writeln!(out, "\n[workflow.clients.{}]", quoted(id))?;
         for (key, secret) in [("secret", &client.secret), ("token", &client.token)] {

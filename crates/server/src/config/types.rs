@@ -474,10 +474,8 @@ pub struct Workflow {
     pub fetch_bytes_max: u64,
     /// Fetches of one run; beyond it the next fails.
     pub fetches_max: u32,
-    /// Hosts that rules may fetch from.
-    pub fetch: Vec<forebay_script::FetchHost>,
-    /// Folders whose files rules may use, absolute.
-    pub files: Vec<PathBuf>,
+    /// What rules may reach.
+    pub allow: ScriptAllow,
     /// Who may have workflows run, by their ids; empty: everybody.
     pub clients: BTreeMap<String, WorkflowClient>,
     /// What bounds single workflows, by their names.
@@ -558,7 +556,7 @@ impl ScriptPlace {
     }
 }
 
-/// `script.NAME.allow`
+/// `script.NAME.allow` and `workflow.allow`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptAllow {
     /// Globals of the store; `*` is all.

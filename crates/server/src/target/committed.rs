@@ -16,12 +16,21 @@ pub(crate) async fn wait_for_disk<S: Stream>(
     deadline: Instant,
     socket: &mut Socket<S>,
 ) -> Result<(), End> {
+    if store.is_none_or(|store| store.flushes().has(commit)) {
+        return Ok(());
+    }
+    wait_for(on_disk(store, commit), deadline, socket)
+        .await?
+        .map_err(End::from)
+}
+
+/// The same, for somebody who has a deadline of their own.
+pub(crate) async fn on_disk(store: Option<&OpenStore>, commit: u64) -> Result<(), Refusal> {
     let Some(store) = store.filter(|store| !store.flushes().has(commit)) else {
         return Ok(());
     };
-    match wait_for(store.flushes().bring(commit), deadline, socket).await? {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Refusal::from(error).into()),
-        Err(_) => Err(Refusal::Stopping.into()),
+    match store.flushes().bring(commit).await {
+        Ok(flushed) => flushed.map_err(Refusal::from),
+        Err(_) => Err(Refusal::Stopping),
     }
 }

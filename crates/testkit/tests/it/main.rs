@@ -24,6 +24,7 @@ mod qoper8;
 mod queue;
 mod records;
 mod reload;
+mod rule_clients;
 mod script_answers;
 mod script_tls;
 mod scripts;

@@ -27,7 +27,7 @@ fn rule(body: &str) -> String {
 }
 
 /// Graphs of one rule each, with these names and bodies.
-fn rules(keys: &str, rules: &[(&str, &str)]) -> Setup {
+pub(crate) fn rules(keys: &str, rules: &[(&str, &str)]) -> Setup {
     rules_of(setup(keys), rules)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn rules_of(setup: Setup, rules: &[(&str, &str)]) -> Setup {
     })
 }
 
-fn run(server: &Server, target: &str, args: &Value) -> (u16, Value) {
+pub(crate) fn run(server: &Server, target: &str, args: &Value) -> (u16, Value) {
     let response = server.post(target, args.to_string().as_bytes());
     (response.status, response.json())
 }

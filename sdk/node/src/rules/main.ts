@@ -10,8 +10,27 @@ import { tools } from './tools/index.js';
 
 installGlobals();
 const loaded = loadAll();
-const besides = [ScriptParameter, ...loaded.flatMap((module) => Object.values(module)), ...Object.values(host.module('dist/script/web/inspect.js'))];
-realm.close({ ScriptContext, ScriptResult, ...tools, console }, besides);
+const databases = loadDatabases();
+const besides = [
+  ...databases.besides,
+  ScriptParameter,
+  ...loaded.flatMap((module) => Object.values(module)),
+  ...Object.values(host.module('dist/script/web/inspect.js')),
+];
+const { store, sql } = databases;
+realm.close({ ScriptContext, ScriptResult, ...tools, console, store, sql }, besides);
+
+/** Those of `databases.ts`, which is loaded only where there is anything to reach. */
+function loadDatabases(): Pick<typeof import('./databases.js'), 'store' | 'sql' | 'besides' | 'clean'> {
+  if (host.hasStore() || host.databases().length > 0) return host.module('dist/rules/databases.js') as typeof import('./databases.js');
+  const missing = (name: string, what: string) =>
+    new Proxy(Object.create(null) as never, {
+      get: () => {
+        throw new TypeError(`\`${name}\`: \`allow\` of \`[workflow]\` names no ${what} in \`${name}\``);
+      },
+    });
+  return { store: missing('store', 'global'), sql: missing('sql', 'database'), besides: [], clean() {} };
+}
 
 /** The kind of a node whose rule is a function of its input. */
 const FUNCTION = 'functionNode';
@@ -53,6 +72,7 @@ export function clean(): void {
   forgetWaits(step.call);
   input = null;
   times.clear();
+  databases.clean();
   realm.clean();
 }
 

@@ -75,6 +75,8 @@ export interface Host {
   fetch(call: number, wait: number, head: readonly string[], body: Uint8Array | null): boolean;
   /** Statements on a database. `textOf` gives the text of a parameter that is no text, number, boolean or null. What comes is the result of each, or an object with the `error` of the first that failed. */
   sql(call: number, wait: number, database: string, statements: readonly Statement[], textOf: (value: unknown) => string | null): boolean;
+  /** The databases that may be reached, by their names. */
+  databases(): string[];
   /** Any operation on databases, as JSON. */
   desk(call: number, wait: number, operation: string): boolean;
   /** The next piece of what answers the fetch that was waited for as `fetch`. */
@@ -145,6 +147,8 @@ export interface Host {
 
   // The store.
   readonly area: ArrayBuffer;
+  /** Whether there is one, and a global of it may be reached. */
+  hasStore(): boolean;
   openStore(errors: typeof StoreError): NativeStore;
 
   // The log. `call` is 0 outside of requests, `fields` is JSON or empty.

@@ -60,13 +60,20 @@ pub(super) fn build(
     }
     let leads_there = sections.routes.iter().any(|route| route.written("workflow"));
     let workflow = (sections.has_workflow || leads_there)
-        .then(|| builder.workflow(&sections.workflow))
+        .then(|| builder.workflow(&sections.workflow, has_store, &names(&sections.sql)))
         .flatten();
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
     for (name, fields) in &sections.sql {
         let is_direct = fields.flag("direct");
-        let threads = sql_threads(name, is_direct, server.threads, &scripts, &pools);
+        let threads = sql_threads(
+            name,
+            is_direct,
+            server.threads,
+            &scripts,
+            workflow.as_ref(),
+            &pools,
+        );
         sql.extend(
             builder
                 .source(name, fields, threads)

@@ -49,7 +49,8 @@ impl Builder<'_> {
         })
     }
 
-    fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
+    /// What a script, or rules, may reach.
+    pub(super) fn allow(&mut self, fields: &Fields, has_store: bool, sources: &[&str]) -> ScriptAllow {
         let store = fields.texts("store");
         if let (Some(first), false) = (store.first(), has_store) {
             let message = "there is no store: the file has no [store]".to_owned();
@@ -70,7 +71,7 @@ impl Builder<'_> {
     }
 
     /// The hosts of `allow.fetch`.
-    pub(super) fn fetch_hosts(&mut self, allow: &Fields) -> Vec<FetchHost> {
+    fn fetch_hosts(&mut self, allow: &Fields) -> Vec<FetchHost> {
         let mut hosts = Vec::new();
         for host in allow.texts("fetch") {
             match host.text.parse::<FetchHost>() {
@@ -82,7 +83,7 @@ impl Builder<'_> {
     }
 
     /// The folders of `allow.files`.
-    pub(super) fn file_folders(&mut self, allow: &Fields) -> Vec<PathBuf> {
+    fn file_folders(&mut self, allow: &Fields) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for folder in allow.texts("files") {
             let path = self.resolve(allow, &folder.text);

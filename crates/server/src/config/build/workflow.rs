@@ -12,10 +12,14 @@ use crate::router::Pattern;
 
 impl Builder<'_> {
     /// `None`: a problem has been noted.
-    pub(super) fn workflow(&mut self, fields: &Fields) -> Option<Workflow> {
+    pub(super) fn workflow(
+        &mut self,
+        fields: &Fields,
+        has_store: bool,
+        sources: &[&str],
+    ) -> Option<Workflow> {
         let path = self.existing_folder(fields, "path");
-        let allow = fields.table("allow");
-        let (fetch, files) = (self.fetch_hosts(allow), self.file_folders(allow));
+        let allow = self.allow(fields.table("allow"), has_store, sources);
         Some(Workflow {
             path: path?,
             is_as_rengine: fields.text("compat") == "rengine",
@@ -33,8 +37,7 @@ impl Builder<'_> {
             fetch_time_max: fields.duration("fetch_time_max"),
             fetch_bytes_max: fields.integer("fetch_bytes_max"),
             fetches_max: fields.integer("fetches_max") as u32,
-            fetch,
-            files,
+            allow,
             clients: self.workflow_clients(fields),
             scenes: workflow_scenes(fields),
         })

@@ -118,24 +118,23 @@ pub(super) static SCRIPT: &[Key] = &[
     },
 ];
 
-static ALLOW: &[Key] = &[
-    Key {
-        name: "store",
-        kind: Kind::Texts { min: 0 },
-        default: Default::Is(""),
-        meaning: "Globals of the store, to read and write; `*` is all.",
-        exceeded: "",
-    },
-    Key {
-        name: "sql",
-        kind: Kind::Texts { min: 0 },
-        default: Default::Is(""),
-        meaning: "Databases: NAMEs of `[sql.NAME]`.",
-        exceeded: "",
-    },
-    FETCH,
-    FILES,
-];
+static ALLOW: &[Key] = &[STORE, SQL, FETCH, FILES];
+
+pub(super) const STORE: Key = Key {
+    name: "store",
+    kind: Kind::Texts { min: 0 },
+    default: Default::Is(""),
+    meaning: "Globals of the store, to read and write; `*` is all.",
+    exceeded: "",
+};
+
+pub(super) const SQL: Key = Key {
+    name: "sql",
+    kind: Kind::Texts { min: 0 },
+    default: Default::Is(""),
+    meaning: "Databases: NAMEs of `[sql.NAME]`.",
+    exceeded: "",
+};
 
 pub(super) const FETCH: Key = Key {
     name: "fetch",

@@ -192,7 +192,7 @@ static SCENE: &[Key] = &[
     PRIORITY,
 ];
 
-static ALLOW: &[Key] = &[script::FETCH, script::FILES];
+static ALLOW: &[Key] = &[script::STORE, script::SQL, script::FETCH, script::FILES];
 
 pub(super) static WORKFLOW_ROUTE: &[Key] = &[Key {
     name: "api",

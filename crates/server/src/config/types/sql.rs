@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use forebay_pg::Isolation;
 
-use super::{Config, Pool, Script};
+use super::{Config, Pool, Script, Workflow};
 
 /// Statements on a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl SqlResult {
 }
 
 impl Config {
-    /// Threads that run statements on a database: those of routes, those of scripts that may reach it, and the one that does what handlers in pools ask, unless they connect themselves.
+    /// Threads that run statements on a database: those of routes, those of scripts and rules that may reach it, and the one that does what handlers in pools ask, unless they connect themselves.
     pub fn sql_threads(&self, database: &str) -> usize {
         let is_direct = self.sql_direct.contains(database);
         threads(
@@ -80,6 +80,7 @@ impl Config {
             is_direct,
             self.server.threads,
             &self.scripts,
+            self.workflow.as_ref(),
             &self.pools,
         )
     }
@@ -90,10 +91,15 @@ pub(crate) fn threads(
     is_direct: bool,
     io_threads: usize,
     scripts: &BTreeMap<String, Script>,
+    workflow: Option<&Workflow>,
     pools: &BTreeMap<String, Pool>,
 ) -> usize {
     let is_allowed = |allowed: &[String]| allowed.iter().any(|allowed| allowed == database);
     let scripts = scripts.values().filter(|script| is_allowed(&script.allow.sql));
+    let rules = workflow.filter(|workflow| is_allowed(&workflow.allow.sql));
     let has_pool = !is_direct && pools.values().any(|pool| is_allowed(&pool.sql));
-    io_threads + scripts.map(|script| script.executors).sum::<usize>() + usize::from(has_pool)
+    io_threads
+        + scripts.map(|script| script.executors).sum::<usize>()
+        + rules.map_or(0, |workflow| workflow.executors)
+        + usize::from(has_pool)
 }

@@ -29,6 +29,7 @@ use self::{
 };
 use super::{
     End, Request,
+    committed::on_disk,
     parameters::parameters,
     posted::unless_posted,
     store::{body, json},
@@ -41,6 +42,7 @@ use crate::{
     metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
     reply::Reply,
     router::decode,
+    store::OpenStore,
 };
 
 /// As what rules are counted that are run alone: no workflow has this name.
@@ -55,6 +57,8 @@ pub(crate) struct WorkflowTarget {
     counts: Arc<WorkflowBook>,
     limits: RunLimits,
     api: WorkflowApi,
+    /// Where rules may have committed something.
+    store: Option<Arc<OpenStore>>,
 }
 
 /// What bounds a run.
@@ -116,6 +120,7 @@ impl WorkflowTarget {
         limits: RunLimits,
         workflow: &config::Workflow,
         counts: Arc<WorkflowBook>,
+        store: Option<Arc<OpenStore>>,
     ) -> Self {
         let api = WorkflowApi::Named;
         Self {
@@ -125,6 +130,7 @@ impl WorkflowTarget {
             counts,
             limits,
             api,
+            store,
         }
     }
 
@@ -276,7 +282,9 @@ impl WorkflowTarget {
         let awaited = self.script.run(payload, Some(deadline), priority, begin);
         let answer = awaited.map_err(Refusal::Script)?.await;
         drop(admitted);
-        answer.map(whole).map_err(Refusal::Script)
+        let answer = answer.map_err(Refusal::Script)?;
+        on_disk(self.store.as_deref(), answer.commit).await?;
+        Ok(whole(answer))
     }
 }
 
