@@ -1,8 +1,8 @@
 # `make run` and `make test` do everything, set-up included. They need Rust (stable), Node (20.19, 22.12 or newer) with npm, Python (3.9 or
-# newer) with pip or venv, make and cc. The tests need Chromium and PostgreSQL, too, which root on Debian gets from here.
+# newer) with pip or venv, make and cc. The tests need Chromium, PostgreSQL and Redis, too, which root on Debian gets from here.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test build sdk deps browser postgresql postgres postgres-stop lint bench soak
+.PHONY: help run test build sdk deps browser postgresql redis postgres postgres-stop lint bench soak
 
 NPM_CI := npm ci --no-fund --no-audit --loglevel=error
 # npm writes this file last, so it stands for a finished `npm ci`.
@@ -59,7 +59,7 @@ run: build
 	@set -a; if test -e target/postgres.env; then . target/postgres.env; fi; set +a; \
 	exec target/release/forebay serve -c examples/showcase/forebay.toml $(ARGS)
 
-test: deps browser postgresql sdk
+test: deps browser postgresql redis sdk
 	cargo test --workspace
 	cd sdk/node && npm run --silent test:built
 	cd sdk/python && tests/.venv/bin/python -W error -m unittest discover --start-directory tests --top-level-directory .
@@ -87,6 +87,13 @@ postgresql:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends postgresql >/dev/null; } || \
 	$(MAKE) --no-print-directory $(POSTGRESQL_MODULES) || \
 	{ echo 'PostgreSQL is needed: install it (Debian: apt-get install postgresql), or name the folder of its programs in FOREBAY_POSTGRES.' >&2; exit 1; }
+
+# The server of Redis for which the tests of rules look.
+redis:
+	@test -n "$$FOREBAY_REDIS" || command -v redis-server >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends redis-server >/dev/null; } || \
+	{ echo 'The tests need Redis: install it (Debian: apt-get install redis-server), or name its program in FOREBAY_REDIS.' >&2; exit 1; }
 
 postgres: postgresql
 	@cargo run --quiet --package forebay-testkit --bin forebay-postgres -- start target

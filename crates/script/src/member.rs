@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_clients::Clients;
 use forebay_pg::Desk;
 use forebay_trace::{Kind, Span, Trace};
 use parking_lot::Mutex;
@@ -101,6 +102,7 @@ pub(crate) fn run(
         work: Rc::default(),
         traced: RefCell::default(),
         fetcher: Rc::new(Fetcher::new(shared.options.clone())),
+        clients: Clients::new(shared.options.allow.clients.clone()),
         given_up: Notify::new(),
         is_waiting: Cell::new(false),
         unguarded: RefCell::default(),
@@ -157,6 +159,7 @@ struct Executor {
     /// The calls whose requests are traced: seldom any.
     traced: RefCell<HashMap<CallKey, Traced>>,
     fetcher: Rc<Fetcher>,
+    clients: Rc<Clients>,
     /// Told when a call that had waited is over at last, and nobody waits for this thread any more.
     given_up: Notify,
     /// Whether it waits for a job, or does what comes in between.
@@ -498,6 +501,14 @@ impl Executor {
                 let task = tokio::task::spawn_local(async move {
                     let calling = pin!(desk.call(&operation, deadline));
                     let outcome = forebay_trace::within(trace, calling).await;
+                    own.came(key, &engine, wait, Came::Outcome(outcome));
+                });
+                (task, None)
+            }
+            What::Client(operation) => {
+                let desk = self.work.client_desk(key, || self.clients.desk());
+                let task = tokio::task::spawn_local(async move {
+                    let outcome = desk.call(&operation).await;
                     own.came(key, &engine, wait, Came::Outcome(outcome));
                 });
                 (task, None)

@@ -98,6 +98,8 @@ pub struct Allow {
     pub fetch: Vec<FetchHost>,
     /// Databases, by their names.
     pub sql: Arc<BTreeMap<String, forebay_pg::Source>>,
+    /// Other systems, which rules alone reach.
+    pub clients: Arc<forebay_clients::Options>,
     /// Folders whose files may be used, and all that is in them; absolute. A path that begins with none of them leads into the first.
     pub files: Vec<PathBuf>,
 }

@@ -31,6 +31,8 @@ pub(crate) enum What {
     Sql(Box<sql::Statements>),
     /// The outcome of an operation on databases, as JSON.
     Desk(Vec<u8>),
+    /// The outcome of an operation of a client, as JSON.
+    Client(Vec<u8>),
     /// Room for a piece of the call's own answer.
     Room(Option<Piece>),
     /// That this is not waited for any more, nor anything that belongs to it.
@@ -57,7 +59,7 @@ pub(crate) enum Came {
     Head(Box<fetch::Head>),
     /// A piece of it; `None`: it has ended.
     Piece(Option<Bytes>),
-    /// The outcome of an operation on databases, as JSON.
+    /// The outcome of an operation on databases, or of a client, as JSON.
     Outcome(Vec<u8>),
     /// What became of statements.
     Results(sql::Results),

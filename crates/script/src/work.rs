@@ -6,6 +6,7 @@ use std::{
     rc::Rc,
 };
 
+use forebay_clients::Desk as ClientDesk;
 use forebay_pg::Desk;
 use tokio::{sync::mpsc, task::AbortHandle};
 
@@ -24,6 +25,16 @@ struct CallWork {
     waits: HashMap<WaitId, Task>,
     /// What it has open on databases.
     desk: Option<Rc<Desk>>,
+    /// What it holds elsewhere.
+    client_desk: Option<Rc<ClientDesk>>,
+}
+
+impl CallWork {
+    /// Whether there is nothing that has to end with the call.
+    fn is_empty(&self) -> bool {
+        let holds_nothing = self.desk.is_none() && self.client_desk.is_none();
+        holds_nothing && self.waits.is_empty() && self.guard.is_none()
+    }
 }
 
 /// A task that ends when this does.
@@ -71,11 +82,18 @@ impl Work {
         Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
     }
 
+    /// The same for what it holds elsewhere.
+    pub(crate) fn client_desk(&self, key: CallKey, make: impl FnOnce() -> ClientDesk) -> Rc<ClientDesk> {
+        let mut calls = self.calls.borrow_mut();
+        let desk = &mut calls.entry(key).or_default().client_desk;
+        Rc::clone(desk.get_or_insert_with(|| Rc::new(make())))
+    }
+
     /// A call does not wait for this any more.
     pub(crate) fn remove(&self, key: CallKey, wait: WaitId) {
         if let Entry::Occupied(mut call) = self.calls.borrow_mut().entry(key) {
             call.get_mut().waits.remove(&wait);
-            if call.get().waits.is_empty() && call.get().guard.is_none() && call.get().desk.is_none() {
+            if call.get().is_empty() {
                 call.remove();
             }
         }

@@ -323,6 +323,12 @@ fn workflow_target(
         },
         allow: forebay_script::Allow {
             sql: sources(&workflow.allow, config, ground),
+            clients: Arc::new(forebay_clients::Options {
+                redis: workflow.redis.clone(),
+                redis_servers: config.redis.clone(),
+                programs: workflow.programs.clone(),
+                output_bytes_max: bytes(workflow.process_output_max),
+            }),
             ..allow(&workflow.allow)
         },
         store: store_options(config, ground),
@@ -368,6 +374,7 @@ fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
         store: allow.store.clone(),
         fetch: allow.fetch.clone(),
         sql: Arc::default(),
+        clients: Arc::default(),
         files: allow.files.clone(),
     }
 }

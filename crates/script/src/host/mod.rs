@@ -1,5 +1,6 @@
 //! What scripts are given: functions of this program, reached by the SDK alone. `sdk/node/src/script/host.ts` says what each is for.
 
+mod clients;
 mod declared;
 mod html;
 mod json;
@@ -72,6 +73,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> Result<()> {
         ctx,
         object: Object::new(ctx.clone())?,
     };
+    clients::install(&functions, host)?;
     declared::install(&functions, host)?;
     requests::install(&functions, host)?;
     rules::install(&functions, host)?;

@@ -193,6 +193,16 @@ impl Host {
         Ok(true)
     }
 
+    /// Counts what a call asks of others, which is refused where it has asked too often.
+    pub(super) fn count_fetch(&self, ctx: &Ctx<'_>, call: CallId) -> Result<()> {
+        let most = self.options.limits.fetches_max;
+        if self.place.is_on_io() || self.calls.borrow_mut().count_fetch(call) < most {
+            return Ok(());
+        }
+        let message = format!("this call has begun {most} fetches already (fetches_max)");
+        Err(Exception::throw_type(ctx, &message))
+    }
+
     /// Whatever a call has waited for under this number is not wanted any more.
     fn cancel(&self, call: CallId, wait: WaitId) {
         self.wants.borrow_mut().push(Want {
@@ -216,13 +226,7 @@ impl Host {
         let (method, url, redirect) = (next()?, next()?, next()?);
         let url = Url::parse(&url).map_err(|error| refused(&format!("`{url}` is no address: {error}")))?;
         fetch::check(&url, &self.options).map_err(|error| refused(&error.to_string()))?;
-        let limits = &self.options.limits;
-        if !self.place.is_on_io() && self.calls.borrow_mut().count_fetch(call) >= limits.fetches_max {
-            return Err(refused(&format!(
-                "this call has begun {} fetches already (fetches_max)",
-                limits.fetches_max
-            )));
-        }
+        self.count_fetch(ctx, call)?;
         let method = Method::from_bytes(method.as_bytes())
             .map_err(|_| refused(&format!("`{method}` is no method")))?;
         let mut map = HeaderMap::new();

@@ -4,6 +4,7 @@ mod budgets;
 mod handlers;
 mod json;
 mod records;
+mod rule_data;
 mod rule_stores;
 mod rules;
 mod scripts;

@@ -87,7 +87,11 @@ impl Rules {
         self.run_until(rules, None).await
     }
 
-    async fn run_until(&self, rules: &[&str], deadline: Option<Instant>) -> Result<Value, Failure> {
+    pub(crate) async fn run_until(
+        &self,
+        rules: &[&str],
+        deadline: Option<Instant>,
+    ) -> Result<Value, Failure> {
         let answer = self.begin(rules, deadline, Priority::Normal)?.await?;
         Ok(serde_json::from_str(text(&answer)).unwrap())
     }

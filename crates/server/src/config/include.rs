@@ -74,6 +74,7 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
         (&mut sections.pools, added.pools),
         (&mut sections.scripts, added.scripts),
         (&mut sections.sql, added.sql),
+        (&mut sections.redis, added.redis),
     ];
     for (here, added) in named {
         for (name, fields) in added {

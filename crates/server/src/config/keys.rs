@@ -2,6 +2,7 @@
 //! misspelt keys are made from.
 
 mod records;
+mod redis;
 mod script;
 mod sql;
 mod workflow;
@@ -169,6 +170,12 @@ pub(super) static SECTIONS: &[Section] = &[
         shape: Shape::Named,
         meaning: "A database of PostgreSQL. NAME has 1 to 64 letters, digits, `-` and `_`.",
         keys: sql::SQL,
+    },
+    Section {
+        name: "redis",
+        shape: Shape::Named,
+        meaning: "A server of Redis, for rules. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: redis::REDIS,
     },
     Section {
         name: "workflow",

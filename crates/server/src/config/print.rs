@@ -39,6 +39,9 @@ impl Config {
         for (name, source) in &self.sql {
             write_source(out, name, source, self.sql_direct.contains(name))?;
         }
+        self.redis
+            .iter()
+            .try_for_each(|(name, redis)| write_redis(out, name, redis))?;
         if let Some(workflow) = &self.workflow {
             write_workflow(out, workflow)?;
         }
@@ -305,15 +308,26 @@ fn write_script(out: &mut String, script: &Script) -> fmt::Result {
     writeln!(out, "fetch_time_max = {}", duration(script.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(script.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", script.fetches_max)?;
-    write_allow(out, &script.allow)
+    write_allow(out, &script.allow, "")
 }
 
-fn write_allow(out: &mut String, allow: &ScriptAllow) -> fmt::Result {
+fn write_redis(out: &mut String, name: &str, redis: &forebay_clients::RedisOptions) -> fmt::Result {
+    writeln!(out, "\n[redis.{name}]")?;
+    // The password is nobody's business.
+    writeln!(out, "url = {}", text(&redis.url.to_string()))?;
+    writeln!(out, "connections_max = {}", redis.connections_max)?;
+    writeln!(out, "connect_timeout = {}", duration(redis.connect_timeout))?;
+    writeln!(out, "command_timeout = {}", duration(redis.command_timeout))?;
+    writeln!(out, "reply_bytes_max = {}", size(redis.reply_bytes_max as u64))
+}
+
+/// What may be reached, with what stands behind that.
+fn write_allow(out: &mut String, allow: &ScriptAllow, more: &str) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
     let files = paths(&allow.files);
     writeln!(
         out,
-        "allow = {{ store = {store}, sql = {sql}, fetch = {fetch}, files = {files} }}"
+        "allow = {{ store = {store}, sql = {sql}, fetch = {fetch}, files = {files}{more} }}"
     )
 }
 
@@ -333,7 +347,13 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetch_time_max = {}", duration(workflow.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
-    write_allow(out, &workflow.allow)?;
+    writeln!(out, "process_output_max = {}", size(workflow.process_output_max))?;
+    let (redis, programs) = (texts(&workflow.redis), paths(&workflow.programs));
+    write_allow(
+        out,
+        &workflow.allow,
+        &format!(", redis = {redis}, process = {programs}"),
+    )?;
     for (id, client) in &workflow.clients {
         writeln!(out, "\n[workflow.clients.{}]", quoted(id))?;
         for (key, secret) in [("secret", &client.secret), ("token", &client.token)] {

@@ -43,6 +43,8 @@ pub struct Config {
     pub sql: BTreeMap<String, forebay_pg::Settings>,
     /// Those among them to which handlers in pools connect themselves.
     pub sql_direct: BTreeSet<String>,
+    /// `[redis.NAME]`, by name: servers that rules may reach.
+    pub redis: BTreeMap<String, forebay_clients::RedisOptions>,
     /// `[workflow]`; `None`: the file has no such section, and no route leads there.
     pub workflow: Option<Workflow>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
@@ -476,6 +478,12 @@ pub struct Workflow {
     pub fetches_max: u32,
     /// What rules may reach.
     pub allow: ScriptAllow,
+    /// Keys of [`Config::redis`] that they may reach, too.
+    pub redis: Vec<String>,
+    /// Programs that they may run, absolute.
+    pub programs: Vec<PathBuf>,
+    /// Bytes that such a program writes to standard output, and to standard error; beyond it what waits for it fails.
+    pub process_output_max: u64,
     /// Who may have workflows run, by their ids; empty: everybody.
     pub clients: BTreeMap<String, WorkflowClient>,
     /// What bounds single workflows, by their names.

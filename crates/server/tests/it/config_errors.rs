@@ -23,7 +23,7 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         ),
         (
             "[severr]",
-            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [workflow], [[route]]",
+            "1: severr: no such section (did you mean `server`?); this version has [server], [admin], [log], [store], [records], [pool.NAME], [script.NAME], [sql.NAME], [redis.NAME], [workflow], [[route]]",
         ),
         (
             "server = 1",
@@ -232,6 +232,14 @@ fn each_error_names_its_place_what_was_found_and_what_is_accepted() {
         (
             "[sql.main]\nurl = 'u:secret@h'",
             "2: sql.main.url: what is written there is not a URL such as \"postgres://user:password@host:5432/database\": it begins with \"u\"",
+        ),
+        (
+            "[redis.a]\nurl = 'http://u:secret@h'",
+            "2: redis.a.url: what is written there is not a URL such as \"redis://user:password@host:6379/0\", or with `rediss:` for TLS: it begins with \"http\"",
+        ),
+        (
+            "[workflow]\npath = '.'\nallow = { redis = ['a'], process = ['sh'] }",
+            "3: workflow.allow.redis: there is no redis `a`: the file has no [redis.a]\n./forebay.toml:3: workflow.allow.process: found \"sh\", expected the absolute path of a program that is there",
         ),
         (
             "[pool.a]\ncommand = ['ruby']\nsql = ['main', 'other']\n[sql.main]\nurl = 'postgres://u@h/d?sslmode=disable'",

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// `from -> to` of every arrow between crates of this workspace. Dependencies of tests alone do not count.
-const ARROWS: [(&str, &str); 30] = [
+const ARROWS: [(&str, &str); 32] = [
     ("forebay", "forebay-bench"),
     ("forebay", "forebay-load"),
     ("forebay", "forebay-server"),
@@ -25,11 +25,13 @@ const ARROWS: [(&str, &str); 30] = [
     ("forebay-pool", "forebay-trace"),
     ("forebay-pool", "forebay-wire"),
     ("forebay-records", "forebay-store"),
+    ("forebay-script", "forebay-clients"),
     ("forebay-script", "forebay-pg"),
     ("forebay-script", "forebay-records"),
     ("forebay-script", "forebay-store"),
     ("forebay-script", "forebay-trace"),
     ("forebay-script", "forebay-wire"),
+    ("forebay-server", "forebay-clients"),
     ("forebay-server", "forebay-pg"),
     ("forebay-server", "forebay-pool"),
     ("forebay-server", "forebay-profile"),

@@ -1,6 +1,6 @@
 //! What rules reach beside their own engine: the store, databases and other systems, each denied until it is configured.
 
-use forebay_testkit::{Postgres, Server, wait_until};
+use forebay_testkit::{Postgres, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -108,4 +108,317 @@ fn rules_ask_databases_and_what_a_run_has_open_ends_with_it() {
     assert_eq!(status, 500);
     let told = answer.to_string();
     assert!(told.contains("database `other` may not be reached"), "{told}");
+}
+
+#[test]
+fn databases_are_asked_under_the_names_of_jdbc() {
+    let postgres = Postgres::start();
+    make(
+        &postgres,
+        "create table jdbc_marks (id int primary key, note text); grant all on jdbc_marks to public",
+    );
+    let keys = format!(
+        "allow = {{ sql = [\"main\"] }}\n[sql.main]\nurl = \"{}\"",
+        postgres.url()
+    );
+    let server = rules(
+        &keys,
+        &[(
+            "jdbc",
+            r#"return (async () => {
+                const main = context.getDataService().obtainJdbcDSFacade('main');
+                const made = await main.insert("insert into jdbc_marks values (?, ?) returning id, note", [1, 'a?b']);
+                const none = await main.insert("insert into jdbc_marks values (?, '?''?')", 2);
+                const batch = await main.insertBatch('insert into jdbc_marks values (?, ?)', [[3, 'c'], [4, null]]);
+                const again = await main.batch('insert into jdbc_marks values (?, ?)', [[5, 'e'], [1, 'taken']]).catch((error) => error.code);
+                const changed = await main.update('update jdbc_marks set note = $1 where id > $2', 'x', 2);
+                const list = await main.findList(`select id, note, e'\\'?' as text, $q$?$q$ as body, '{"a":1}'::jsonb ?? 'a' as has -- ?
+                    /* ? */ from jdbc_marks where id < ? order by id`, [5]);
+                return new ScriptResult(true, { made, none, batch, again, changed, ids: list.map(({ id }) => id), first: list[0], second: list[1].note });
+            })();"#,
+        )],
+    )
+    .start();
+    assert_eq!(
+        values(&server, "jdbc", &json!({})),
+        json!({
+            "made": {"id": 1, "note": "a?b"}, "none": null, "batch": [1, 1], "again": "23505", "changed": 2, "ids": [1, 2, 3, 4],
+            "first": {"id": 1, "note": "a?b", "text": "'?", "body": "?", "has": true}, "second": "?'?",
+        })
+    );
+}
+
+#[test]
+fn http_is_asked_under_the_names_of_rengine() {
+    let other = Setup::new(
+        "[script.echo]\nhandler = \"echo.mjs\"\n[[route]]\npath = \"/*\"\nscript = \"echo\"\n",
+    )
+    .file(
+        "echo.mjs",
+        "export default async (request) => {
+            if (request.path === '/long') return 'x'.repeat(3 << 20);
+            if (request.path === '/slow') await new Promise((resolve) => setTimeout(resolve, 2000));
+            if (request.path === '/no') return new Response('not here', { status: 404, headers: { 'x-why': 'no' } });
+            const type = request.headers.get('content-type');
+            const text = await request.text();
+            const body = type?.startsWith('multipart/') ? [text.includes('name=\"part\"; filename=\"up.txt\"'), text.includes('\\r\\nfour\\r\\n')] : text;
+            return { method: request.method, type: type?.split(';')[0] ?? null, own: request.headers.get('x-own'), body };
+        };",
+    )
+    .start();
+    let keys = format!(
+        "allow = {{ fetch = [\"{}\"], files = [\"files\"] }}",
+        other.address()
+    );
+    let server = rules(
+        &keys,
+        &[(
+            "http",
+            "return (async () => {
+                const { base } = context.getArgs();
+                const http = context.getDataService().getDefaultHttpClient();
+                const failure = (promise) => promise.then(() => 'none', (error) => `${error.name}: ${error.message}`);
+                const HttpClient = http.constructor;
+                const exchanged = await http.exchange(`${base}/no`, 'get', null, { 'x-own': 1 });
+                Files.writeFromString('up.txt', 'four');
+                return new ScriptResult(true, {
+                    text: JSON.parse(await http.getForText(`${base}/`)),
+                    json: await http.postForJson(`${base}/`, { a: 1 }),
+                    own: await http.postForJson(`${base}/`, { 'x-own': 'mine' }, 'plain'),
+                    exchanged: [exchanged.getStatusCodeValue(), exchanged.getHeaders()['x-why'], exchanged.getBody()],
+                    upload: JSON.parse(await http.upload(`${base}/`, 'part', 'up.txt')),
+                    download: [await http.download(`${base}/`, 'down.json'), JSON.parse(Files.readToString('down.json')).method],
+                    refused: await failure(http.getForText(`${base}/no`)),
+                    long: await failure(http.getForText(`${base}/long`)),
+                    slow: await failure(new HttpClient(100, 100).getForText(`${base}/slow`)),
+                    bounds: await failure((async () => new HttpClient(1))()),
+                });
+            })();",
+        )],
+    )
+    .file("files/.keep", "")
+    .start();
+    let base = format!("http://{}", other.address());
+    let values = values(&server, "http", &json!({ "base": base }));
+    assert_eq!(
+        values,
+        json!({
+            "text": {"method": "GET", "type": null, "own": null, "body": ""},
+            "json": {"method": "POST", "type": "application/json", "own": null, "body": "{\"a\":1}"},
+            "own": {"method": "POST", "type": "text/plain", "own": "mine", "body": "plain"},
+            "exchanged": [404, "no", "not here"],
+            "upload": {"method": "POST", "type": "multipart/form-data", "own": null, "body": [true, true]},
+            "download": ["down.json", "GET"],
+            "refused": format!("Error: {base}/no has answered 404: not here"),
+            "long": format!("RangeError: the answer of {base}/long is longer than 2097152 bytes (maxResponseSize)"),
+            "slow": format!("TimeoutError: {base}/slow has not answered in full after 200 ms"),
+            "bounds": "RangeError: `connectTimeout` is a whole number from 100 to 300000, and not 1",
+        })
+    );
+}
+
+/// A Redis of one test.
+struct Redis {
+    process: std::process::Child,
+    port: u16,
+}
+
+impl Redis {
+    const PASSWORD: &str = "not for the log";
+
+    fn start() -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("there is a free port").port();
+        let process =
+            std::process::Command::new(std::env::var("FOREBAY_REDIS").unwrap_or("redis-server".into()))
+                .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+                .args([
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                    "--requirepass",
+                    Self::PASSWORD,
+                ])
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .expect("redis-server is there: `make redis` installs it, and FOREBAY_REDIS names another");
+        let redis = Self { process, port };
+        wait_until("Redis listens", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        redis
+    }
+
+    fn section(&self) -> String {
+        format!(
+            "[redis.cache]\nurl = \"redis://:${{PASSWORD}}@127.0.0.1:{}/3\"\n",
+            self.port
+        )
+    }
+
+    /// What a rule with these commands has come to.
+    fn server(&self, keys: &str, bodies: &[(&str, &str)]) -> Server {
+        let keys = format!("{keys}\nallow = {{ redis = [\"cache\"] }}\n{}", self.section());
+        let bodies: Vec<(&str, String)> = bodies
+            .iter()
+            .map(|(name, body)| {
+                let body = format!("const data = context.getDataService(); const redis = data.obtainRedisDSFacade('cache'); return (async () => {{ {body} }})();");
+                (*name, body)
+            })
+            .collect();
+        let bodies: Vec<(&str, &str)> = bodies.iter().map(|(name, body)| (*name, body.as_str())).collect();
+        rules(&keys, &bodies)
+            .env("PASSWORD", "not%20for%20the%20log")
+            .start()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn redis_keeps_values_as_json_under_the_names_of_rengine() {
+    let redis = Redis::start();
+    let server = redis.server(
+        "",
+        &[(
+            "all",
+            "const failure = (promise) => promise.then(() => 'none', (error) => `${error.code ?? error.name}: ${error.message}`);
+            return new ScriptResult(true, {
+                nothing: await redis.get('a'),
+                set: [await redis.set('a', { b: [1, 'ü'] }), await redis.get('a'), await redis.set('a', null), await redis.get('a')],
+                ex: [await redis.setex('e', 1, 100), await redis.expire('e', 50), await redis.expire('none', 50)],
+                nx: [await redis.setnx('n', 1), await redis.setnx('n', 2), await redis.setnxex('m', 1, 9), await redis.setnxex('m', 1, 9)],
+                ttl: [await redis.eval(\"return redis.call('ttl', KEYS[1])\", 1, 'm'), await redis.eval(\"return {redis.call('ttl', 'e') > 0, ARGV[1], false}\", 0, 'x')],
+                hash: [await redis.hset('h', 'f', 1), await redis.hset('h', 'f', 2), await redis.hsetnx('h', 'f', 3), await redis.hset('h', '__proto__', { x: 1 }), await redis.hget('h', 'f'), await redis.hget('h', 'g')],
+                hashes: Object.entries(await redis.hgetAll('h')),
+                del: [await redis.del('a'), await redis.del('a')],
+                lua: await failure(redis.eval('return nonsense(', 0)),
+                kind: await failure(redis.get('h')),
+                json: await failure(redis.eval(\"return redis.call('set', 'j', 'x')\", 0).then(() => redis.get('j'))),
+                other: await failure(data.obtainRedisDSFacade('other').get('a')),
+            });",
+        )],
+    );
+    let values = values(&server, "all", &json!({}));
+    for (name, expected) in [
+        ("nothing", json!(null)),
+        ("set", json!(["OK", {"b": [1, "ü"]}, null, {"b": [1, "ü"]}])),
+        ("ex", json!(["OK", 1, 0])),
+        ("nx", json!([1, 0, 1, 0])),
+        ("ttl", json!([9, [1, "x", null]])),
+        ("hash", json!([1, 0, 0, 1, 2, null])),
+        ("hashes", json!([["f", 2], ["__proto__", {"x": 1}]])),
+        ("del", json!([1, 0])),
+    ] {
+        assert_eq!(values[name], expected, "{name}");
+    }
+    for (name, told) in [
+        (
+            "lua",
+            "refused: Redis `cache` refused: ERR Error compiling script",
+        ),
+        ("kind", "refused: Redis `cache` refused: WRONGTYPE"),
+        ("json", "SyntaxError: the value of `j` is not JSON"),
+        (
+            "other",
+            "not_allowed: Redis `other` may not be reached: `allow` of `[workflow]` names cache in `redis`",
+        ),
+    ] {
+        let said = values[name].as_str().unwrap_or_default();
+        assert!(said.starts_with(told), "{name}: {said}");
+    }
+    let printed = server.command(&["check", "--print", "forebay.toml"]);
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned() + &server.log();
+    assert!(
+        !printed.contains(Redis::PASSWORD) && !printed.contains("not%20for"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn locks_are_one_runs_at_a_time_and_end_with_it() {
+    let redis = Redis::start();
+    let server = redis.server(
+        "timeout = \"1s\"",
+        &[
+            (
+                "count",
+                "const lock = data.getDefaultRedisLockClient().getLock('one');
+                await lock.lock();
+                const before = (await redis.get('count')) ?? 0;
+                await new Promise((resolve) => setTimeout(resolve, 5));
+                await redis.set('count', before + 1);
+                return new ScriptResult(await lock.unlock(), { before });",
+            ),
+            (
+                "keep",
+                "const lock = data.getDefaultRedisLockClient().getLock('one', 60000);
+                await lock.lock();
+                if (context.getArgs().hang) await new Promise(() => {});
+                return new ScriptResult(true, { again: await data.getDefaultRedisLockClient().getLock('one').tryLock(30) });",
+            ),
+            (
+                "late",
+                "const lock = data.getDefaultRedisLockClient().getLock('short', 20);
+                await lock.lock();
+                await new Promise((resolve) => setTimeout(resolve, 60));
+                return new ScriptResult(true, { kept: await lock.unlock() });",
+            ),
+        ],
+    );
+    let server = &server;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    values(server, "count", &json!({}));
+                }
+            });
+        }
+    });
+    assert_eq!(values(server, "count", &json!({})), json!({"before": 20}));
+    // Neither of them gives it back, and the second is ended in the middle.
+    assert_eq!(values(server, "keep", &json!({})), json!({"again": false}));
+    assert_eq!(run(server, "/workflow/keep", &json!({"hang": true})).0, 504);
+    assert_eq!(values(server, "count", &json!({})), json!({"before": 21}));
+    assert_eq!(values(server, "late", &json!({})), json!({"kept": false}));
+}
+
+#[test]
+fn a_redis_that_is_slow_large_or_gone_is_an_error_and_the_next_command_goes_on() {
+    let mut redis = Redis::start();
+    let server = redis.server(
+        "",
+        &[
+            (
+                "get",
+                "return new ScriptResult(true, { a: await redis.get('a') });",
+            ),
+            ("big", "await redis.eval(\"return string.rep('x', 9000000)\", 0);"),
+            ("slow", "await redis.eval('while true do end', 0);"),
+        ],
+    );
+    let failed = |name: &str, told: &str| {
+        let (status, answer) = run(&server, &format!("/workflow/{name}"), &json!({}));
+        assert_eq!(status, 500);
+        let said = answer.to_string();
+        assert!(said.contains(told), "{name}: {said}");
+    };
+    assert_eq!(values(&server, "get", &json!({})), json!({"a": null}));
+    failed(
+        "big",
+        "a reply of Redis `cache` is longer than 8388608 bytes (reply_bytes_max)",
+    );
+    assert_eq!(values(&server, "get", &json!({})), json!({"a": null}));
+    failed("slow", "Redis `cache` has taken longer than 5s (command_timeout)");
+    redis.process.kill().expect("it runs");
+    redis.process.wait().expect("it has ended");
+    failed("get", "Redis `cache` failed: ");
 }

@@ -1,4 +1,5 @@
 /** What rules are given and give: the names are those of Rengine's scripts. */
+import { DataService, ScriptExecutor } from './data/index.js';
 
 /** A run, as the server describes it. */
 export interface RunInput {
@@ -149,6 +150,16 @@ export class ScriptContext {
     return this.#item;
   }
 
+  /** Databases, HTTP and other systems, as far as the configuration allows them. */
+  getDataService(): DataService {
+    return new DataService();
+  }
+
+  /** Runs functions beside the rule. */
+  getExecutor(): ScriptExecutor {
+    return new ScriptExecutor();
+  }
+
   get id(): string {
     return this.#node;
   }
@@ -171,6 +182,14 @@ export class ScriptContext {
 
   get lastResult(): ScriptResult | null {
     return this.#last;
+  }
+
+  get dataService(): DataService {
+    return this.getDataService();
+  }
+
+  get executor(): ScriptExecutor {
+    return this.getExecutor();
   }
 
   get item(): unknown {

@@ -5,6 +5,7 @@ import { cancelWait, forgetWaits, step, waitFor, wake } from '../script/waits.js
 import { installGlobals, loadAll } from '../script/web/install.js';
 import { console } from './console.js';
 import { ScriptContext, ScriptParameter, ScriptResult, type RunInput } from './context.js';
+import { classes } from './data/index.js';
 import * as realm from './realm.js';
 import { tools } from './tools/index.js';
 
@@ -13,6 +14,7 @@ const loaded = loadAll();
 const databases = loadDatabases();
 const besides = [
   ...databases.besides,
+  ...classes,
   ScriptParameter,
   ...loaded.flatMap((module) => Object.values(module)),
   ...Object.values(host.module('dist/script/web/inspect.js')),

@@ -79,6 +79,8 @@ export interface Host {
   databases(): string[];
   /** Any operation on databases, as JSON. */
   desk(call: number, wait: number, operation: string): boolean;
+  /** An operation of a client, as JSON: what rules ask of other systems. What comes is `{ value }` or `{ error: { code, message } }`. */
+  client(call: number, wait: number, operation: string): boolean;
   /** The next piece of what answers the fetch that was waited for as `fetch`. */
   read(call: number, wait: number, fetch: number): boolean;
   /** No more of it is read. */

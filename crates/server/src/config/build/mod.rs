@@ -4,6 +4,7 @@
 
 mod pool;
 mod records;
+mod redis;
 mod route;
 mod script;
 mod server;
@@ -60,8 +61,19 @@ pub(super) fn build(
     }
     let leads_there = sections.routes.iter().any(|route| route.written("workflow"));
     let workflow = (sections.has_workflow || leads_there)
-        .then(|| builder.workflow(&sections.workflow, has_store, &names(&sections.sql)))
+        .then(|| {
+            builder.workflow(
+                &sections.workflow,
+                has_store,
+                &names(&sections.sql),
+                &names(&sections.redis),
+            )
+        })
         .flatten();
+    let mut redis = BTreeMap::new();
+    for (name, fields) in &sections.redis {
+        redis.extend(builder.redis(name, fields).map(|options| (name.clone(), options)));
+    }
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
     for (name, fields) in &sections.sql {
@@ -103,6 +115,7 @@ pub(super) fn build(
             scripts,
             sql,
             sql_direct,
+            redis,
             workflow,
             routes,
         });

@@ -1,10 +1,12 @@
 //! `[workflow]`, and its routes
 
+use std::path::PathBuf;
+
 use std::collections::BTreeMap;
 
 use forebay_script::Priority;
 
-use super::Builder;
+use super::{Builder, route::none_such};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowScene};
@@ -17,9 +19,18 @@ impl Builder<'_> {
         fields: &Fields,
         has_store: bool,
         sources: &[&str],
+        redis: &[&str],
     ) -> Option<Workflow> {
         let path = self.existing_folder(fields, "path");
-        let allow = self.allow(fields.table("allow"), has_store, sources);
+        let reach = fields.table("allow");
+        let allow = self.allow(reach, has_store, sources);
+        for server in reach.texts("redis") {
+            if !redis.contains(&server.text.as_str()) {
+                let message = none_such("redis", &server.text, redis);
+                self.note(reach.problem_at(server.line, "redis", message));
+            }
+        }
+        let programs = self.programs(reach);
         Some(Workflow {
             path: path?,
             is_as_rengine: fields.text("compat") == "rengine",
@@ -38,6 +49,13 @@ impl Builder<'_> {
             fetch_bytes_max: fields.integer("fetch_bytes_max"),
             fetches_max: fields.integer("fetches_max") as u32,
             allow,
+            redis: reach
+                .texts("redis")
+                .iter()
+                .map(|name| name.text.clone())
+                .collect(),
+            programs,
+            process_output_max: fields.integer("process_output_max"),
             clients: self.workflow_clients(fields),
             scenes: workflow_scenes(fields),
         })
@@ -76,6 +94,24 @@ impl Builder<'_> {
         let message = format!("found {variable:?}, expected the name of an environment variable");
         self.note(fields.problem(name, message));
         None
+    }
+
+    /// The programs of `allow.process`.
+    fn programs(&mut self, allow: &Fields) -> Vec<PathBuf> {
+        let mut programs = Vec::new();
+        for program in allow.texts("process") {
+            let path = PathBuf::from(&program.text);
+            if path.is_absolute() && path.is_file() {
+                programs.push(path);
+            } else {
+                let message = format!(
+                    "found {:?}, expected the absolute path of a program that is there",
+                    program.text
+                );
+                self.note(allow.problem_at(program.line, "process", message));
+            }
+        }
+        programs
     }
 
     pub(super) fn workflow_route(&mut self, fields: &Fields) -> Option<WorkflowApi> {

@@ -86,6 +86,13 @@ pub(super) static WORKFLOW: &[Key] = &[
     script::FETCH_BYTES_MAX,
     script::FETCHES_MAX,
     Key {
+        name: "process_output_max",
+        kind: Kind::Size { min: KIB, max: GIB },
+        default: Default::Is("1MiB"),
+        meaning: "Bytes that a program which rules run writes to standard output, and as many to standard error.",
+        exceeded: "the program is ended, and what waits for it fails",
+    },
+    Key {
         name: "allow",
         kind: Kind::Table(ALLOW),
         default: Default::Is(""),
@@ -192,7 +199,26 @@ static SCENE: &[Key] = &[
     PRIORITY,
 ];
 
-static ALLOW: &[Key] = &[script::STORE, script::SQL, script::FETCH, script::FILES];
+static ALLOW: &[Key] = &[
+    script::STORE,
+    script::SQL,
+    script::FETCH,
+    script::FILES,
+    Key {
+        name: "redis",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Servers of Redis: NAMEs of `[redis.NAME]`. Locks are in the first.",
+        exceeded: "",
+    },
+    Key {
+        name: "process",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Programs that rules may run, by their absolute paths.",
+        exceeded: "",
+    },
+];
 
 pub(super) static WORKFLOW_ROUTE: &[Key] = &[Key {
     name: "api",

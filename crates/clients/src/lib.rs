@@ -1,0 +1,16 @@
+//! What rules ask of other systems: an operation goes in as JSON, and its outcome comes out as JSON, within a time and a size.
+//!
+//! [`Clients`] are those of one thread, with its connections; a [`Desk`] is what one run has there, and gives back what the run holds when it ends.
+//! Nothing may be reached that [`Options`] do not name. To add a client: a file with its options and what it does, a variant of `Operation`, an arm in `desk.rs`.
+
+mod desk;
+mod error;
+mod operation;
+mod options;
+mod process;
+mod redis;
+
+pub use desk::{Clients, Desk};
+pub use error::ClientError;
+pub use options::Options;
+pub use redis::{RedisOptions, RedisUrl, UrlError as RedisUrlError};

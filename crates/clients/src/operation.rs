@@ -1,0 +1,28 @@
+//! What can be asked for, as `sdk/node/src/rules/data/` writes it.
+
+use serde::Deserialize;
+
+/// An operation.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Operation {
+    /// One command of Redis.
+    Redis { source: String, command: Vec<String> },
+    /// Takes a lock in a Redis, the first without a name: the token to give it back with, or null where others had it for `wait_ms`; without that it is waited for.
+    Lock {
+        source: Option<String>,
+        key: String,
+        /// After this it ends by itself.
+        time_ms: u64,
+        wait_ms: Option<u64>,
+    },
+    /// Gives a lock back: false where it had ended by itself.
+    Unlock { token: String },
+    /// Runs a program to its end.
+    Process {
+        program: String,
+        args: Vec<String>,
+        stdin: String,
+        time_ms: u64,
+    },
+}

@@ -1,0 +1,109 @@
+//! One connection to a server, on which one command is under way at a time.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::Poll,
+};
+
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufRead as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    RedisUrl,
+    reply::{self, ReplyError},
+};
+
+trait Stream: AsyncRead + AsyncWrite {}
+
+impl<S: AsyncRead + AsyncWrite> Stream for S {}
+
+/// A connection; who stops in the middle of a command drops it.
+pub(super) struct Connection {
+    stream: BufReader<Pin<Box<dyn Stream>>>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects, says who does, and chooses the database.
+    pub(super) async fn open(url: &RedisUrl, reply_bytes_max: usize) -> Result<Self, ReplyError> {
+        let plain = TcpStream::connect((url.host.as_str(), url.port)).await?;
+        plain.set_nodelay(true)?;
+        let stream: Pin<Box<dyn Stream>> = if url.is_encrypted {
+            let name = ServerName::try_from(url.host.clone())
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            Box::pin(TlsConnector::from(tls()?).connect(name, plain).await?)
+        } else {
+            Box::pin(plain)
+        };
+        let mut connection = Self {
+            stream: BufReader::new(stream),
+        };
+        if let Some((user, password)) = url.login() {
+            // Servers before version 6 know no users.
+            let words: &[&str] = match user {
+                "default" => &["AUTH", password],
+                user => &["AUTH", user, password],
+            };
+            connection.run(words, reply_bytes_max).await?;
+        }
+        if url.database != 0 {
+            let number = url.database.to_string();
+            connection.run(&["SELECT", &number], reply_bytes_max).await?;
+        }
+        Ok(connection)
+    }
+
+    /// Has a command done.
+    pub(super) async fn run(
+        &mut self,
+        words: &[impl AsRef<str>],
+        reply_bytes_max: usize,
+    ) -> Result<Value, ReplyError> {
+        let length: usize = words.iter().map(|word| word.as_ref().len() + 32).sum();
+        let mut command = Vec::with_capacity(length);
+        command.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            let word = word.as_ref();
+            command.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            command.extend_from_slice(word.as_bytes());
+            command.extend_from_slice(b"\r\n");
+        }
+        self.stream.write_all(&command).await?;
+        self.stream.flush().await?;
+        reply::read(&mut self.stream, reply_bytes_max).await
+    }
+
+    /// Whether nothing has come since its last command: not the end either.
+    pub(super) async fn is_quiet(&mut self) -> bool {
+        poll_fn(|context| Poll::Ready(Pin::new(&mut self.stream).poll_fill_buf(context).is_pending())).await
+    }
+}
+
+/// What encrypted connections are made with: the system's authorities are trusted.
+fn tls() -> io::Result<Arc<ClientConfig>> {
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(Arc::clone(config));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
+}

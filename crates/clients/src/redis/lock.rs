@@ -1,0 +1,72 @@
+//! Locks: a key that nobody else has set, and that ends by itself.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use super::Pool;
+use crate::ClientError;
+
+/// How long it takes until a lock that others have is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(25);
+/// Removes a key that still has this value.
+const REMOVE_OWN: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+
+/// A lock that is asked for, or held.
+#[derive(Clone, Debug)]
+pub(crate) struct Lock {
+    key: String,
+    /// Nobody else has this value.
+    token: String,
+    time_ms: u64,
+}
+
+impl Lock {
+    /// One that ends by itself after `time_ms`.
+    pub(crate) fn new(key: String, time_ms: u64) -> Result<Self, ClientError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| ClientError::Failed {
+            what: format!("the lock `{key}`"),
+            reason: error.to_string(),
+        })?;
+        let token = random.iter().fold(String::new(), |mut token, byte| {
+            // A text takes whatever is written to it.
+            let _ = write!(token, "{byte:02x}");
+            token
+        });
+        Ok(Self { key, token, time_ms })
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+}
+
+impl Pool {
+    /// Takes a lock; false: others still had it after `wait_ms`. Without that it is waited for as long as whoever asks waits.
+    pub(crate) async fn lock(&self, lock: &Lock, wait_ms: Option<u64>) -> Result<bool, ClientError> {
+        let time_ms = lock.time_ms.to_string();
+        let words = ["SET", &lock.key, &lock.token, "NX", "PX", &time_ms];
+        let until = wait_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        loop {
+            if !self.run(&words).await?.is_null() {
+                return Ok(true);
+            }
+            let now = Instant::now();
+            if until.is_some_and(|until| now >= until) {
+                return Ok(false);
+            }
+            let next = now + TRY_AGAIN;
+            tokio::time::sleep_until(until.map_or(next, |until| next.min(until)).into()).await;
+        }
+    }
+
+    /// Gives a lock back; false: it had ended by itself.
+    pub(crate) async fn unlock(&self, lock: &Lock) -> Result<bool, ClientError> {
+        let words = ["EVAL", REMOVE_OWN, "1", &lock.key, &lock.token];
+        let removed = self.run(&words).await?;
+        Ok(removed == 1)
+    }
+}

@@ -1,0 +1,13 @@
+/** Other systems, as rules reach them with `context.getDataService()`, and functions that run beside a rule. None keeps anything that is another run's. */
+import { ClientError } from './clients.js';
+import { ScriptExecutor } from './executor.js';
+import { HttpAnswer, HttpClient } from './http.js';
+import { JdbcFacade } from './jdbc.js';
+import { ProcessClient } from './process.js';
+import { RedisFacade, RedisLock, RedisLockClient } from './redis.js';
+import { DataService } from './service.js';
+
+export { DataService, ScriptExecutor };
+
+/** What rules meet of it, so that it can be closed with the globals. */
+export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, ProcessClient, RedisFacade, RedisLock, RedisLockClient, ScriptExecutor];

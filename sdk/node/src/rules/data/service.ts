@@ -1,0 +1,61 @@
+/** What `context.getDataService()` gives: other systems under the names of Rengine. What waits there gives a promise here. */
+import { filledText } from '../tools/arguments.js';
+import { ClientError } from './clients.js';
+import { HttpClient } from './http.js';
+import { JdbcFacade } from './jdbc.js';
+import { ProcessClient } from './process.js';
+import { RedisFacade, RedisLockClient } from './redis.js';
+
+function missing(what: string, instead: string): never {
+  throw new ClientError(`${what} is not there: ${instead}`, 'unsupported');
+}
+
+export class DataService {
+  /** A database of PostgreSQL: the NAME of its `[sql.NAME]`. */
+  obtainJdbcDSFacade(name: string): JdbcFacade {
+    return new JdbcFacade(filledText(name, 'name'));
+  }
+
+  getDefaultHttpClient(): HttpClient {
+    return new HttpClient();
+  }
+
+  /** A Redis: the NAME of its `[redis.NAME]`. */
+  obtainRedisDSFacade(name: string): RedisFacade {
+    return new RedisFacade(filledText(name, 'name'));
+  }
+
+  getDefaultRedisLockClient(): RedisLockClient {
+    return new RedisLockClient();
+  }
+
+  getDefaultProcessClient(): ProcessClient {
+    return new ProcessClient();
+  }
+
+  getDefaultS3Client(): never {
+    return missing('S3', 'ask it with `fetch` and addresses that are signed beforehand');
+  }
+
+  obtainKafkaDSFacade(_name: string): never {
+    return missing('Kafka', 'post to an HTTP bridge of Kafka with `fetch`, or write to a table that is read from there');
+  }
+
+  obtainMongoDSFacade(_name: string): never {
+    return missing('MongoDB', 'documents are kept in `store`, which has indexes and transactions, or in columns of type jsonb in a database of `sql`');
+  }
+
+  getDefaultSSHClient(): never {
+    return missing('SSH', 'have an HTTP service do on the other machine what is to be done there, and ask it with `fetch`');
+  }
+
+  getDefaultTCPClient(): never {
+    return missing('TCP', 'ask an HTTP service with `fetch`');
+  }
+
+  obtainNotifier(kind: string): never {
+    if (kind === 'DINGTALK') return missing('the notifier DINGTALK', 'post the message to the webhook of the robot with `fetch`');
+    if (kind === 'EMAIL') return missing('the notifier EMAIL', 'have a service that sends mail do it, and ask it with `fetch`');
+    throw new TypeError(`there is no notifier ${JSON.stringify(kind)}`);
+  }
+}
