@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     bench, check, completions, explain, load, logs, new, pool, profile, reload, serve, sql, status, store,
-    strip, version,
+    strip, version, workflow,
 };
 
 const EXIT_CODES: &str = "\
@@ -14,8 +14,8 @@ Exit codes:
   0  done
   1  failed while running; `serve`: cut short by a second signal
   2  the command line is wrong
-  3  the configuration cannot be read or is not valid; `load`: an assertion or a test of a preset did not hold; `sql doctor`: a setting is wrong
-  4  the server cannot be reached through its control socket; `store`: there is no such node; `sql doctor`: a database cannot be reached
+  3  the configuration cannot be read or is not valid; `load`: an assertion or a test of a preset did not hold; `sql doctor`: a setting is wrong; `workflow`: workflows are not valid, or a stored test does not hold
+  4  the server cannot be reached through its control socket; `store`: there is no such node; `sql doctor`: a database cannot be reached; `workflow`: there is no such release or workflow
   130  `load`: Ctrl-C was pressed twice
 
 Start with:
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Status(status::Arguments),
     Store(store::Arguments),
     Sql(sql::Arguments),
+    Workflow(workflow::Arguments),
     Pool(pool::Arguments),
     Reload(reload::Arguments),
     Logs(logs::Arguments),
@@ -63,6 +64,7 @@ impl Command {
             Self::Profile(arguments) => profile::run(&arguments),
             Self::Status(arguments) => status::run(&arguments),
             Self::Sql(arguments) => sql::run(&arguments),
+            Self::Workflow(arguments) => workflow::run(arguments),
             Self::Store(arguments) => store::run(arguments),
             Self::Pool(arguments) => pool::run(&arguments),
             Self::Reload(arguments) => reload::run(&arguments),

@@ -2,12 +2,17 @@
 
 use std::{io, process::ExitCode};
 
-use forebay_server::{BookFaults, ScriptFaults, StartError, config::ConfigError};
+use forebay_server::{ScriptFaults, StartError, config::ConfigError};
 use forebay_store::StoreError;
 
 use crate::{
     commands::{
-        check::Unreached, load::LoadError, profile::ProfileError, sql::DoctorError, store::StoreFailure,
+        check::Unreached,
+        load::LoadError,
+        profile::ProfileError,
+        sql::DoctorError,
+        store::StoreFailure,
+        workflow::{self, ExitKind},
     },
     control::ControlError,
     output::{self, OutputError},
@@ -50,8 +55,14 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<UsageError>() {
         USAGE
-    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() || error.is::<BookFaults>() {
+    } else if error.is::<ConfigError>() || error.is::<ScriptFaults>() {
         CONFIGURATION
+    } else if let Some(kind) = workflow::exit_kind(error) {
+        match kind {
+            ExitKind::Failed => FAILED,
+            ExitKind::Invalid => CONFIGURATION,
+            ExitKind::Absent => UNREACHABLE,
+        }
     } else if error.is::<Unreached>() {
         UNREACHABLE
     } else if let Some(LoadError::Assertions { .. } | LoadError::Tests { .. }) = error.downcast_ref() {
@@ -143,6 +154,9 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
             | StoreFailure::LogEnds { .. }
             | StoreFailure::File { .. } => None,
         };
+    }
+    if let Some(step) = workflow::next_step(error) {
+        return Some(step);
     }
     match error.downcast_ref() {
         Some(StoreError::Absent { .. }) => {

@@ -108,7 +108,9 @@ pub(crate) fn thrown(reason: &str, handler: &Path) -> Fault {
         let column = parts.next()?.parse().ok()?;
         let line = parts.next()?.parse().ok()?;
         let file = Path::new(parts.next()?);
-        file.is_absolute().then(|| (file.to_owned(), line, column))
+        // Its files may be in no folder of the system; those of the SDK never lie beside them.
+        let is_own = file.is_absolute() || file.parent() == handler.parent();
+        is_own.then(|| (file.to_owned(), line, column))
     });
     let what: Vec<&str> = reason.lines().take_while(|line| !is_frame(line)).collect();
     let what = what.join("\n").trim_end().to_owned();

@@ -23,7 +23,7 @@ use crate::{
     target::{
         FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
         TqlTarget, WorkflowTarget,
-        workflow::{Book, BookFaults, RunLimits},
+        workflow::{Reading, Releases, RunLimits, Shelf, ShelfError},
     },
     traces::Traces,
 };
@@ -109,7 +109,7 @@ pub enum BuildError {
     },
     /// The graphs and rules of the workflows cannot be used.
     #[error("the workflows cannot be used")]
-    Workflows(#[from] BookFaults),
+    Workflows(#[from] ShelfError),
     /// The engines of the workflows do not start.
     #[error("the workflows do not start")]
     WorkflowEngines(#[source] forebay_script::Failure),
@@ -256,7 +256,7 @@ fn target(route: &config::Route, kind: PathKind, parts: &Parts<'_>) -> Result<Ta
             Target::Sql(SqlTarget::new(source.metered(meter), way))
         }
         config::Target::Script(name) => Target::Script(parts.scripts.get(name).expect(checked).clone()),
-        config::Target::Workflow(api) => Target::Workflow(parts.workflow.expect(checked).at(*api)),
+        config::Target::Workflow(route) => Target::Workflow(parts.workflow.expect(checked).at(*route)),
         config::Target::Pool(way) => {
             let pool = parts.pools.get(&way.pool).expect(checked).clone();
             let writes = parts.config.pools[&way.pool].store == config::StoreMode::ReadWrite;
@@ -273,7 +273,7 @@ fn scripts(config: &Config, ground: &Ground) -> Result<BTreeMap<String, ScriptTa
         let store = store_options(config, ground);
         let counts = ground.scripts.of(&script.name);
         let mut options = script_options(script, store, ground.erase_types, counts);
-        options.allow.sql = sources(&script.allow, config, ground);
+        options.allow.sql = sources(&script.allow, config, &ground.sources);
         let loaded = Script::start(options).map_err(|source| BuildError::Script {
             script: script.name.clone(),
             source,
@@ -301,7 +301,53 @@ fn workflow_target(
     workflow: &config::Workflow,
     ground: &Ground,
 ) -> Result<WorkflowTarget, BuildError> {
-    let book = Book::read(&workflow.path, compat_of(workflow), ground.erase_types)?;
+    let reading = Reading {
+        compat: compat_of(workflow),
+        erase_types: ground.erase_types,
+    };
+    let shelf = match &workflow.source {
+        config::WorkflowSource::Folder { path, watch } => Shelf::of_folder(path, reading, *watch)?,
+        config::WorkflowSource::Store { global } => {
+            let checked = "the configuration was checked";
+            let store = ground.store.as_ref().expect(checked).store();
+            let pinned = config.routes.iter().filter_map(|route| match &route.target {
+                config::Target::Workflow(route) => route.release,
+                _ => None,
+            });
+            let releases = Releases::new(store, global).expect(checked);
+            Shelf::of_store(releases, pinned.collect(), reading)?
+        }
+    };
+    let surroundings = WorkflowSurroundings {
+        erase_types: ground.erase_types,
+        counts: ground.scripts.of(WORKFLOW_COUNTS),
+        workflows: Arc::clone(&ground.workflows),
+        sources: &ground.sources,
+        store: store_options(config, ground),
+        open_store: ground.store.clone(),
+    };
+    workflow_engines(config, workflow, shelf, surroundings)
+}
+
+/// What the engines of workflows have around them.
+pub(crate) struct WorkflowSurroundings<'a> {
+    pub(crate) erase_types: EraseTypes,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) workflows: Arc<WorkflowBook>,
+    pub(crate) sources: &'a SourceBook,
+    /// How rules open the store.
+    pub(crate) store: Option<forebay_script::StoreOptions>,
+    /// The server's, where answers wait for the disk.
+    pub(crate) open_store: Option<Arc<OpenStore>>,
+}
+
+/// Starts an engine for workflows.
+pub(crate) fn workflow_engines(
+    config: &Config,
+    workflow: &config::Workflow,
+    shelf: Arc<Shelf>,
+    around: WorkflowSurroundings<'_>,
+) -> Result<WorkflowTarget, BuildError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let options = forebay_script::Options {
         name: WORKFLOW_COUNTS.to_owned(),
@@ -322,7 +368,7 @@ fn workflow_target(
             fetches_max: workflow.fetches_max,
         },
         allow: forebay_script::Allow {
-            sql: sources(&workflow.allow, config, ground),
+            sql: sources(&workflow.allow, config, around.sources),
             clients: Arc::new(forebay_clients::Options {
                 redis: workflow.redis.clone(),
                 redis_servers: config.redis.clone(),
@@ -331,9 +377,9 @@ fn workflow_target(
             }),
             ..allow(&workflow.allow)
         },
-        store: store_options(config, ground),
-        surroundings: surroundings(ground.erase_types),
-        counts: ground.scripts.of(WORKFLOW_COUNTS),
+        store: around.store,
+        surroundings: surroundings(around.erase_types),
+        counts: around.counts,
     };
     let limits = RunLimits {
         timeout: workflow.timeout,
@@ -342,14 +388,13 @@ fn workflow_target(
         is_as_rengine: workflow.is_as_rengine,
     };
     let script = Script::start(options).map_err(BuildError::WorkflowEngines)?;
-    let store = ground.store.clone();
     Ok(WorkflowTarget::new(
         Arc::new(script),
-        Arc::new(book),
+        shelf,
         limits,
         workflow,
-        Arc::clone(&ground.workflows),
-        store,
+        around.workflows,
+        around.open_store,
     ))
 }
 
@@ -383,9 +428,9 @@ fn allow(allow: &config::ScriptAllow) -> forebay_script::Allow {
 fn sources(
     allow: &config::ScriptAllow,
     config: &Config,
-    ground: &Ground,
+    sources: &SourceBook,
 ) -> Arc<BTreeMap<String, forebay_pg::Source>> {
-    let source = |name: &String| (name.clone(), ground.sources.of(name, config));
+    let source = |name: &String| (name.clone(), sources.of(name, config));
     Arc::new(allow.sql.iter().map(source).collect())
 }
 

@@ -28,12 +28,15 @@ fn fault_lines(faults: &[(String, Fault)]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Reads the graphs and rules of a configuration, and runs none of them.
+/// Reads the graphs and rules of a configuration, and runs none of them. Those in the store are not looked at.
 pub fn check_workflows(config: &Config, erase_types: EraseTypes) -> Result<(), BookFaults> {
-    let Some(workflow) = &config.workflow else {
+    let Some((workflow, folder)) = config.workflow.as_ref().and_then(|workflow| {
+        let folder = workflow.source.folder()?;
+        Some((workflow, folder))
+    }) else {
         return Ok(());
     };
-    Book::read(&workflow.path, compat_of(workflow), erase_types).map(drop)
+    Book::read(folder, compat_of(workflow), erase_types).map(drop)
 }
 
 /// Loads every script of a configuration, each within its limits, with nothing around it. Gives the names of those that ask for the store while they are

@@ -404,9 +404,10 @@ impl Refusal {
             Self::Store(failure) => failure.class(),
             Self::Sql(failure) => failure.class(),
             Self::Workflow(failure) => match failure {
-                WorkflowFailure::NoSuchWorkflow { .. } | WorkflowFailure::NoSuchRule { .. } => {
-                    Class::NotFound
-                }
+                WorkflowFailure::NoSuchWorkflow { .. }
+                | WorkflowFailure::NoSuchRule { .. }
+                | WorkflowFailure::NothingPublished { .. }
+                | WorkflowFailure::NoSuchRelease { .. } => Class::NotFound,
                 WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
                 WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials => Class::Unauthorized,
                 WorkflowFailure::NotAllowed { .. } => Class::Forbidden,

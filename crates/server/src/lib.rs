@@ -33,4 +33,4 @@ pub use forebay_runtimes::SdkError;
 pub use reload::{LoadError, Reload};
 pub use server::{RunError, Server, StartError};
 pub use store::StoreOpenError;
-pub use target::{files, workflow::BookFaults};
+pub use target::{files, workflow};

@@ -31,7 +31,7 @@ const ENVIRONMENT_MARK: &str = "pyvenv.cfg";
 
 /// What tells one state of a file from another: time of change, length, inode.
 type Stamp = (i64, i64, u64, u64);
-type Stamps = BTreeMap<PathBuf, Stamp>;
+pub(crate) type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// What was found at some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,8 @@ struct Places {
     files: Vec<PathBuf>,
     /// Code in them counts, and in their folders.
     folders: Vec<PathBuf>,
+    /// Of these, folders of workflows: JSON in them counts, too.
+    graphs: Vec<PathBuf>,
     /// Folders that are served as they are.
     left_out: Vec<PathBuf>,
 }
@@ -157,9 +159,14 @@ impl Places {
             places.files.push(script.handler.clone());
             places.folders.extend(script.handler.parent().map(Path::to_owned));
         }
-        places
-            .folders
-            .extend(config.workflow.iter().map(|workflow| workflow.path.clone()));
+        if let Some(folder) = config
+            .workflow
+            .as_ref()
+            .and_then(|workflow| workflow.source.folder())
+        {
+            places.folders.push(folder.to_owned());
+            places.graphs.push(folder.to_owned());
+        }
         for route in &config.routes {
             match &route.target {
                 Target::Respond(respond) => places.files.extend(respond.file.clone()),
@@ -194,12 +201,18 @@ impl Places {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() && !self.enters(&path) => {}
                     Ok(kind) if kind.is_dir() => folders.push(path),
-                    Ok(_) if is_code(&path) => note(&mut stamps, &path),
+                    Ok(_) if is_code(&path) || self.is_graph(&path) => note(&mut stamps, &path),
                     _ => {}
                 }
             }
         }
         Found { stamps, whole: true }
+    }
+
+    /// Whether it is JSON of workflows.
+    fn is_graph(&self, file: &Path) -> bool {
+        file.extension().is_some_and(|extension| extension == "json")
+            && self.graphs.iter().any(|folder| file.starts_with(folder))
     }
 
     /// Whether code is looked for in a folder: not in packages, hidden folders and folders that are served.
@@ -210,6 +223,16 @@ impl Places {
             && !self.left_out.iter().any(|out| out == folder)
             && !folder.join(ENVIRONMENT_MARK).exists()
     }
+}
+
+/// The stamps of what is in a folder of workflows: graphs and tests, too.
+pub(crate) fn stamps_of(folder: &Path) -> Stamps {
+    let places = Places {
+        folders: vec![folder.to_owned()],
+        graphs: vec![folder.to_owned()],
+        ..Places::default()
+    };
+    places.look().stamps
 }
 
 fn is_code(file: &Path) -> bool {
@@ -243,6 +266,7 @@ mod tests {
             files: vec![folder.join("forebay.toml")],
             folders: vec![folder.to_owned()],
             left_out: vec![folder.join("public")],
+            ..Places::default()
         }
     }
 

@@ -42,6 +42,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ));
     }
     forebay_server::check_workflows(&config, erase_types)?;
+    if config
+        .workflow
+        .as_ref()
+        .is_some_and(|workflow| workflow.source.folder().is_none())
+    {
+        output::complaint(
+            "note: the workflows are in the store, which is not opened; `forebay workflow check` checks them",
+        );
+    }
     check_statements(&config, arguments.require_databases)?;
     let secrets = Secrets(asked.into_inner());
     secrets.mask(&mut config);

@@ -17,3 +17,4 @@ pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod strip;
 pub(crate) mod version;
+pub(crate) mod workflow;

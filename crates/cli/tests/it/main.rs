@@ -29,3 +29,4 @@ mod store_shell;
 mod store_transfer;
 mod terminal;
 mod typescript;
+mod workflow;

@@ -1,6 +1,12 @@
 //! What the SDK asks of the courses of calls, and tells them.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    rc::Rc,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use rquickjs::{Array, Ctx, Function, IntoJs as _, Null, Persistent, Result, String as JsString, Value};
 
@@ -26,8 +32,8 @@ pub(crate) struct CourseHost {
     running: RefCell<HashMap<Ticket, Arc<Rule>>>,
 }
 
-/// A rule, and the function that its files are.
-type Compiled = (Arc<Rule>, Persistent<Function<'static>>);
+/// A rule, and the function that its files are. Whoever has the rule run holds it; of one that nobody holds any more the function goes, too.
+type Compiled = (Weak<Rule>, Persistent<Function<'static>>);
 
 impl std::fmt::Debug for CourseHost {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -115,11 +121,12 @@ impl CourseHost {
         }
         let compiled = rule.compile(ctx)?;
         let mut all = self.compiled.borrow_mut();
+        all.retain(|_, (rule, _)| rule.strong_count() > 0);
         if all.len() >= COMPILED_MAX {
             all.clear();
         }
         let kept = Persistent::save(ctx, compiled.clone());
-        all.insert(rule.id, (Arc::clone(rule), kept));
+        all.insert(rule.id, (Arc::downgrade(rule), kept));
         Ok(compiled)
     }
 }

@@ -11,7 +11,7 @@ use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, Permission, Pool, Protocol,
     PythonApplication, PythonModule, Respond, Retry, Route, Script, ScriptAllow, Server, SqlRoute, Store,
-    Target, Worker, Workflow,
+    Target, Worker, Workflow, WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -334,7 +334,13 @@ fn write_allow(out: &mut String, allow: &ScriptAllow, more: &str) -> fmt::Result
 fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     let compat = if workflow.is_as_rengine { "rengine" } else { "none" };
     writeln!(out, "\n[workflow]")?;
-    writeln!(out, "path = {}", path(&workflow.path))?;
+    match &workflow.source {
+        WorkflowSource::Folder { path: folder, watch } => {
+            writeln!(out, "path = {}", path(folder))?;
+            writeln!(out, "watch = {watch}")?;
+        }
+        WorkflowSource::Store { global } => writeln!(out, "store = {}", text(global))?,
+    }
     writeln!(out, "compat = {}", text(compat))?;
     writeln!(out, "timeout = {}", duration(workflow.timeout))?;
     writeln!(out, "executors = {}", workflow.executors)?;
@@ -426,7 +432,11 @@ fn write_route(out: &mut String, route: &Route) -> fmt::Result {
             text(sql.result.name())
         ),
         Target::Script(name) => writeln!(out, "script = {}", text(name)),
-        Target::Workflow(api) => writeln!(out, "workflow = {{ api = {} }}", text(api.name())),
+        Target::Workflow(route) => {
+            let release = route.release.map(|release| format!(", release = {release}"));
+            let (api, release) = (text(route.api.name()), release.unwrap_or_default());
+            writeln!(out, "workflow = {{ api = {api}{release} }}")
+        }
         Target::Pool(pool) => {
             writeln!(out, "pool = {}", text(&pool.pool))?;
             writeln!(out, "queue_timeout = {}", duration(pool.queue_timeout))?;

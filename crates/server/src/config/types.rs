@@ -4,7 +4,7 @@ mod sql;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_records::Settings;
@@ -450,8 +450,8 @@ pub struct Script {
 /// `[workflow]`: graphs of rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workflow {
-    /// The folder of graphs and rules, absolute.
-    pub path: PathBuf,
+    /// Where graphs and rules are.
+    pub source: WorkflowSource,
     /// Whether it is as Rengine has it where programs could depend on that.
     pub is_as_rengine: bool,
     /// How long a run may take; then 504.
@@ -518,6 +518,42 @@ pub struct WorkflowScene {
     pub timeout: Option<Duration>,
     /// Whose runs wait for others'.
     pub priority: Priority,
+}
+
+/// `workflow.path` or `workflow.store`: where graphs and rules are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkflowSource {
+    /// In a folder.
+    Folder {
+        /// Absolute.
+        path: PathBuf,
+        /// Whether the server looks for changes.
+        watch: bool,
+    },
+    /// In the store, as releases.
+    Store {
+        /// The name of their global.
+        global: String,
+    },
+}
+
+impl WorkflowSource {
+    /// The folder, if it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder { path, .. } => Some(path),
+            Self::Store { .. } => None,
+        }
+    }
+}
+
+/// `route.workflow`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkflowRoute {
+    /// What requests look like.
+    pub api: WorkflowApi,
+    /// The release that its runs have; `None`: the one that is published.
+    pub release: Option<u64>,
 }
 
 /// `route.workflow.api`
@@ -652,7 +688,7 @@ pub enum Target {
     /// A key of [`Config::scripts`].
     Script(String),
     /// Graphs of rules.
-    Workflow(WorkflowApi),
+    Workflow(WorkflowRoute),
 }
 
 /// An answer from memory.

@@ -18,7 +18,7 @@ pub(crate) mod store;
 mod streamed;
 pub(crate) mod tql;
 mod waiting;
-pub(crate) mod workflow;
+pub mod workflow;
 
 use std::{borrow::Cow, time::Instant};
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use forebay_script::Priority;
-use forebay_server::config::{Secret, WorkflowClient, WorkflowScene};
+use forebay_server::config::{
+    Secret, Target, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+};
 
 use crate::config::Project;
 
@@ -88,5 +90,56 @@ fn clients_that_could_not_show_who_they_are_are_errors() {
     ] {
         let text = format!("\n[workflow]\n[workflow.clients.shop]\n{client}\n");
         assert_eq!(project.errors(&text), format!("./forebay.toml:{error}"));
+    }
+}
+
+#[test]
+fn workflows_are_in_a_folder_or_in_the_store() {
+    let project = project();
+    let route = "[[route]]\npath = '/first/*'\nworkflow = { release = 1 }\n";
+    let text = format!("[store]\n[workflow]\nstore = 'Rules'\n{route}");
+    let config = project.good(&text);
+    let source = &config.workflow.as_ref().unwrap().source;
+    let global = "Rules".to_owned();
+    assert_eq!(*source, WorkflowSource::Store { global });
+    let pinned = WorkflowRoute {
+        api: WorkflowApi::Named,
+        release: Some(1),
+    };
+    assert_eq!(config.routes[0].target, Target::Workflow(pinned));
+    assert_eq!(project.good(&config.to_toml()), config);
+    let config = project.good("[workflow]\nwatch = true\n");
+    let source = &config.workflow.as_ref().unwrap().source;
+    assert!(matches!(source, WorkflowSource::Folder { path, watch: true } if path.ends_with("workflows")));
+    assert_eq!(project.good(&config.to_toml()), config);
+}
+
+#[test]
+fn workflows_that_would_be_in_two_places_or_in_none_are_errors() {
+    let project = project();
+    for (text, error) in [
+        (
+            "[store]\n[workflow]\nstore = 'Rules'\npath = 'workflows'\n".to_owned(),
+            "4: workflow.path: it is for workflows of a folder; these are in the store (store = \"Rules\")",
+        ),
+        (
+            "[store]\n[workflow]\nstore = 'Rules'\nwatch = true\n".to_owned(),
+            "4: workflow.watch: it is for workflows of a folder; these are in the store (store = \"Rules\")",
+        ),
+        (
+            "[workflow]\nstore = 'Rules'\n".to_owned(),
+            "2: workflow.store: there is no store; a section `[store]` makes one",
+        ),
+        (
+            "[store]\n[workflow]\nstore = 'a b'\n".to_owned(),
+            "3: workflow.store: the name of global `a b` cannot contain ' '",
+        ),
+        (
+            "[[route]]\npath = '/first/*'\nworkflow = { release = 1 }\n".to_owned(),
+            "3: route.workflow.release: the workflows are those of a folder, which has no releases; `store` under [workflow] has",
+        ),
+    ] {
+        let told = project.errors(&text);
+        assert!(told.starts_with(&format!("./forebay.toml:{error}")), "{told}");
     }
 }

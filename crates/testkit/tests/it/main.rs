@@ -47,4 +47,5 @@ mod support;
 mod techempower;
 mod wabur;
 mod workflow_admission;
+mod workflow_releases;
 mod workflows;

@@ -126,7 +126,7 @@ fn requests_that_cannot_be_run_are_told_why() {
             "/workflow/good?tracing",
             "{}",
             400,
-            "query parameter \"tracing\": there is `trace` alone",
+            "query parameter \"tracing\": there are `trace` and `release`",
         ),
         (
             "/workflow/bad",

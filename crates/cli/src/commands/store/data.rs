@@ -18,8 +18,13 @@ pub(crate) struct Data {
 }
 
 impl Data {
+    /// The store in a folder.
+    pub(crate) fn of(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
     /// Opens a store that is there, to read.
-    pub(super) fn read(&self) -> Result<Store, StoreError> {
+    pub(crate) fn read(&self) -> Result<Store, StoreError> {
         let read_only = Options {
             read_only: true,
             ..follower()
@@ -36,7 +41,7 @@ impl Data {
     }
 
     /// Opens a store to write, and makes one where there is none.
-    pub(super) fn write_or_make(&self) -> Result<Store, StoreError> {
+    pub(crate) fn write_or_make(&self) -> Result<Store, StoreError> {
         match self.write() {
             Err(StoreError::Absent { .. }) => {
                 let maker = Options {

@@ -5,7 +5,7 @@ mod data;
 mod error;
 mod index;
 mod lists;
-mod moment;
+pub(crate) mod moment;
 mod nodes;
 mod path;
 mod pretty;
@@ -16,6 +16,7 @@ mod stats;
 mod transfer;
 mod verify;
 
+pub(crate) use data::Data;
 pub(crate) use error::StoreFailure;
 
 /// Read and write the files of a store, whether a server has them open or not

@@ -28,6 +28,24 @@ pub(super) fn milliseconds(text: &str) -> Option<u64> {
     u64::try_from((minutes * 60 + second) * 1000 + thousandths).ok()
 }
 
+/// Milliseconds since 1970 UTC as `2026-11-22T01:57:07Z`.
+pub(crate) fn written(at_ms: u64) -> String {
+    let seconds = i64::try_from(at_ms / 1000).unwrap_or(i64::MAX);
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // A year that begins in March has its leap day last.
+    let since = days + 719_468;
+    let era = since / 146_097;
+    let day_of_era = since % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Numbers of fixed lengths with one character between them.
 fn numbers<const N: usize>(text: &str, separator: char, lengths: [usize; N]) -> Option<[i64; N]> {
     let mut found = [0; N];
@@ -65,6 +83,21 @@ mod tests {
         ] {
             assert_eq!(milliseconds(text), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2000-02-29T23:59:59Z",
+            "2026-11-22T01:57:07Z",
+            "2099-12-31T12:00:00Z",
+        ] {
+            assert_eq!(written(milliseconds(text).unwrap()), text);
+        }
+        assert_eq!(written(1_795_312_627_999), "2026-11-22T01:57:07Z");
+        // Bounded whatever it is.
+        assert!(written(u64::MAX).ends_with('Z'));
     }
 
     #[test]

@@ -99,6 +99,9 @@ pub(super) fn build(
         scripts_declared: names(&sections.scripts),
         sources_declared: names(&sections.sql),
         has_store,
+        has_releases: workflow
+            .as_ref()
+            .is_none_or(|workflow| workflow.source.folder().is_none()),
     };
     let routes = builder.routes(&sections.routes, &server, &behind);
     if builder.problems.is_empty() {

@@ -36,6 +36,8 @@ pub(super) struct Behind<'a> {
     /// The same for databases.
     pub(super) sources_declared: Vec<&'a str>,
     pub(super) has_store: bool,
+    /// Whether the workflows are in the store.
+    pub(super) has_releases: bool,
 }
 
 impl Builder<'_> {
@@ -171,7 +173,9 @@ impl Builder<'_> {
             }
             "script" => self.script_route(fields, behind).map(Target::Script),
             "sql" => self.sql_route(fields, behind).map(Target::Sql),
-            "workflow" => self.workflow_route(fields).map(Target::Workflow),
+            "workflow" => self
+                .workflow_route(fields, behind.has_releases)
+                .map(Target::Workflow),
             _ => self.pool_route(fields, behind).map(Target::Pool),
         }
     }

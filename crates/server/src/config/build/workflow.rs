@@ -9,7 +9,9 @@ use forebay_script::Priority;
 use super::{Builder, route::none_such};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
-use crate::config::{Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowScene};
+use crate::config::{
+    Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+};
 use crate::router::Pattern;
 
 impl Builder<'_> {
@@ -21,7 +23,7 @@ impl Builder<'_> {
         sources: &[&str],
         redis: &[&str],
     ) -> Option<Workflow> {
-        let path = self.existing_folder(fields, "path");
+        let source = self.workflow_source(fields, has_store);
         let reach = fields.table("allow");
         let allow = self.allow(reach, has_store, sources);
         for server in reach.texts("redis") {
@@ -32,7 +34,7 @@ impl Builder<'_> {
         }
         let programs = self.programs(reach);
         Some(Workflow {
-            path: path?,
+            source: source?,
             is_as_rengine: fields.text("compat") == "rengine",
             timeout: fields.duration("timeout"),
             executors: match fields.integer("executors") as usize {
@@ -114,7 +116,49 @@ impl Builder<'_> {
         programs
     }
 
-    pub(super) fn workflow_route(&mut self, fields: &Fields) -> Option<WorkflowApi> {
+    fn workflow_source(&mut self, fields: &Fields, has_store: bool) -> Option<WorkflowSource> {
+        let Some(global) = fields.opt_text("store") else {
+            let path = self.existing_folder(fields, "path")?;
+            let watch = fields.flag("watch");
+            return Some(WorkflowSource::Folder { path, watch });
+        };
+        for key in ["path", "watch"] {
+            if fields.written(key) {
+                let message =
+                    format!("it is for workflows of a folder; these are in the store (store = {global:?})");
+                self.note(fields.problem(key, message));
+                return None;
+            }
+        }
+        if !has_store {
+            let message = "there is no store; a section `[store]` makes one";
+            self.note(fields.problem("store", message));
+            return None;
+        }
+        match forebay_store::Key::global(global) {
+            Ok(_) => Some(WorkflowSource::Store {
+                global: global.to_owned(),
+            }),
+            Err(error) => {
+                self.note(fields.problem("store", error.to_string()));
+                None
+            }
+        }
+    }
+
+    pub(super) fn workflow_route(&mut self, fields: &Fields, has_releases: bool) -> Option<WorkflowRoute> {
+        let api = self.workflow_api(fields)?;
+        let written = fields.table("workflow");
+        let release = written.opt_integer("release");
+        if release.is_some() && !has_releases {
+            let message =
+                "the workflows are those of a folder, which has no releases; `store` under [workflow] has";
+            self.note(written.problem("release", message));
+        }
+        Some(WorkflowRoute { api, release })
+    }
+
+    fn workflow_api(&mut self, fields: &Fields) -> Option<WorkflowApi> {
         let path = fields.text("path");
         let ends_with_rest = Pattern::parse(path).is_ok_and(|pattern| pattern.ends_with_rest());
         match fields.table("workflow").opt_text("api") {

@@ -7,7 +7,21 @@ pub(super) static WORKFLOW: &[Key] = &[
         name: "path",
         kind: Kind::Text,
         default: Default::Is("workflows"),
-        meaning: "The folder of the graphs, each a `NAME.json`, and of the rules that they run: `rules/NAME.js` or `.ts`, or the files of `rules/NAME/`, in the order of their names and `index.js` last.",
+        meaning: "The folder of the graphs, each a `NAME.json`, and of the rules that they run: `rules/NAME.js` or `.ts`, or the files of `rules/NAME/`, in the order of their names and `index.js` last. With `store`: none.",
+        exceeded: "",
+    },
+    Key {
+        name: "watch",
+        kind: Kind::Flag,
+        default: Default::Is("false"),
+        meaning: "Whether a server looks at the folder, and has new runs have what has changed, within a second. What cannot be read is told in the log, and changes nothing.",
+        exceeded: "",
+    },
+    Key {
+        name: "store",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The global of the store in which the releases of workflows are, in the place of `path`: `forebay workflow import` makes them, and what `forebay workflow publish` says is in force within a second.",
         exceeded: "",
     },
     Key {
@@ -220,10 +234,23 @@ static ALLOW: &[Key] = &[
     },
 ];
 
-pub(super) static WORKFLOW_ROUTE: &[Key] = &[Key {
+pub(super) static WORKFLOW_ROUTE: &[Key] = &[API, RELEASE];
+
+const RELEASE: Key = Key {
+    name: "release",
+    kind: Kind::Integer {
+        min: 1,
+        max: u32::MAX as u64,
+    },
+    default: Default::Nothing,
+    meaning: "The release that runs of this route have, whatever is published. With `workflow.store` alone.",
+    exceeded: "",
+};
+
+const API: Key = Key {
     name: "api",
     kind: Kind::Choice(&["named", "scenes", "rulescript"]),
     default: Default::Nothing,
     meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows. `rulescript`: one whose `ruleScriptId` names a rule, which is run alone.",
     exceeded: "",
-}];
+};

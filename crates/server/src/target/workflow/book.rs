@@ -1,8 +1,7 @@
-//! The graphs and rules of a folder.
+//! Graphs and rules that were read and checked, so that they can be run.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,12 +13,11 @@ use forebay_workflow::{
 };
 use serde_json::{Value, json};
 
+use super::{
+    cases::{self, StoredTest},
+    files::{Role, WorkflowFiles, role_of},
+};
 use crate::app::EraseTypes;
-
-/// Longest file of a graph or a rule, in bytes.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Most graphs, and most rules, of a folder.
-const ENTRIES_MAX: usize = 100_000;
 
 /// Graphs and rules as they are in force. Runs hold the book that they began with.
 #[derive(Debug)]
@@ -28,6 +26,7 @@ pub(crate) struct Book {
     rules: HashMap<String, Arc<Rule>>,
     /// Functions of decisions, by their text.
     functions: HashMap<String, Arc<Rule>>,
+    tests: Vec<StoredTest>,
 }
 
 /// A workflow that can be run.
@@ -47,41 +46,67 @@ pub(super) enum Plan {
     Decision(Arc<Decision>),
 }
 
-/// All that is wrong with a folder.
+/// All that is wrong with the files of workflows.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", .0.join("\n"))]
-pub struct BookFaults(Vec<String>);
+#[error("{}", .0.iter().map(|fault| &*fault.text).collect::<Vec<_>>().join("\n"))]
+pub struct BookFaults(pub(super) Vec<BookFault>);
+
+/// Something that is wrong, with the file where it is.
+#[derive(Debug)]
+pub(super) struct BookFault {
+    /// Its path; `None`: it is wrong with the files as a whole.
+    pub(super) file: Option<String>,
+    pub(super) text: String,
+}
+
+impl BookFaults {
+    /// The files that something is wrong with, and what.
+    pub fn of_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .filter_map(|fault| Some((fault.file.as_deref()?, &*fault.text)))
+    }
+}
 
 impl Book {
-    /// Reads a folder: `NAME.json` are graphs, or decisions of GoRules, `rules/NAME.js` or `.ts` rules, as are the folders of `rules`.
+    /// Reads a folder.
     pub(crate) fn read(folder: &Path, compat: Compat, erase_types: EraseTypes) -> Result<Self, BookFaults> {
+        Self::of(&WorkflowFiles::read(folder)?, folder, compat, erase_types)
+    }
+
+    /// Of files; errors say where these are.
+    pub(crate) fn of(
+        files: &WorkflowFiles,
+        place: &Path,
+        compat: Compat,
+        erase_types: EraseTypes,
+    ) -> Result<Self, BookFaults> {
         let mut reader = Reader {
+            place,
             erase_types,
             faults: Vec::new(),
             functions: HashMap::new(),
             subflows: Vec::new(),
         };
-        let rules = reader.rules(&folder.join("rules"));
+        let rules = reader.rules(files);
         let mut workflows = BTreeMap::new();
-        let is_graph =
-            |path: &PathBuf| path.is_file() && path.extension().is_some_and(|extension| extension == "json");
-        let mut paths = reader.entries(folder);
-        paths.retain(is_graph);
-        let name_of = |path: &PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
-        let names: HashSet<String> = paths.iter().filter_map(name_of).collect();
-        for path in paths {
-            let Some(name) = name_of(&path) else {
-                reader.fault(&path, "its name is no text");
-                continue;
-            };
-            if let Some(workflow) = reader.workflow(&path, compat, &rules, &names) {
-                workflows.insert(name, workflow);
+        let names: HashSet<&str> = files.workflows().collect();
+        let mut tests = Vec::new();
+        for (path, text) in files.iter() {
+            match role_of(path) {
+                Some(Role::Workflow(name)) => {
+                    if let Some(workflow) = reader.workflow(path, text, compat, &rules, &names) {
+                        workflows.insert(name.to_owned(), workflow);
+                    }
+                }
+                Some(Role::Tests) => tests.extend(reader.tests(path, text, &names)),
+                Some(Role::Rule(_)) | None => {}
             }
         }
         for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
             // One that cannot be read has its own fault.
             let fault = match workflows.get(&workflow).map(|workflow| &workflow.plan) {
-                None if !names.contains(&workflow) => "there is no workflow",
+                None if !names.contains(&*workflow) => "there is no workflow",
                 Some(Plan::Decision(_)) => "a graph runs no decision, and this is one:",
                 _ => continue,
             };
@@ -92,10 +117,16 @@ impl Book {
                 workflows,
                 rules,
                 functions: reader.functions,
+                tests,
             })
         } else {
             Err(BookFaults(reader.faults))
         }
+    }
+
+    /// The tests that are stored with them.
+    pub(super) fn tests(&self) -> &[StoredTest] {
+        &self.tests
     }
 
     pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {
@@ -121,67 +152,60 @@ impl Book {
     }
 }
 
-struct Reader {
+struct Reader<'r> {
+    /// Where the files are.
+    place: &'r Path,
     erase_types: EraseTypes,
-    faults: Vec<String>,
+    faults: Vec<BookFault>,
     functions: HashMap<String, Arc<Rule>>,
     /// Graphs that graphs run: the file, its node, and which.
-    subflows: Vec<(PathBuf, String, String)>,
+    subflows: Vec<(String, String, String)>,
 }
 
-impl Reader {
-    fn fault(&mut self, path: &Path, what: impl std::fmt::Display) {
-        self.faults.push(format!("{}: {what}", path.display()));
+impl Reader<'_> {
+    /// A file as errors name it.
+    fn shown(&self, path: &str) -> String {
+        self.place.join(path).display().to_string()
     }
 
-    /// What is in a folder, in the order of names.
-    fn entries(&mut self, folder: &Path) -> Vec<PathBuf> {
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.fault(folder, error);
-                return Vec::new();
-            }
-        };
-        let mut paths: Vec<_> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .take(ENTRIES_MAX + 1)
-            .collect();
-        if paths.len() > ENTRIES_MAX {
-            self.fault(folder, format!("it has more than {ENTRIES_MAX} entries"));
-        }
-        paths.sort();
-        paths
+    fn fault(&mut self, path: &str, what: impl std::fmt::Display) {
+        let shown = self.shown(path);
+        self.placed_fault(path, format!("{shown}: {what}"));
     }
 
-    fn text(&mut self, path: &Path) -> Option<String> {
-        let read = || {
-            let length = fs::metadata(path)?.len();
-            if length > FILE_BYTES_MAX {
-                let what = format!("it has {length} bytes, at most {FILE_BYTES_MAX}");
-                return Err(std::io::Error::other(what));
-            }
-            fs::read_to_string(path)
-        };
-        match read() {
-            Ok(text) => Some(text),
-            Err(error) => {
-                self.fault(path, error);
-                None
+    /// What says where it is.
+    fn placed_fault(&mut self, path: &str, text: String) {
+        let file = Some(path.to_owned());
+        self.faults.push(BookFault { file, text });
+    }
+
+    fn tests(&mut self, path: &str, text: &str, names: &HashSet<&str>) -> Vec<StoredTest> {
+        let mut faults = Vec::new();
+        let tests = cases::read(path, text, &mut faults);
+        for test in &tests {
+            if !names.contains(&*test.workflow) {
+                faults.push(format!(
+                    "test `{}`: there is no workflow `{}`",
+                    test.name, test.workflow
+                ));
             }
         }
+        for fault in faults {
+            self.fault(path, fault);
+        }
+        tests
     }
 
     fn workflow(
         &mut self,
-        path: &Path,
+        path: &str,
+        text: &str,
         compat: Compat,
         rules: &HashMap<String, Arc<Rule>>,
-        names: &HashSet<String>,
+        names: &HashSet<&str>,
     ) -> Option<Workflow> {
-        let text = self.text(path)?;
-        if is_decision(&text) {
-            let decision = Arc::new(self.decision(path, &text, names)?);
+        if is_decision(text) {
+            let decision = Arc::new(self.decision(path, text, names)?);
             return Some(Workflow {
                 plan: Plan::Decision(decision),
                 attributes: "{}".to_owned(),
@@ -214,7 +238,7 @@ impl Reader {
         }
     }
 
-    fn decision(&mut self, path: &Path, text: &str, names: &HashSet<String>) -> Option<Decision> {
+    fn decision(&mut self, path: &str, text: &str, names: &HashSet<&str>) -> Option<Decision> {
         let document = match Document::parse(text.as_bytes()) {
             Ok(document) => document,
             Err(error) => {
@@ -229,24 +253,24 @@ impl Reader {
             if self.functions.contains_key(source) {
                 continue;
             }
-            let place = PathBuf::from(format!("{}: node `{}`", path.display(), node.id));
+            let place = format!("{path}: node `{}`", node.id);
             let erased = (self.erase_types)(source, Path::new("function.ts"));
             let text = match erased {
                 Ok(text) => text,
                 Err(what) => {
-                    self.fault(&place, what);
+                    self.fault(path, format!("node `{}`: {what}", node.id));
                     continue;
                 }
             };
             let rule = Rule::function(
                 &node.name,
                 &RuleFile {
-                    name: place.display().to_string(),
+                    name: self.shown(&place),
                     text,
                 },
             );
             if let Err(fault) = rule.check() {
-                self.faults.push(fault.to_string());
+                self.placed_fault(path, fault.to_string());
             }
             self.functions.insert(source.clone(), Arc::new(rule));
         }
@@ -263,55 +287,51 @@ impl Reader {
         }
     }
 
-    fn rules(&mut self, folder: &Path) -> HashMap<String, Arc<Rule>> {
-        let mut rules: HashMap<String, Arc<Rule>> = HashMap::new();
-        if !folder.is_dir() {
-            return rules;
+    fn rules(&mut self, files: &WorkflowFiles) -> HashMap<String, Arc<Rule>> {
+        // Those of one rule follow one another, but for a file of the same name as a folder.
+        let mut parts: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+        for (path, text) in files.iter() {
+            if let Some(Role::Rule(name)) = role_of(path) {
+                parts.entry(name).or_default().push((path, text));
+            }
         }
-        for path in self.entries(folder) {
-            let (name, files) = if path.is_dir() {
-                let mut files: Vec<_> = self
-                    .entries(&path)
-                    .into_iter()
-                    .filter(|path| is_code(path))
-                    .collect();
-                // Stable: those before it keep their order.
-                files.sort_by_key(|file| file.file_stem().is_some_and(|stem| stem == "index"));
-                (path.file_name(), files)
-            } else if is_code(&path) {
-                (path.file_stem(), vec![path.clone()])
-            } else {
-                continue;
-            };
-            let Some(name) = name.and_then(|name| name.to_str()).map(str::to_owned) else {
-                self.fault(&path, "its name is no text");
-                continue;
-            };
-            let files: Vec<_> = files.iter().filter_map(|file| self.rule_file(file)).collect();
-            let rule = Rule::new(&name, &files);
+        let mut rules = HashMap::with_capacity(parts.len());
+        for (name, mut parts) in parts {
+            let stands_alone = |path: &str| path.matches('/').count() == 1;
+            if parts.len() > 1
+                && let Some((path, _)) = parts.iter().rev().find(|(path, _)| stands_alone(path))
+            {
+                self.fault(path, format!("the rule `{name}` is there twice"));
+            }
+            // Stable: those before it keep their order.
+            parts.sort_by_key(|(path, _)| Path::new(path).file_stem().is_some_and(|stem| stem == "index"));
+            let first = parts[0].0;
+            let parts: Vec<_> = parts
+                .into_iter()
+                .filter_map(|(path, text)| self.rule_file(path, text))
+                .collect();
+            let rule = Rule::new(name, &parts);
             if let Err(fault) = rule.check() {
-                self.faults.push(fault.to_string());
+                self.placed_fault(first, fault.to_string());
             }
-            if rules.insert(name.clone(), Arc::new(rule)).is_some() {
-                self.fault(&path, format!("the rule `{name}` is there twice"));
-            }
+            rules.insert(name.to_owned(), Arc::new(rule));
         }
         rules
     }
 
-    fn rule_file(&mut self, path: &Path) -> Option<RuleFile> {
-        let mut text = self.text(path)?;
-        if path.extension().is_some_and(|extension| extension == "ts") {
-            match (self.erase_types)(&text, path) {
-                Ok(erased) => text = erased,
-                Err(what) => {
-                    self.faults.push(what);
-                    return None;
-                }
+    fn rule_file(&mut self, path: &str, text: &str) -> Option<RuleFile> {
+        let name = self.shown(path);
+        if path.strip_suffix(".ts").is_none() {
+            let text = text.to_owned();
+            return Some(RuleFile { name, text });
+        }
+        match (self.erase_types)(text, &PathBuf::from(&name)) {
+            Ok(text) => Some(RuleFile { name, text }),
+            Err(what) => {
+                self.placed_fault(path, what);
+                None
             }
         }
-        let name = path.display().to_string();
-        Some(RuleFile { name, text })
     }
 }
 
@@ -322,9 +342,4 @@ fn is_decision(text: &str) -> bool {
     };
     let first = value.get("nodes").and_then(|nodes| nodes.get(0));
     first.is_some_and(|node| node.get("type").is_some() && node.get("@type").is_none())
-}
-
-fn is_code(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension == "js" || extension == "ts")
 }

@@ -2,12 +2,17 @@
 
 mod admission;
 mod book;
+mod cases;
 mod course;
 mod decisions;
 mod desk;
+mod files;
+mod offline;
+mod releases;
 mod result;
 mod rules;
 mod scenes;
+mod shelf;
 
 use std::{
     sync::Arc,
@@ -20,12 +25,20 @@ use forebay_script::{Answer, Body as ScriptBody, Failure, Script};
 use serde_json::value::RawValue;
 
 pub(crate) use self::book::Book;
-pub use self::book::BookFaults;
+pub(crate) use self::shelf::{Chosen, Reading, Shelf};
 use self::{
     admission::{Admission, Asker},
     book::Plan,
     course::{RunCourse, Wanted},
     result::RunResult,
+};
+pub use self::{
+    book::BookFaults,
+    cases::StoredTest,
+    files::WorkflowFiles,
+    offline::{Offline, OfflineError, Tested, arguments_of, check},
+    releases::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
+    shelf::{ShelfError, place_of_release},
 };
 use super::{
     End, Request,
@@ -36,7 +49,7 @@ use super::{
     waiting::wait_for,
 };
 use crate::{
-    config::{self, WorkflowApi},
+    config::{self, WorkflowApi, WorkflowRoute},
     failure::Refusal,
     front::{RequestBody, Socket, Stream},
     metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
@@ -52,11 +65,11 @@ const RULES: &str = "(rules)";
 #[derive(Clone, Debug)]
 pub(crate) struct WorkflowTarget {
     script: Arc<Script>,
-    book: Arc<Book>,
+    shelf: Arc<Shelf>,
     admission: Arc<Admission>,
     counts: Arc<WorkflowBook>,
     limits: RunLimits,
-    api: WorkflowApi,
+    route: WorkflowRoute,
     /// Where rules may have committed something.
     store: Option<Arc<OpenStore>>,
 }
@@ -81,6 +94,14 @@ pub(crate) enum WorkflowFailure {
     NoSuchWorkflow { name: String },
     #[error("there is no rule `{name}`")]
     NoSuchRule { name: String },
+    #[error(
+        "no release of the workflows is published in the global `{global}` of the store; `forebay workflow import` makes one, and `forebay workflow publish` has it answer"
+    )]
+    NothingPublished { global: String },
+    #[error(
+        "there is no release {number} of the workflows that requests may ask for: one that is for test (`forebay workflow state {number} test`), or that is published"
+    )]
+    NoSuchRelease { number: u64 },
     #[error("the body is no JSON object of arguments: {what}")]
     Arguments { what: String },
     #[error("{what}")]
@@ -104,6 +125,8 @@ pub(crate) enum WorkflowFailure {
 /// A run that is asked for.
 #[derive(Debug)]
 struct Ask<'a> {
+    /// Where the workflow is.
+    book: &'a Arc<Book>,
     workflow: &'a str,
     args: &'a RawValue,
     asker: Asker<'a>,
@@ -113,30 +136,62 @@ struct Ask<'a> {
     wants_trace: bool,
 }
 
+/// What a request wishes beside a result.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// What each node has come to.
+    trace: bool,
+    /// A release by its number.
+    release: Option<u64>,
+}
+
+impl Chosen {
+    /// Says with an answer which release it comes from.
+    fn tell(&self, mut reply: Reply<'static>) -> Reply<'static> {
+        if let Some(number) = self.release {
+            let number = number.to_string();
+            reply.headers.to_mut().push_known("workflow-release", &number);
+        }
+        reply
+    }
+}
+
 impl WorkflowTarget {
     pub(crate) fn new(
         script: Arc<Script>,
-        book: Arc<Book>,
+        shelf: Arc<Shelf>,
         limits: RunLimits,
         workflow: &config::Workflow,
         counts: Arc<WorkflowBook>,
         store: Option<Arc<OpenStore>>,
     ) -> Self {
-        let api = WorkflowApi::Named;
+        let route = WorkflowRoute {
+            api: WorkflowApi::Named,
+            release: None,
+        };
         Self {
             script,
-            book,
+            shelf,
             admission: Admission::new(workflow),
             counts,
             limits,
-            api,
+            route,
             store,
         }
     }
 
-    /// The same for a route with this kind of requests.
-    pub(crate) fn at(&self, api: WorkflowApi) -> Self {
-        Self { api, ..self.clone() }
+    /// The same for a route.
+    pub(crate) fn at(&self, route: WorkflowRoute) -> Self {
+        Self {
+            route,
+            ..self.clone()
+        }
+    }
+
+    /// The book for the runs of a request with this id.
+    fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, Refusal> {
+        let release = release.or(self.route.release);
+        self.shelf.choose(id, release).map_err(Refusal::Workflow)
     }
 
     pub(crate) fn script(&self) -> &Arc<Script> {
@@ -154,7 +209,7 @@ impl WorkflowTarget {
             return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;
-        match self.api {
+        match self.route.api {
             WorkflowApi::Named => self.run_named(request, &text, socket).await,
             WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
             WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
@@ -172,8 +227,11 @@ impl WorkflowTarget {
         let name = decode(rest).unwrap_or(rest.into());
         let text = if text.is_empty() { b"{}" } else { text };
         let args = arguments(text)?;
-        let wants_trace = wants_trace(request)?;
+        let wishes = self.wishes(request)?;
+        let chosen = self.choose(request.id, wishes.release)?;
+        let wants_trace = wishes.trace;
         let ask = Ask {
+            book: &chosen.book,
             workflow: &name,
             args,
             asker,
@@ -190,8 +248,32 @@ impl WorkflowTarget {
                 let reason = first_line(&error).to_owned();
                 Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into())
             }
-            _ => Ok(json(200, bytes.to_vec())),
+            _ => Ok(chosen.tell(json(200, bytes.to_vec()))),
         }
+    }
+
+    /// What the query asks for: `trace=true`, `release=N`.
+    fn wishes(&self, request: &Request<'_>) -> Result<Wishes, Refusal> {
+        let mut wishes = Wishes::default();
+        for parameter in parameters(request.head.query(), "") {
+            let parameter = parameter?;
+            match &*parameter.name {
+                "trace" => wishes.trace = parameter.flag()?,
+                "release" if !self.shelf.has_releases() => {
+                    return Err(parameter.wrong("the workflows are those of a folder, which has no releases"));
+                }
+                "release" if self.route.release.is_some() => {
+                    return Err(parameter.wrong("the route has a release of its own"));
+                }
+                "release" => {
+                    let number = parameter.number();
+                    wishes.release =
+                        Some(number.ok_or_else(|| parameter.wrong("it is the number of a release"))?);
+                }
+                _ => return Err(parameter.wrong("there are `trace` and `release`")),
+            }
+        }
+        Ok(wishes)
     }
 
     /// How long a run of this workflow may take.
@@ -202,7 +284,7 @@ impl WorkflowTarget {
 
     /// Has a workflow run, until `deadline`; gives its result.
     async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
-        let Some(workflow) = self.book.workflow(ask.workflow) else {
+        let Some(workflow) = ask.book.workflow(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }));
         };
@@ -213,7 +295,7 @@ impl WorkflowTarget {
 
     /// Has one rule run, as if a graph had nothing else.
     async fn run_rule(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
-        let Some(plan) = self.book.plan_of_rule(ask.workflow) else {
+        let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchRule { name }));
         };
@@ -268,7 +350,7 @@ impl WorkflowTarget {
         }
         .put(&mut payload);
         let wanted = Wanted {
-            book: Arc::clone(&self.book),
+            book: Arc::clone(ask.book),
             plan,
             counts,
             args: ask.args.to_owned(),
@@ -296,19 +378,6 @@ fn arguments(text: &[u8]) -> Result<&RawValue, Refusal> {
         Err(error) => error.to_string(),
     };
     Err(Refusal::Workflow(WorkflowFailure::Arguments { what }))
-}
-
-/// Whether the query asks for what each node has come to: `trace=true`.
-fn wants_trace(request: &Request<'_>) -> Result<bool, Refusal> {
-    let mut wants = false;
-    for parameter in parameters(request.head.query(), "") {
-        let parameter = parameter?;
-        if parameter.name != "trace" {
-            return Err(parameter.wrong("there is `trace` alone"));
-        }
-        wants = parameter.flag()?;
-    }
-    Ok(wants)
 }
 
 fn whole(answer: Answer) -> Bytes {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    Ask, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms, quoted,
+    Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms, quoted,
     read_result,
 };
 use crate::{
@@ -100,7 +100,8 @@ async fn run_scenes<S: Stream>(
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
     // Those that there are not are left out where there are others.
-    let known = |code: &&&str| target.book.workflow(code).is_some();
+    let chosen = target.choose(checked.request_id, None)?;
+    let known = |code: &&&str| chosen.book.workflow(code).is_some();
     let codes: Vec<&str> = asked.iter().filter(known).copied().collect();
     if codes.is_empty() {
         let name = asked.join("`, `");
@@ -108,7 +109,7 @@ async fn run_scenes<S: Stream>(
     }
     let outcomes = join_all(codes.iter().map(async |code| {
         let deadline = deadline.min(request.arrived + target.timeout_of(code));
-        let ask = checked.ask(code);
+        let ask = checked.ask(&chosen, code);
         // One that still waits for an executor by then is late alone.
         let outcome = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline)).await;
         outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
@@ -124,7 +125,7 @@ async fn run_scenes<S: Stream>(
         }
         results.push((*code, result_of(outcome, code, request, run_timeout)?));
     }
-    Ok(succeeded(checked.request_id, &results))
+    Ok(chosen.tell(succeeded(checked.request_id, &results)))
 }
 
 async fn run_rule<S: Stream>(
@@ -145,7 +146,8 @@ async fn run_rule<S: Stream>(
         _ => return Err(refused("`ruleScriptId` is missing: the name of a rule").into()),
     };
     let (run_timeout, deadline) = limits(target, request, &checked);
-    let ask = checked.ask(&rule);
+    let chosen = target.choose(checked.request_id, None)?;
+    let ask = checked.ask(&chosen, &rule);
     let outcome = wait_for(target.run_rule(&ask, deadline), deadline + TELLING, socket).await?;
     if let Err(refusal) = &outcome
         && is_turned_away(refusal)
@@ -155,7 +157,8 @@ async fn run_rule<S: Stream>(
     let result = result_of(outcome, &rule, request, run_timeout)?;
     let status = if result.is_ok() { "SUCCESS" } else { "FAILED" };
     let data = format!("{{{}}}", members(&result));
-    Ok(json(200, envelope(200, status, checked.request_id, "Ok", &data)))
+    let reply = json(200, envelope(200, status, checked.request_id, "Ok", &data));
+    Ok(chosen.tell(reply))
 }
 
 /// How long the runs of a request may take, and until when.
@@ -201,8 +204,9 @@ fn result_of(
 }
 
 impl<'r> Checked<'r> {
-    fn ask(&self, workflow: &'r str) -> Ask<'r> {
+    fn ask<'a>(&'a self, chosen: &'a Chosen, workflow: &'a str) -> Ask<'a> {
         Ask {
+            book: &chosen.book,
             workflow,
             args: self.args,
             asker: self.asker,

@@ -1,0 +1,122 @@
+//! `list` and `log`.
+
+use std::fmt::Write as _;
+
+use forebay_server::workflow::State;
+use serde_json::json;
+
+use super::opening::releases;
+use crate::{arguments::ConfigFile, commands::store::moment, output};
+
+/// List the releases, and what each is
+#[derive(Debug, clap::Args)]
+pub(super) struct List {
+    /// One JSON object for programs. Example: forebay workflow list --json | jq .published
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Print who has done what with the releases, the newest first
+#[derive(Debug, clap::Args)]
+pub(super) struct Log {
+    /// Most entries. Example: forebay workflow log -n 100
+    #[arg(short = 'n', long = "lines", value_name = "COUNT", default_value_t = 20)]
+    count: usize,
+    /// One JSON object a line for programs. Example: forebay workflow log --json | jq .by
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
+    let (releases, _) = releases(&arguments.config, false)?;
+    let (standing, list) = (releases.standing()?, releases.list()?);
+    if arguments.json {
+        let list: Vec<_> = list
+            .iter()
+            .map(|(number, about, state)| json!({"release": number, "state": state, "about": about}))
+            .collect();
+        let told = json!({"published": standing.published, "canary": standing.canary, "before": standing.before, "releases": list});
+        return Ok(output::line(&told.to_string())?);
+    }
+    if list.is_empty() {
+        return Ok(output::line(&format!(
+            "the global `{}` has no releases; `forebay workflow import FOLDER` makes one",
+            releases.global()
+        ))?);
+    }
+    let mut rows = vec![["release", "state", "files", "made", "by", "note"].map(str::to_owned)];
+    for (number, about, state) in list.iter().rev() {
+        let state = match (state, standing.canary) {
+            (State::Canary, Some(canary)) => format!("canary {canary}"),
+            (state, _) => state.name().to_owned(),
+        };
+        let made = moment::written(about.created_ms);
+        rows.push([
+            number.to_string(),
+            state,
+            about.files.to_string(),
+            made,
+            shown(&about.by),
+            shown(&about.note),
+        ]);
+    }
+    Ok(output::whole(&table(&rows))?)
+}
+
+pub(super) fn log(arguments: &Log) -> anyhow::Result<()> {
+    let (releases, _) = releases(&arguments.config, false)?;
+    let entries = releases.log(arguments.count)?;
+    if arguments.json {
+        for entry in entries {
+            output::line(&json!(entry).to_string())?;
+        }
+        return Ok(());
+    }
+    let mut rows = vec![["when", "by", "what", "release", "", ""].map(str::to_owned)];
+    for entry in entries {
+        rows.push([
+            moment::written(entry.at_ms),
+            shown(&entry.by),
+            shown(&entry.what),
+            entry.release.to_string(),
+            shown(&entry.detail),
+            String::new(),
+        ]);
+    }
+    Ok(output::whole(&table(&rows))?)
+}
+
+/// A text of somebody else as a part of a line.
+fn shown(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// Rows whose first one are the names of the columns.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
+    let (dim, plain) = if output::in_colour() {
+        ("\x1b[2m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
+    let mut text = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        let line = cells.join("  ");
+        let (before, after) = if at == 0 { (dim, plain) } else { ("", "") };
+        // A String takes everything.
+        let _ = writeln!(text, "{before}{}{after}", line.trim_end());
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! `check`, `run`, `trace` and `test`: workflows without a server.
+
+use std::{fmt::Write as _, fs, path::PathBuf, time::Instant};
+
+use forebay_server::workflow::{Offline, arguments_of};
+use serde_json::{Value, json, value::RawValue};
+
+use super::{
+    WorkflowError,
+    opening::{Found, Which, configuration, of_folder, wait},
+    tree,
+};
+use crate::{failure::UsageError, output};
+
+/// Longest file of arguments, in bytes.
+const ARGS_BYTES_MAX: u64 = 64 << 20;
+
+/// Check workflows, and name everything that is wrong with them
+///
+/// Exit code 0: nothing is. 3: something is.
+#[derive(Debug, clap::Args)]
+pub(super) struct Check {
+    /// A folder that is not that of the configuration. Example: forebay workflow check workflows
+    #[arg(value_name = "FOLDER", conflicts_with = "release")]
+    folder: Option<PathBuf>,
+    /// One JSON object for programs. Example: forebay workflow check --json
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// What is run.
+#[derive(Debug, clap::Args)]
+struct Asked {
+    /// The workflow. Example: forebay workflow run order --args '{"amount":40}'
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its arguments: an object in JSON, or @FILE. Example: forebay workflow run order --args @order.json
+    #[arg(long, value_name = "JSON|@FILE", default_value = "{}")]
+    args: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Run a workflow without a server, and print what an answer would have: its result in JSON
+///
+/// Rules have the limits and permissions of the configuration.
+#[derive(Debug, clap::Args)]
+pub(super) struct Run {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Run a workflow, and show what each node has come to, how long it took, and what rules have logged
+#[derive(Debug, clap::Args)]
+pub(super) struct Trace {
+    /// The trace as one JSON object. Example: forebay workflow trace order --json | jq .trace
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Run the tests that are stored with workflows: those of tests/NAME.json
+///
+/// Exit code 0: all hold. 3: one does not.
+#[derive(Debug, clap::Args)]
+pub(super) struct Test {
+    /// One JSON object a test for programs. Example: forebay workflow test --json | jq 'select(.differences != [])'
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(super) fn check(arguments: &Check) -> anyhow::Result<()> {
+    let found = match &arguments.folder {
+        Some(folder) => of_folder(folder, configuration(&arguments.which.config)?)?,
+        None => arguments.which.find()?,
+    };
+    found.check()?;
+    let names: Vec<&str> = found.files.workflows().collect();
+    if arguments.json {
+        let told = json!({"release": found.release, "workflows": names, "files": found.files.len()});
+        return Ok(output::line(&told.to_string())?);
+    }
+    let what = found.release.map_or_else(
+        || found.place.display().to_string(),
+        |number| format!("release {number}"),
+    );
+    Ok(output::line(&format!(
+        "{what}: nothing is wrong with {}",
+        names.join(", ")
+    ))?)
+}
+
+impl Asked {
+    fn args(&self) -> anyhow::Result<Box<RawValue>> {
+        let text = match self.args.strip_prefix('@') {
+            Some(file) => {
+                let path = PathBuf::from(file);
+                let failed = |source| WorkflowError::File {
+                    what: "read the arguments in",
+                    path: path.clone(),
+                    source,
+                };
+                let bytes = fs::metadata(&path).map_err(failed)?.len();
+                if bytes > ARGS_BYTES_MAX {
+                    let reason = format!("it has {bytes} bytes, at most {ARGS_BYTES_MAX}");
+                    return Err(failed(std::io::Error::other(reason)).into());
+                }
+                fs::read_to_string(&path).map_err(failed)?
+            }
+            None => self.args.clone(),
+        };
+        let read = arguments_of(&text);
+        Ok(read.map_err(|reason| UsageError(format!("--args are no JSON object of arguments: {reason}")))?)
+    }
+
+    /// Runs it; the result, with which workflows that were and how long it took in milliseconds.
+    fn run(&self, wants_trace: bool) -> anyhow::Result<(Value, Found, f64)> {
+        let args = self.args()?;
+        let found = self.which.find()?;
+        let offline = found.start()?;
+        let began = Instant::now();
+        let outcome = wait(offline.run(&self.name, &args, wants_trace))??;
+        Ok((outcome, found, began.elapsed().as_secs_f64() * 1000.0))
+    }
+}
+
+/// The failure that an outcome is.
+fn failure_of(outcome: &Value) -> Option<WorkflowError> {
+    let reason = outcome
+        .get("error")?
+        .as_str()
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned();
+    Some(match outcome.get("node").and_then(Value::as_str) {
+        Some(node) => WorkflowError::Run {
+            node: node.to_owned(),
+            reason,
+        },
+        None => WorkflowError::Stopped { reason },
+    })
+}
+
+pub(super) fn run(arguments: &Run) -> anyhow::Result<()> {
+    let (outcome, ..) = arguments.asked.run(false)?;
+    match failure_of(&outcome) {
+        Some(failure) => Err(failure.into()),
+        None => Ok(output::line(&outcome.to_string())?),
+    }
+}
+
+pub(super) fn trace(arguments: &Trace) -> anyhow::Result<()> {
+    let (outcome, found, took_ms) = arguments.asked.run(true)?;
+    if arguments.json {
+        output::line(&outcome.to_string())?;
+    } else {
+        output::whole(&tree::of(&arguments.asked.name, &outcome, &found.files, took_ms))?;
+    }
+    failure_of(&outcome).map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+pub(super) fn test(arguments: &Test) -> anyhow::Result<()> {
+    let found = arguments.which.find()?;
+    let offline = found.start()?;
+    let (mut count, mut failed) = (0, 0);
+    let mut told = Ok(());
+    wait(offline.test(|tested| {
+        count += 1;
+        failed += usize::from(!tested.differences.is_empty());
+        if told.is_err() {
+            return;
+        }
+        let (test, differences) = (tested.test, &tested.differences);
+        if arguments.json {
+            let line = json!({"file": test.file, "name": test.name, "workflow": test.workflow, "differences": differences});
+            told = output::line(&line.to_string());
+            return;
+        }
+        let (good, bad, plain) = if output::in_colour() {
+            ("\x1b[32m", "\x1b[31m", "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
+        let mark = if differences.is_empty() { format!("{good}holds{plain}") } else { format!("{bad}FAILS{plain}") };
+        let mut text = format!("{mark}  {}: {} ({})", test.file, test.name, test.workflow);
+        for difference in differences {
+            // A String takes everything.
+            let _ = write!(text, "\n         {difference}");
+        }
+        told = output::line(&text);
+    }))??;
+    told?;
+    if failed > 0 {
+        return Err(WorkflowError::Tests {
+            failed,
+            count,
+            publishing: None,
+        }
+        .into());
+    }
+    if !arguments.json {
+        output::line(&match count {
+            0 => "there are no stored tests: tests/NAME.json has some".to_owned(),
+            count => format!("{count} of {count} hold"),
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs the stored tests of a release that is to be published; how many there are. Those that do not hold are told.
+pub(super) fn tested(offline: &Offline, publishing: Option<u64>) -> anyhow::Result<usize> {
+    let (mut count, mut failed) = (0, 0);
+    wait(offline.test(|tested| {
+        count += 1;
+        if tested.differences.is_empty() {
+            return;
+        }
+        failed += 1;
+        let (file, name) = (&tested.test.file, &tested.test.name);
+        output::complaint(&format!("{file}: {name}"));
+        for difference in &tested.differences {
+            output::complaint(&format!("  {difference}"));
+        }
+    }))??;
+    if failed > 0 {
+        return Err(WorkflowError::Tests {
+            failed,
+            count,
+            publishing,
+        }
+        .into());
+    }
+    Ok(count)
+}

@@ -1,0 +1,497 @@
+//! `forebay workflow`: releases, runs without a server, tests, differences, collections of Rengine.
+
+use std::process::Stdio;
+
+use forebay_testkit::Folder;
+use serde_json::{Value, json};
+
+use crate::run::{Ended, ended, forebay, run};
+
+const STORE: &str = "[store]\npath = \"data\"\n[workflow]\nstore = \"Workflow\"\n";
+const FOLDER: &str = "[workflow]\npath = \"flows\"\n";
+
+const BELOW: &str = "function process(context) {\n  const { amount } = context.getArgs();\n  console.warn('amount', amount);\n  if (amount === undefined) throw new Error('no amount');\n  return new ScriptResult(amount < 100, { amount });\n}\n";
+const APPROVE: &str = "export const limit = 1;\n";
+
+/// A folder with this configuration, and `flows` with a graph of two nodes, its rules and two tests.
+fn folder(config: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("forebay.toml", config);
+    let graph = json!({
+        "nodes": [
+            {"@type": "BOOT", "id": "0"},
+            {"@type": "RELATION", "id": "1", "name": "below the limit", "ruleId": "below"},
+            {"@type": "RUN", "id": "2", "ruleId": "approve"}
+        ],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}]
+    });
+    folder.write("flows/order.json", graph.to_string());
+    folder.write("flows/rules/below.js", BELOW);
+    folder.write(
+        "flows/rules/approve.ts",
+        "function process(context: any) {\n  return new ScriptResult(true, { approved: context.getLastResult().getValueMap().amount as number, at: Date.now() });\n}\n",
+    );
+    let tests = json!([
+        {"name": "little", "workflow": "order", "args": {"amount": 40}, "expect": {"state": true, "valueMap": {"approved": 40, "at": 0}}, "ignore": ["valueMap.at"]},
+        {"name": "nothing", "workflow": "order", "expect": {"error": "no amount"}}
+    ]);
+    folder.write("flows/tests/order.json", tests.to_string());
+    folder
+}
+
+fn workflow(folder: &Folder, words: &[&str]) -> Ended {
+    run(folder.path(), &[&["workflow"], words].concat())
+}
+
+/// The same, which must go well; what it printed.
+fn done(folder: &Folder, words: &[&str]) -> String {
+    let ended = workflow(folder, words);
+    assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
+    ended.out
+}
+
+/// The same with `--json`.
+fn told(folder: &Folder, words: &[&str]) -> Value {
+    serde_json::from_str(&done(folder, &[words, &["--json"]].concat())).unwrap()
+}
+
+#[test]
+fn a_release_goes_from_a_folder_to_a_folder_and_everything_is_in_the_log() {
+    let folder = folder(STORE);
+    let ended = workflow(&folder, &["list"]);
+    assert_eq!(ended.code, 4);
+    assert!(
+        ended.err.contains("there is no store in") && ended.err.contains("`forebay workflow import FOLDER`"),
+        "{}",
+        ended.err
+    );
+    let out = done(
+        &folder,
+        &["import", "flows", "--note", "the first", "--by", "ada"],
+    );
+    assert_eq!(out, "release 1: a draft of 1 workflow, 4 files\n");
+    done(&folder, &["publish", "1", "--by", "bob"]);
+    folder.write("flows/rules/below.js", BELOW.replace("100", "200"));
+    assert_eq!(told(&folder, &["import", "flows"])["release"], 2);
+    done(&folder, &["state", "2", "test"]);
+    done(&folder, &["publish", "2", "--canary", "12.5%"]);
+    let list = told(&folder, &["list"]);
+    assert_eq!(list["published"], 1);
+    assert_eq!(list["canary"], json!({"release": 2, "perTenThousand": 1250}));
+    assert_eq!(list["releases"][0]["about"]["note"], "the first");
+    assert_eq!(list["releases"][1]["state"], "canary");
+    let list = done(&folder, &["list"]);
+    assert!(
+        list.contains("canary 12.5%") && list.contains("ada") && list.contains("the first"),
+        "{list}"
+    );
+    done(&folder, &["publish", "2"]);
+    assert_eq!(told(&folder, &["rollback"]), json!({"from": 2, "to": 1}));
+    let log: Vec<Value> = done(&folder, &["log", "--json"])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let entries: Vec<(&str, u64)> = log
+        .iter()
+        .map(|entry| {
+            (
+                entry["what"].as_str().unwrap(),
+                entry["release"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            ("rollback", 1),
+            ("publish", 2),
+            ("canary", 2),
+            ("test", 2),
+            ("import", 2),
+            ("publish", 1),
+            ("import", 1)
+        ]
+    );
+    assert_eq!((&log[5]["by"], &log[6]["by"]), (&json!("bob"), &json!("ada")));
+    assert_eq!(done(&folder, &["log", "-n", "1"]).lines().count(), 2);
+    done(&folder, &["export", "1", "out/first"]);
+    assert_eq!(folder.read("out/first/rules/below.js").as_deref(), Some(BELOW));
+    assert_eq!(done(&folder, &["diff", "1", "out/first"]), "nothing differs\n");
+    let ended = workflow(&folder, &["export", "2", "out/first"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("is not empty"), "{}", ended.err);
+    assert_eq!(
+        done(&folder, &["diff", "1", "2"]),
+        "changed  rules/below.js\n  -   return new ScriptResult(amount < 100, { amount });\n  +   return new ScriptResult(amount < 200, { amount });\n"
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_told_with_the_next_step() {
+    let folder = folder(STORE);
+    done(&folder, &["import", "flows"]);
+    for (words, code, parts) in [
+        (
+            &["publish", "7"][..],
+            4,
+            [
+                "there is no release 7 in the global `Workflow`; the newest is 1",
+                "forebay workflow list",
+            ],
+        ),
+        (&["run", "order"], 4, ["no release is published", "--release N"]),
+        (
+            &["run", "other", "--release", "1"],
+            4,
+            ["there is no workflow `other`", "forebay workflow check"],
+        ),
+        (
+            &["run", "order", "--release", "1", "--args", "[1]"],
+            2,
+            ["--args are no JSON object", "another value than an object"],
+        ),
+        (
+            &["run", "order", "--release", "1", "--args", "@none.json"],
+            1,
+            ["none.json", "No such file"],
+        ),
+        (
+            &["rollback"],
+            1,
+            ["no release was published before", "forebay workflow list"],
+        ),
+        (
+            &["publish", "1", "--canary", "100%"],
+            2,
+            ["a share is 0.01% to 99.99%", "--canary"],
+        ),
+        (&["import", "none"], 1, ["cannot read none", "No such file"]),
+    ] {
+        let ended = workflow(&folder, words);
+        assert_eq!(ended.code, code, "{words:?}: {ended:?}");
+        for part in parts {
+            assert!(ended.err.contains(part), "{words:?}: {part}: {}", ended.err);
+        }
+    }
+    done(&folder, &["publish", "1"]);
+    let ended = workflow(&folder, &["discard", "1"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.err.contains("release 1 is published, and stays"),
+        "{}",
+        ended.err
+    );
+    done(&folder, &["import", "flows"]);
+    done(&folder, &["publish", "2"]);
+    let ended = workflow(&folder, &["discard", "1"]);
+    assert!(
+        ended.err.contains("release 1 has been published") && ended.err.contains("--former"),
+        "{}",
+        ended.err
+    );
+    done(&folder, &["discard", "1", "--former"]);
+    assert_eq!(
+        workflow(&folder, &["rollback"]).code,
+        1,
+        "what is discarded does not come back"
+    );
+    folder.write("forebay.toml", FOLDER);
+    let ended = workflow(&folder, &["list"]);
+    assert_eq!(ended.code, 3);
+    assert!(
+        ended.err.contains("have no releases") && ended.err.contains("store = "),
+        "{}",
+        ended.err
+    );
+    folder.write("forebay.toml", "");
+    let ended = workflow(&folder, &["list"]);
+    assert_eq!(ended.code, 3);
+    assert!(ended.err.contains("no section [workflow]"), "{}", ended.err);
+}
+
+#[test]
+fn workflows_of_a_folder_are_checked_run_traced_and_tested_without_a_server() {
+    let folder = folder(FOLDER);
+    let out = done(&folder, &["check"]);
+    assert!(out.ends_with("flows: nothing is wrong with order\n"), "{out}");
+    let outcome: Value =
+        serde_json::from_str(&done(&folder, &["run", "order", "--args", "{\"amount\":400}"])).unwrap();
+    assert_eq!(outcome, json!({"state": false, "valueMap": {"amount": 400}}));
+    folder.write("args.json", "{\"amount\":40}");
+    let trace = done(&folder, &["trace", "order", "--args", "@args.json"]);
+    let lines: Vec<&str> = trace.lines().collect();
+    assert!(lines[0].starts_with("order  true  {\"approved\":40"), "{trace}");
+    assert!(
+        lines[1].starts_with("└─ 1 below the limit  RELATION  "),
+        "{trace}"
+    );
+    assert!(lines[2].starts_with("   └─ 2  RUN  "), "{trace}");
+    assert_eq!(lines[3..], ["log", "  warn   amount 40"]);
+    let ended = workflow(&folder, &["trace", "order"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.out.contains("└─ 1 below the limit  RELATION") && ended.out.contains("Error: no amount"),
+        "{}",
+        ended.out
+    );
+    assert!(
+        ended.err.contains("node `1` failed: Error: no amount") && ended.err.contains("below.js:4"),
+        "{}",
+        ended.err
+    );
+    let out = done(&folder, &["test"]);
+    assert_eq!(
+        out,
+        "holds  tests/order.json: little (order)\nholds  tests/order.json: nothing (order)\n2 of 2 hold\n"
+    );
+    folder.write("flows/rules/below.js", BELOW.replace("100", "10"));
+    let ended = workflow(&folder, &["test"]);
+    assert_eq!(ended.code, 3);
+    assert!(
+        ended
+            .out
+            .contains("FAILS  tests/order.json: little (order)\n         state: expected true, found false"),
+        "{}",
+        ended.out
+    );
+    assert!(
+        ended.err.contains("1 of 2 stored tests do not hold"),
+        "{}",
+        ended.err
+    );
+    folder.write("flows/rules/below.js", "function process() {\n  return 1 +;\n}\n");
+    folder.write(
+        "flows/tests/order.json",
+        "[{\"name\":\"n\",\"workflow\":\"none\",\"expect\":{\"error\":\"\"}}]",
+    );
+    for words in [&["check"][..], &["test"], &["run", "order"]] {
+        let ended = workflow(&folder, words);
+        assert_eq!(ended.code, 3, "{words:?}: {ended:?}");
+        assert!(ended.err.contains("below.js:2:"), "{}", ended.err);
+        assert!(
+            ended.err.contains("test `n`: there is no workflow `none`"),
+            "{}",
+            ended.err
+        );
+    }
+    let ended = run(folder.path(), &["check"]);
+    assert_eq!(ended.code, 3);
+    assert!(
+        ended.err.contains("test `n`: there is no workflow `none`"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_draft_may_have_faults_which_its_maker_is_told_and_is_not_published() {
+    let folder = folder(STORE);
+    folder.write("flows/rules/approve.ts", APPROVE);
+    folder.write("flows/rules/below.js", "function process() {\n  return 1 +;\n}\n");
+    let ended = workflow(&folder, &["import", "flows"]);
+    assert_eq!(ended.code, 0);
+    assert!(
+        ended.err.contains("it cannot be published as it is")
+            && ended.err.contains("release-1/rules/below.js:2:"),
+        "{}",
+        ended.err
+    );
+    let ended = workflow(&folder, &["publish", "1"]);
+    assert_eq!(ended.code, 3);
+    assert!(ended.err.contains("release-1/rules/below.js:2:"), "{}", ended.err);
+    assert_eq!(told(&folder, &["list"])["published"], Value::Null);
+    assert_eq!(workflow(&folder, &["state", "1", "test"]).code, 3);
+}
+
+#[test]
+fn releases_that_are_made_at_the_same_time_are_all_there_and_whole() {
+    let folder = folder(STORE);
+    done(&folder, &["import", "flows"]);
+    let children: Vec<_> = (0..6)
+        .map(|_| {
+            forebay(folder.path(), &["workflow", "import", "flows", "--json"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut numbers: Vec<u64> = children
+        .into_iter()
+        .map(|child| {
+            let ended = ended(&child.wait_with_output().unwrap());
+            assert_eq!(ended.code, 0, "{ended:?}");
+            serde_json::from_str::<Value>(&ended.out).unwrap()["release"]
+                .as_u64()
+                .unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3, 4, 5, 6, 7]);
+    for number in numbers {
+        assert_eq!(
+            done(&folder, &["diff", &number.to_string(), "flows"]),
+            "nothing differs\n"
+        );
+    }
+    assert_eq!(done(&folder, &["log", "--json"]).lines().count(), 7);
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_all_of_a_release_or_nothing() {
+    let folder = folder(STORE);
+    done(&folder, &["import", "flows"]);
+    let filler = format!("// {}\n", "x".repeat(1 << 20));
+    for number in 0..30 {
+        folder.write(
+            &format!("flows/rules/r{number}.js"),
+            format!("function process() {{}}\n{filler}"),
+        );
+    }
+    for _ in 0..6 {
+        let mut child = forebay(folder.path(), &["workflow", "import", "flows"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The log of the store grows as soon as something is written to it.
+        let size = || std::fs::metadata(folder.path().join("data/store.mdbx")).map_or(0, |file| file.len());
+        let before = size();
+        forebay_testkit::wait_until("it to write, or to end", || {
+            size() != before || child.try_wait().unwrap().is_some()
+        });
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    let list = told(&folder, &["list"]);
+    for release in list["releases"].as_array().unwrap() {
+        let number = release["release"].as_u64().unwrap();
+        let target = format!("out/{number}");
+        let out = done(&folder, &["export", &number.to_string(), &target]);
+        let files = release["about"]["files"].as_u64().unwrap();
+        assert!(out.contains(&format!("{files} files")), "{out}");
+    }
+    let log = done(&folder, &["log", "--json"]);
+    assert_eq!(log.lines().count(), list["releases"].as_array().unwrap().len());
+}
+
+#[test]
+fn collections_of_a_rengine_become_a_release_that_runs() {
+    let folder = Folder::new();
+    folder.write(
+        "forebay.toml",
+        STORE.replace(
+            "store = \"Workflow\"",
+            "store = \"Workflow\"\ncompat = \"rengine\"",
+        ),
+    );
+    let long = |number: u64| json!({"$numberLong": number.to_string()});
+    let live = |mut document: Value| {
+        document["enable"] = json!({"$numberInt": "1"});
+        document["delFlag"] = json!(0);
+        document
+    };
+    let upload = |id: u64, name: &str| {
+        live(
+            json!({"_id": long(id), "uploadType": "LIBJS", "objectPrefix": format!("libjs/0/{name}/{name}-v1.js"), "filename": name, "extension": ".js"}),
+        )
+    };
+    let graph = |workflow: u64, nodes: Value, edges: Value| {
+        live(json!({
+            "_id": long(workflow + 100), "workflowId": long(workflow), "revision": long(1), "attributes": {"unit": "points"},
+            "details": {"engine": "STANDARD_GRAPH", "nodes": nodes, "edges": edges}
+        }))
+    };
+    let collections = json!({
+        "re_sceneses": [
+            live(json!({"_id": long(1), "scenesCode": "hello"})), live(json!({"_id": long(2), "scenesCode": "broken"}))
+        ],
+        "re_workflows": [
+            live(json!({"_id": long(11), "scenesId": long(1), "engine": "STANDARD_GRAPH"})),
+            live(json!({"_id": long(12), "scenesId": long(2), "engine": "STANDARD_GRAPH"}))
+        ],
+        "re_workflow_graphs": [
+            graph(11, json!([{"@type": "BOOT", "id": "0", "attributes": {"top": "1px"}}, {"@type": "PROCESS", "id": "1", "ruleId": long(650_869_239_922_658)}]), json!([{"name": "e", "from": "0", "to": "1", "attributes": null}])),
+            graph(12, json!([{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": long(99)}]), json!([{"from": "0", "to": "1"}]))
+        ],
+        "re_rules": [live(json!({"_id": long(650_869_239_922_658), "nameEn": "greet", "engine": "JS"}))],
+        "re_rule_scripts": [live(json!({
+            "_id": long(3), "ruleId": long(650_869_239_922_658), "revision": 1, "entrypointUploadId": long(21), "uploadIds": [long(21), long(22)]
+        }))],
+        "sys_uploads": [upload(21, "greet"), upload(22, "commons")]
+    });
+    folder.write("rengine.json", collections.to_string());
+    folder.write(
+        "bucket/libjs/0/commons/commons-v1.js",
+        "function greeting(name) { return 'hello ' + name; }",
+    );
+    folder.write(
+        "bucket/libjs/0/greet/greet-v1.js",
+        "function process(context) {\n  const greetings = greeting(context.getParameter().getArgs().name);\n  return new ScriptResult(true, { greetings, unit: context.getAttributes().unit });\n}",
+    );
+    let ended = workflow(&folder, &["import", "rengine.json", "--files", "bucket"]);
+    assert_eq!(
+        (ended.code, &*ended.out),
+        (0, "release 1: a draft of 1 workflow, 3 files\n"),
+        "{ended:?}"
+    );
+    assert!(
+        ended.err.contains("left out: broken.json: node `1`"),
+        "{}",
+        ended.err
+    );
+    let outcome: Value = serde_json::from_str(&done(
+        &folder,
+        &["run", "hello", "--release", "1", "--args", "{\"name\":\"ada\"}"],
+    ))
+    .unwrap();
+    assert_eq!(
+        outcome["valueMap"],
+        json!({"greetings": "hello ada", "unit": "points"})
+    );
+    assert!(done(&folder, &["publish", "1"]).contains("it has no stored tests"));
+    folder.write("rengine.json", "{\"re_rules\": 1}");
+    let ended = workflow(&folder, &["import", "rengine.json"]);
+    assert_eq!(ended.code, 3);
+    assert!(
+        ended
+            .err
+            .contains("rengine.json: `re_rules` is another value than a list"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn runs_without_a_server_reach_the_store_as_far_as_rules_are_allowed() {
+    let folder = folder(&format!("{STORE}allow = {{ store = [\"Order\"] }}\n"));
+    folder.write(
+        "flows/rules/below.js",
+        "function process(context) {\n  store.node('Order', 'sum').increment(context.getArgs().amount);\n  return new ScriptResult(false, { sum: store.get('Order', 'sum') });\n}\n",
+    );
+    folder.write(
+        "flows/tests/order.json",
+        "[{\"name\":\"adds\",\"workflow\":\"order\",\"args\":{\"amount\":5},\"expect\":{\"state\":false,\"valueMap\":{\"sum\":5}}}]",
+    );
+    done(&folder, &["import", "flows"]);
+    // The store is open already where a release is published.
+    done(&folder, &["publish", "1"]);
+    let outcome = done(&folder, &["run", "order", "--args", "{\"amount\":2}"]);
+    assert_eq!(outcome, "{\"state\":false,\"valueMap\":{\"sum\":7}}\n");
+    let ended = run(folder.path(), &["store", "get", "Order/sum"]);
+    assert_eq!((ended.code, &*ended.out), (0, "7\n"));
+    folder.write(
+        "forebay.toml",
+        "[store]\npath = \"none\"\n[workflow]\npath = \"flows\"\nallow = { store = [\"Order\"] }\n",
+    );
+    let ended = workflow(&folder, &["run", "order"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended
+            .err
+            .contains("(workflow.allow.store), which cannot be opened")
+            && ended.err.contains("`forebay serve` makes it"),
+        "{}",
+        ended.err
+    );
+}

@@ -1,0 +1,292 @@
+//! The files of workflows as texts, wherever they lie: in a folder, or in a release.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::book::{BookFault, BookFaults};
+
+/// Longest file of a graph, a rule or tests, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Most entries of a folder, and most files of workflows.
+const ENTRIES_MAX: usize = 100_000;
+/// Longest path of a file, in bytes.
+const PATH_BYTES_MAX: usize = 512;
+
+/// The folder of the rules.
+const RULES: &str = "rules";
+/// The folder of the tests.
+const TESTS: &str = "tests";
+
+/// What a file is, by its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role<'p> {
+    /// A graph or a decision of this name.
+    Workflow(&'p str),
+    /// Of a rule of this name.
+    Rule(&'p str),
+    /// Tests.
+    Tests,
+}
+
+/// Files of workflows: paths with `/` between their parts, and texts. What is no such file has no place here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkflowFiles(BTreeMap<String, String>);
+
+impl WorkflowFiles {
+    /// Reads those of a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, and `tests/NAME.json`. Other files are none of them.
+    ///
+    /// # Errors
+    /// Everything that cannot be read, or is too long (16 MiB a file), by its path.
+    pub fn read(folder: &Path) -> Result<Self, BookFaults> {
+        let mut reading = Reading {
+            folder,
+            files: BTreeMap::new(),
+            faults: Vec::new(),
+        };
+        reading.folder("", folder);
+        let rules = folder.join(RULES);
+        for path in reading.folder(RULES, &rules) {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                reading.fault(&path, "its name is no text");
+                continue;
+            };
+            reading.folder(&format!("{RULES}/{name}"), &path);
+        }
+        reading.folder(TESTS, &folder.join(TESTS));
+        if reading.files.len() > ENTRIES_MAX {
+            reading.fault(folder, format!("it has more than {ENTRIES_MAX} files"));
+        }
+        if reading.faults.is_empty() {
+            Ok(Self(reading.files))
+        } else {
+            Err(BookFaults(reading.faults))
+        }
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// What is wrong with its path or its length.
+    pub fn add(&mut self, path: &str, text: String) -> Result<(), String> {
+        if path.len() > PATH_BYTES_MAX {
+            let bytes = path.len();
+            return Err(format!("its path has {bytes} bytes (at most {PATH_BYTES_MAX})"));
+        }
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(too_long(text.len() as u64));
+        }
+        if role_of(path).is_none() {
+            return Err(
+                "it is no file of workflows: NAME.json, rules/NAME.js, rules/NAME/FILE.js or tests/NAME.json"
+                    .into(),
+            );
+        }
+        self.0.insert(path.to_owned(), text);
+        Ok(())
+    }
+
+    /// Takes a file out; whether it was there.
+    pub fn remove(&mut self, path: &str) -> bool {
+        self.0.remove(path).is_some()
+    }
+
+    /// The text of a file.
+    pub fn get(&self, path: &str) -> Option<&str> {
+        self.0.get(path).map(String::as_str)
+    }
+
+    /// Paths and texts, in the order of the paths.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(path, text)| (&**path, &**text))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of all texts.
+    pub fn bytes(&self) -> usize {
+        self.0.values().map(String::len).sum()
+    }
+
+    /// The names of the workflows, in order.
+    pub fn workflows(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter_map(|path| match role_of(path) {
+            Some(Role::Workflow(name)) => Some(name),
+            _ => None,
+        })
+    }
+
+    /// Writes them into a folder, which is made where it is not there.
+    ///
+    /// # Errors
+    /// What the system says. A part of the files may be written then.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        for (path, text) in self.iter() {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            fs::write(path, text)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a file is; `None`: no file of workflows.
+pub(super) fn role_of(path: &str) -> Option<Role<'_>> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\0');
+    if !parts.iter().all(is_plain) {
+        return None;
+    }
+    match parts[..] {
+        [file] => Some(Role::Workflow(file.strip_suffix(".json")?)),
+        [RULES, file] => Some(Role::Rule(without_extension(file)?)),
+        [RULES, rule, file] => without_extension(file).map(|_| Role::Rule(rule)),
+        [TESTS, file] => file.strip_suffix(".json").map(|_| Role::Tests),
+        _ => None,
+    }
+}
+
+/// The name of a file of JavaScript or TypeScript.
+fn without_extension(file: &str) -> Option<&str> {
+    file.strip_suffix(".js").or_else(|| file.strip_suffix(".ts"))
+}
+
+fn too_long(bytes: u64) -> String {
+    format!("it has {bytes} bytes, at most {FILE_BYTES_MAX}")
+}
+
+struct Reading<'f> {
+    folder: &'f Path,
+    files: BTreeMap<String, String>,
+    faults: Vec<BookFault>,
+}
+
+impl Reading<'_> {
+    fn fault(&mut self, path: &Path, what: impl std::fmt::Display) {
+        let text = format!("{}: {what}", path.display());
+        self.faults.push(BookFault { file: None, text });
+    }
+
+    /// Reads the files of a folder that are files of workflows, and gives the folders in it. One that is not there has none, but the outermost must be there.
+    fn folder(&mut self, within: &str, folder: &Path) -> Vec<PathBuf> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != self.folder => {
+                return Vec::new();
+            }
+            Err(error) => {
+                self.fault(folder, error);
+                return Vec::new();
+            }
+        };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut paths: Vec<_> = paths.take(ENTRIES_MAX + 1).collect();
+        if paths.len() > ENTRIES_MAX {
+            self.fault(folder, format!("it has more than {ENTRIES_MAX} entries"));
+        }
+        paths.sort();
+        let (folders, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
+        for path in files {
+            let named = match path.file_name().and_then(|name| name.to_str()) {
+                Some(name) if within.is_empty() => name.to_owned(),
+                Some(name) => format!("{within}/{name}"),
+                None => {
+                    if is_one_by_extension(&path) {
+                        self.fault(&path, "its name is no text");
+                    }
+                    continue;
+                }
+            };
+            if role_of(&named).is_none() {
+                continue;
+            }
+            match text_of(&path) {
+                Ok(text) => {
+                    self.files.insert(named, text);
+                }
+                Err(error) => self.fault(&path, error),
+            }
+        }
+        folders
+    }
+}
+
+fn is_one_by_extension(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| ["json", "js", "ts"].iter().any(|one| extension == *one))
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let length = fs::metadata(path)?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(io::Error::other(too_long(length)));
+    }
+    fs::read_to_string(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_what_a_file_is() {
+        for (path, role) in [
+            ("order.json", Some(Role::Workflow("order"))),
+            ("a.b.json", Some(Role::Workflow("a.b"))),
+            ("rules/below.js", Some(Role::Rule("below"))),
+            ("rules/below.ts", Some(Role::Rule("below"))),
+            ("rules/below/index.ts", Some(Role::Rule("below"))),
+            ("tests/order.json", Some(Role::Tests)),
+            ("README.md", None),
+            ("rules/README.md", None),
+            ("rules/a/b/c.js", None),
+            ("../order.json", None),
+            ("rules/../x.js", None),
+            ("/order.json", None),
+            ("", None),
+        ] {
+            assert_eq!(role_of(path), role, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = WorkflowFiles::default();
+        for path in ["a.json", "rules/r.js", "rules/two/index.ts", "tests/t.json"] {
+            files.add(path, format!("text of {path}")).unwrap();
+        }
+        files.write(folder.path()).unwrap();
+        fs::write(folder.path().join("README.md"), "none of them").unwrap();
+        assert_eq!(WorkflowFiles::read(folder.path()).unwrap(), files);
+        assert_eq!(files.workflows().collect::<Vec<_>>(), ["a"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_one_is_refused() {
+        let mut files = WorkflowFiles::default();
+        let long = format!("{}.json", "x".repeat(PATH_BYTES_MAX));
+        for (path, text, what) in [
+            ("../a.json", String::new(), "it is no file of workflows"),
+            (&*long, String::new(), "its path has 517 bytes (at most 512)"),
+            (
+                "a.json",
+                "x".repeat(FILE_BYTES_MAX as usize + 1),
+                "it has 16777217 bytes",
+            ),
+        ] {
+            let told = files.add(path, text).unwrap_err();
+            assert!(told.starts_with(what), "{told}");
+        }
+    }
+}
