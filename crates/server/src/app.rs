@@ -8,12 +8,13 @@ use forebay_runtimes::{ENV_PASSED, Sdk, SdkError, sdk_file};
 use forebay_script::{Counts, Script};
 use forebay_store::Durability;
 use forebay_workflow::Compat;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::{
     calls::{CallThread, Calls, DeskThread},
     config::{self, Config, PathKind},
-    logging::{self, AccessLog},
+    logging::{self, AccessLog, LoggingError, WorkflowLogs},
     metrics::{RouteBook, RouteCounts, ScriptBook, WorkflowBook, name_of},
     profiles::Profiles,
     reply::HeaderLines,
@@ -41,6 +42,8 @@ pub(crate) struct Ground {
     pub(crate) routes: RouteBook,
     pub(crate) scripts: ScriptBook,
     pub(crate) workflows: Arc<WorkflowBook>,
+    /// What their rules log.
+    pub(crate) workflow_logs: Mutex<Option<Arc<WorkflowLogs>>>,
     pub(crate) sources: SourceBook,
     /// Requests whose time is recorded.
     pub(crate) traces: Arc<Traces>,
@@ -110,6 +113,9 @@ pub enum BuildError {
     /// The graphs and rules of the workflows cannot be used.
     #[error("the workflows cannot be used")]
     Workflows(#[from] ShelfError),
+    /// What the rules of workflows log cannot be written.
+    #[error("the workflows cannot log")]
+    WorkflowLogs(#[source] LoggingError),
     /// The engines of the workflows do not start.
     #[error("the workflows do not start")]
     WorkflowEngines(#[source] forebay_script::Failure),
@@ -325,6 +331,7 @@ fn workflow_target(
         sources: &ground.sources,
         store: store_options(config, ground),
         open_store: ground.store.clone(),
+        logs: workflow_logs(workflow, ground)?,
     };
     workflow_engines(config, workflow, shelf, surroundings)
 }
@@ -339,6 +346,8 @@ pub(crate) struct WorkflowSurroundings<'a> {
     pub(crate) store: Option<forebay_script::StoreOptions>,
     /// The server's, where answers wait for the disk.
     pub(crate) open_store: Option<Arc<OpenStore>>,
+    /// Where rules log.
+    pub(crate) logs: Option<Arc<WorkflowLogs>>,
 }
 
 /// Starts an engine for workflows.
@@ -377,9 +386,9 @@ pub(crate) fn workflow_engines(
             }),
             ..allow(&workflow.allow)
         },
-        store: around.store,
+        store: around.store.clone(),
         surroundings: surroundings(around.erase_types),
-        counts: around.counts,
+        counts: Arc::clone(&around.counts),
     };
     let limits = RunLimits {
         timeout: workflow.timeout,
@@ -393,9 +402,27 @@ pub(crate) fn workflow_engines(
         shelf,
         limits,
         workflow,
-        around.workflows,
-        around.open_store,
+        around,
     ))
+}
+
+/// Where rules log; one that goes on as it was is kept.
+fn workflow_logs(
+    workflow: &config::Workflow,
+    ground: &Ground,
+) -> Result<Option<Arc<WorkflowLogs>>, BuildError> {
+    let mut current = ground.workflow_logs.lock();
+    let Some(folder) = &workflow.logs else {
+        *current = None;
+        return Ok(None);
+    };
+    if !current
+        .as_ref()
+        .is_some_and(|logs| logs.is_of(folder, workflow.logs_rotate))
+    {
+        *current = Some(WorkflowLogs::start(folder, workflow.logs_rotate).map_err(BuildError::WorkflowLogs)?);
+    }
+    Ok(current.clone())
 }
 
 fn store_options(config: &Config, ground: &Ground) -> Option<forebay_script::StoreOptions> {

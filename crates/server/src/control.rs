@@ -1,6 +1,6 @@
 //! The control socket: orders to a running server, as HTTP with JSON bodies over a Unix socket that only the server's user may open.
 
-use std::{collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, str::FromStr, sync::Arc, time::Duration};
 
 use forebay_pool::Pool;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use crate::{
     config::{Route, Target},
     profiles::{NoProfile, PROFILE_MAX},
     reload::ReloadError,
+    router::decode,
     server::Shared,
     traces::{self, RUN_MAX, TICKET_AGE_MAX, Untold},
 };
@@ -273,9 +274,23 @@ impl Control {
                 &format!("{FOLLOWERS_MAX} clients follow the log already, that is the most"),
             );
         };
-        let (past, feed) = self.shared.ground.log.recent().look();
+        let workflow = request
+            .parameter("workflow")
+            .map(|name| decode(name).map_or_else(|| name.to_owned(), Cow::into_owned));
+        let logs = self.shared.ground.workflow_logs.lock().clone();
+        let (past, feed) = match (&workflow, logs) {
+            (None, _) => self.shared.ground.log.recent().look(),
+            (Some(_), Some(logs)) => logs.recent().look(),
+            (Some(_), None) => {
+                return Response::problem(
+                    409,
+                    "workflows keep no log: `workflow.logs` names the folder for it",
+                );
+            }
+        };
         Response::events(Events {
             level,
+            workflow,
             past,
             follow: place.map(|place| Follow { feed, _place: place }),
         })

@@ -194,6 +194,7 @@ impl Server {
             routes: RouteBook::new(threads),
             scripts: ScriptBook::default(),
             workflows: Arc::default(),
+            workflow_logs: parking_lot::Mutex::default(),
             sources: SourceBook::default(),
             traces: Arc::default(),
             profiles: Profiles::default(),

@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     /// Only events as grave as this. Example: --level warn
     #[arg(long, default_value = "trace")]
     level: Level,
+    /// What the rules of this workflow have logged, and why its runs have failed. Example: --workflow order
+    #[arg(long)]
+    workflow: Option<String>,
     /// Go on with what is logged from now on, until Ctrl-C. Example: forebay logs --follow
     #[arg(long)]
     follow: bool,
@@ -44,11 +47,21 @@ impl Level {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let target = format!(
+    let mut target = format!(
         "/logs?level={}&follow={}",
         arguments.level.name(),
         arguments.follow
     );
+    if let Some(workflow) = &arguments.workflow {
+        target.push_str("&workflow=");
+        for byte in workflow.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                target.push(char::from(byte));
+            } else {
+                target.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
     let for_people = output::is_terminal();
     let colour = output::in_colour();
     Control::of(&arguments.which)?.follow(&target, |line| {

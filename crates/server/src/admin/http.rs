@@ -67,6 +67,8 @@ enum Body {
 pub(crate) struct Events {
     /// The least severe level that is wanted.
     pub(crate) level: Level,
+    /// Only lines of the rules of this workflow.
+    pub(crate) workflow: Option<String>,
     pub(crate) past: Vec<Arc<Entry>>,
     /// None: only those of the past.
     pub(crate) follow: Option<Follow>,
@@ -91,20 +93,24 @@ struct Manner {
 }
 
 impl Events {
+    fn wants(&self, entry: &Entry) -> bool {
+        let is_of = |workflow: &String| entry.workflow.as_deref() == Some(workflow);
+        entry.level <= self.level && self.workflow.as_ref().is_none_or(is_of)
+    }
+
     async fn next(&mut self) -> Option<Vec<u8>> {
         if !self.past.is_empty() {
             let wanted = std::mem::take(&mut self.past)
                 .into_iter()
-                .filter(|entry| entry.level <= self.level);
+                .filter(|entry| self.wants(entry));
             let lines: Vec<u8> = wanted.flat_map(|entry| entry.json.clone().into_bytes()).collect();
             if !lines.is_empty() {
                 return Some(lines);
             }
         }
-        let feed = &mut self.follow.as_mut()?.feed;
         loop {
-            match feed.next().await {
-                Ok(entry) if entry.level <= self.level => return Some(entry.json.clone().into_bytes()),
+            match self.follow.as_mut()?.feed.next().await {
+                Ok(entry) if self.wants(&entry) => return Some(entry.json.clone().into_bytes()),
                 Ok(_) => {}
                 Err(Missed(missed)) => {
                     let note = serde_json::json!({

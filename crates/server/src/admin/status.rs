@@ -19,13 +19,15 @@ impl Shared {
     /// Everything that is counted, now.
     pub(crate) fn facts(&self) -> Facts {
         let generation = self.reloading.generation();
+        let logs = self.ground.workflow_logs.lock().clone();
+        let of_workflows = logs.map_or(0, |logs| logs.lines_lost());
         Facts {
             version: VERSION,
             started_at: self.started_at.duration_since(UNIX_EPOCH).unwrap_or_default(),
             process: ProcessUse::now(),
             generation,
             reloads_refused: self.reloading.refused(),
-            log_lines_lost: self.ground.log.lines_lost(),
+            log_lines_lost: self.ground.log.lines_lost() + of_workflows,
             connections: self.front.connections(),
             routes: self.ground.routes.totals(),
             store: self.ground.store.as_ref().map(|store| store.facts()),

@@ -325,7 +325,7 @@ static LOG: &[Key] = &[
     },
 ];
 
-static ROTATE: &[Key] = &[
+pub(super) static ROTATE: &[Key] = &[
     Key {
         name: "size",
         kind: Kind::Size {

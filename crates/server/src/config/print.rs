@@ -9,7 +9,7 @@ use forebay_store::index::field_text;
 use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
-    Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, Permission, Pool, Protocol,
+    Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, LogRotation, Permission, Pool, Protocol,
     PythonApplication, PythonModule, Respond, Retry, Route, Script, ScriptAllow, Server, SqlRoute, Store,
     Target, Worker, Workflow, WorkflowSource,
 };
@@ -88,13 +88,12 @@ fn write_log(out: &mut String, log: &Log) -> fmt::Result {
     if let Some(file) = &log.file {
         writeln!(out, "file = {}", path(file))?;
     }
-    writeln!(
-        out,
-        "rotate = {{ size = {}, keep = {} }}",
-        size(log.rotate.size_bytes),
-        log.rotate.keep
-    )?;
+    writeln!(out, "rotate = {}", rotation(log.rotate))?;
     writeln!(out, "access = {}", log.access)
+}
+
+fn rotation(rotate: LogRotation) -> String {
+    format!("{{ size = {}, keep = {} }}", size(rotate.size_bytes), rotate.keep)
 }
 
 fn write_store(out: &mut String, store: &Store) -> fmt::Result {
@@ -350,6 +349,10 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "memory_max = {}", size(workflow.memory_max))?;
     writeln!(out, "output_max = {}", size(workflow.output_max))?;
     writeln!(out, "log_max = {}", size(workflow.log_max))?;
+    if let Some(folder) = &workflow.logs {
+        writeln!(out, "logs = {}", path(folder))?;
+    }
+    writeln!(out, "logs_rotate = {}", rotation(workflow.logs_rotate))?;
     writeln!(out, "fetch_time_max = {}", duration(workflow.fetch_time_max))?;
     writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;

@@ -470,6 +470,10 @@ pub struct Workflow {
     pub output_max: u64,
     /// Bytes that the rules of one run log.
     pub log_max: u64,
+    /// The folder where what rules log is written, a file for each workflow; absolute.
+    pub logs: Option<PathBuf>,
+    /// When such a file is turned over.
+    pub logs_rotate: LogRotation,
     /// From the start of a fetch to the end of what answers it; then the fetch fails.
     pub fetch_time_max: Duration,
     /// Longest body of what answers a fetch; beyond it reading fails.

@@ -53,6 +53,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         }
         shared.recent.push(Entry {
             level: line.level,
+            workflow: None,
             json,
         });
     }

@@ -7,6 +7,7 @@ mod access;
 mod file;
 mod line;
 mod recent;
+mod workflows;
 mod writer;
 
 use std::{
@@ -23,6 +24,7 @@ pub use self::line::readable;
 pub(crate) use self::{
     access::{Access, AccessLog},
     recent::{Entry, Feed, Missed, Recent},
+    workflows::{RunLog, WorkflowLogs},
 };
 use self::{
     file::RotatingFile,

@@ -15,6 +15,8 @@ const BEHIND_MAX: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) level: Level,
+    /// Whose rules have logged it; none: the server itself has.
+    pub(crate) workflow: Option<Arc<str>>,
     /// The JSON form, with its line feed.
     pub(crate) json: String,
 }

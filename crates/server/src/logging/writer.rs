@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::file::RotatingFile;
+use super::{file::RotatingFile, workflows::WorkflowFiles};
 
 /// Bytes of lines that may wait to be written.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -26,6 +26,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Output {
     Stderr,
     File(RotatingFile),
+    Workflows(WorkflowFiles),
 }
 
 impl Output {
@@ -34,6 +35,7 @@ impl Output {
         match self {
             Self::Stderr => io::stderr().lock().write_all(lines),
             Self::File(file) => file.write(lines),
+            Self::Workflows(files) => files.write(lines),
         }
     }
 }

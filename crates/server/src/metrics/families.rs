@@ -75,7 +75,7 @@ families! {
     OPEN_FDS = Gauge "process_open_fds" [] "Open file descriptors of the server.";
     GENERATION = Gauge "forebay_generation" [] "Configurations that have been in force since the start.";
     RELOADS_REFUSED = Counter "forebay_reloads_refused_total" [] "Reloads after which the configuration in force stayed.";
-    LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log that came faster than they could be written.";
+    LOG_LINES_LOST = Counter "forebay_log_lines_lost_total" [] "Lines of the log, and of the logs of workflows, that came faster than they could be written.";
     CONNECTIONS_OPEN = Gauge "forebay_connections_open" [] "Open client connections.";
     CONNECTIONS_ACCEPTED = Counter "forebay_connections_accepted_total" [] "Client connections accepted, those turned away included.";
     CONNECTIONS_TURNED_AWAY = Counter "forebay_connections_turned_away_total" [] "Client connections closed because of server.connections_max.";

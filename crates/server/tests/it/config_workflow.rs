@@ -20,7 +20,7 @@ fn project() -> Project {
 #[test]
 fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
     let project = project();
-    let text = "[workflow]\n[workflow.clients.shop]\nsecret = 'SHOP'\nruns_max = 3\nruns_per_second = 100\npriority = 'high'\n\
+    let text = "[workflow]\nlogs = 'logs'\nlogs_rotate = { size = '1MiB', keep = 2 }\n[workflow.clients.shop]\nsecret = 'SHOP'\nruns_max = 3\nruns_per_second = 100\npriority = 'high'\n\
         [workflow.clients.'a b']\ntoken = 'SHOP'\nworkflows = ['x', 'y']\n\
         [workflow.scenes.x]\nruns_max = 2\nqueue_max = 0\ntimeout = '50ms'\npriority = 'low'\n[workflow.scenes.y]\n";
     let config = project.good(text);
@@ -49,6 +49,11 @@ fn clients_and_scenes_are_read_and_printed_without_what_is_secret() {
         priority: Priority::Normal,
     };
     assert_eq!(workflow.clients["a b"], other);
+    assert_eq!(workflow.logs, Some(project.folder.join("logs")));
+    assert_eq!(
+        (workflow.logs_rotate.size_bytes, workflow.logs_rotate.keep),
+        (1 << 20, 2)
+    );
     let x = WorkflowScene {
         runs_max: Some(2),
         queue_max: 0,

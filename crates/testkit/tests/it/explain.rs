@@ -38,7 +38,7 @@ fn with_database() -> Server {
     .start()
 }
 
-fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     assert!(
         output.status.success(),
         "{}",

@@ -4,6 +4,7 @@ use forebay_testkit::{Client, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
+    explain::stdout,
     support::metric,
     workflows::{ROUTES, rules_of},
 };
@@ -176,4 +177,53 @@ fn runs_are_counted_by_what_they_came_to_and_rules_by_their_nodes() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn what_rules_log_is_in_a_file_of_their_workflow_and_can_be_followed() {
+    let config = format!("[workflow]\npath = \"flows\"\nlogs = \"logs\"\ntimeout = \"100ms\"\n{ROUTES}");
+    let talks = "console.warn('n is', context.getArgs().n);\nif (context.getArgs().n > 1) null.x;\nreturn new ScriptResult(true);";
+    let server = rules_of(Setup::new(&config), &[("talks", talks), WAIT])
+        .admin()
+        .start();
+    for (n, status) in [(1, 200), (2, 500)] {
+        let body = json!({"n": n}).to_string();
+        assert_eq!(server.post("/workflow/talks", body.as_bytes()).status, status);
+    }
+    assert_eq!(server.post("/workflow/wait", b"{}").status, 504);
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let texts = ["level", "target", "message"].map(|name| line[name].as_str().unwrap().to_owned());
+        (
+            texts,
+            line["node"].clone(),
+            line["stack"].as_str().map(str::to_owned),
+        )
+    };
+    let path = server.folder().path().join("logs/talks.log");
+    wait_until("three lines in the file", || {
+        std::fs::read_to_string(&path).is_ok_and(|text| text.lines().count() == 3)
+    });
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text.lines().map(line).collect();
+    let texts = |level: &str, message: &str| [level, "talks", message].map(str::to_owned);
+    assert_eq!(lines[0], (texts("WARN", "n is 1"), Value::Null, None));
+    assert_eq!(lines[1].0, texts("WARN", "n is 2"));
+    let failure = "TypeError: cannot read property 'x' of null";
+    assert_eq!(
+        (&lines[2].0, &lines[2].1),
+        (&texts("ERROR", failure), &json!("1"))
+    );
+    assert!(lines[2].2.as_ref().unwrap().contains("talks.js:3:"));
+    let asked = |words: &[&str]| stdout(&server.command(words));
+    assert_eq!(asked(&["logs", "--workflow", "talks"]), text);
+    let waits = asked(&["logs", "--workflow", "wait", "--level", "error"]);
+    assert!(
+        waits.lines().map(line).eq([(
+            ["ERROR", "wait", "the run was not over in its time (timeout)"].map(str::to_owned),
+            Value::Null,
+            None
+        )]),
+        "{waits}"
+    );
 }

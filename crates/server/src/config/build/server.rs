@@ -66,7 +66,6 @@ impl Builder<'_> {
             );
             self.note(fields.problem("level", message));
         }
-        let rotate = fields.table("rotate");
         Log {
             level: level.to_owned(),
             format: match fields.text("format") {
@@ -75,10 +74,7 @@ impl Builder<'_> {
                 _ => LogFormat::Auto,
             },
             file: self.file_to_make(fields, "file"),
-            rotate: LogRotation {
-                size_bytes: rotate.integer("size"),
-                keep: rotate.integer("keep") as usize,
-            },
+            rotate: rotation(fields.table("rotate")),
             access: fields.flag("access"),
         }
     }
@@ -140,4 +136,12 @@ pub(crate) fn is_level_list(text: &str) -> bool {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':' || b == b'-');
         is_target && LEVELS.contains(&level)
     })
+}
+
+/// When a log's file is turned over.
+pub(super) fn rotation(fields: &Fields) -> LogRotation {
+    LogRotation {
+        size_bytes: fields.integer("size"),
+        keep: fields.integer("keep") as usize,
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use forebay_script::Priority;
 
-use super::{Builder, route::none_such};
+use super::{Builder, route::none_such, server::rotation};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{
@@ -47,6 +47,8 @@ impl Builder<'_> {
             memory_max: fields.integer("memory_max"),
             output_max: fields.integer("output_max"),
             log_max: fields.integer("log_max"),
+            logs: fields.opt_text("logs").map(|folder| self.resolve(fields, folder)),
+            logs_rotate: rotation(fields.table("logs_rotate")),
             fetch_time_max: fields.duration("fetch_time_max"),
             fetch_bytes_max: fields.integer("fetch_bytes_max"),
             fetches_max: fields.integer("fetches_max") as u32,

@@ -15,15 +15,17 @@ use std::{
 use forebay_script::{Course, Event, LogLine, Order};
 use forebay_workflow::run;
 use serde_json::value::RawValue;
+use tracing::Level;
 
 use super::{
     book::{Book, Plan},
     decisions::DecisionDesk,
     desk::{Came, Desk},
+    first_line,
     result::{write_evaluation, write_run},
     rules::RuleDesk,
 };
-use crate::metrics::WorkflowCounts;
+use crate::{logging::RunLog, metrics::WorkflowCounts};
 
 /// What a line takes beside its text, in bytes.
 const LINE_BYTES: usize = 32;
@@ -34,6 +36,8 @@ pub(super) struct Wanted {
     pub(super) book: Arc<Book>,
     pub(super) plan: Plan,
     pub(super) counts: Arc<WorkflowCounts>,
+    /// Where what rules log is written, beside the trace.
+    pub(super) log: Option<RunLog>,
     /// JSON, an object.
     pub(super) args: Box<RawValue>,
     /// Whether the result tells what each node has come to.
@@ -57,13 +61,40 @@ pub(super) struct RunCourse {
 }
 
 /// What rules have logged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Log {
     pub(super) lines: Vec<LogLine>,
     bytes: usize,
     bytes_max: usize,
     /// Lines for which there was no room.
     pub(super) left_out: usize,
+    /// Where they are written as well.
+    written: Option<RunLog>,
+}
+
+/// The levels of lines.
+const LEVELS: [Level; 4] = [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR];
+
+impl Log {
+    fn write(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
+        if let Some(written) = &mut self.written {
+            written.line(level, message, failed);
+        }
+    }
+
+    /// A node has failed: its error, and where that was thrown behind the first line.
+    fn failed(&mut self, node: &str, error: &str) {
+        self.write(Level::ERROR, first_line(error), Some((node, error)));
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if self.left_out > 0 {
+            let message = format!("{} further lines were left out (log_max)", self.left_out);
+            self.write(Level::WARN, &message, None);
+        }
+    }
 }
 
 impl RunCourse {
@@ -73,6 +104,7 @@ impl RunCourse {
             book,
             plan,
             counts,
+            log: run_log,
             args,
             wants_trace,
             log_max,
@@ -81,8 +113,11 @@ impl RunCourse {
         } = wanted;
         let desk = Rc::new(Desk::new(output_max, deadline, counts));
         let log = Rc::new(RefCell::new(Log {
+            lines: Vec::new(),
+            bytes: 0,
             bytes_max: log_max,
-            ..Log::default()
+            left_out: 0,
+            written: run_log,
         }));
         let (own, its_log) = (Rc::clone(&desk), Rc::clone(&log));
         Self {
@@ -91,12 +126,18 @@ impl RunCourse {
                     Plan::Graph(graph) => {
                         let rules = RuleDesk::new(&own, &book, &args);
                         let run = run(&graph, &rules, wants_trace).await;
+                        if let Err(error) = &run.outcome {
+                            its_log.borrow_mut().failed(&error.node, &error.cause.to_string());
+                        }
                         write_run(&run, &its_log.borrow(), wants_trace, output_max)
                     }
                     Plan::Decision(decision) => {
                         let functions = DecisionDesk::new(&own, &book);
                         let input = serde_json::from_str(args.get()).unwrap_or_default();
                         let evaluation = decision.evaluate(input, &functions, wants_trace).await;
+                        if let Err(error) = &evaluation.result {
+                            its_log.borrow_mut().failed(&error.node, &error.cause.to_string());
+                        }
                         write_evaluation(&evaluation, &its_log.borrow(), wants_trace)
                     }
                 }
@@ -151,6 +192,8 @@ impl Course for RunCourse {
             log.left_out += 1;
         } else {
             log.bytes = bytes;
+            let level = LEVELS[usize::from(line.level).min(LEVELS.len() - 1)];
+            log.write(level, &line.text, None);
             log.lines.push(line);
         }
     }

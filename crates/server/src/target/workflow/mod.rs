@@ -23,6 +23,7 @@ use bytes::Bytes;
 use forebay_pool::RequestParts;
 use forebay_script::{Answer, Body as ScriptBody, Failure, Script};
 use serde_json::value::RawValue;
+use tracing::Level;
 
 pub(crate) use self::book::Book;
 pub(crate) use self::shelf::{Chosen, Reading, Shelf};
@@ -49,9 +50,11 @@ use super::{
     waiting::wait_for,
 };
 use crate::{
+    app::WorkflowSurroundings,
     config::{self, WorkflowApi, WorkflowRoute},
     failure::Refusal,
     front::{RequestBody, Socket, Stream},
+    logging::{RunLog, WorkflowLogs},
     metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
     reply::Reply,
     router::decode,
@@ -68,6 +71,7 @@ pub(crate) struct WorkflowTarget {
     shelf: Arc<Shelf>,
     admission: Arc<Admission>,
     counts: Arc<WorkflowBook>,
+    logs: Option<Arc<WorkflowLogs>>,
     limits: RunLimits,
     route: WorkflowRoute,
     /// Where rules may have committed something.
@@ -162,8 +166,7 @@ impl WorkflowTarget {
         shelf: Arc<Shelf>,
         limits: RunLimits,
         workflow: &config::Workflow,
-        counts: Arc<WorkflowBook>,
-        store: Option<Arc<OpenStore>>,
+        around: WorkflowSurroundings<'_>,
     ) -> Self {
         let route = WorkflowRoute {
             api: WorkflowApi::Named,
@@ -173,10 +176,11 @@ impl WorkflowTarget {
             script,
             shelf,
             admission: Admission::new(workflow),
-            counts,
+            counts: around.workflows,
+            logs: around.logs,
             limits,
             route,
-            store,
+            store: around.open_store,
         }
     }
 
@@ -312,9 +316,19 @@ impl WorkflowTarget {
         counts: Arc<WorkflowCounts>,
     ) -> Result<Bytes, Refusal> {
         let counted = counts.begin(deadline);
+        let log = self.log_of(ask);
+        let late = Late { log, deadline };
         let result = self.run_admitted(plan, attributes, ask, deadline, counts).await;
-        counted.ends(outcome_of(&result));
+        let outcome = outcome_of(&result);
+        counted.ends(outcome);
+        late.over(&result, outcome);
         result
+    }
+
+    /// Where the lines of a run are written, beside its trace.
+    fn log_of(&self, ask: &Ask<'_>) -> Option<RunLog> {
+        let logs = self.logs.as_ref()?;
+        Some(logs.of_run(ask.workflow, ask.trace_id))
     }
 
     async fn run_admitted(
@@ -353,6 +367,7 @@ impl WorkflowTarget {
             book: Arc::clone(ask.book),
             plan,
             counts,
+            log: self.log_of(ask),
             args: ask.args.to_owned(),
             wants_trace: ask.wants_trace,
             log_max: self.limits.log_max,
@@ -367,6 +382,39 @@ impl WorkflowTarget {
         let answer = answer.map_err(Refusal::Script)?;
         on_disk(self.store.as_deref(), answer.commit).await?;
         Ok(whole(answer))
+    }
+}
+
+/// What the log says of a run that was late.
+const NOT_OVER: &str = "the run was not over in its time (timeout)";
+
+/// Tells a workflow's log of a run that was not over in its time, where nobody waits for it any more.
+struct Late {
+    /// There until it is over.
+    log: Option<RunLog>,
+    deadline: Instant,
+}
+
+impl Late {
+    /// The run is over.
+    fn over(mut self, result: &Result<Bytes, Refusal>, outcome: RunOutcome) {
+        if let (Some(mut log), Err(refusal)) = (self.log.take(), result)
+            && outcome != RunOutcome::Refused
+        {
+            let why = refusal.to_string();
+            let why = if outcome == RunOutcome::Late { NOT_OVER } else { &why };
+            log.line(Level::ERROR, why, None);
+        }
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        if let Some(log) = &mut self.log
+            && Instant::now() >= self.deadline
+        {
+            log.line(Level::ERROR, NOT_OVER, None);
+        }
     }
 }
 

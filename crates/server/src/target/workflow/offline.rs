@@ -110,6 +110,7 @@ impl Offline {
             sources: &sources,
             store: store_options,
             open_store: None,
+            logs: None,
         };
         let target = workflow_engines(config, workflow, shelf, surroundings)?;
         Ok(Self { target, book, store })

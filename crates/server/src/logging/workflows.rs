@@ -1,0 +1,224 @@
+//! What the rules of workflows log: a file of JSON lines for each workflow in one folder, each turned over at its size, and the most
+//! recent lines of all for those who ask over the control socket.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use tracing::Level;
+
+use super::{
+    Entry, LoggingError, Recent,
+    file::RotatingFile,
+    line::timestamp,
+    writer::{Output, Writer},
+};
+use crate::config::LogRotation;
+
+/// Most files that are open at a time.
+const OPEN_MAX: usize = 256;
+/// Longest name of a file, without its end.
+const NAME_BYTES_MAX: usize = 200;
+
+/// The logs of workflows.
+#[derive(Debug)]
+pub(crate) struct WorkflowLogs {
+    folder: PathBuf,
+    rotate: LogRotation,
+    writer: Writer,
+    recent: Recent,
+}
+
+impl WorkflowLogs {
+    /// Begins to write into a folder, which is made where there is none.
+    pub(crate) fn start(folder: &Path, rotate: LogRotation) -> Result<Arc<Self>, LoggingError> {
+        fs::create_dir_all(folder).map_err(|source| LoggingError::File {
+            file: folder.to_owned(),
+            source,
+        })?;
+        let files = WorkflowFiles {
+            folder: folder.to_owned(),
+            rotate,
+            open: HashMap::new(),
+        };
+        Ok(Arc::new(Self {
+            folder: folder.to_owned(),
+            rotate,
+            writer: Writer::start(Output::Workflows(files)).map_err(LoggingError::Thread)?,
+            recent: Recent::default(),
+        }))
+    }
+
+    /// Whether it writes there, and so.
+    pub(crate) fn is_of(&self, folder: &Path, rotate: LogRotation) -> bool {
+        self.folder == folder && self.rotate == rotate
+    }
+
+    /// The most recent lines.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    /// Lines that were lost because they came faster than they could be written.
+    pub(crate) fn lines_lost(&self) -> u64 {
+        self.writer.lost()
+    }
+
+    /// Begins the lines of a run.
+    pub(crate) fn of_run(self: &Arc<Self>, workflow: &str, request_id: &str) -> RunLog {
+        RunLog {
+            logs: Arc::clone(self),
+            workflow: Arc::from(workflow),
+            request_id: Value::from(request_id).to_string(),
+            lines: String::new(),
+        }
+    }
+}
+
+impl Drop for WorkflowLogs {
+    fn drop(&mut self) {
+        self.writer.close();
+    }
+}
+
+/// The lines of one run, which are written together when it is over.
+#[derive(Debug)]
+pub(crate) struct RunLog {
+    logs: Arc<WorkflowLogs>,
+    workflow: Arc<str>,
+    /// As JSON.
+    request_id: String,
+    lines: String,
+}
+
+impl RunLog {
+    /// Adds a line; `node` and `stack` where it tells of a failure.
+    pub(crate) fn line(&mut self, level: Level, message: &str, failed: Option<(&str, &str)>) {
+        let (workflow, message) = (Value::from(&*self.workflow), Value::from(message));
+        let (timestamp, request_id) = (timestamp(), &self.request_id);
+        let mut json = format!(
+            "{{\"timestamp\":\"{timestamp}\",\"level\":\"{level}\",\"target\":{workflow},\"message\":{message},\"request_id\":{request_id}"
+        );
+        if let Some((node, stack)) = failed {
+            let (node, stack) = (Value::from(node), Value::from(stack));
+            // Writing to a string does not fail.
+            let _ = write!(json, ",\"node\":{node},\"stack\":{stack}");
+        }
+        json.push_str("}\n");
+        let _ = write!(self.lines, "{workflow}\t{json}");
+        self.logs.recent.push(Entry {
+            level,
+            workflow: Some(Arc::clone(&self.workflow)),
+            json,
+        });
+    }
+}
+
+impl Drop for RunLog {
+    fn drop(&mut self) {
+        if !self.lines.is_empty() {
+            self.logs.writer.push(self.lines.as_bytes());
+        }
+    }
+}
+
+/// The files of a folder. Before each line stands the workflow's name as JSON, and a tab.
+#[derive(Debug)]
+pub(super) struct WorkflowFiles {
+    folder: PathBuf,
+    rotate: LogRotation,
+    open: HashMap<Vec<u8>, RotatingFile>,
+}
+
+impl WorkflowFiles {
+    /// Writes whole lines, each into the file of its workflow.
+    pub(super) fn write(&mut self, mut lines: &[u8]) -> io::Result<()> {
+        let mut texts: Vec<(&[u8], Vec<u8>)> = Vec::new();
+        while let Some(tab) = memchr::memchr(b'\t', lines) {
+            let (name, rest) = (&lines[..tab], &lines[tab + 1..]);
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            match texts.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, text)) => text.extend_from_slice(&rest[..end]),
+                None => texts.push((name, rest[..end].to_vec())),
+            }
+            lines = &rest[end..];
+        }
+        let mut outcome = Ok(());
+        for (name, text) in texts {
+            let written = self.file(name).and_then(|file| file.write(&text));
+            outcome = outcome.and(written);
+        }
+        outcome
+    }
+
+    fn file(&mut self, name: &[u8]) -> io::Result<&mut RotatingFile> {
+        if !self.open.contains_key(name) {
+            if self.open.len() >= OPEN_MAX {
+                self.open.clear();
+            }
+            let path = self.folder.join(file_name(name));
+            self.open
+                .insert(name.to_vec(), RotatingFile::open(&path, self.rotate)?);
+        }
+        Ok(self.open.get_mut(name).expect("it was put there"))
+    }
+}
+
+/// `NAME.log` for a name as JSON; what a file's name should not have stands as the hexadecimal numbers of its bytes, each behind a `%`.
+fn file_name(quoted: &[u8]) -> String {
+    let name: String = serde_json::from_slice(quoted).unwrap_or_default();
+    let mut safe = String::with_capacity(name.len() + 4);
+    for (at, byte) in name.bytes().enumerate() {
+        let is_plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte == b'.' && at > 0;
+        if is_plain {
+            safe.push(char::from(byte));
+        } else {
+            let _ = write!(safe, "%{byte:02X}");
+        }
+    }
+    if safe.len() > NAME_BYTES_MAX {
+        safe.truncate(NAME_BYTES_MAX);
+    }
+    safe.push_str(".log");
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_workflow_has_a_file_of_its_own_whatever_its_name() {
+        let folder = std::env::temp_dir().join(format!("fb-workflow-logs-{}", std::process::id()));
+        let rotate = LogRotation {
+            size_bytes: 1 << 20,
+            keep: 1,
+        };
+        let logs = WorkflowLogs::start(&folder, rotate).unwrap();
+        for workflow in ["order", "../x y", ""] {
+            let mut run = logs.of_run(workflow, "r\"1");
+            run.line(Level::INFO, "tab\tand\nline", None);
+            run.line(Level::ERROR, "no", Some(("1", "at a.js:1")));
+        }
+        drop(logs);
+        for name in ["order.log", "%2E.%2Fx%20y.log", ".log"] {
+            let text = fs::read_to_string(folder.join(name)).unwrap();
+            let lines: Vec<Value> = text
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            assert_eq!(lines.len(), 2, "{name}");
+            assert_eq!(lines[0]["message"], "tab\tand\nline");
+            assert_eq!(
+                (&lines[1]["node"], &lines[1]["request_id"]),
+                (&"1".into(), &"r\"1".into())
+            );
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

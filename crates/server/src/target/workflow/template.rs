@@ -1,0 +1,144 @@
+//! Texts with places for values: `${name}`.
+
+use serde_json::{Map, Value};
+
+/// A text of an answer, with places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    pub(super) media_type: &'static str,
+    escape: Escape,
+    text: String,
+}
+
+/// How texts stand in the places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escape {
+    /// As they are.
+    No,
+    /// As within the quotes of a text of JSON.
+    Json,
+    /// As the text of an element, or within the quotes of an attribute.
+    Markup,
+}
+
+impl Template {
+    /// Of a file whose name ends like this; none: files that end so are no templates.
+    pub(super) fn of(extension: &str, text: &str) -> Option<Self> {
+        let (media_type, escape) = match extension {
+            "json" => ("application/json", Escape::Json),
+            "xml" => ("application/xml", Escape::Markup),
+            "html" => ("text/html; charset=utf-8", Escape::Markup),
+            "txt" => ("text/plain; charset=utf-8", Escape::No),
+            _ => return None,
+        };
+        Some(Self {
+            media_type,
+            escape,
+            text: text.to_owned(),
+        })
+    }
+
+    /// The text with these values in its places, which name them whatever the case of their letters; an error names a place that has none.
+    /// `as_it_is`: without regard to what the text is.
+    pub(super) fn fill(&self, values: &Map<String, Value>, as_it_is: bool) -> Result<String, String> {
+        let escape = if as_it_is { Escape::No } else { self.escape };
+        let mut out = String::with_capacity(self.text.len());
+        let mut rest = &*self.text;
+        while let Some((before, behind)) = rest.split_once("${") {
+            out.push_str(before);
+            let Some((name, behind)) = behind.split_once('}') else {
+                return Err("the template has a `${` without a `}`".to_owned());
+            };
+            let found = values.get(name).or_else(|| {
+                let mut others = values.iter();
+                others
+                    .find(|(other, _)| other.to_lowercase() == name.to_lowercase())
+                    .map(|(_, value)| value)
+            });
+            let Some(found) = found else {
+                return Err(format!("nothing has given `{name}`, which the template has a place for"));
+            };
+            escape.put(found, &mut out);
+            rest = behind;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+impl Escape {
+    fn put(self, value: &Value, out: &mut String) {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            // JSON within JSON stands as it is.
+            other if self == Self::Json => return out.push_str(&other.to_string()),
+            other => other.to_string(),
+        };
+        match self {
+            Self::No => out.push_str(&text),
+            Self::Json => {
+                let quoted = Value::from(text).to_string();
+                out.push_str(&quoted[1..quoted.len() - 1]);
+            }
+            Self::Markup => {
+                for character in text.chars() {
+                    match character {
+                        '&' => out.push_str("&amp;"),
+                        '<' => out.push_str("&lt;"),
+                        '>' => out.push_str("&gt;"),
+                        '"' => out.push_str("&quot;"),
+                        '\'' => out.push_str("&#39;"),
+                        other => out.push(other),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Template;
+
+    fn fill(extension: &str, text: &str, as_it_is: bool) -> Result<String, String> {
+        let values = json!({"text": "a\"<b>$", "Number": 5, "list": [1, "x"]});
+        let template = Template::of(extension, text).unwrap();
+        template.fill(values.as_object().unwrap(), as_it_is)
+    }
+
+    #[test]
+    fn values_stand_in_their_places_as_the_text_needs_them() {
+        for (extension, text, filled) in [
+            ("txt", "${text}, ${NUMBER} $5 }", "a\"<b>$, 5 $5 }"),
+            (
+                "json",
+                "{\"a\":\"${text}\",\"b\":${number},\"c\":${list}}",
+                "{\"a\":\"a\\\"<b>$\",\"b\":5,\"c\":[1,\"x\"]}",
+            ),
+            (
+                "xml",
+                "<a b='${text}'>${list}</a>",
+                "<a b='a&quot;&lt;b&gt;$'>[1,&quot;x&quot;]</a>",
+            ),
+            ("html", "", ""),
+        ] {
+            assert_eq!(fill(extension, text, false).as_deref(), Ok(filled));
+        }
+        assert_eq!(fill("xml", "${text}", true).as_deref(), Ok("a\"<b>$"));
+        assert_eq!(Template::of("js", ""), None);
+    }
+
+    #[test]
+    fn places_without_a_value_are_errors() {
+        assert_eq!(
+            fill("txt", "a ${missing} b", false),
+            Err("nothing has given `missing`, which the template has a place for".to_owned())
+        );
+        assert_eq!(
+            fill("txt", "${text", false),
+            Err("the template has a `${` without a `}`".to_owned())
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! XML as the arguments of a workflow: elements and attributes as members.
+
+use quick_xml::{
+    Reader,
+    events::{BytesStart, Event},
+};
+use serde_json::{Map, Value};
+
+/// Most elements within one another.
+const DEPTH_MAX: usize = 64;
+
+/// An element that is being read.
+#[derive(Default)]
+struct Open {
+    name: String,
+    members: Map<String, Value>,
+    text: String,
+}
+
+/// The members of the outermost element. Each element is a member of the one around it: its text, or an object where it has attributes or
+/// elements of its own, whose text is the member `#text`; several of a name are a list. Names are without the prefixes of their spaces.
+pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
+    let mut reader = Reader::from_str(text);
+    let mut open: Vec<Open> = Vec::new();
+    let mut whole = None;
+    loop {
+        let event = reader
+            .read_event()
+            .map_err(|error| format!("{error}, at byte {}", reader.error_position()))?;
+        match event {
+            Event::Start(tag) => {
+                if open.len() >= DEPTH_MAX {
+                    return Err(format!("more than {DEPTH_MAX} elements are within one another"));
+                }
+                if whole.is_some() {
+                    return Err("there is more than one outermost element".to_owned());
+                }
+                open.push(begin(&tag)?);
+            }
+            Event::Empty(tag) => close(begin(&tag)?, &mut open, &mut whole)?,
+            Event::End(_) => {
+                if let Some(element) = open.pop() {
+                    close(element, &mut open, &mut whole)?;
+                }
+            }
+            Event::Text(text) => {
+                if let Some(element) = open.last_mut() {
+                    element.text.push_str(&text.decode().map_err(|error| error.to_string())?);
+                }
+            }
+            Event::CData(text) => {
+                if let Some(element) = open.last_mut() {
+                    element.text.push_str(&text.decode().map_err(|error| error.to_string())?);
+                }
+            }
+            Event::GeneralRef(reference) => {
+                let name = reference.decode().map_err(|error| error.to_string())?;
+                let written = format!("&{name};");
+                let meant = quick_xml::escape::unescape(&written).map_err(|error| error.to_string())?;
+                if let Some(element) = open.last_mut() {
+                    element.text.push_str(&meant);
+                }
+            }
+            // Nothing is declared by those who ask.
+            Event::DocType(_) => return Err("a document type is not accepted".to_owned()),
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+            Event::Eof => break,
+        }
+    }
+    if let Some(element) = open.last() {
+        return Err(format!("`{}` has no end", element.name));
+    }
+    match whole {
+        Some(Value::Object(members)) => Ok(members),
+        Some(_) => Ok(Map::new()),
+        None => Err("there is no element".to_owned()),
+    }
+}
+
+fn begin(tag: &BytesStart<'_>) -> Result<Open, String> {
+    let name = tag.local_name();
+    let mut element = Open {
+        name: str::from_utf8(name.as_ref())
+            .map_err(|error| error.to_string())?
+            .to_owned(),
+        ..Open::default()
+    };
+    for attribute in tag.attributes() {
+        let attribute = attribute.map_err(|error| error.to_string())?;
+        let name = attribute.key.local_name();
+        let name = str::from_utf8(name.as_ref()).map_err(|error| error.to_string())?;
+        let value = attribute.unescape_value().map_err(|error| error.to_string())?;
+        put(&mut element.members, name, Value::from(&*value));
+    }
+    Ok(element)
+}
+
+/// An element is over: it is a member of the one around it.
+fn close(element: Open, open: &mut [Open], whole: &mut Option<Value>) -> Result<(), String> {
+    let Open {
+        name,
+        mut members,
+        text,
+    } = element;
+    let text = text.trim();
+    let value = if members.is_empty() {
+        Value::from(text)
+    } else {
+        if !text.is_empty() {
+            put(&mut members, "#text", Value::from(text));
+        }
+        Value::Object(members)
+    };
+    match open.last_mut() {
+        Some(around) => put(&mut around.members, &name, value),
+        None if whole.is_some() => return Err("there is more than one outermost element".to_owned()),
+        None => *whole = Some(value),
+    }
+    Ok(())
+}
+
+/// Puts a member beside those of its name.
+fn put(members: &mut Map<String, Value>, name: &str, value: Value) {
+    match members.get_mut(name) {
+        None => drop(members.insert(name.to_owned(), value)),
+        Some(Value::Array(items)) => items.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::read;
+
+    #[test]
+    fn elements_and_attributes_are_members() {
+        let text = "<?xml version=\"1.0\"?><!-- x --><xml xmlns:w=\"u\"><ToUserName><![CDATA[a<b]]></ToUserName>\
+            <n at='1&amp;2'>5</n><w:item>a</w:item><w:item>&lt;b&#33;</w:item><empty/></xml>";
+        let members = json!({"w": "u", "ToUserName": "a<b", "n": {"at": "1&2", "#text": "5"}, "item": ["a", "<b!"], "empty": ""});
+        assert_eq!(read(text).map(Value::Object), Ok(members));
+        assert_eq!(read("<a>text</a>").map(Value::Object), Ok(json!({})));
+    }
+
+    #[test]
+    fn what_is_no_whole_document_is_an_error() {
+        for (text, error) in [
+            ("", "there is no element"),
+            ("<a>", "`a` has no end"),
+            ("<a/><b/>", "there is more than one outermost element"),
+            ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "a document type is not accepted"),
+        ] {
+            assert_eq!(read(text), Err(error.to_owned()), "{text}");
+        }
+        for text in ["<a></b>", "<a>&unknown;</a>", "<a b=c/>", "<a"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let deep = "<a>".repeat(65);
+        assert_eq!(
+            read(&deep),
+            Err("more than 64 elements are within one another".to_owned())
+        );
+    }
+}
