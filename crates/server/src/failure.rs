@@ -413,7 +413,7 @@ impl Refusal {
                 WorkflowFailure::NotAllowed { .. } => Class::Forbidden,
                 WorkflowFailure::Quota { .. } | WorkflowFailure::ClientBusy { .. } => Class::TooMany,
                 WorkflowFailure::SceneBusy { .. } => Class::Overload,
-                WorkflowFailure::Failed { .. } => Class::Internal,
+                WorkflowFailure::Failed { .. } | WorkflowFailure::Template { .. } => Class::Internal,
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,

@@ -569,6 +569,8 @@ pub enum WorkflowApi {
     Scenes,
     /// Requests of Rengine for one rule.
     RuleScript,
+    /// Requests of other systems, answered by a template.
+    Custom,
 }
 
 impl WorkflowApi {
@@ -578,6 +580,7 @@ impl WorkflowApi {
             Self::Named => "named",
             Self::Scenes => "scenes",
             Self::RuleScript => "rulescript",
+            Self::Custom => "custom",
         }
     }
 }

@@ -172,6 +172,7 @@ impl Builder<'_> {
                 None
             }
             Some("rulescript") => Some(WorkflowApi::RuleScript),
+            Some("custom") => Some(WorkflowApi::Custom),
             Some("scenes") => Some(WorkflowApi::Scenes),
             None if !ends_with_rest => Some(WorkflowApi::Scenes),
             _ => Some(WorkflowApi::Named),

@@ -263,8 +263,8 @@ const RELEASE: Key = Key {
 
 const API: Key = Key {
     name: "api",
-    kind: Kind::Choice(&["named", "scenes", "rulescript"]),
+    kind: Kind::Choice(&["named", "scenes", "rulescript", "custom"]),
     default: Default::Nothing,
-    meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows. `rulescript`: one whose `ruleScriptId` names a rule, which is run alone.",
+    meaning: "What requests look like. `named`, which is what a path that ends with `*` has by itself: that names the workflow, and the body is its arguments, or a list of them. `scenes`, what every other has: a request of Rengine, whose `scenesCodes` name workflows. `rulescript`: one whose `ruleScriptId` names a rule, which is run alone. `custom`: any JSON or XML, and an answer made of a template, as `/execute/custom` of Rengine has it.",
     exceeded: "",
 };

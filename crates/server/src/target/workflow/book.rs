@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::{
     cases::{self, StoredTest},
     files::{Role, WorkflowFiles, role_of},
+    template::Template,
 };
 use crate::app::EraseTypes;
 
@@ -27,6 +28,7 @@ pub(crate) struct Book {
     /// Functions of decisions, by their text.
     functions: HashMap<String, Arc<Rule>>,
     tests: Vec<StoredTest>,
+    templates: HashMap<String, Template>,
 }
 
 /// A workflow that can be run.
@@ -92,6 +94,7 @@ impl Book {
         let mut workflows = BTreeMap::new();
         let names: HashSet<&str> = files.workflows().collect();
         let mut tests = Vec::new();
+        let mut templates = HashMap::new();
         for (path, text) in files.iter() {
             match role_of(path) {
                 Some(Role::Workflow(name)) => {
@@ -100,6 +103,12 @@ impl Book {
                     }
                 }
                 Some(Role::Tests) => tests.extend(reader.tests(path, text, &names)),
+                Some(Role::Template(name, extension)) => {
+                    let template = Template::of(extension, text);
+                    if template.is_some_and(|template| templates.insert(name.to_owned(), template).is_some()) {
+                        reader.fault(path, format!("the template `{name}` is there twice"));
+                    }
+                }
                 Some(Role::Rule(_)) | None => {}
             }
         }
@@ -118,6 +127,7 @@ impl Book {
                 rules,
                 functions: reader.functions,
                 tests,
+                templates,
             })
         } else {
             Err(BookFaults(reader.faults))
@@ -127,6 +137,11 @@ impl Book {
     /// The tests that are stored with them.
     pub(super) fn tests(&self) -> &[StoredTest] {
         &self.tests
+    }
+
+    /// A template of answers, by its name.
+    pub(super) fn template(&self, name: &str) -> Option<&Template> {
+        self.templates.get(name)
     }
 
     pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    WorkflowTarget,
-    scenes::{SceneRequest, SceneResult, failed, refused, run_codes},
+    WorkflowFailure, WorkflowTarget,
+    scenes::{SceneRequest, SceneResult, Scenes, failed, refused, run_codes},
     template::Template,
     xml,
 };
@@ -80,9 +80,6 @@ async fn answered<S: Stream>(
     }
     let settings: RequestSettings = settings(&query, "reqSettings")?;
     let ResponseSettings { template_key } = self::settings(&query, "respSettings")?;
-    let book = target.book();
-    let template = book.template(&template_key);
-    let template = template.ok_or_else(|| refused(&format!("there is no template `{template_key}`")))?;
     let args = body_args(request.head, text, settings.format)?;
     let mut custom = Custom {
         head: request.head,
@@ -101,8 +98,12 @@ async fn answered<S: Stream>(
         args: Some(&args),
         ..SceneRequest::default()
     };
-    let results = run_codes(target, request, &read, socket).await?;
-    Ok(render(template, &results, target.limits.is_as_rengine)?)
+    let Scenes { chosen, results } = run_codes(target, request, &read, socket).await?;
+    let Some(template) = chosen.book.template(&template_key) else {
+        return Err(refused(&format!("there is no template `{template_key}` (templates/{template_key}.json)")).into());
+    };
+    let reply = render(template, &results, target.limits.is_as_rengine)?;
+    Ok(chosen.tell(reply))
 }
 
 /// The answer: the values of all that has succeeded, in its places.
@@ -125,7 +126,8 @@ fn render(
             .iter()
             .filter_map(|(_, result)| result.as_ref().err().map(String::as_str))
             .collect();
-        refused(&[&[error.as_str()], &failures[..]].concat().join("; "))
+        let what = [&[error.as_str()], &failures[..]].concat().join("; ");
+        Refusal::Workflow(WorkflowFailure::Template { what })
     })?;
     let mut reply = Reply::new(200);
     reply.headers.to_mut().push_known("content-type", template.media_type);

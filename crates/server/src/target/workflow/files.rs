@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::book::{BookFault, BookFaults};
+use super::{
+    book::{BookFault, BookFaults},
+    template,
+};
 
 /// Longest file of a graph, a rule or tests, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -19,6 +22,8 @@ const PATH_BYTES_MAX: usize = 512;
 const RULES: &str = "rules";
 /// The folder of the tests.
 const TESTS: &str = "tests";
+/// The folder of the templates.
+const TEMPLATES: &str = "templates";
 
 /// What a file is, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub(super) enum Role<'p> {
     Rule(&'p str),
     /// Tests.
     Tests,
+    /// A template of this name, and the end of its file's name.
+    Template(&'p str, &'p str),
 }
 
 /// Files of workflows: paths with `/` between their parts, and texts. What is no such file has no place here.
@@ -56,6 +63,7 @@ impl WorkflowFiles {
             reading.folder(&format!("{RULES}/{name}"), &path);
         }
         reading.folder(TESTS, &folder.join(TESTS));
+        reading.folder(TEMPLATES, &folder.join(TEMPLATES));
         if reading.files.len() > ENTRIES_MAX {
             reading.fault(folder, format!("it has more than {ENTRIES_MAX} files"));
         }
@@ -152,6 +160,10 @@ pub(super) fn role_of(path: &str) -> Option<Role<'_>> {
         [RULES, file] => Some(Role::Rule(without_extension(file)?)),
         [RULES, rule, file] => without_extension(file).map(|_| Role::Rule(rule)),
         [TESTS, file] => file.strip_suffix(".json").map(|_| Role::Tests),
+        [TEMPLATES, file] => {
+            let (name, extension) = file.rsplit_once('.')?;
+            template::is_extension(extension).then_some(Role::Template(name, extension))
+        }
         _ => None,
     }
 }
@@ -247,6 +259,8 @@ mod tests {
             ("rules/below.ts", Some(Role::Rule("below"))),
             ("rules/below/index.ts", Some(Role::Rule("below"))),
             ("tests/order.json", Some(Role::Tests)),
+            ("templates/chat.xml", Some(Role::Template("chat", "xml"))),
+            ("templates/chat.js", None),
             ("README.md", None),
             ("rules/README.md", None),
             ("rules/a/b/c.js", None),

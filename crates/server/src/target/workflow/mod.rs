@@ -4,15 +4,19 @@ mod admission;
 mod book;
 mod cases;
 mod course;
+mod custom;
 mod decisions;
 mod desk;
 mod files;
+mod named;
 mod offline;
 mod releases;
 mod result;
 mod rules;
 mod scenes;
 mod shelf;
+mod template;
+mod xml;
 
 use std::{
     sync::Arc,
@@ -44,10 +48,8 @@ pub use self::{
 use super::{
     End, Request,
     committed::on_disk,
-    parameters::parameters,
     posted::unless_posted,
-    store::{body, json},
-    waiting::wait_for,
+    store::body,
 };
 use crate::{
     app::WorkflowSurroundings,
@@ -57,7 +59,6 @@ use crate::{
     logging::{RunLog, WorkflowLogs},
     metrics::{RunOutcome, WorkflowBook, WorkflowCounts},
     reply::Reply,
-    router::decode,
     store::OpenStore,
 };
 
@@ -112,6 +113,8 @@ pub(crate) enum WorkflowFailure {
     Request { what: String },
     #[error("node `{node}` failed: {reason}")]
     Failed { node: String, reason: String },
+    #[error("{what}")]
+    Template { what: String },
     #[error("workflows are run for clients alone: send an id and its secret, or a bearer token")]
     NoCredentials,
     #[error("there is no client with this id and secret, or this token")]
@@ -138,15 +141,6 @@ struct Ask<'a> {
     /// What rules are told by `isTrace()`.
     is_traced: bool,
     wants_trace: bool,
-}
-
-/// What a request wishes beside a result.
-#[derive(Debug, Default)]
-struct Wishes {
-    /// What each node has come to.
-    trace: bool,
-    /// A release by its number.
-    release: Option<u64>,
 }
 
 impl Chosen {
@@ -209,75 +203,19 @@ impl WorkflowTarget {
         body: &mut RequestBody,
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
-        if let Some(reply) = unless_posted(request.head)? {
-            return Ok(reply);
+        // What others send, they may send as they like.
+        if self.route.api != WorkflowApi::Custom || !matches!(request.head.method(), "GET" | "HEAD") {
+            if let Some(reply) = unless_posted(request.head)? {
+                return Ok(reply);
+            }
         }
         let text = body::read(request, body, socket).await?;
         match self.route.api {
-            WorkflowApi::Named => self.run_named(request, &text, socket).await,
+            WorkflowApi::Named => named::answer(self, request, &text, socket).await,
             WorkflowApi::Scenes => scenes::answer(self, request, &text, socket, false).await,
             WorkflowApi::RuleScript => scenes::answer(self, request, &text, socket, true).await,
+            WorkflowApi::Custom => custom::answer(self, request, &text, socket).await,
         }
-    }
-
-    async fn run_named<S: Stream>(
-        &self,
-        request: &Request<'_>,
-        text: &[u8],
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
-        let asker = self.admission.asker(request.head)?;
-        let rest = request.rest.unwrap_or_default();
-        let name = decode(rest).unwrap_or(rest.into());
-        let text = if text.is_empty() { b"{}" } else { text };
-        let args = arguments(text)?;
-        let wishes = self.wishes(request)?;
-        let chosen = self.choose(request.id, wishes.release)?;
-        let wants_trace = wishes.trace;
-        let ask = Ask {
-            book: &chosen.book,
-            workflow: &name,
-            args,
-            asker,
-            trace_id: request.id,
-            is_traced: wants_trace,
-            wants_trace,
-        };
-        let deadline = request.deadline.min(request.arrived + self.timeout_of(&name));
-        let bytes = wait_for(self.run(&ask, deadline), deadline, socket).await??;
-        let result = read_result(&bytes)?;
-        match (result.node, result.error) {
-            (Some(node), Some(error)) => {
-                tracing::warn!(target: "forebay::workflow", workflow = &*name, request_id = request.id, "node `{node}` failed: {error}");
-                let reason = first_line(&error).to_owned();
-                Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into())
-            }
-            _ => Ok(chosen.tell(json(200, bytes.to_vec()))),
-        }
-    }
-
-    /// What the query asks for: `trace=true`, `release=N`.
-    fn wishes(&self, request: &Request<'_>) -> Result<Wishes, Refusal> {
-        let mut wishes = Wishes::default();
-        for parameter in parameters(request.head.query(), "") {
-            let parameter = parameter?;
-            match &*parameter.name {
-                "trace" => wishes.trace = parameter.flag()?,
-                "release" if !self.shelf.has_releases() => {
-                    return Err(parameter.wrong("the workflows are those of a folder, which has no releases"));
-                }
-                "release" if self.route.release.is_some() => {
-                    return Err(parameter.wrong("the route has a release of its own"));
-                }
-                "release" => {
-                    let number = parameter.number();
-                    wishes.release =
-                        Some(number.ok_or_else(|| parameter.wrong("it is the number of a release"))?);
-                }
-                _ => return Err(parameter.wrong("there are `trace` and `release`")),
-            }
-        }
-        Ok(wishes)
     }
 
     /// How long a run of this workflow may take.

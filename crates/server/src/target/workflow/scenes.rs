@@ -32,24 +32,24 @@ const TELLING: Duration = Duration::from_secs(1);
 const RUN_PART: f64 = 0.9;
 
 /// A request, as section 1.2 of Rengine's model has it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SceneRequest<'r> {
-    request_id: Option<String>,
-    client_id: Option<String>,
-    client_secret: Option<String>,
-    scenes_codes: Option<Vec<String>>,
+pub(super) struct SceneRequest<'r> {
+    pub(super) request_id: Option<String>,
+    pub(super) client_id: Option<String>,
+    pub(super) client_secret: Option<String>,
+    pub(super) scenes_codes: Option<Vec<String>>,
     /// The rule that is run alone.
     rule_script_id: Option<Value>,
     /// Its language.
     engine: Option<String>,
     trace: Option<bool>,
-    timeout: Option<i64>,
+    pub(super) timeout: Option<i64>,
     /// Nothing depends on it.
     #[serde(rename = "bestEffort")]
     _best_effort: Option<bool>,
     #[serde(borrow)]
-    args: Option<&'r RawValue>,
+    pub(super) args: Option<&'r RawValue>,
 }
 
 /// A request that has all it needs.
@@ -63,7 +63,13 @@ struct Checked<'r> {
 }
 
 /// What became of one workflow: its values as JSON, or why it has failed.
-type SceneResult = Result<String, String>;
+pub(super) type SceneResult = Result<String, String>;
+
+/// What became of the workflows of a request, by their names.
+pub(super) struct Scenes {
+    pub(super) chosen: Chosen,
+    pub(super) results: Vec<(String, SceneResult)>,
+}
 
 /// Answers a request with this body, for workflows or for a rule.
 pub(super) async fn answer<S: Stream>(
@@ -96,6 +102,18 @@ async fn run_scenes<S: Stream>(
     read: &SceneRequest<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
+    let scenes = run_codes(target, request, read, socket).await?;
+    let request_id = read.request_id.as_deref().unwrap_or_default();
+    Ok(scenes.chosen.tell(succeeded(request_id, &scenes.results)))
+}
+
+/// Has the workflows run that a request names, at the same time.
+pub(super) async fn run_codes<S: Stream>(
+    target: &WorkflowTarget,
+    request: &Request<'_>,
+    read: &SceneRequest<'_>,
+    socket: &mut Socket<S>,
+) -> Result<Scenes, End> {
     let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
@@ -123,9 +141,10 @@ async fn run_scenes<S: Stream>(
         {
             return Err(refusal.clone().into());
         }
-        results.push((*code, result_of(outcome, code, request, run_timeout)?));
+        let result = result_of(outcome, code, request, run_timeout)?;
+        results.push(((*code).to_owned(), result));
     }
-    Ok(chosen.tell(succeeded(checked.request_id, &results)))
+    Ok(Scenes { chosen, results })
 }
 
 async fn run_rule<S: Stream>(
@@ -273,7 +292,7 @@ fn codes<'r>(read: &'r SceneRequest<'_>) -> Result<Vec<&'r str>, Refusal> {
     Ok(codes.filter(|code| seen.insert(*code)).collect())
 }
 
-fn refused(what: &str) -> Refusal {
+pub(super) fn refused(what: &str) -> Refusal {
     Refusal::Workflow(WorkflowFailure::Request {
         what: what.to_owned(),
     })
@@ -290,7 +309,7 @@ fn members(result: &SceneResult) -> String {
     }
 }
 
-fn succeeded(request_id: &str, results: &[(&str, SceneResult)]) -> Reply<'static> {
+fn succeeded(request_id: &str, results: &[(String, SceneResult)]) -> Reply<'static> {
     let failed = results.iter().filter(|(_, result)| result.is_err()).count();
     let (status, description) = match failed {
         0 => ("SUCCESS", "All executed successfully"),
@@ -310,7 +329,7 @@ fn succeeded(request_id: &str, results: &[(&str, SceneResult)]) -> Reply<'static
 }
 
 /// The answer to a request that has no results.
-fn failed(target: &WorkflowTarget, refusal: &Refusal, request_id: &str) -> Reply<'static> {
+pub(super) fn failed(target: &WorkflowTarget, refusal: &Refusal, request_id: &str) -> Reply<'static> {
     let code = refusal.status();
     let body = envelope(code, "FAILED", request_id, &refusal.to_string(), "null");
     let status = if target.limits.is_as_rengine { 200 } else { code };

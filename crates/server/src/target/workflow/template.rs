@@ -10,6 +10,11 @@ pub(super) struct Template {
     text: String,
 }
 
+/// Whether files whose names end like this are templates.
+pub(super) fn is_extension(extension: &str) -> bool {
+    Template::of(extension, "").is_some()
+}
+
 /// How texts stand in the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escape {

@@ -1,0 +1,213 @@
+//! A workflow by the name in the path: run once with the body as its arguments, or for each of a list of them.
+
+use std::{borrow::Cow, time::Instant};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use serde_json::value::RawValue;
+
+use super::{
+    Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, quoted, read_result,
+};
+use crate::{
+    failure::Refusal,
+    front::{Socket, Stream},
+    reply::Reply,
+    router::decode,
+    target::{End, Request, parameters::parameters, store::json, waiting::wait_for},
+};
+
+/// Most inputs of a request.
+const INPUTS_MAX: usize = 1000;
+/// Runs of one request at a time.
+const AT_A_TIME: usize = 32;
+
+/// What a request wishes beside a result.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// What each node has come to.
+    trace: bool,
+    /// A release by its number.
+    release: Option<u64>,
+}
+
+/// A request for runs of one workflow.
+struct Named<'r> {
+    target: &'r WorkflowTarget,
+    request: &'r Request<'r>,
+    workflow: Cow<'r, str>,
+    asker: Asker<'r>,
+    chosen: Chosen,
+    wants_trace: bool,
+}
+
+/// Answers a request with this body.
+pub(super) async fn answer<S: Stream>(
+    target: &WorkflowTarget,
+    request: &Request<'_>,
+    text: &[u8],
+    socket: &mut Socket<S>,
+) -> Result<Reply<'static>, End> {
+    let asker = target.admission.asker(request.head)?;
+    let rest = request.rest.unwrap_or_default();
+    let wishes = wishes(target, request)?;
+    let named = Named {
+        target,
+        request,
+        workflow: decode(rest).unwrap_or(rest.into()),
+        asker,
+        chosen: target.choose(request.id, wishes.release)?,
+        wants_trace: wishes.trace,
+    };
+    let reply = if text.trim_ascii_start().starts_with(b"[") {
+        named.run_each(text, socket).await?
+    } else {
+        named.run_once(text, socket).await?
+    };
+    Ok(named.chosen.tell(reply))
+}
+
+impl Named<'_> {
+    async fn run_once<S: Stream>(
+        &self,
+        text: &[u8],
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        let args = arguments(if text.is_empty() { b"{}" } else { text })?;
+        let deadline = self.deadline(self.request.arrived);
+        let run = self.run(args, deadline);
+        let bytes = wait_for(run, deadline, socket).await??;
+        match self.failure(&bytes)? {
+            Some((node, reason)) => {
+                Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into())
+            }
+            None => Ok(json(200, bytes.to_vec())),
+        }
+    }
+
+    /// Runs it for each input; the answer is a list of what each has come to, in their order.
+    async fn run_each<S: Stream>(
+        &self,
+        text: &[u8],
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        let inputs = inputs(text)?;
+        let begun = |args| async move {
+            let deadline = self.deadline(Instant::now());
+            let run = tokio::time::timeout_at(deadline.into(), self.run(args, deadline));
+            run.await
+                .unwrap_or(Err(Refusal::Script(forebay_script::Failure::DeadlinePassed)))
+        };
+        let output_max = self.target.limits.output_max;
+        let mut outcomes = stream::iter(inputs).map(begun).buffered(AT_A_TIME);
+        let collect = async {
+            let mut out = vec![b'['];
+            while let Some(outcome) = outcomes.next().await {
+                if out.len() > 1 {
+                    out.push(b',');
+                }
+                self.put(outcome, &mut out)?;
+                if out.len() > output_max {
+                    return Err(Refusal::Script(forebay_script::Failure::Output { output_max }));
+                }
+            }
+            out.push(b']');
+            Ok(out)
+        };
+        let out = wait_for(collect, self.request.deadline, socket).await??;
+        Ok(json(200, out))
+    }
+
+    /// Appends what one run has come to.
+    fn put(&self, outcome: Result<Bytes, Refusal>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let told = match outcome {
+            Ok(bytes) => match self.failure(&bytes)? {
+                None => {
+                    out.extend_from_slice(&bytes);
+                    return Ok(());
+                }
+                Some((node, reason)) => {
+                    format!(r#"{{"error":{},"status":500,"node":{}}}"#, quoted(&reason), quoted(&node))
+                }
+            },
+            Err(refusal) => {
+                refusal.log(self.request.id);
+                let status = refusal.status();
+                format!(r#"{{"error":{},"status":{status}}}"#, quoted(&refusal.to_string()))
+            }
+        };
+        out.extend_from_slice(told.as_bytes());
+        Ok(())
+    }
+
+    fn run(&self, args: &RawValue, deadline: Instant) -> impl Future<Output = Result<Bytes, Refusal>> {
+        async move {
+            let ask = Ask {
+                book: &self.chosen.book,
+                workflow: &self.workflow,
+                args,
+                asker: self.asker,
+                trace_id: self.request.id,
+                is_traced: self.wants_trace,
+                wants_trace: self.wants_trace,
+            };
+            self.target.run(&ask, deadline).await
+        }
+    }
+
+    /// When a run is late that begins to wait now.
+    fn deadline(&self, now: Instant) -> Instant {
+        let own = now + self.target.timeout_of(&self.workflow);
+        own.min(self.request.deadline)
+    }
+
+    /// Where a run has failed, and with what, which the log is told of.
+    fn failure(&self, bytes: &[u8]) -> Result<Option<(String, String)>, Refusal> {
+        let result = read_result(bytes)?;
+        let (Some(node), Some(error)) = (result.node, result.error) else {
+            return Ok(None);
+        };
+        let (workflow, request_id) = (&*self.workflow, self.request.id);
+        tracing::warn!(target: "forebay::workflow", workflow, request_id, "node `{node}` failed: {error}");
+        Ok(Some((node, first_line(&error).to_owned())))
+    }
+}
+
+/// The inputs that a list has.
+fn inputs(text: &[u8]) -> Result<Vec<&RawValue>, Refusal> {
+    let wrong = |what: String| Refusal::Workflow(WorkflowFailure::Arguments { what });
+    let inputs: Vec<&RawValue> = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    if inputs.len() > INPUTS_MAX {
+        let found = inputs.len();
+        return Err(wrong(format!(
+            "it is a list of {found} objects, at most {INPUTS_MAX}"
+        )));
+    }
+    match inputs.iter().position(|input| !input.get().starts_with('{')) {
+        Some(at) => Err(wrong(format!("entry {at} of the list is another value"))),
+        None => Ok(inputs),
+    }
+}
+
+/// What the query asks for: `trace=true`, `release=N`.
+fn wishes(target: &WorkflowTarget, request: &Request<'_>) -> Result<Wishes, Refusal> {
+    let mut wishes = Wishes::default();
+    for parameter in parameters(request.head.query(), "") {
+        let parameter = parameter?;
+        match &*parameter.name {
+            "trace" => wishes.trace = parameter.flag()?,
+            "release" if !target.shelf.has_releases() => {
+                return Err(parameter.wrong("the workflows are those of a folder, which has no releases"));
+            }
+            "release" if target.route.release.is_some() => {
+                return Err(parameter.wrong("the route has a release of its own"));
+            }
+            "release" => {
+                let number = parameter.number();
+                wishes.release = Some(number.ok_or_else(|| parameter.wrong("it is the number of a release"))?);
+            }
+            _ => return Err(parameter.wrong("there are `trace` and `release`")),
+        }
+    }
+    Ok(wishes)
+}
