@@ -40,14 +40,14 @@ pub(super) struct SceneRequest<'r> {
     pub(super) client_secret: Option<String>,
     pub(super) scenes_codes: Option<Vec<String>>,
     /// The rule that is run alone.
-    rule_script_id: Option<Value>,
+    pub(super) rule_script_id: Option<Value>,
     /// Its language.
-    engine: Option<String>,
-    trace: Option<bool>,
+    pub(super) engine: Option<String>,
+    pub(super) trace: Option<bool>,
     pub(super) timeout: Option<i64>,
     /// Nothing depends on it.
     #[serde(rename = "bestEffort")]
-    _best_effort: Option<bool>,
+    pub(super) _best_effort: Option<bool>,
     #[serde(borrow)]
     pub(super) args: Option<&'r RawValue>,
 }

@@ -1,7 +1,7 @@
 //! XML as the arguments of a workflow: elements and attributes as members.
 
 use quick_xml::{
-    Reader,
+    Reader, XmlVersion,
     events::{BytesStart, Event},
 };
 use serde_json::{Map, Value};
@@ -45,17 +45,16 @@ pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
             }
             Event::Text(text) => {
                 if let Some(element) = open.last_mut() {
-                    element.text.push_str(&text.decode().map_err(|error| error.to_string())?);
+                    element.text.push_str(&text);
                 }
             }
             Event::CData(text) => {
                 if let Some(element) = open.last_mut() {
-                    element.text.push_str(&text.decode().map_err(|error| error.to_string())?);
+                    element.text.push_str(&text);
                 }
             }
             Event::GeneralRef(reference) => {
-                let name = reference.decode().map_err(|error| error.to_string())?;
-                let written = format!("&{name};");
+                let written = format!("&{};", &*reference);
                 let meant = quick_xml::escape::unescape(&written).map_err(|error| error.to_string())?;
                 if let Some(element) = open.last_mut() {
                     element.text.push_str(&meant);
@@ -80,17 +79,16 @@ pub(super) fn read(text: &str) -> Result<Map<String, Value>, String> {
 fn begin(tag: &BytesStart<'_>) -> Result<Open, String> {
     let name = tag.local_name();
     let mut element = Open {
-        name: str::from_utf8(name.as_ref())
-            .map_err(|error| error.to_string())?
-            .to_owned(),
+        name: name.as_ref().to_owned(),
         ..Open::default()
     };
     for attribute in tag.attributes() {
         let attribute = attribute.map_err(|error| error.to_string())?;
         let name = attribute.key.local_name();
-        let name = str::from_utf8(name.as_ref()).map_err(|error| error.to_string())?;
-        let value = attribute.unescape_value().map_err(|error| error.to_string())?;
-        put(&mut element.members, name, Value::from(&*value));
+        let value = attribute
+            .normalized_value(XmlVersion::Implicit1_0)
+            .map_err(|error| error.to_string())?;
+        put(&mut element.members, name.as_ref(), Value::from(&*value));
     }
     Ok(element)
 }
