@@ -137,7 +137,7 @@ fn workflows_that_would_be_in_two_places_or_in_none_are_errors() {
         ),
         (
             "[store]\n[workflow]\nstore = 'a b'\n".to_owned(),
-            "3: workflow.store: the name of global `a b` cannot contain ' '",
+            "3: workflow.store: the name of a global cannot contain ' ': letters, digits",
         ),
         (
             "[[route]]\npath = '/first/*'\nworkflow = { release = 1 }\n".to_owned(),
