@@ -90,6 +90,7 @@ mod tests {
 
     fn entry(number: usize) -> Entry {
         Entry {
+            workflow: None,
             level: Level::INFO,
             json: number.to_string(),
         }

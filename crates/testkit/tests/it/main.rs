@@ -48,4 +48,5 @@ mod techempower;
 mod wabur;
 mod workflow_admission;
 mod workflow_releases;
+mod workflow_requests;
 mod workflows;

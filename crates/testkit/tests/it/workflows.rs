@@ -106,7 +106,7 @@ fn requests_that_cannot_be_run_are_told_why() {
         ("/workflow/none", "{}", 404, "there is no workflow `none`"),
         (
             "/workflow/good",
-            "[1]",
+            "1",
             400,
             "the body is no JSON object of arguments: it is another value",
         ),

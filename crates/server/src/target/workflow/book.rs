@@ -105,7 +105,8 @@ impl Book {
                 Some(Role::Tests) => tests.extend(reader.tests(path, text, &names)),
                 Some(Role::Template(name, extension)) => {
                     let template = Template::of(extension, text);
-                    if template.is_some_and(|template| templates.insert(name.to_owned(), template).is_some()) {
+                    if template.is_some_and(|template| templates.insert(name.to_owned(), template).is_some())
+                    {
                         reader.fault(path, format!("the template `{name}` is there twice"));
                     }
                 }

@@ -100,7 +100,10 @@ async fn answered<S: Stream>(
     };
     let Scenes { chosen, results } = run_codes(target, request, &read, socket).await?;
     let Some(template) = chosen.book.template(&template_key) else {
-        return Err(refused(&format!("there is no template `{template_key}` (templates/{template_key}.json)")).into());
+        return Err(refused(&format!(
+            "there is no template `{template_key}` (templates/{template_key}.json)"
+        ))
+        .into());
     };
     let reply = render(template, &results, target.limits.is_as_rengine)?;
     Ok(chosen.tell(reply))
@@ -130,7 +133,10 @@ fn render(
         Refusal::Workflow(WorkflowFailure::Template { what })
     })?;
     let mut reply = Reply::new(200);
-    reply.headers.to_mut().push_known("content-type", template.media_type);
+    reply
+        .headers
+        .to_mut()
+        .push_known("content-type", template.media_type);
     reply.body = crate::reply::Body::Bytes(body.into_bytes().into());
     Ok(reply)
 }
@@ -139,7 +145,9 @@ fn render(
 fn settings<T: for<'d> Deserialize<'d>>(query: &BTreeMap<String, String>, name: &str) -> Result<T, Refusal> {
     let written = query.get(name).map_or("", String::as_str);
     if written.is_empty() {
-        return Err(refused(&format!("the parameter `{name}` is missing: JSON in base 64")));
+        return Err(refused(&format!(
+            "the parameter `{name}` is missing: JSON in base 64"
+        )));
     }
     read_base64(name, written)
 }
@@ -147,7 +155,8 @@ fn settings<T: for<'d> Deserialize<'d>>(query: &BTreeMap<String, String>, name: 
 /// What a parameter says as JSON in base 64.
 fn read_base64<T: for<'d> Deserialize<'d>>(name: &str, written: &str) -> Result<T, Refusal> {
     let decoded = STANDARD.decode(written.trim());
-    let decoded = decoded.map_err(|error| refused(&format!("the parameter `{name}` is no base 64: {error}")))?;
+    let decoded =
+        decoded.map_err(|error| refused(&format!("the parameter `{name}` is no base 64: {error}")))?;
     serde_json::from_slice(&decoded)
         .map_err(|error| refused(&format!("the parameter `{name}` has other JSON: {error}")))
 }
@@ -166,9 +175,8 @@ fn body_args(head: &Head, text: &[u8], format: Format) -> Result<Map<String, Val
     };
     let text = str::from_utf8(text).map_err(|_| refused("the body is no UTF-8"))?;
     match format {
-        Format::Json => {
-            serde_json::from_str(text).map_err(|error| refused(&format!("the body is no JSON object: {error}")))
-        }
+        Format::Json => serde_json::from_str(text)
+            .map_err(|error| refused(&format!("the body is no JSON object: {error}"))),
         Format::Xml => xml::read(text).map_err(|error| refused(&format!("the body is no XML: {error}"))),
     }
 }

@@ -45,12 +45,7 @@ pub use self::{
     releases::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
     shelf::{ShelfError, place_of_release},
 };
-use super::{
-    End, Request,
-    committed::on_disk,
-    posted::unless_posted,
-    store::body,
-};
+use super::{End, Request, committed::on_disk, posted::unless_posted, store::body};
 use crate::{
     app::WorkflowSurroundings,
     config::{self, WorkflowApi, WorkflowRoute},
@@ -340,7 +335,11 @@ impl Late {
             && outcome != RunOutcome::Refused
         {
             let why = refusal.to_string();
-            let why = if outcome == RunOutcome::Late { NOT_OVER } else { &why };
+            let why = if outcome == RunOutcome::Late {
+                NOT_OVER
+            } else {
+                &why
+            };
             log.line(Level::ERROR, why, None);
         }
     }

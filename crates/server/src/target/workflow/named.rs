@@ -7,7 +7,8 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
 use super::{
-    Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, quoted, read_result,
+    Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, quoted,
+    read_result,
 };
 use crate::{
     failure::Refusal,
@@ -68,29 +69,19 @@ pub(super) async fn answer<S: Stream>(
 }
 
 impl Named<'_> {
-    async fn run_once<S: Stream>(
-        &self,
-        text: &[u8],
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
+    async fn run_once<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let args = arguments(if text.is_empty() { b"{}" } else { text })?;
         let deadline = self.deadline(self.request.arrived);
         let run = self.run(args, deadline);
         let bytes = wait_for(run, deadline, socket).await??;
         match self.failure(&bytes)? {
-            Some((node, reason)) => {
-                Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into())
-            }
+            Some((node, reason)) => Err(Refusal::Workflow(WorkflowFailure::Failed { node, reason }).into()),
             None => Ok(json(200, bytes.to_vec())),
         }
     }
 
     /// Runs it for each input; the answer is a list of what each has come to, in their order.
-    async fn run_each<S: Stream>(
-        &self,
-        text: &[u8],
-        socket: &mut Socket<S>,
-    ) -> Result<Reply<'static>, End> {
+    async fn run_each<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let inputs = inputs(text)?;
         let begun = |args| async move {
             let deadline = self.deadline(Instant::now());
@@ -127,13 +118,20 @@ impl Named<'_> {
                     return Ok(());
                 }
                 Some((node, reason)) => {
-                    format!(r#"{{"error":{},"status":500,"node":{}}}"#, quoted(&reason), quoted(&node))
+                    format!(
+                        r#"{{"error":{},"status":500,"node":{}}}"#,
+                        quoted(&reason),
+                        quoted(&node)
+                    )
                 }
             },
             Err(refusal) => {
                 refusal.log(self.request.id);
                 let status = refusal.status();
-                format!(r#"{{"error":{},"status":{status}}}"#, quoted(&refusal.to_string()))
+                format!(
+                    r#"{{"error":{},"status":{status}}}"#,
+                    quoted(&refusal.to_string())
+                )
             }
         };
         out.extend_from_slice(told.as_bytes());
@@ -204,7 +202,8 @@ fn wishes(target: &WorkflowTarget, request: &Request<'_>) -> Result<Wishes, Refu
             }
             "release" => {
                 let number = parameter.number();
-                wishes.release = Some(number.ok_or_else(|| parameter.wrong("it is the number of a release"))?);
+                wishes.release =
+                    Some(number.ok_or_else(|| parameter.wrong("it is the number of a release"))?);
             }
             _ => return Err(parameter.wrong("there are `trace` and `release`")),
         }

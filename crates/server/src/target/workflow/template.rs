@@ -61,7 +61,9 @@ impl Template {
                     .map(|(_, value)| value)
             });
             let Some(found) = found else {
-                return Err(format!("nothing has given `{name}`, which the template has a place for"));
+                return Err(format!(
+                    "nothing has given `{name}`, which the template has a place for"
+                ));
             };
             escape.put(found, &mut out);
             rest = behind;

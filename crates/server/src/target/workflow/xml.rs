@@ -147,7 +147,10 @@ mod tests {
             ("", "there is no element"),
             ("<a>", "`a` has no end"),
             ("<a/><b/>", "there is more than one outermost element"),
-            ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "a document type is not accepted"),
+            (
+                "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
+                "a document type is not accepted",
+            ),
         ] {
             assert_eq!(read(text), Err(error.to_owned()), "{text}");
         }

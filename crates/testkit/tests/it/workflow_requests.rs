@@ -1,0 +1,235 @@
+//! Requests for many runs of a workflow, and those of systems that know nothing of workflows.
+
+use forebay_testkit::{Response, Server, Setup};
+use serde_json::{Value, json};
+
+use crate::workflows::{ROUTES, rules_of};
+
+const CUSTOM: &str = "[[route]]\npath = \"/execute/custom\"\nworkflow = { api = \"custom\" }\n";
+/// `{"format":"json"}` and `{"format":"xml"}`.
+const JSON: &str = "reqSettings=eyJmb3JtYXQiOiJqc29uIn0%3D";
+const XML: &str = "reqSettings=eyJmb3JtYXQiOiJ4bWwifQ%3D%3D";
+/// `{"templateKey":"chat"}`, `{"templateKey":"page"}` and `{"templateKey":"none"}`.
+const CHAT: &str = "respSettings=eyJ0ZW1wbGF0ZUtleSI6ImNoYXQifQ%3D%3D";
+const PAGE: &str = "respSettings=eyJ0ZW1wbGF0ZUtleSI6InBhZ2UifQ%3D%3D";
+const NONE: &str = "respSettings=eyJ0ZW1wbGF0ZUtleSI6Im5vbmUifQ%3D%3D";
+const CLIENT: &str = "clientId=c&clientSecret=s";
+
+fn start(keys: &str) -> Server {
+    let config = format!("[workflow]\npath = \"flows\"\n{keys}\n{ROUTES}{CUSTOM}");
+    let rules = [
+        (
+            "double",
+            "const { n } = context.getArgs();\nif (n === 3) throw new Error('three');\nreturn new ScriptResult(n > 1, { n: 2 * n });",
+        ),
+        (
+            "answer",
+            "const args = context.getArgs();\nreturn new ScriptResult(true, { Text: `<${args.text}>`, args });",
+        ),
+        ("other", "return new ScriptResult(true, { more: 7 });"),
+        ("waits", "return new Promise(() => {});"),
+    ];
+    rules_of(Setup::new(&config), &rules)
+        .file(
+            "flows/templates/chat.json",
+            "{\"text\":\"${text}\",\"args\":${args}}",
+        )
+        .file("flows/templates/page.html", "<p>${text}, ${MORE}</p>")
+        .threads(1)
+        .start()
+}
+
+#[test]
+fn a_list_of_arguments_has_a_list_of_results_in_its_order() {
+    let server = start("executors = 2\ntimeout = \"200ms\"");
+    let inputs: Vec<Value> = (0..100).map(|n| json!({"n": n})).collect();
+    let response = server.post("/workflow/double", Value::from(inputs).to_string().as_bytes());
+    assert_eq!(response.status, 200);
+    let results: Value = response.json();
+    for (n, result) in results.as_array().unwrap().iter().enumerate() {
+        if n == 3 {
+            assert_eq!(
+                *result,
+                json!({"error": "Error: three", "status": 500, "node": "1"})
+            );
+        } else {
+            assert_eq!(*result, json!({"state": n > 1, "valueMap": {"n": 2 * n}}));
+        }
+    }
+    assert_eq!(server.post("/workflow/double", b" []").body, b"[]");
+    let late: Value = server.post("/workflow/waits", b"[{}, {}]").json();
+    assert_eq!(late[1]["status"], 504);
+    let missing: Value = server.post("/workflow/none", b"[{}]").json();
+    assert_eq!(
+        missing,
+        json!([{"error": "there is no workflow `none`", "status": 404}])
+    );
+    for (body, detail) in [
+        (
+            "[{}, 5]".to_owned(),
+            "the body is no JSON object of arguments: entry 1 of the list is another value",
+        ),
+        (
+            format!("[{}{{}}]", "{},".repeat(1000)),
+            "the body is no JSON object of arguments: it is a list of 1001 objects, at most 1000",
+        ),
+        ("[{}".to_owned(), "the body is no JSON object of arguments: EOF"),
+    ] {
+        let response = server.post("/workflow/double", body.as_bytes());
+        assert_eq!(response.status, 400);
+        let told: Value = response.json();
+        assert!(told["detail"].as_str().unwrap().starts_with(detail), "{told}");
+    }
+}
+
+#[test]
+fn a_list_whose_results_are_too_long_is_refused_as_a_whole() {
+    let server = start("output_max = \"1KiB\"");
+    let inputs: Vec<Value> = (4..104).map(|n| json!({"n": n})).collect();
+    let response = server.post("/workflow/double", Value::from(inputs).to_string().as_bytes());
+    assert_eq!(response.status, 500);
+    let told: Value = response.json();
+    assert_eq!(
+        told["detail"],
+        "the script's answer is longer than 1024 bytes (output_max)"
+    );
+}
+
+fn send(server: &Server, head: &str, body: &str) -> Response {
+    let mut client = server.connect();
+    client.send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+    client.response()
+}
+
+#[test]
+fn other_systems_send_what_they_like_and_get_a_template() {
+    let server = start("");
+    let post = |query: &str, headers: &str, body: &str| {
+        let head = format!("POST /execute/custom?{query} HTTP/1.1\r\nhost: a\r\n{headers}");
+        send(&server, &head, body)
+    };
+    let all = format!("{JSON}&{CHAT}&{CLIENT}&scenesCodes=answer");
+    let response = post(&all, "", "{\"text\":\"a\\\"b\",\"n\":5}");
+    assert_eq!(
+        (response.status, response.header("content-type")),
+        (200, Some("application/json"))
+    );
+    let answer: Value = response.json();
+    assert_eq!(
+        answer,
+        json!({"text": "<a\"b>", "args": {"text": "a\"b", "n": 5}})
+    );
+    // XML, by the media type or by the settings; the client in headers; two workflows.
+    let body = "<xml><text>a &amp; b</text></xml>";
+    let page = "<p>&lt;a &amp; b&gt;, 7</p>";
+    let headers = "X-ClientId: c\r\nclientsecret: s\r\nscenesCodes: answer, other\r\n";
+    for (settings, media_type) in [(XML, "text/plain"), (JSON, "application/xml")] {
+        let headers = format!("{headers}content-type: {media_type}\r\n");
+        let response = post(&format!("{settings}&{PAGE}"), &headers, body);
+        assert_eq!(
+            response.status,
+            200,
+            "{}",
+            String::from_utf8_lossy(&response.body)
+        );
+        assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(response.body, page.as_bytes());
+    }
+    // All of it in the body, and arguments of the query over them: {"text":"q"}.
+    let body = "{\"clientId\":\"c\",\"clientSecret\":\"s\",\"scenesCodes\":[\"answer\",\"other\"],\"timeout\":5000,\"text\":\"b\"}";
+    let response = post(&format!("{JSON}&{PAGE}&args=eyJ0ZXh0IjoicSJ9"), "", body);
+    assert_eq!(response.body, b"<p>&lt;q&gt;, 7</p>");
+    let response = server.get(&format!("/execute/custom?{all}&args=eyJ0ZXh0IjoicSJ9"));
+    assert_eq!(response.json()["text"], "<q>");
+}
+
+#[test]
+fn custom_requests_that_lack_something_are_told_what() {
+    let server = start("");
+    for (query, body, status, message) in [
+        (
+            format!("{CHAT}&{CLIENT}"),
+            "{}",
+            400,
+            "the parameter `reqSettings` is missing: JSON in base 64",
+        ),
+        (
+            format!("{JSON}&{CLIENT}"),
+            "{}",
+            400,
+            "the parameter `respSettings` is missing: JSON in base 64",
+        ),
+        (
+            format!("reqSettings=%21&{CHAT}"),
+            "{}",
+            400,
+            "the parameter `reqSettings` is no base 64: ",
+        ),
+        (
+            format!("reqSettings=e30%3D&respSettings=e30%3D&{CLIENT}"),
+            "{}",
+            400,
+            "the parameter `respSettings` has other JSON: missing field `templateKey`",
+        ),
+        (format!("{JSON}&{CHAT}"), "{}", 400, "`clientId` is missing"),
+        (
+            format!("{JSON}&{CHAT}&{CLIENT}"),
+            "{}",
+            400,
+            "`scenesCodes` has 0 entries",
+        ),
+        (
+            format!("{JSON}&{CHAT}&{CLIENT}&scenesCodes=none"),
+            "{}",
+            404,
+            "there is no workflow `none`",
+        ),
+        (
+            format!("{JSON}&{NONE}&{CLIENT}&scenesCodes=other"),
+            "{}",
+            400,
+            "there is no template `none`",
+        ),
+        (
+            format!("{JSON}&{CHAT}&{CLIENT}&scenesCodes=answer&timeout=x"),
+            "{}",
+            400,
+            "`timeout` is x",
+        ),
+        (
+            format!("{JSON}&{CHAT}&{CLIENT}"),
+            "[]",
+            400,
+            "the body is no JSON object: ",
+        ),
+        (
+            format!("{XML}&{CHAT}&{CLIENT}"),
+            "<a>",
+            400,
+            "the body is no XML: `a` has no end",
+        ),
+        (
+            format!("{JSON}&{PAGE}&{CLIENT}&scenesCodes=other"),
+            "{}",
+            500,
+            "nothing has given `text`, which the template has a place for",
+        ),
+        (
+            format!("{JSON}&{CHAT}&{CLIENT}&scenesCodes=other,double"),
+            "{\"n\":3}",
+            500,
+            "nothing has given `text`, which the template has a place for; Error: three",
+        ),
+    ] {
+        let head = format!("POST /execute/custom?{query} HTTP/1.1\r\nhost: a\r\n");
+        let response = send(&server, &head, body);
+        let answer: Value = response.json();
+        assert_eq!(
+            (response.status, &answer["code"]),
+            (status, &json!(status)),
+            "{answer}"
+        );
+        let told = answer["message"].as_str().unwrap();
+        assert!(told.starts_with(message), "{told}");
+    }
+}
