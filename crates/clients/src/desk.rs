@@ -119,6 +119,14 @@ impl Desk {
                 Some((pool, lock)) => pool.unlock(&lock).await.map(Value::from),
                 None => Ok(false.into()),
             },
+            Operation::S3 {
+                source,
+                method,
+                object,
+            } => {
+                let (_, bucket) = self.clients.options.s3(source.as_deref())?;
+                bucket.sign(&method, &object).map(|url| url.as_str().into())
+            }
             Operation::Process {
                 program,
                 args,

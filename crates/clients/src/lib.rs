@@ -9,8 +9,10 @@ mod operation;
 mod options;
 mod process;
 mod redis;
+mod s3;
 
 pub use desk::{Clients, Desk};
 pub use error::ClientError;
 pub use options::Options;
 pub use redis::{RedisOptions, RedisUrl, UrlError as RedisUrlError};
+pub use s3::S3Options;

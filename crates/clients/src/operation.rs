@@ -18,6 +18,12 @@ pub(crate) enum Operation {
     },
     /// Gives a lock back: false where it had ended by itself.
     Unlock { token: String },
+    /// The address with which an object in S3 is asked for: of the first bucket, without a name.
+    S3 {
+        source: Option<String>,
+        method: String,
+        object: String,
+    },
     /// Runs a program to its end.
     Process {
         program: String,

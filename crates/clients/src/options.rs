@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use crate::{ClientError, RedisOptions};
+use url::Url;
+
+use crate::{ClientError, RedisOptions, S3Options};
 
 /// What may be reached; nothing that is not named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +13,10 @@ pub struct Options {
     pub redis: Vec<String>,
     /// All servers of Redis that there are.
     pub redis_servers: BTreeMap<String, RedisOptions>,
+    /// Buckets of S3 by their names, in the order in which they are allowed.
+    pub s3: Vec<String>,
+    /// All buckets that there are.
+    pub s3_buckets: BTreeMap<String, S3Options>,
     /// Programs that may be run, by their absolute paths.
     pub programs: Vec<PathBuf>,
     /// Bytes that a program may write, to standard output and to standard error, each.
@@ -20,15 +26,36 @@ pub struct Options {
 impl Options {
     /// A server of Redis that may be reached: of this name, or the first.
     pub(crate) fn redis(&self, name: Option<&str>) -> Result<(&str, &RedisOptions), ClientError> {
-        let found = match name {
-            Some(name) => self.redis.iter().find(|allowed| *allowed == name),
-            None => self.redis.first(),
-        };
-        let found = found.and_then(|name| Some((name.as_str(), self.redis_servers.get(name)?)));
-        found.ok_or_else(|| ClientError::NotAllowed {
-            what: name.map_or_else(|| "a Redis".to_owned(), |name| format!("Redis `{name}`")),
-            key: "redis",
-            allowed: self.redis.clone(),
-        })
+        allowed("Redis", "redis", &self.redis, &self.redis_servers, name)
     }
+
+    /// A bucket that may be reached: of this name, or the first.
+    pub(crate) fn s3(&self, name: Option<&str>) -> Result<(&str, &S3Options), ClientError> {
+        allowed("S3", "s3", &self.s3, &self.s3_buckets, name)
+    }
+
+    /// Whether an address is that of an object in a bucket that may be reached.
+    pub fn has_object(&self, url: &Url) -> bool {
+        let buckets = self.s3.iter().filter_map(|name| self.s3_buckets.get(name));
+        buckets.into_iter().any(|bucket| bucket.has(url))
+    }
+}
+
+fn allowed<'o, O>(
+    kind: &str,
+    key: &'static str,
+    names: &'o [String],
+    all: &'o BTreeMap<String, O>,
+    name: Option<&str>,
+) -> Result<(&'o str, &'o O), ClientError> {
+    let found = match name {
+        Some(name) => names.iter().find(|allowed| *allowed == name),
+        None => names.first(),
+    };
+    let found = found.and_then(|name| Some((name.as_str(), all.get(name)?)));
+    found.ok_or_else(|| ClientError::NotAllowed {
+        what: name.map_or_else(|| format!("a {kind}"), |name| format!("{kind} `{name}`")),
+        key,
+        allowed: names.to_vec(),
+    })
 }

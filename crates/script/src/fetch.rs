@@ -99,7 +99,8 @@ pub(crate) fn check(url: &Url, options: &Options) -> Result<(), Error> {
             scheme: url.scheme().into(),
         });
     }
-    if options.allow.fetch.iter().any(|host| host.is_of(url)) {
+    let is_allowed = options.allow.fetch.iter().any(|host| host.is_of(url));
+    if is_allowed || options.allow.clients.has_object(url) {
         return Ok(());
     }
     let allowed = &options.allow.fetch;

@@ -358,6 +358,8 @@ pub(crate) fn workflow_engines(
     around: WorkflowSurroundings<'_>,
 ) -> Result<WorkflowTarget, BuildError> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let s3_buckets = config.s3.iter();
+    let s3_buckets = s3_buckets.map(|(name, bucket)| (name.clone(), bucket.options.clone()));
     let options = forebay_script::Options {
         name: WORKFLOW_COUNTS.to_owned(),
         program: forebay_script::Program::Rules,
@@ -381,6 +383,8 @@ pub(crate) fn workflow_engines(
             clients: Arc::new(forebay_clients::Options {
                 redis: workflow.redis.clone(),
                 redis_servers: config.redis.clone(),
+                s3: workflow.s3.clone(),
+                s3_buckets: s3_buckets.collect(),
                 programs: workflow.programs.clone(),
                 output_bytes_max: bytes(workflow.process_output_max),
             }),

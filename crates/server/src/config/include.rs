@@ -75,6 +75,7 @@ fn add(sections: &mut Sections, added: Sections, places: &Places, noted: &mut Ve
         (&mut sections.scripts, added.scripts),
         (&mut sections.sql, added.sql),
         (&mut sections.redis, added.redis),
+        (&mut sections.s3, added.s3),
     ];
     for (here, added) in named {
         for (name, fields) in added {

@@ -3,6 +3,7 @@
 
 mod records;
 mod redis;
+mod s3;
 mod script;
 mod sql;
 mod workflow;
@@ -176,6 +177,12 @@ pub(super) static SECTIONS: &[Section] = &[
         shape: Shape::Named,
         meaning: "A server of Redis, for rules. NAME has 1 to 64 letters, digits, `-` and `_`.",
         keys: redis::REDIS,
+    },
+    Section {
+        name: "s3",
+        shape: Shape::Named,
+        meaning: "A bucket of S3, for rules. NAME has 1 to 64 letters, digits, `-` and `_`.",
+        keys: s3::S3,
     },
     Section {
         name: "workflow",

@@ -35,8 +35,8 @@ pub(crate) use types::PathKind;
 pub use types::{
     Access, Admin, Compat, Config, Durability, Files, Interface, Link, Log, LogFormat, LogRotation,
     Permission, Pool, PoolRoute, Protocol, PythonApplication, PythonModule, Recycle, Respond, Retry, Route,
-    Script, ScriptAllow, ScriptPlace, Secret, Server, SqlResult, SqlRoute, SqlStatement, Store, StoreMode,
-    Target, Worker, Workers, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene,
+    S3Bucket, Script, ScriptAllow, ScriptPlace, Secret, Server, SqlResult, SqlRoute, SqlStatement, Store,
+    StoreMode, Target, Worker, Workers, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene,
     WorkflowSource,
 };
 pub(crate) use units::{parse_duration, print_duration};

@@ -10,8 +10,8 @@ use super::substitute::escape;
 use super::units::{print_duration, print_size};
 use super::{
     Admin, Compat, Config, Durability, Link, Listen, Log, LogFormat, LogRotation, Permission, Pool, Protocol,
-    PythonApplication, PythonModule, Respond, Retry, Route, Script, ScriptAllow, Server, SqlRoute, Store,
-    Target, Worker, Workflow, WorkflowSource,
+    PythonApplication, PythonModule, Respond, Retry, Route, S3Bucket, Script, ScriptAllow, Server, SqlRoute,
+    Store, Target, Worker, Workflow, WorkflowSource,
 };
 use crate::store::path::put_key;
 
@@ -42,6 +42,9 @@ impl Config {
         self.redis
             .iter()
             .try_for_each(|(name, redis)| write_redis(out, name, redis))?;
+        self.s3
+            .iter()
+            .try_for_each(|(name, bucket)| write_s3(out, name, bucket))?;
         if let Some(workflow) = &self.workflow {
             write_workflow(out, workflow)?;
         }
@@ -320,6 +323,15 @@ fn write_redis(out: &mut String, name: &str, redis: &forebay_clients::RedisOptio
     writeln!(out, "reply_bytes_max = {}", size(redis.reply_bytes_max as u64))
 }
 
+fn write_s3(out: &mut String, name: &str, bucket: &S3Bucket) -> fmt::Result {
+    writeln!(out, "\n[s3.{name}]")?;
+    writeln!(out, "endpoint = {}", text(&bucket.endpoint))?;
+    writeln!(out, "region = {}", text(&bucket.region))?;
+    writeln!(out, "bucket = {}", text(&bucket.bucket))?;
+    writeln!(out, "access_key = {}", text(&bucket.access_key))?;
+    writeln!(out, "secret_key = {}", text(&bucket.secret_key.variable))
+}
+
 /// What may be reached, with what stands behind that.
 fn write_allow(out: &mut String, allow: &ScriptAllow, more: &str) -> fmt::Result {
     let (store, sql, fetch) = (texts(&allow.store), texts(&allow.sql), texts(&allow.fetch));
@@ -357,11 +369,12 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
     writeln!(out, "fetch_bytes_max = {}", size(workflow.fetch_bytes_max))?;
     writeln!(out, "fetches_max = {}", workflow.fetches_max)?;
     writeln!(out, "process_output_max = {}", size(workflow.process_output_max))?;
-    let (redis, programs) = (texts(&workflow.redis), paths(&workflow.programs));
+    let (redis, s3) = (texts(&workflow.redis), texts(&workflow.s3));
+    let programs = paths(&workflow.programs);
     write_allow(
         out,
         &workflow.allow,
-        &format!(", redis = {redis}, process = {programs}"),
+        &format!(", redis = {redis}, s3 = {s3}, process = {programs}"),
     )?;
     for (id, client) in &workflow.clients {
         writeln!(out, "\n[workflow.clients.{}]", quoted(id))?;

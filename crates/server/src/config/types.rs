@@ -45,6 +45,8 @@ pub struct Config {
     pub sql_direct: BTreeSet<String>,
     /// `[redis.NAME]`, by name: servers that rules may reach.
     pub redis: BTreeMap<String, forebay_clients::RedisOptions>,
+    /// `[s3.NAME]`, by name: buckets that rules may reach.
+    pub s3: BTreeMap<String, S3Bucket>,
     /// `[workflow]`; `None`: the file has no such section, and no route leads there.
     pub workflow: Option<Workflow>,
     /// `[[route]]`, in the file's order. No two have the same host, method and shape of path.
@@ -484,6 +486,8 @@ pub struct Workflow {
     pub allow: ScriptAllow,
     /// Keys of [`Config::redis`] that they may reach, too.
     pub redis: Vec<String>,
+    /// Keys of [`Config::s3`] that they may reach, too.
+    pub s3: Vec<String>,
     /// Programs that they may run, absolute.
     pub programs: Vec<PathBuf>,
     /// Bytes that such a program writes to standard output, and to standard error; beyond it what waits for it fails.
@@ -492,6 +496,23 @@ pub struct Workflow {
     pub clients: BTreeMap<String, WorkflowClient>,
     /// What bounds single workflows, by their names.
     pub scenes: BTreeMap<String, WorkflowScene>,
+}
+
+/// `[s3.NAME]`: a bucket, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct S3Bucket {
+    /// The server.
+    pub endpoint: String,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// Its name there.
+    pub bucket: String,
+    /// Who asks.
+    pub access_key: String,
+    /// Their secret.
+    pub secret_key: Secret,
+    /// What is made of these.
+    pub options: forebay_clients::S3Options,
 }
 
 /// `workflow.clients.ID`

@@ -1,6 +1,8 @@
 //! What rules reach beside their own engine: the store, databases and other systems, each denied until it is configured.
 
-use forebay_testkit::{Postgres, Server, Setup, wait_until};
+use std::io::{BufRead as _, BufReader};
+
+use forebay_testkit::{Folder, Postgres, Server, Setup, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -219,7 +221,7 @@ fn http_is_asked_under_the_names_of_rengine() {
 
 /// A Redis of one test.
 struct Redis {
-    process: std::process::Child,
+    process: Running,
     port: u16,
 }
 
@@ -243,7 +245,10 @@ impl Redis {
                 .stdout(std::process::Stdio::null())
                 .spawn()
                 .expect("redis-server is there: `make redis` installs it, and FOREBAY_REDIS names another");
-        let redis = Self { process, port };
+        let redis = Self {
+            process: Running(process),
+            port,
+        };
         wait_until("Redis listens", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
@@ -274,11 +279,14 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+/// A process that ends with this.
+struct Running(std::process::Child);
+
+impl Drop for Running {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -418,7 +426,118 @@ fn a_redis_that_is_slow_large_or_gone_is_an_error_and_the_next_command_goes_on()
     );
     assert_eq!(values(&server, "get", &json!({})), json!({"a": null}));
     failed("slow", "Redis `cache` has taken longer than 5s (command_timeout)");
-    redis.process.kill().expect("it runs");
-    redis.process.wait().expect("it has ended");
+    redis.process.0.kill().expect("it runs");
+    redis.process.0.wait().expect("it has ended");
     failed("get", "Redis `cache` failed: ");
+}
+
+/// A server of S3 with the bucket `box`. It does not look at signatures, which a test of `crates/clients` holds against those of others.
+struct S3 {
+    _process: Running,
+    address: String,
+    _folder: Folder,
+}
+
+impl S3 {
+    fn start() -> Self {
+        let folder = Folder::new();
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/s3/node_modules/.bin/s3rver");
+        let mut process = std::process::Command::new("node")
+            .args([
+                program,
+                "--address",
+                "127.0.0.1",
+                "--port",
+                "0",
+                "--configure-bucket",
+                "box",
+            ])
+            .arg("--directory")
+            .arg(folder.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("node is there");
+        let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+        let address =
+            lines.find_map(|line| Some(line.ok()?.split_once("listening on ")?.1.trim().to_owned()));
+        // It goes on to write there.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            _process: Running(process),
+            address: address.expect("it says where it listens: `make deps` installs it"),
+            _folder: folder,
+        }
+    }
+
+    fn section(&self, name: &str) -> String {
+        format!(
+            "[s3.{name}]\nendpoint = \"http://{}\"\nbucket = \"box\"\naccess_key = \"S3RVER\"\nsecret_key = \"S3_SECRET\"\n",
+            self.address
+        )
+    }
+}
+
+#[test]
+fn objects_in_s3_are_stored_read_and_removed_with_signed_requests() {
+    let s3 = S3::start();
+    let keys = format!(
+        "allow = {{ s3 = [\"main\"], files = [\"files\"] }}\n{}{}",
+        s3.section("main"),
+        s3.section("other")
+    );
+    let server = rules(
+        &keys,
+        &[(
+            "s3",
+            "return (async () => {
+                const data = context.getDataService();
+                const s3 = data.getDefaultS3Client();
+                const failure = (promise) => promise.then(() => 'none', (error) => `${error.code ?? error.name}: ${error.message}`);
+                Files.writeFromString('up.txt', 'four é');
+                const stored = await s3.uploadObject('a b/c?d.txt', 'up.txt');
+                const { etag, size, lastModified } = await s3.statObject('a b/c?d.txt');
+                await s3.downloadObject('a b/c?d.txt', 'down.txt');
+                return new ScriptResult(true, {
+                    same: stored.etag === etag && etag.length === 32, size, isRecent: Math.abs(lastModified - Date.now() / 1000) < 600,
+                    text: await s3.getObjectAsString('a b/c?d.txt'), file: Files.readToString('down.txt'),
+                    removed: [await s3.removeObject('a b/c?d.txt'), await failure(s3.getObjectAsString('a b/c?d.txt'))],
+                    other: await failure(data.obtainS3Client('other').getObjectAsString('x')),
+                    outside: await failure(s3.getObjectAsString('../boxes/x')),
+                    fetched: await failure(fetch(`http://${context.getArgs().address}/other/x`)),
+                });
+            })();",
+        )],
+    )
+    .env("S3_SECRET", "S3RVER")
+    .file("files/.keep", "")
+    .start();
+    let values = values(&server, "s3", &json!({ "address": s3.address }));
+    for (name, expected) in [
+        ("same", json!(true)),
+        ("size", json!(7)),
+        ("isRecent", json!(true)),
+        ("text", json!("four é")),
+        ("file", json!("four é")),
+    ] {
+        assert_eq!(values[name], expected, "{name}: {values}");
+    }
+    for (said, told) in [
+        (
+            &values["removed"][1],
+            "Error: S3, which was asked to GET `a b/c?d.txt`, has answered 404",
+        ),
+        (
+            &values["other"],
+            "not_allowed: S3 `other` may not be reached: `allow` of `[workflow]` names main in `s3`",
+        ),
+        (
+            &values["outside"],
+            "operation: this is no operation of a client: the name of an object has 1 to 1024 bytes",
+        ),
+        (&values["fetched"], "TypeError: `[workflow]` may not fetch from"),
+    ] {
+        let said = said.as_str().unwrap_or_default();
+        assert!(said.starts_with(told), "{told}: {said}");
+        assert!(!said.contains("X-Amz"), "{said}");
+    }
 }

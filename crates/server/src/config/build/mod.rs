@@ -6,6 +6,7 @@ mod pool;
 mod records;
 mod redis;
 mod route;
+mod s3;
 mod script;
 mod server;
 mod sql;
@@ -67,12 +68,17 @@ pub(super) fn build(
                 has_store,
                 &names(&sections.sql),
                 &names(&sections.redis),
+                &names(&sections.s3),
             )
         })
         .flatten();
     let mut redis = BTreeMap::new();
     for (name, fields) in &sections.redis {
         redis.extend(builder.redis(name, fields).map(|options| (name.clone(), options)));
+    }
+    let mut s3 = BTreeMap::new();
+    for (name, fields) in &sections.s3 {
+        s3.extend(builder.s3(name, fields).map(|bucket| (name.clone(), bucket)));
     }
     let mut sql = BTreeMap::new();
     let mut sql_direct = BTreeSet::new();
@@ -119,6 +125,7 @@ pub(super) fn build(
             sql,
             sql_direct,
             redis,
+            s3,
             workflow,
             routes,
         });

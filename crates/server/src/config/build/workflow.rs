@@ -22,14 +22,17 @@ impl Builder<'_> {
         has_store: bool,
         sources: &[&str],
         redis: &[&str],
+        s3: &[&str],
     ) -> Option<Workflow> {
         let source = self.workflow_source(fields, has_store);
         let reach = fields.table("allow");
         let allow = self.allow(reach, has_store, sources);
-        for server in reach.texts("redis") {
-            if !redis.contains(&server.text.as_str()) {
-                let message = none_such("redis", &server.text, redis);
-                self.note(reach.problem_at(server.line, "redis", message));
+        for (key, declared) in [("redis", redis), ("s3", s3)] {
+            for name in reach.texts(key) {
+                if !declared.contains(&name.text.as_str()) {
+                    let message = none_such(key, &name.text, declared);
+                    self.note(reach.problem_at(name.line, key, message));
+                }
             }
         }
         let programs = self.programs(reach);
@@ -58,6 +61,7 @@ impl Builder<'_> {
                 .iter()
                 .map(|name| name.text.clone())
                 .collect(),
+            s3: reach.texts("s3").iter().map(|name| name.text.clone()).collect(),
             programs,
             process_output_max: fields.integer("process_output_max"),
             clients: self.workflow_clients(fields),
@@ -90,7 +94,7 @@ impl Builder<'_> {
     }
 
     /// What an environment variable holds that a key names.
-    fn secret(&mut self, fields: &Fields, name: &str) -> Option<Secret> {
+    pub(super) fn secret(&mut self, fields: &Fields, name: &str) -> Option<Secret> {
         let variable = fields.opt_text(name)?;
         if is_name(variable) {
             return self.held_by(variable, fields, name);

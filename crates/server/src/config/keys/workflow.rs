@@ -240,6 +240,13 @@ static ALLOW: &[Key] = &[
         exceeded: "",
     },
     Key {
+        name: "s3",
+        kind: Kind::Texts { min: 0 },
+        default: Default::Is(""),
+        meaning: "Buckets of S3: NAMEs of `[s3.NAME]`.",
+        exceeded: "",
+    },
+    Key {
         name: "process",
         kind: Kind::Texts { min: 0 },
         default: Default::Is(""),

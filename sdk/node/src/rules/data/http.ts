@@ -102,45 +102,64 @@ export class HttpClient {
     return textOf(await this.#send(url, 'POST', form));
   }
 
-  async #send(url: string, method: string, request: unknown = null, headers: Headers | null = null, failsByStatus = true): Promise<Answered> {
+  async #send(url: string, method: string, body: unknown = null, headers: Headers | null = null, isRefusedByStatus = true): Promise<Answered> {
     filledText(url, 'url');
-    const sent = new globalThis.Headers();
-    for (const [name, value] of Object.entries(headers ?? {})) {
-      if (!isNothing(value)) for (const each of Array.isArray(value) ? (value as unknown[]) : [value]) sent.append(name, String(each));
-    }
-    const aborted = new AbortController();
-    const timer = setTimeout(() => aborted.abort(new DOMException(`${url} has not answered in full after ${this.#timeMs} ms`, 'TimeoutError')), this.#timeMs);
-    try {
-      const response = await fetch(url, { method, headers: sent, body: bodyOf(request, sent), signal: aborted.signal } as RequestInit);
-      const bytes = await this.#read(url, response);
-      if (failsByStatus && response.status >= 400) {
-        throw new Error(`${url} has answered ${response.status}: ${decoded(bytes.subarray(0, 500))}`);
-      }
-      return { status: response.status, headers: Object.fromEntries(response.headers), bytes };
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #read(url: string, response: Response): Promise<Uint8Array> {
-    const pieces: Uint8Array[] = [];
-    let length = 0;
-    for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-      length += piece.length;
-      if (length > this.#bytesMax) throw new RangeError(`the answer of ${url} is longer than ${this.#bytesMax} bytes (maxResponseSize)`);
-      pieces.push(piece);
-    }
-    const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const piece of pieces) {
-      bytes.set(piece, at);
-      at += piece.length;
-    }
-    return bytes;
+    return send({ url, what: url, method, body, headers, timeMs: this.#timeMs, bytesMax: this.#bytesMax, isRefusedByStatus });
   }
 }
 
-interface Answered {
+/** A request with its own bounds. */
+export interface Sent {
+  readonly url: string;
+  /** As errors name it. */
+  readonly what: string;
+  readonly method: string;
+  readonly body: unknown;
+  readonly headers: Headers | null;
+  readonly timeMs: number;
+  readonly bytesMax: number;
+  /** Whether a status from 400 on is an error. */
+  readonly isRefusedByStatus: boolean;
+}
+
+/** Sends a request, and reads all of the answer. */
+export async function send({ url, what, method, body, headers, timeMs, bytesMax, isRefusedByStatus }: Sent): Promise<Answered> {
+  const fields = new globalThis.Headers();
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    if (!isNothing(value)) for (const each of Array.isArray(value) ? (value as unknown[]) : [value]) fields.append(name, String(each));
+  }
+  const aborted = new AbortController();
+  const timer = setTimeout(() => aborted.abort(new DOMException(`${what} has not answered in full after ${timeMs} ms`, 'TimeoutError')), timeMs);
+  try {
+    const response = await fetch(url, { method, headers: fields, body: bodyOf(body, fields), signal: aborted.signal } as RequestInit);
+    const bytes = await readAll(what, response, bytesMax);
+    if (isRefusedByStatus && response.status >= 400) {
+      throw new Error(`${what} has answered ${response.status}: ${decoded(bytes.subarray(0, 500))}`);
+    }
+    return { status: response.status, headers: Object.fromEntries(response.headers), bytes };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readAll(what: string, response: Response, bytesMax: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    length += piece.length;
+    if (length > bytesMax) throw new RangeError(`the answer of ${what} is longer than ${bytesMax} bytes (maxResponseSize)`);
+    pieces.push(piece);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
+export interface Answered {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly bytes: Uint8Array;
@@ -160,7 +179,7 @@ function textOf({ bytes }: Answered): string {
   return decoded(bytes);
 }
 
-function decoded(bytes: Uint8Array): string {
+export function decoded(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 

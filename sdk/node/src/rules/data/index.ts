@@ -5,9 +5,10 @@ import { HttpAnswer, HttpClient } from './http.js';
 import { JdbcFacade } from './jdbc.js';
 import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLock, RedisLockClient } from './redis.js';
+import { S3Client } from './s3.js';
 import { DataService } from './service.js';
 
 export { DataService, ScriptExecutor };
 
 /** What rules meet of it, so that it can be closed with the globals. */
-export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, ProcessClient, RedisFacade, RedisLock, RedisLockClient, ScriptExecutor];
+export const classes = [ClientError, DataService, HttpAnswer, HttpClient, JdbcFacade, ProcessClient, RedisFacade, RedisLock, RedisLockClient, S3Client, ScriptExecutor];

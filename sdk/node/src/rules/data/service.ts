@@ -5,6 +5,7 @@ import { HttpClient } from './http.js';
 import { JdbcFacade } from './jdbc.js';
 import { ProcessClient } from './process.js';
 import { RedisFacade, RedisLockClient } from './redis.js';
+import { S3Client } from './s3.js';
 
 function missing(what: string, instead: string): never {
   throw new ClientError(`${what} is not there: ${instead}`, 'unsupported');
@@ -33,8 +34,14 @@ export class DataService {
     return new ProcessClient();
   }
 
-  getDefaultS3Client(): never {
-    return missing('S3', 'ask it with `fetch` and addresses that are signed beforehand');
+  /** Objects of the first bucket that `allow` names. */
+  getDefaultS3Client(): S3Client {
+    return new S3Client();
+  }
+
+  /** The same for the bucket of `[s3.NAME]`. */
+  obtainS3Client(name: string): S3Client {
+    return new S3Client(filledText(name, 'name'));
   }
 
   obtainKafkaDSFacade(_name: string): never {

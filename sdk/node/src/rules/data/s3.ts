@@ -1,0 +1,68 @@
+import { Files } from '../tools/files.js';
+import { filledText, isNothing } from '../tools/arguments.js';
+import { ask } from './clients.js';
+import { decoded, send, type Answered } from './http.js';
+
+/** Longest object. What `[workflow]` says of fetches (`fetch_time_max`, `fetch_bytes_max`) holds besides. */
+const OBJECT_BYTES_MAX = 10 * 1024 * 1024;
+const TIME_MS = 15 * 60_000;
+
+/** What is known of an object. */
+export interface ObjectFacts {
+  readonly object: string;
+  readonly etag: string | null;
+  /** In bytes. */
+  readonly size: number;
+  /** In seconds since 1970; null where the server does not say. */
+  readonly lastModified: number | null;
+  /** By their names in lower case. */
+  readonly headers: Record<string, string>;
+}
+
+/** Objects of the first bucket that `allow` names (`[s3.NAME]`), or of another. Files are those of `Files`. */
+export class S3Client {
+  readonly #source: string | null;
+
+  constructor(source: string | null = null) {
+    this.#source = isNothing(source) ? null : filledText(source, 'source');
+  }
+
+  /** Stores a file as an object. */
+  async uploadObject(object: string, uploadFile: string): Promise<{ object: string; etag: string | null }> {
+    const bytes = Files.readToByteArray(filledText(uploadFile, 'uploadFile'));
+    const { headers } = await this.#send('PUT', object, bytes);
+    return { object, etag: etagOf(headers) };
+  }
+
+  /** Writes an object into a file. */
+  async downloadObject(object: string, downloadFile: string): Promise<void> {
+    filledText(downloadFile, 'downloadFile');
+    const { bytes } = await this.#send('GET', object);
+    Files.writeFromByteArray(downloadFile, bytes);
+  }
+
+  /** Removes an object, if there is one. */
+  async removeObject(object: string): Promise<void> {
+    await this.#send('DELETE', object);
+  }
+
+  /** An object that is text in UTF-8. */
+  async getObjectAsString(object: string): Promise<string> {
+    return decoded((await this.#send('GET', object)).bytes);
+  }
+
+  async statObject(object: string): Promise<ObjectFacts> {
+    const { headers } = await this.#send('HEAD', object);
+    const modified = Date.parse(headers['last-modified'] ?? '') / 1000;
+    return { object, etag: etagOf(headers), size: Number(headers['content-length'] ?? 0), lastModified: Number.isNaN(modified) ? null : modified, headers };
+  }
+
+  async #send(method: string, object: string, body: Uint8Array | null = null): Promise<Answered> {
+    const url = await ask<string>({ op: 's3', source: this.#source, method, object: filledText(object, 'object') });
+    return send({ url, what: `S3, which was asked to ${method} \`${object}\`,`, method, body, headers: null, timeMs: TIME_MS, bytesMax: OBJECT_BYTES_MAX, isRefusedByStatus: true });
+  }
+}
+
+function etagOf(headers: Record<string, string>): string | null {
+  return headers['etag']?.replaceAll('"', '') ?? null;
+}
