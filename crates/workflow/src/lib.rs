@@ -15,7 +15,7 @@ pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
 pub use run::{
-    Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, WAY_MAX, run,
+    Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, Subflow, WAY_MAX, run,
 };
 
 /// Whose graphs these are.

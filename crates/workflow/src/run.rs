@@ -67,8 +67,23 @@ pub trait Rules {
     /// Values that a graph has written down.
     fn values(&self, written: &Map<String, Value>) -> Self::Values;
 
-    /// Another graph, by its name.
-    fn graph(&self, workflow: &str) -> Option<Arc<Graph>>;
+    /// What a SUBFLOW runs, by its name.
+    fn subflow(&self, workflow: &str) -> Option<Subflow>;
+
+    /// Has a decision made; `call.rule` is its name.
+    fn decide(
+        &self,
+        call: RuleCall<'_, Self::Values, Self::Item>,
+    ) -> impl Future<Output = Result<Outcome<Self::Values>, Self::Failure>>;
+}
+
+/// What a SUBFLOW runs.
+#[derive(Clone, Debug)]
+pub enum Subflow {
+    /// Another graph.
+    Graph(Arc<Graph>),
+    /// A decision, which those make who run the rules.
+    Decision,
 }
 
 /// A rule that is to be run.
@@ -492,15 +507,29 @@ impl<R: Rules> Walk<'_, R> {
         if branch.depth == DEPTH_MAX {
             return Err(Self::failed(name, Cause::TooDeep(workflow.to_owned())));
         }
-        let Some(graph) = self.rules.graph(workflow) else {
-            return Err(Self::failed(name, Cause::NoSuchWorkflow(workflow.to_owned())));
+        let outcome = match self.rules.subflow(workflow) {
+            None => {
+                return Err(Self::failed(name, Cause::NoSuchWorkflow(workflow.to_owned())));
+            }
+            Some(Subflow::Graph(graph)) => {
+                let mut within = Branch {
+                    within: format!("{name}/").into(),
+                    depth: branch.depth + 1,
+                    ..branch.clone()
+                };
+                self.enter(&graph, graph.first, &mut within).await?
+            }
+            Some(Subflow::Decision) => {
+                let decided = self.rules.decide(RuleCall {
+                    node: &name,
+                    kind: node.kind,
+                    rule: workflow,
+                    before: branch.before(),
+                });
+                let decided = decided.await;
+                decided.map_err(|failure| Self::failed(name, Cause::Rule(failure)))?
+            }
         };
-        let mut within = Branch {
-            within: format!("{name}/").into(),
-            depth: branch.depth + 1,
-            ..branch.clone()
-        };
-        let outcome = self.enter(&graph, graph.first, &mut within).await?;
         branch.last = Some(outcome.clone());
         Ok(outcome)
     }

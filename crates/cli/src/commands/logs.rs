@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use clap::ValueEnum;
 use forebay_server::logging;
 
@@ -58,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             if byte.is_ascii_alphanumeric() {
                 target.push(char::from(byte));
             } else {
-                target.push_str(&format!("%{byte:02X}"));
+                write!(target, "%{byte:02X}").expect("a String takes everything");
             }
         }
     }

@@ -424,6 +424,26 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     let server = setup("")
         .file("flows/fee.json", decision(round))
         .file("flows/broken.json", decision(throws))
+        .file(
+            "flows/order.json",
+            graph(
+                &[
+                    json!({"@type": "SUBFLOW", "id": "1", "workflow": "fee"}),
+                    json!({"@type": "PROCESS", "id": "2", "ruleId": "next"}),
+                    json!({"@type": "SUBFLOW", "id": "3", "workflow": "fee"}),
+                    json!({"@type": "RUN", "id": "4", "ruleId": "total"}),
+                ],
+                &[("0", "1"), ("1", "2"), ("2", "3"), ("3", "4")],
+            ),
+        )
+        .file(
+            "flows/rules/next.js",
+            rule("const { fee } = context.getLastResult().getValueMap();\ncontext.getArgs().first = fee;\nreturn new ScriptResult(true, { country: 'FR', amount: 1010 });"),
+        )
+        .file(
+            "flows/rules/total.js",
+            rule("const { fee } = context.getLastResult().getValueMap();\nreturn new ScriptResult(true, { total: fee, first: context.getArgs().first });"),
+        )
         .start();
     let (status, answer) = run(&server, "/workflow/fee", &json!({"country": "DE", "amount": 101}));
     assert_eq!((status, &answer["result"]), (200, &json!({"fee": 19})));
@@ -439,6 +459,19 @@ fn decisions_of_gorules_are_evaluated_and_call_their_functions() {
     assert_eq!(answer["result"], json!({"fee": 20}));
     assert_eq!(answer["trace"]["rate"]["output"]["rate"], 0.2);
     assert_eq!(answer["logs"], json!([{"level": "info", "message": "rate 0.2"}]));
+    // Within a graph: asked about the arguments, or about what the rule before it has found out.
+    let (status, answer) = run(
+        &server,
+        "/workflow/order",
+        &json!({"country": "FR", "amount": 10}),
+    );
+    assert_eq!(
+        (status, &answer),
+        (
+            200,
+            &json!({"state": true, "valueMap": {"total": 202, "first": 2}})
+        )
+    );
     let (status, problem) = run(&server, "/workflow/broken", &json!({"country": "DE"}));
     assert_eq!(status, 500);
     assert_eq!(

@@ -9,7 +9,7 @@ use std::{
 };
 
 use forebay_workflow::{
-    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, Run, check, run,
+    Before, Compat, Definition, Graph, Outcome, Problem, RuleCall, Rules, Run, Subflow, check, run,
 };
 use serde_json::{Map, Value};
 
@@ -98,8 +98,16 @@ impl Rules for Recorded {
         Value::from(written.clone()).to_string()
     }
 
-    fn graph(&self, workflow: &str) -> Option<Arc<Graph>> {
-        self.graphs.get(workflow).cloned()
+    /// Names that begin with `decision` are decisions, which are made as rules are run.
+    fn subflow(&self, workflow: &str) -> Option<Subflow> {
+        if workflow.starts_with("decision") {
+            return Some(Subflow::Decision);
+        }
+        self.graphs.get(workflow).cloned().map(Subflow::Graph)
+    }
+
+    async fn decide(&self, call: RuleCall<'_, String, String>) -> Result<Outcome<String>, String> {
+        self.run(call).await
     }
 }
 

@@ -371,3 +371,20 @@ fn a_way_through_many_graphs_ends_before_the_stack_does() {
         "?node `150/150/101` failed: more than 400 nodes are before it"
     );
 }
+
+#[test]
+fn a_decision_within_a_graph_is_made_by_those_who_run_the_rules() {
+    let text = "0 BOOT\n1 PROCESS a\n2 SUBFLOW workflow:\"decision\"\n3 RUN b\n0 -> 1\n1 -> 2\n2 -> 3";
+    let graph = graph(text, Compat::None);
+    let rules = Recorded::default();
+    assert_eq!(told(&run_in(&graph, &rules)), "b");
+    let seen = [("a", None), ("decision", Some("a")), ("b", Some("decision"))];
+    let seen = seen.map(|(rule, last)| (rule.to_owned(), last.map(str::to_owned)));
+    assert_eq!(*rules.ran.borrow(), seen);
+    let rules = Recorded {
+        does: [("decision", Does::Fails)].into(),
+        ..Recorded::default()
+    };
+    let error = run_in(&graph, &rules).outcome.unwrap_err();
+    assert_eq!(error.to_string(), "node `2` failed: decision throws");
+}

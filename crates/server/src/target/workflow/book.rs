@@ -115,12 +115,9 @@ impl Book {
         }
         for (path, node, workflow) in std::mem::take(&mut reader.subflows) {
             // One that cannot be read has its own fault.
-            let fault = match workflows.get(&workflow).map(|workflow| &workflow.plan) {
-                None if !names.contains(&*workflow) => "there is no workflow",
-                Some(Plan::Decision(_)) => "a graph runs no decision, and this is one:",
-                _ => continue,
-            };
-            reader.fault(&path, format!("node `{node}`: {fault} `{workflow}`"));
+            if !names.contains(&*workflow) {
+                reader.fault(&path, format!("node `{node}`: there is no workflow `{workflow}`"));
+            }
         }
         if reader.faults.is_empty() {
             Ok(Self {

@@ -199,10 +199,10 @@ impl WorkflowTarget {
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         // What others send, they may send as they like.
-        if self.route.api != WorkflowApi::Custom || !matches!(request.head.method(), "GET" | "HEAD") {
-            if let Some(reply) = unless_posted(request.head)? {
-                return Ok(reply);
-            }
+        let is_asked =
+            self.route.api == WorkflowApi::Custom && matches!(request.head.method(), "GET" | "HEAD");
+        if !is_asked && let Some(reply) = unless_posted(request.head)? {
+            return Ok(reply);
         }
         let text = body::read(request, body, socket).await?;
         match self.route.api {

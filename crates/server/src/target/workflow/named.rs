@@ -138,19 +138,17 @@ impl Named<'_> {
         Ok(())
     }
 
-    fn run(&self, args: &RawValue, deadline: Instant) -> impl Future<Output = Result<Bytes, Refusal>> {
-        async move {
-            let ask = Ask {
-                book: &self.chosen.book,
-                workflow: &self.workflow,
-                args,
-                asker: self.asker,
-                trace_id: self.request.id,
-                is_traced: self.wants_trace,
-                wants_trace: self.wants_trace,
-            };
-            self.target.run(&ask, deadline).await
-        }
+    async fn run(&self, args: &RawValue, deadline: Instant) -> Result<Bytes, Refusal> {
+        let ask = Ask {
+            book: &self.chosen.book,
+            workflow: &self.workflow,
+            args,
+            asker: self.asker,
+            trace_id: self.request.id,
+            is_traced: self.wants_trace,
+            wants_trace: self.wants_trace,
+        };
+        self.target.run(&ask, deadline).await
     }
 
     /// When a run is late that begins to wait now.

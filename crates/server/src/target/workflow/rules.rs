@@ -3,11 +3,12 @@
 use std::{cell::OnceCell, fmt::Write as _, rc::Rc, sync::Arc, time::Duration};
 
 use forebay_script::RuleOutcome;
-use forebay_workflow::{Before, Graph, Outcome, RuleCall, Rules};
-use serde_json::{Map, Value, value::RawValue};
+use forebay_workflow::{Before, Outcome, RuleCall, Rules, Subflow};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     book::{Book, Plan},
+    decisions::DecisionDesk,
     desk::{Desk, Reason, Task},
 };
 
@@ -134,10 +135,36 @@ impl Rules for RuleDesk<'_> {
         Value::Object(written.clone()).to_string().into()
     }
 
-    fn graph(&self, workflow: &str) -> Option<Arc<Graph>> {
-        match &self.book.workflow(workflow)?.plan {
-            Plan::Graph(graph) => Some(Arc::clone(graph)),
-            Plan::Decision(_) => None,
-        }
+    fn subflow(&self, workflow: &str) -> Option<Subflow> {
+        Some(match &self.book.workflow(workflow)?.plan {
+            Plan::Graph(graph) => Subflow::Graph(Arc::clone(graph)),
+            Plan::Decision(_) => Subflow::Decision,
+        })
+    }
+
+    /// Its input is what the rule before it has found out, or the arguments where there was none. It is false where its result has a `state` that is
+    /// false.
+    async fn decide(&self, call: RuleCall<'_, Values, Values>) -> Result<Outcome<Values>, Reason> {
+        let workflow = self.book.workflow(call.rule);
+        let Some(Plan::Decision(decision)) = workflow.map(|workflow| &workflow.plan) else {
+            return Err(format!("there is no decision `{}`", call.rule).into());
+        };
+        let input = call.before.last.map_or(self.args.get(), |last| &*last.values);
+        let input = serde_json::from_str(input).unwrap_or_default();
+        let functions = DecisionDesk::new(self.desk, self.book);
+        let result = decision.evaluate(input, &functions, false).await.result;
+        let result =
+            result.map_err(|error| Reason::from(format!("its node `{}`: {}", error.node, error.cause)))?;
+        let is_true = result.get("state") != Some(&Value::Bool(false));
+        let values = match result {
+            Value::Object(_) => result,
+            other => json!({ "result": other }),
+        };
+        let values = values.to_string();
+        self.desk.keep(values.len())?;
+        Ok(Outcome {
+            is_true,
+            values: values.into(),
+        })
     }
 }
