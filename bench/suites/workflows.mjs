@@ -1,10 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { runAb } from '../ab.mjs';
-import { forebay } from '../forebay.mjs';
+import { forebay, launchForebay, prepare } from '../forebay.mjs';
+import { send } from '../http.mjs';
 import { checkPost, timedRun } from '../measure.mjs';
+import { lackingPackage } from '../peers/installed.mjs';
+import { zen } from '../peers/zen.mjs';
 import { runToEnd, stop } from '../processes.mjs';
 import { atLeast, atMost, row } from '../rows.mjs';
 
@@ -24,9 +28,20 @@ const AT_A_TIME = [200, 400, 1000, 2000];
 const MODES = [{ name: 'closed', keepAlive: false }, { name: 'kept', keepAlive: true }];
 
 const CONNECTIONS = 64;
+const START_MAX_MS = 15_000;
 const PROMOTION = { name: 'promotion of eight rules', path: '/workflow/promotion', post: '{"userId":"u1","date":"2026-11-20","recharge":150}', pattern: /"points":20/ };
 const ONE_RULE = { name: 'one rule', path: '/workflow/hello', post: '{"name":"Ada"}', pattern: /Hello, Ada!/ };
 const SCRIPT = { name: 'script', path: '/helloworld' };
+
+const DECISIONS_FOLDER = fileURLToPath(new URL('../decisions', import.meta.url));
+const DECISIONS_MORE = `[workflow]\npath = "${DECISIONS_FOLDER}"\n\n[[route]]\npath = "/decision/*"\nworkflow = {}`;
+const CART = '{"customer":{"tier":"gold","country":"US"},"cart":{"total":120,"items":[{"price":20.5,"quantity":2},{"price":70,"quantity":1}]}}';
+/** Decisions of GoRules, each with what it must answer, and how many times as many Forebay makes as GoRules' engine in Fastify. */
+const DECISIONS = [
+  { kind: 'expression', pattern: /"total":99\.9/, times: 1.5 },
+  { kind: 'table', pattern: /"fee":6\b/, times: 1.5 },
+  { kind: 'function', pattern: /"total":99\.9/, times: 2 },
+].map((decision) => ({ ...decision, name: `decision by ${decision.kind}`, path: `/decision/${decision.kind}` }));
 
 /** Pairs of RSA keys of 1024 bits that OpenSSL makes a second, on one core. */
 const OPENSSL = `
@@ -45,6 +60,26 @@ print(made / (time.process_time() - begun))
 
 const opensslKeys = async () => Number(await runToEnd('OpenSSL', 'python3', ['-c', OPENSSL]));
 
+/** Milliseconds from the start of the process to the first answer of a workflow. */
+async function startTime(context) {
+  const prepared = await prepare(context.folder, { more: MORE });
+  const begun = performance.now();
+  const process_ = launchForebay(context.binary, prepared);
+  try {
+    for (;;) {
+      try {
+        const answer = await send('POST', `http://127.0.0.1:${prepared.port}${ONE_RULE.path}`, ONE_RULE.post);
+        if (answer.status === 200) return performance.now() - begun;
+      } catch (error) {
+        if (process_.end || performance.now() - begun > START_MAX_MS) throw process_.failure(`did not answer: ${error.message}`);
+      }
+      await delay(1);
+    }
+  } finally {
+    await stop(process_);
+  }
+}
+
 const label = ({ name }, connections, mode) => `${name}, ${connections} at a time, ${mode.name}`;
 
 /** Graphs of rules, with what Rengine measures and beside a script. */
@@ -57,9 +92,12 @@ export const workflows = {
     const runs = {};
     const note = (name, run) => (runs[name] ??= []).push(run);
     const side = forebay(context.binary, 'Forebay', { script: true, more: MORE, connections_max: 4000 });
-    const keys = [];
+    const decisions = forebay(context.binary, 'Forebay', { more: DECISIONS_MORE });
+    const peer = lackingPackage('@gorules/zen-engine') ? null : zen(DECISIONS_FOLDER, DECISIONS.map(({ kind }) => kind));
+    const [keys, starts] = [[], []];
     for (let number = 0; number < context.pairs; number += 1) {
       keys.push(await opensslKeys());
+      starts.push(await startTime(context));
       const server = await side.start(context.folder);
       try {
         for (const variant of VARIANTS) {
@@ -81,10 +119,34 @@ export const workflows = {
       } finally {
         await stop(server.process);
       }
+      for (const made of [decisions, peer]) {
+        if (!made) continue;
+        const server = await made.start(context.folder);
+        try {
+          for (const { name, path, pattern } of DECISIONS) {
+            context.progress(`round ${number + 1} of ${context.pairs}, ${name}, ${made.name}`);
+            await checkPost(server, path, CART, { status: 200, pattern });
+            note(`${name}, ${made.name}`, await timedRun(server, { path, post: CART, connections: CONNECTIONS, warmup_s, seconds }));
+          }
+        } finally {
+          await stop(server.process);
+        }
+      }
     }
-    return { rows: rowsOf(runs, keys) };
+    return { rows: [...rowsOf(runs, keys), row({ what: 'start to first answer', unit: 'ms', bar: atMost(100), samples: starts }), ...(peer ? decisionRows(runs, decisions.name, peer.name) : [])] };
   },
 };
+
+function decisionRows(runs, own, peer) {
+  return DECISIONS.flatMap(({ name, times }) => {
+    const [ours, theirs] = [own, peer].map((side) => runs[`${name}, ${side}`]);
+    const ratios = ours.map(({ requests_per_s }, at) => requests_per_s / theirs[at].requests_per_s);
+    return [
+      row({ what: `requests/s, ${name}`, samples: ours.map(({ requests_per_s }) => requests_per_s) }),
+      row({ what: `requests/s, ${name} : ${peer}`, bar: atLeast(times), samples: ratios }),
+    ];
+  });
+}
 
 function rowsOf(runs, keys) {
   const rates = (name) => runs[name].map(({ requests_per_s }) => requests_per_s);
