@@ -3,7 +3,7 @@
 //! step ends, for it belongs to the thread.
 
 use std::{
-    collections::{BTreeMap, btree_map::OccupiedEntry},
+    collections::BTreeMap,
     sync::Arc,
     task::Poll,
     thread::{self, Thread},
@@ -28,6 +28,8 @@ use crate::{
 
 /// Threads that may hang at the same time; beyond, no other takes a place.
 const GIVEN_UP_MAX: usize = 16;
+/// How many of the last jobs that wait are looked at for one that makes room.
+const DISPLACED_AMONG: usize = 256;
 /// Stack of a thread, in bytes; the engine has a part of it.
 pub(crate) const STACK_BYTES: usize = 2 << 20;
 
@@ -337,13 +339,21 @@ pub(crate) fn stuck() -> Failure {
 }
 
 impl Shared {
-    /// Refuses the last of the jobs that wait, where that has a lower priority than one for which there is no room; says whether it has.
+    /// Refuses one of the jobs that wait, where it has a lower priority than one for which there is no room: of those with the lowest, the last.
+    /// Says whether it has.
     fn displaces(&self, priority: Priority, failure: &Failure) -> bool {
         let mut state = self.state.lock();
-        let last = state.queue.last_entry();
-        let displaced = last
-            .filter(|last| last.get().priority > priority)
-            .map(OccupiedEntry::remove);
+        let last = state.queue.iter().rev().take(DISPLACED_AMONG);
+        let lower = last.filter(|(_, job)| job.priority > priority);
+        let lowest = lower.reduce(|lowest, job| {
+            if job.1.priority > lowest.1.priority {
+                job
+            } else {
+                lowest
+            }
+        });
+        let turn = lowest.map(|(turn, _)| *turn);
+        let displaced = turn.and_then(|turn| state.queue.remove(&turn));
         drop(state);
         displaced.map(|job| job.refuse(failure.clone())).is_some()
     }

@@ -66,6 +66,8 @@ pub(crate) struct App {
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) scripts: Vec<Arc<Script>>,
+    /// What the rules of its workflows log.
+    pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
     /// Counts requests that no route takes.
     pub(crate) unrouted: Arc<RouteCounts>,
     pub(crate) access_log: Option<AccessLog>,
@@ -177,6 +179,7 @@ impl App {
         Ok(Self {
             router,
             pools,
+            workflow_logs: workflow.as_ref().and_then(WorkflowTarget::logs),
             scripts: scripts
                 .values()
                 .map(ScriptTarget::script)
@@ -410,23 +413,18 @@ pub(crate) fn workflow_engines(
     ))
 }
 
-/// Where rules log; one that goes on as it was is kept.
+/// Where rules log; what is written to the same folder already goes on as it was.
 fn workflow_logs(
     workflow: &config::Workflow,
     ground: &Ground,
 ) -> Result<Option<Arc<WorkflowLogs>>, BuildError> {
-    let mut current = ground.workflow_logs.lock();
     let Some(folder) = &workflow.logs else {
-        *current = None;
         return Ok(None);
     };
-    if !current
-        .as_ref()
-        .is_some_and(|logs| logs.is_of(folder, workflow.logs_rotate))
-    {
-        *current = Some(WorkflowLogs::start(folder, workflow.logs_rotate).map_err(BuildError::WorkflowLogs)?);
-    }
-    Ok(current.clone())
+    let current = ground.workflow_logs.lock().clone();
+    let current = current.filter(|logs| logs.folder() == folder);
+    let logs = current.map_or_else(|| WorkflowLogs::start(folder, workflow.logs_rotate), Ok);
+    logs.map(Some).map_err(BuildError::WorkflowLogs)
 }
 
 fn store_options(config: &Config, ground: &Ground) -> Option<forebay_script::StoreOptions> {

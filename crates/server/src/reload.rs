@@ -200,6 +200,7 @@ impl Shared {
         if app.config.workflow.is_none() {
             self.ground.workflows.clear();
         }
+        (*self.ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
         self.ground.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
             self.ground

@@ -205,6 +205,7 @@ impl Server {
             desks: DeskThread::default(),
         };
         let app = Arc::new(App::build(config, &ground)?);
+        (*ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
         let pools = PoolBook::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
         let front = Front::start(app, &mut bound, &ground.mailboxes, &ground.traces, threads)?;

@@ -29,7 +29,6 @@ const NAME_BYTES_MAX: usize = 200;
 #[derive(Debug)]
 pub(crate) struct WorkflowLogs {
     folder: PathBuf,
-    rotate: LogRotation,
     writer: Writer,
     recent: Recent,
 }
@@ -48,15 +47,14 @@ impl WorkflowLogs {
         };
         Ok(Arc::new(Self {
             folder: folder.to_owned(),
-            rotate,
             writer: Writer::start(Output::Workflows(files)).map_err(LoggingError::Thread)?,
             recent: Recent::default(),
         }))
     }
 
-    /// Whether it writes there, and so.
-    pub(crate) fn is_of(&self, folder: &Path, rotate: LogRotation) -> bool {
-        self.folder == folder && self.rotate == rotate
+    /// Where it writes.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The most recent lines.

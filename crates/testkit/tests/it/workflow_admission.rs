@@ -15,7 +15,7 @@ secret = "SHOP_SECRET"
 workflows = ["hello", "wait"]
 [workflow.clients.robot]
 token = "ROBOT_TOKEN"
-runs_per_second = 1
+runs_per_second = 2
 [workflow.clients.batch]
 secret = "BATCH_SECRET"
 runs_max = 1
@@ -94,6 +94,14 @@ fn only_clients_that_show_who_they_are_have_workflows_run() {
     assert_eq!(scenes("shop", "s3cre", "hello").0, 401);
     assert_eq!(scenes("robot", "t0ken", "hello").0, 401);
     assert_eq!(scenes("shop", "s3cret", "other").0, 403);
+    // A token is as good as both, and without either nobody is known.
+    let body = "{\"requestId\":\"r\",\"scenesCodes\":[\"hello\"]}";
+    for (authorization, status) in [(ROBOT, 200), ("", 400), ("authorization: Bearer no\r\n", 401)] {
+        let head = format!("POST /execute/internal/workflow HTTP/1.1\r\nhost: a\r\n{authorization}");
+        let mut client = server.connect();
+        client.send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()));
+        assert_eq!(client.response().status, status, "{authorization}");
+    }
     let runs = |outcome: &str| {
         let name = format!("forebay_workflow_runs_total{{workflow=\"other\",outcome=\"{outcome}\"}}");
         metric(&server, &name)
@@ -181,7 +189,9 @@ fn runs_are_counted_by_what_they_came_to_and_rules_by_their_nodes() {
 
 #[test]
 fn what_rules_log_is_in_a_file_of_their_workflow_and_can_be_followed() {
-    let config = format!("[workflow]\npath = \"flows\"\nlogs = \"logs\"\ntimeout = \"100ms\"\n{ROUTES}");
+    let config = format!(
+        "[workflow]\npath = \"flows\"\nlogs = \"logs\"\n[workflow.scenes.wait]\ntimeout = \"100ms\"\n{ROUTES}"
+    );
     let talks = "console.warn('n is', context.getArgs().n);\nif (context.getArgs().n > 1) null.x;\nreturn new ScriptResult(true);";
     let server = rules_of(Setup::new(&config), &[("talks", talks), WAIT])
         .admin()

@@ -107,7 +107,7 @@ pub(super) static WORKFLOW: &[Key] = &[
         name: "logs_rotate",
         kind: Kind::Table(super::ROTATE),
         default: Default::Is(""),
-        meaning: "When such a file is renamed and begun anew.",
+        meaning: "When such a file is renamed and begun anew; read when the server starts, or with another folder.",
         exceeded: "",
     },
     script::FETCH_TIME_MAX,

@@ -106,6 +106,16 @@ impl Admission {
         })
     }
 
+    /// Whether everybody may.
+    pub(super) fn is_open(&self) -> bool {
+        self.clients.is_none()
+    }
+
+    /// Refuses those who may not have this workflow run.
+    pub(super) fn check(asker: Asker<'_>, workflow: &str) -> Result<(), Refusal> {
+        asker.client.map_or(Ok(()), |client| client.check(workflow))
+    }
+
     /// Who asks, as the head of a request says.
     pub(super) fn asker(&self, head: &Head) -> Result<Asker<'_>, Refusal> {
         let Some(clients) = &self.clients else {
@@ -197,6 +207,11 @@ fn of_both(client: Option<Priority>, scene: Option<Priority>) -> Priority {
 }
 
 impl<'a> Asker<'a> {
+    /// How many runs this may have at a time.
+    pub(super) fn runs_max(self) -> Option<usize> {
+        self.client?.rules.runs_max
+    }
+
     fn of(id: &'a str, client: &'a Client) -> Self {
         Self {
             id: Some(id),
@@ -206,12 +221,17 @@ impl<'a> Asker<'a> {
 }
 
 impl Client {
-    fn enter(&self, workflow: &str) -> Result<Option<Place<'_>>, Refusal> {
+    fn check(&self, workflow: &str) -> Result<(), Refusal> {
         let may = |allowed: &String| allowed == "*" || allowed == workflow;
-        if !self.rules.workflows.iter().any(may) {
-            let name = workflow.to_owned();
-            return Err(WorkflowFailure::NotAllowed { name }.into());
+        if self.rules.workflows.iter().any(may) {
+            return Ok(());
         }
+        let name = workflow.to_owned();
+        Err(WorkflowFailure::NotAllowed { name }.into())
+    }
+
+    fn enter(&self, workflow: &str) -> Result<Option<Place<'_>>, Refusal> {
+        self.check(workflow)?;
         let place = match self.rules.runs_max {
             None => None,
             Some(runs_max) => {

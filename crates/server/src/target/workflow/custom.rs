@@ -9,7 +9,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     WorkflowFailure, WorkflowTarget,
-    scenes::{SceneRequest, SceneResult, Scenes, failed, refused, run_codes},
+    scenes::{SceneRequest, SceneResult, failed, refused, run_codes},
     template::Template,
     xml,
 };
@@ -87,34 +87,34 @@ async fn answered<S: Stream>(
         args,
     };
     custom.merge_args()?;
+    let client_secret = custom.text("clientSecret");
+    // Rules, and what they log, have nothing to do with it.
+    custom.args.remove("clientSecret");
     let args = RawValue::from_string(Value::Object(custom.args.clone()).to_string());
     let args = args.map_err(|error| refused(&error.to_string()))?;
     let read = SceneRequest {
         request_id: Some(custom.text("requestId").unwrap_or_else(|| request.id.to_owned())),
         client_id: custom.text("clientId"),
-        client_secret: custom.text("clientSecret"),
+        client_secret,
         scenes_codes: Some(custom.list("scenesCodes")),
         timeout: custom.timeout()?,
         args: Some(&args),
         ..SceneRequest::default()
     };
-    let Scenes { chosen, results } = run_codes(target, request, &read, socket).await?;
+    let chosen = target.choose(read.request_id.as_deref().unwrap_or(request.id), None)?;
     let Some(template) = chosen.book.template(&template_key) else {
         return Err(refused(&format!(
             "there is no template `{template_key}` (templates/{template_key}.json)"
         ))
         .into());
     };
-    let reply = render(template, &results, target.limits.is_as_rengine)?;
+    let results = run_codes(target, request, &read, &chosen, socket).await?;
+    let reply = render(template, &results)?;
     Ok(chosen.tell(reply))
 }
 
 /// The answer: the values of all that has succeeded, in its places.
-fn render(
-    template: &Template,
-    results: &[(String, SceneResult)],
-    is_as_rengine: bool,
-) -> Result<Reply<'static>, Refusal> {
+fn render(template: &Template, results: &[(String, SceneResult)]) -> Result<Reply<'static>, Refusal> {
     let mut values = Map::new();
     for (_, result) in results {
         if let Ok(found) = result
@@ -123,7 +123,7 @@ fn render(
             values.extend(found);
         }
     }
-    let body = template.fill(&values, is_as_rengine);
+    let body = template.fill(&values);
     let body = body.map_err(|error| {
         let failures: Vec<&str> = results
             .iter()

@@ -30,6 +30,11 @@ impl From<String> for Reason {
     }
 }
 
+/// Why what goes on without rules ends.
+pub(super) const LATE: &str = "the time of the run is over (timeout)";
+/// So many decisions are made before others have their turn.
+const DECISIONS_AT_ONCE: u32 = 16;
+
 /// The orders of one run.
 pub(super) struct Desk {
     /// Bytes that rules have given, and how many they may.
@@ -38,6 +43,8 @@ pub(super) struct Desk {
     deadline: Instant,
     counts: Arc<WorkflowCounts>,
     last: Cell<Ticket>,
+    /// Decisions that were made without a rule.
+    decided: Cell<u32>,
     orders: RefCell<Vec<Order>>,
     slots: RefCell<HashMap<Ticket, Slot>>,
 }
@@ -107,6 +114,7 @@ impl Desk {
             deadline,
             counts,
             last: Cell::new(0),
+            decided: Cell::new(0),
             orders: RefCell::default(),
             slots: RefCell::default(),
         }
@@ -125,6 +133,18 @@ impl Desk {
         }
         let bytes_max = self.bytes_max;
         Err(format!("the rules of this run have given more than {bytes_max} bytes (output_max)").into())
+    }
+
+    /// Lets others go first, now and then; an error where the run has lasted as long as it may.
+    pub(super) async fn give_way(&self) -> Result<(), Reason> {
+        if self.is_late() {
+            return Err(LATE.to_owned().into());
+        }
+        self.decided.set(self.decided.get() + 1);
+        if self.decided.get().is_multiple_of(DECISIONS_AT_ONCE) {
+            self.sleep(Duration::ZERO).await;
+        }
+        Ok(())
     }
 
     fn order(&self, order: impl FnOnce(Ticket) -> Order) -> Ordered<'_> {

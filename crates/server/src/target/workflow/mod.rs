@@ -187,6 +187,11 @@ impl WorkflowTarget {
         self.shelf.choose(id, release).map_err(Refusal::Workflow)
     }
 
+    /// Where its rules log.
+    pub(crate) fn logs(&self) -> Option<Arc<WorkflowLogs>> {
+        self.logs.clone()
+    }
+
     pub(crate) fn script(&self) -> &Arc<Script> {
         &self.script
     }
@@ -221,6 +226,14 @@ impl WorkflowTarget {
 
     /// Has a workflow run, until `deadline`; gives its result.
     async fn run(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
+        // Those who may not have it run are not told whether it is there.
+        if let Err(refusal) = Admission::check(ask.asker, ask.workflow) {
+            if ask.book.workflow(ask.workflow).is_some() {
+                let counted = self.counts.of(ask.workflow).begin(deadline);
+                counted.ends(RunOutcome::Refused);
+            }
+            return Err(refusal);
+        }
         let Some(workflow) = ask.book.workflow(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }));

@@ -7,8 +7,9 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
 use super::{
-    Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, quoted,
-    read_result,
+    Ask, Chosen, WorkflowFailure, WorkflowTarget,
+    admission::{Admission, Asker},
+    arguments, first_line, quoted, read_result,
 };
 use crate::{
     failure::Refusal,
@@ -83,6 +84,13 @@ impl Named<'_> {
     /// Runs it for each input; the answer is a list of what each has come to, in their order.
     async fn run_each<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let inputs = inputs(text)?;
+        let name = &*self.workflow;
+        Admission::check(self.asker, name)?;
+        if self.chosen.book.workflow(name).is_none() {
+            let name = name.to_owned();
+            return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
+        }
+        let at_a_time = AT_A_TIME.min(self.asker.runs_max().unwrap_or(AT_A_TIME));
         let begun = |args| async move {
             let deadline = self.deadline(Instant::now());
             let run = tokio::time::timeout_at(deadline.into(), self.run(args, deadline));
@@ -90,7 +98,7 @@ impl Named<'_> {
                 .unwrap_or(Err(Refusal::Script(forebay_script::Failure::DeadlinePassed)))
         };
         let output_max = self.target.limits.output_max;
-        let mut outcomes = stream::iter(inputs).map(begun).buffered(AT_A_TIME);
+        let mut outcomes = stream::iter(inputs).map(begun).buffered(at_a_time);
         let collect = async {
             let mut out = vec![b'['];
             while let Some(outcome) = outcomes.next().await {

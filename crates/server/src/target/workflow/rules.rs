@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::{
     book::{Book, Plan},
     decisions::DecisionDesk,
-    desk::{Desk, Reason, Task},
+    desk::{Desk, LATE, Reason, Task},
 };
 
 /// What a rule has found out: JSON, an object.
@@ -36,7 +36,7 @@ impl<'d> RuleDesk<'d> {
 
     fn list(&self, over: &str, before: &Before<'_, Values, Values>) -> Result<Vec<Values>, String> {
         if self.desk.is_late() {
-            return Err("the time of the run is over (timeout)".to_owned());
+            return Err(LATE.to_owned());
         }
         let mut path = over.split('.');
         let parsed;
@@ -149,6 +149,8 @@ impl Rules for RuleDesk<'_> {
         let Some(Plan::Decision(decision)) = workflow.map(|workflow| &workflow.plan) else {
             return Err(format!("there is no decision `{}`", call.rule).into());
         };
+        // Nothing else stops what makes decisions alone, and others have their turn.
+        self.desk.give_way().await?;
         let input = call.before.last.map_or(self.args.get(), |last| &*last.values);
         let input = serde_json::from_str(input).unwrap_or_default();
         let functions = DecisionDesk::new(self.desk, self.book);

@@ -65,12 +65,6 @@ struct Checked<'r> {
 /// What became of one workflow: its values as JSON, or why it has failed.
 pub(super) type SceneResult = Result<String, String>;
 
-/// What became of the workflows of a request, by their names.
-pub(super) struct Scenes {
-    pub(super) chosen: Chosen,
-    pub(super) results: Vec<(String, SceneResult)>,
-}
-
 /// Answers a request with this body, for workflows or for a rule.
 pub(super) async fn answer<S: Stream>(
     target: &WorkflowTarget,
@@ -102,23 +96,24 @@ async fn run_scenes<S: Stream>(
     read: &SceneRequest<'_>,
     socket: &mut Socket<S>,
 ) -> Result<Reply<'static>, End> {
-    let scenes = run_codes(target, request, read, socket).await?;
     let request_id = read.request_id.as_deref().unwrap_or_default();
-    Ok(scenes.chosen.tell(succeeded(request_id, &scenes.results)))
+    let chosen = target.choose(request_id, None)?;
+    let results = run_codes(target, request, read, &chosen, socket).await?;
+    Ok(chosen.tell(succeeded(request_id, &results)))
 }
 
-/// Has the workflows run that a request names, at the same time.
+/// Has the workflows run that a request names, at the same time; gives what became of each.
 pub(super) async fn run_codes<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     read: &SceneRequest<'_>,
+    chosen: &Chosen,
     socket: &mut Socket<S>,
-) -> Result<Scenes, End> {
+) -> Result<Vec<(String, SceneResult)>, End> {
     let checked = check(target, request.head, read)?;
     let asked = codes(read)?;
     let (run_timeout, deadline) = limits(target, request, &checked);
     // Those that there are not are left out where there are others.
-    let chosen = target.choose(checked.request_id, None)?;
     let known = |code: &&&str| chosen.book.workflow(code).is_some();
     let codes: Vec<&str> = asked.iter().filter(known).copied().collect();
     if codes.is_empty() {
@@ -127,7 +122,7 @@ pub(super) async fn run_codes<S: Stream>(
     }
     let outcomes = join_all(codes.iter().map(async |code| {
         let deadline = deadline.min(request.arrived + target.timeout_of(code));
-        let ask = checked.ask(&chosen, code);
+        let ask = checked.ask(chosen, code);
         // One that still waits for an executor by then is late alone.
         let outcome = tokio::time::timeout_at(deadline.into(), target.run(&ask, deadline)).await;
         outcome.unwrap_or(Err(Refusal::Script(Failure::DeadlinePassed)))
@@ -144,7 +139,7 @@ pub(super) async fn run_codes<S: Stream>(
         let result = result_of(outcome, code, request, run_timeout)?;
         results.push(((*code).to_owned(), result));
     }
-    Ok(Scenes { chosen, results })
+    Ok(results)
 }
 
 async fn run_rule<S: Stream>(
@@ -251,8 +246,9 @@ fn check<'r>(
         Some(_) => Ok(value.as_deref().unwrap_or_default()),
     };
     let request_id = needed(&read.request_id, "requestId")?;
-    let client_id = needed(&read.client_id, "clientId")?;
-    let client_secret = needed(&read.client_secret, "clientSecret")?;
+    let client = needed(&read.client_id, "clientId");
+    let client = client.and_then(|id| Ok((id, needed(&read.client_secret, "clientSecret")?)));
+    let asker = asker(target, head, client)?;
     let timeout = match read.timeout {
         None => TIMEOUT,
         Some(ms @ 1..) => Duration::from_millis(ms.unsigned_abs()),
@@ -266,15 +262,31 @@ fn check<'r>(
         Some(args) => args,
         None => arguments(b"{}")?,
     };
-    let asker = target.admission.asker_with(client_id, client_secret);
-    // A token is as good.
-    let asker = asker.or_else(|refusal| target.admission.asker(head).map_err(|_| refusal))?;
     Ok(Checked {
         request_id,
         asker,
         timeout,
         args,
         is_traced: read.trace.unwrap_or(true),
+    })
+}
+
+/// Who asks: by what the body has, or what the head has in its place where that is looked at.
+fn asker<'r>(
+    target: &'r WorkflowTarget,
+    head: &Head,
+    client: Result<(&'r str, &str), Refusal>,
+) -> Result<Asker<'r>, Refusal> {
+    let admission = &target.admission;
+    let by_body = client.and_then(|(id, secret)| admission.asker_with(id, secret));
+    by_body.or_else(|refusal| {
+        if admission.is_open() {
+            return Err(refusal);
+        }
+        admission.asker(head).map_err(|by_head| match by_head {
+            Refusal::Workflow(WorkflowFailure::NoCredentials) => refusal,
+            other => other,
+        })
     })
 }
 

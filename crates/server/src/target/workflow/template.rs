@@ -44,13 +44,13 @@ impl Template {
     }
 
     /// The text with these values in its places, which name them whatever the case of their letters; an error names a place that has none.
-    /// `as_it_is`: without regard to what the text is.
-    pub(super) fn fill(&self, values: &Map<String, Value>, as_it_is: bool) -> Result<String, String> {
-        let escape = if as_it_is { Escape::No } else { self.escape };
+    pub(super) fn fill(&self, values: &Map<String, Value>) -> Result<String, String> {
+        let mut is_within_quotes = false;
         let mut out = String::with_capacity(self.text.len());
         let mut rest = &*self.text;
         while let Some((before, behind)) = rest.split_once("${") {
             out.push_str(before);
+            is_within_quotes ^= ends_within_quotes(before);
             let Some((name, behind)) = behind.split_once('}') else {
                 return Err("the template has a `${` without a `}`".to_owned());
             };
@@ -65,7 +65,7 @@ impl Template {
                     "nothing has given `{name}`, which the template has a place for"
                 ));
             };
-            escape.put(found, &mut out);
+            self.escape.put(found, is_within_quotes, &mut out);
             rest = behind;
         }
         out.push_str(rest);
@@ -73,12 +73,22 @@ impl Template {
     }
 }
 
+/// Whether a text of JSON has an end of a text without its beginning, or a beginning without its end.
+fn ends_within_quotes(text: &str) -> bool {
+    let (mut is_within, mut is_escaped) = (false, false);
+    for byte in text.bytes() {
+        is_within ^= byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    is_within
+}
+
 impl Escape {
-    fn put(self, value: &Value, out: &mut String) {
+    fn put(self, value: &Value, is_within_quotes: bool, out: &mut String) {
         let text = match value {
             Value::String(text) => text.clone(),
             // JSON within JSON stands as it is.
-            other if self == Self::Json => return out.push_str(&other.to_string()),
+            other if self == Self::Json && !is_within_quotes => return out.push_str(&other.to_string()),
             other => other.to_string(),
         };
         match self {
@@ -109,10 +119,10 @@ mod tests {
 
     use super::Template;
 
-    fn fill(extension: &str, text: &str, as_it_is: bool) -> Result<String, String> {
+    fn fill(extension: &str, text: &str) -> Result<String, String> {
         let values = json!({"text": "a\"<b>$", "Number": 5, "list": [1, "x"]});
         let template = Template::of(extension, text).unwrap();
-        template.fill(values.as_object().unwrap(), as_it_is)
+        template.fill(values.as_object().unwrap())
     }
 
     #[test]
@@ -129,22 +139,26 @@ mod tests {
                 "<a b='${text}'>${list}</a>",
                 "<a b='a&quot;&lt;b&gt;$'>[1,&quot;x&quot;]</a>",
             ),
+            (
+                "json",
+                "{\"a\\\"\":\"${list}, ${number}\",\"b\":${list}}",
+                "{\"a\\\"\":\"[1,\\\"x\\\"], 5\",\"b\":[1,\"x\"]}",
+            ),
             ("html", "", ""),
         ] {
-            assert_eq!(fill(extension, text, false).as_deref(), Ok(filled));
+            assert_eq!(fill(extension, text).as_deref(), Ok(filled));
         }
-        assert_eq!(fill("xml", "${text}", true).as_deref(), Ok("a\"<b>$"));
         assert_eq!(Template::of("js", ""), None);
     }
 
     #[test]
     fn places_without_a_value_are_errors() {
         assert_eq!(
-            fill("txt", "a ${missing} b", false),
+            fill("txt", "a ${missing} b"),
             Err("nothing has given `missing`, which the template has a place for".to_owned())
         );
         assert_eq!(
-            fill("txt", "${text", false),
+            fill("txt", "${text"),
             Err("the template has a `${` without a `}`".to_owned())
         );
     }
