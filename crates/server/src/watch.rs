@@ -17,13 +17,14 @@ use tokio::time::sleep;
 use crate::{
     config::{Config, PythonModule, Target, Worker},
     server::Shared,
+    target::workflow,
 };
 
 const INTERVAL: Duration = Duration::from_millis(300);
 /// Nothing must have changed for this long before a reload, so that one save, or one checkout, is one reload.
 const QUIET: Duration = Duration::from_millis(100);
 /// Most entries of folders that are looked at.
-const ENTRIES_MAX: usize = 20_000;
+pub(crate) const ENTRIES_MAX: usize = 20_000;
 /// What is code. Data that a handler writes beside itself must not reload it.
 const CODE: [&str; 10] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "wasm", "py"];
 /// The file that tells a virtual environment of Python from other folders.
@@ -35,10 +36,10 @@ pub(crate) type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// What was found at some places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
-    stamps: Stamps,
+pub(crate) struct Found {
+    pub(crate) stamps: Stamps,
     /// False: there is more than [`ENTRIES_MAX`].
-    whole: bool,
+    pub(crate) whole: bool,
 }
 
 /// What is looked at.
@@ -47,7 +48,7 @@ struct Places {
     files: Vec<PathBuf>,
     /// Code in them counts, and in their folders.
     folders: Vec<PathBuf>,
-    /// Of these, folders of workflows: JSON in them counts, too.
+    /// Of these, folders of workflows: whatever is a file of workflows counts, too.
     graphs: Vec<PathBuf>,
     /// Folders that are served as they are.
     left_out: Vec<PathBuf>,
@@ -201,7 +202,7 @@ impl Places {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() && !self.enters(&path) => {}
                     Ok(kind) if kind.is_dir() => folders.push(path),
-                    Ok(_) if is_code(&path) || self.is_graph(&path) => note(&mut stamps, &path),
+                    Ok(_) if is_code(&path) || self.is_of_workflows(&path) => note(&mut stamps, &path),
                     _ => {}
                 }
             }
@@ -209,10 +210,12 @@ impl Places {
         Found { stamps, whole: true }
     }
 
-    /// Whether it is JSON of workflows.
-    fn is_graph(&self, file: &Path) -> bool {
-        file.extension().is_some_and(|extension| extension == "json")
-            && self.graphs.iter().any(|folder| file.starts_with(folder))
+    /// Whether it is a file of workflows: a graph, a rule, a test, or a template.
+    fn is_of_workflows(&self, file: &Path) -> bool {
+        self.graphs
+            .iter()
+            .filter_map(|folder| file.strip_prefix(folder).ok()?.to_str())
+            .any(workflow::is_workflow_file)
     }
 
     /// Whether code is looked for in a folder: not in packages, hidden folders and folders that are served.
@@ -225,14 +228,14 @@ impl Places {
     }
 }
 
-/// The stamps of what is in a folder of workflows: graphs and tests, too.
-pub(crate) fn stamps_of(folder: &Path) -> Stamps {
+/// What is in a folder of workflows: graphs, tests and templates, too.
+pub(crate) fn look_at_workflows(folder: &Path) -> Found {
     let places = Places {
         folders: vec![folder.to_owned()],
         graphs: vec![folder.to_owned()],
         ..Places::default()
     };
-    places.look().stamps
+    places.look()
 }
 
 fn is_code(file: &Path) -> bool {
@@ -306,6 +309,32 @@ mod tests {
             "public/app.js",
         ] {
             assert_eq!(noticed(&folder, name), [false; 4], "{name}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn of_workflows_all_their_files_are_watched_and_nothing_else() {
+        let folder = folder("workflows");
+        for inner in ["rules/price", "templates", "tests"] {
+            fs::create_dir_all(folder.join(inner)).unwrap();
+        }
+        for (name, is_noticed) in [
+            ("order.json", true),
+            ("rules/price.js", true),
+            ("rules/price/one.ts", true),
+            ("tests/order.json", true),
+            ("templates/page.html", true),
+            ("templates/page.xml", true),
+            ("templates/page.txt", true),
+            ("templates/page.json", true),
+            ("templates/page.pdf", false),
+            ("page.html", false),
+            ("rules/written.json", false),
+        ] {
+            let before = look_at_workflows(&folder);
+            fs::write(folder.join(name), "a").unwrap();
+            assert_eq!(look_at_workflows(&folder) != before, is_noticed, "{name}");
         }
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -299,13 +299,26 @@ fn what_cannot_be_read_leaves_what_is_in_force() {
         "there is no release 9",
     ]);
     assert_eq!(version(&server, "/workflow/version"), is(1, 1));
+    // It comes to be later.
+    import(&server, 2);
+    set("{\"published\":3}");
+    server.wait_for_log(&["there is no release 3"]);
+    import(&server, 3);
+    wait_until("release 3 to answer", || {
+        version(&server, "/workflow/version") == is(3, 3)
+    });
+    let log = server.log();
+    let times = |what: &str| log.matches(what).count();
+    assert_eq!(times("there is no release 9"), 1, "{log}");
+    assert_eq!(times("there is no release 3"), 1, "{log}");
+    assert_eq!(times("release 9 of the workflows is in force"), 0, "{log}");
+    assert_eq!(times("release 1 of the workflows is in force"), 1, "{log}");
     set("\"anything\"");
     server.wait_for_log(&[
         "the releases of the workflows cannot be looked at",
         "is no part of a release",
     ]);
-    assert_eq!(version(&server, "/workflow/version"), is(1, 1));
-    import(&server, 2);
+    assert_eq!(version(&server, "/workflow/version"), is(3, 3));
     set("{\"published\":2}");
     wait_until("release 2 to answer", || {
         version(&server, "/workflow/version") == is(2, 2)
@@ -317,6 +330,7 @@ fn a_folder_that_is_watched_is_in_force_as_it_is_saved() {
     let config = format!(
         "[workflow]\npath = \"flows\"\nwatch = true\n{}",
         ROUTES.replace("{ release = 1 }", "{}")
+            + "[[route]]\npath = \"/execute/custom\"\nworkflow = { api = \"custom\" }\n"
     );
     let server = Setup::new(&config)
         .threads(1)
@@ -350,6 +364,19 @@ fn a_folder_that_is_watched_is_in_force_as_it_is_saved() {
         (response.status == 200).then_some(response)
     });
     assert_eq!(more.json()["valueMap"]["version"], 3);
+    // And a template, which is there in the next answer.
+    let template = |text: &str| server.folder().write("flows/templates/page.html", text);
+    // {"format":"json"} and {"templateKey":"page"}.
+    let page = || {
+        let settings =
+            "reqSettings=eyJmb3JtYXQiOiJqc29uIn0%3D&respSettings=eyJ0ZW1wbGF0ZUtleSI6InBhZ2UifQ%3D%3D";
+        let target = format!("/execute/custom?{settings}&clientId=c&clientSecret=s&scenesCodes=version");
+        String::from_utf8_lossy(&server.post(&target, b"{}").body).into_owned()
+    };
+    template("<p>one</p>");
+    wait_until("the template", || page() == "<p>one</p>");
+    template("<p>another</p>");
+    wait_until("the template that was saved again", || page() == "<p>another</p>");
     let response = server.post("/workflow/version?release=1", b"{}");
     assert_eq!(response.status, 400);
     assert!(

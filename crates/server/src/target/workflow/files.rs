@@ -168,6 +168,11 @@ pub(super) fn role_of(path: &str) -> Option<Role<'_>> {
     }
 }
 
+/// Whether what is at this path within a folder of workflows is a file of them.
+pub(crate) fn is_workflow_file(path: &str) -> bool {
+    role_of(path).is_some()
+}
+
 /// The name of a file of JavaScript or TypeScript.
 fn without_extension(file: &str) -> Option<&str> {
     file.strip_suffix(".js").or_else(|| file.strip_suffix(".ts"))

@@ -30,6 +30,7 @@ use serde_json::value::RawValue;
 use tracing::Level;
 
 pub(crate) use self::book::Book;
+pub(crate) use self::files::is_workflow_file;
 pub(crate) use self::shelf::{Chosen, Reading, Shelf};
 use self::{
     admission::{Admission, Asker},

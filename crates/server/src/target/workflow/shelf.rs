@@ -3,7 +3,7 @@
 //! A thread looks for what others have changed, reads it, and puts it in force. What it cannot read is told in the log, and what was in force stays.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -18,7 +18,11 @@ use super::{
     Book, BookFaults, WorkflowFailure,
     releases::{Canary, ReleaseError, Releases, Standing, State},
 };
-use crate::{app::EraseTypes, failure, watch};
+use crate::{
+    app::EraseTypes,
+    failure,
+    watch::{self, ENTRIES_MAX, Found, Stamps},
+};
 
 /// How often the store is looked at: one node is read.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -37,6 +41,16 @@ pub enum ShelfError {
     /// The thread that looks for changes cannot be started.
     #[error("cannot start the thread that looks for changes")]
     Thread(#[source] io::Error),
+}
+
+impl ShelfError {
+    /// Whether a release may be read later though nothing about it changes: the store did not give it, or has it not yet.
+    fn may_mend(&self) -> bool {
+        matches!(
+            self,
+            Self::Releases(ReleaseError::Store(_) | ReleaseError::NoSuchRelease { .. })
+        )
+    }
 }
 
 /// How books are read.
@@ -68,6 +82,14 @@ struct InForce {
     canary: Option<Canary>,
     /// By number: the one with a share, those for test, and those that routes name.
     others: BTreeMap<u64, Arc<Book>>,
+}
+
+impl InForce {
+    /// Which release runs have, and which has a share of them.
+    fn shared(&self) -> (Option<u64>, Option<Canary>) {
+        let published = self.published.as_ref().and_then(|chosen| chosen.release);
+        (published, self.canary)
+    }
 }
 
 /// Whether nobody needs the thread any more.
@@ -119,15 +141,17 @@ impl Shelf {
         is_watched: bool,
     ) -> Result<Arc<Self>, ShelfError> {
         // What changes from here on is noticed.
-        let seen = watch::stamps_of(folder);
+        let found = watch::look_at_workflows(folder);
         let shelf = Self::of(Book::read(folder, reading.compat, reading.erase_types)?);
         if is_watched {
-            let keeper = FolderKeeper {
+            let mut keeper = FolderKeeper {
                 folder: folder.to_owned(),
                 reading,
-                seen: seen.clone(),
-                in_force: seen,
+                seen: found.stamps.clone(),
+                in_force: Stamps::new(),
+                is_told: false,
             };
+            keeper.in_force = keeper.stamps(found);
             shelf.keep(LOOK_AT_FOLDER_EVERY, keeper)?;
         }
         Ok(shelf)
@@ -144,13 +168,16 @@ impl Shelf {
             releases,
             pinned,
             reading,
-            seen: Some(standing.clone()),
+            seen: None,
             told: String::new(),
+            unusable: BTreeSet::new(),
+            announced: None,
         };
-        let (in_force, fault) = keeper.read(&standing, &InForce::default());
+        let (in_force, fault) = keeper.read(standing, &InForce::default());
         if let Some(fault) = fault {
             return Err(fault);
         }
+        keeper.announced = Some(in_force.shared());
         let shelf = Self::new(in_force);
         shelf.keep(LOOK_EVERY, keeper)?;
         Ok(shelf)
@@ -227,13 +254,30 @@ struct FolderKeeper {
     folder: PathBuf,
     reading: Reading,
     /// What there was at the last look, and what there was when it was read last.
-    seen: watch::Stamps,
-    in_force: watch::Stamps,
+    seen: Stamps,
+    in_force: Stamps,
+    /// Whether the log has been told that there is more than is looked at.
+    is_told: bool,
+}
+
+impl FolderKeeper {
+    /// Of what was found; where that is not all, the log is told once.
+    fn stamps(&mut self, found: Found) -> Stamps {
+        if !found.whole && !self.is_told {
+            self.is_told = true;
+            tracing::warn!(
+                target: "forebay::workflow",
+                "{} has more than {ENTRIES_MAX} entries, changes to the rest are not noticed",
+                self.folder.display()
+            );
+        }
+        found.stamps
+    }
 }
 
 impl Keeper for FolderKeeper {
     fn look(&mut self, shelf: &Shelf) {
-        let now = watch::stamps_of(&self.folder);
+        let now = self.stamps(watch::look_at_workflows(&self.folder));
         let is_quiet = now == self.seen;
         // A file in the middle of being saved is waited for, so that one save is one change.
         if !is_quiet || now == self.in_force {
@@ -259,10 +303,14 @@ struct StoreKeeper {
     releases: Releases,
     pinned: Vec<u64>,
     reading: Reading,
-    /// What was read last; `None`: it could not be.
+    /// What was read last; `None`: it could not be, or not all of it.
     seen: Option<Standing>,
     /// What the log was told last of why the store cannot be read.
     told: String,
+    /// The releases that could not be had when it was read last, and why. The log has been told.
+    unusable: BTreeSet<(u64, String)>,
+    /// What the log was told last of what is in force.
+    announced: Option<(Option<u64>, Option<Canary>)>,
 }
 
 impl Keeper for StoreKeeper {
@@ -270,22 +318,18 @@ impl Keeper for StoreKeeper {
         match self.releases.standing() {
             Ok(standing) if self.seen.as_ref() == Some(&standing) => {}
             Ok(standing) => {
-                let (in_force, _) = self.read(&standing, &shelf.in_force.read());
-                let (published, canary) = (standing.published, in_force.canary);
+                // Why the published one may not be among it is in the log.
+                let (in_force, _) = self.read(standing, &shelf.in_force.read());
+                let shared = in_force.shared();
                 *shelf.in_force.write() = in_force;
                 self.told.clear();
-                self.seen = Some(standing);
-                let share =
-                    canary.map(|canary| format!(", and release {} for {canary} of the runs", canary.release));
-                tracing::info!(
-                    target: "forebay::workflow",
-                    "release {} of the workflows is in force{}",
-                    published.map_or_else(|| "none".to_owned(), |number| number.to_string()),
-                    share.unwrap_or_default(),
-                );
+                if self.announced != Some(shared) {
+                    self.announced = Some(shared);
+                    announce(shared);
+                }
             }
             Err(error) => {
-                self.seen = None;
+                (self.seen, self.announced) = (None, None);
                 let told = failure::with_causes(&error);
                 if told != self.told {
                     tracing::error!(target: "forebay::workflow", "the releases of the workflows cannot be looked at, those in force stay: {told}");
@@ -296,32 +340,57 @@ impl Keeper for StoreKeeper {
     }
 }
 
+/// Tells the log what is in force.
+fn announce((published, canary): (Option<u64>, Option<Canary>)) {
+    let share = canary.map(|canary| format!(", and release {} for {canary} of the runs", canary.release));
+    tracing::info!(
+        target: "forebay::workflow",
+        "release {} of the workflows is in force{}",
+        published.map_or_else(|| "none".to_owned(), |number| number.to_string()),
+        share.unwrap_or_default(),
+    );
+}
+
 impl StoreKeeper {
-    /// Whether a route may name a release: a draft is for nobody yet.
-    fn may_be_pinned(&self, number: u64, standing: &Standing) -> bool {
-        let reason = match self.releases.about(number) {
-            Ok(about) if standing.state_of(number, &about) != State::Draft => return true,
-            Ok(_) => format!("it is a draft; `forebay workflow state {number} test` makes it one for test"),
-            Err(error) => failure::with_causes(&error),
-        };
-        tracing::error!(target: "forebay::workflow", release = number, "a route names a release that it cannot have: {reason}");
-        false
+    /// Why a route may not name a release, if so: a draft is for nobody yet.
+    fn why_not_pinned(&self, number: u64, standing: &Standing) -> Option<NotHad> {
+        let prefix = "a route names a release that it cannot have";
+        match self.releases.about(number) {
+            Ok(about) if standing.state_of(number, &about) != State::Draft => None,
+            Ok(_) => Some(NotHad {
+                reason: format!(
+                    "{prefix}: it is a draft; `forebay workflow state {number} test` makes it one for test"
+                ),
+                may_mend: false,
+            }),
+            Err(error) => Some(NotHad {
+                reason: format!("{prefix}: {}", failure::with_causes(&error)),
+                // One that comes to be is a draft.
+                may_mend: matches!(error, ReleaseError::Store(_)),
+            }),
+        }
     }
 
-    /// What is to be in force, with the books that are there already. A published release that cannot be read leaves the one before it, and why is told; of others
-    /// that is only logged.
-    fn read(&mut self, standing: &Standing, before: &InForce) -> (InForce, Option<ShelfError>) {
+    /// What is to be in force, with the books that are there already. A published release that cannot be read leaves the one before it, and why is given, too; of
+    /// others that is only logged. What may be had later is read again at the next look.
+    fn read(&mut self, standing: Standing, before: &InForce) -> (InForce, Option<ShelfError>) {
         let mut in_force = InForce {
             global: Some(self.releases.global().to_owned()),
             ..InForce::default()
         };
-        let mut fault = None;
+        let (mut fault, mut unusable, mut may_mend) = (None, BTreeSet::new(), false);
         let mut numbers = standing.numbers();
-        numbers.extend(
-            self.pinned
-                .iter()
-                .filter(|number| self.may_be_pinned(**number, standing)),
-        );
+        for number in &self.pinned {
+            match self.why_not_pinned(*number, &standing) {
+                None => {
+                    numbers.insert(*number);
+                }
+                Some(not_had) => {
+                    may_mend |= not_had.may_mend;
+                    unusable.insert((*number, not_had.reason));
+                }
+            }
+        }
         for number in numbers {
             let is_published = standing.published == Some(number);
             let known = before
@@ -336,8 +405,12 @@ impl StoreKeeper {
                 None => match read_release(&self.releases, number, self.reading) {
                     Ok(book) => Arc::new(book),
                     Err(error) => {
+                        may_mend |= error.may_mend();
                         let reason = failure::with_causes(&error);
-                        tracing::error!(target: "forebay::workflow", release = number, "a release of the workflows cannot be used: {reason}");
+                        unusable.insert((
+                            number,
+                            format!("a release of the workflows cannot be used: {reason}"),
+                        ));
                         if is_published {
                             in_force.published.clone_from(&before.published);
                             fault = Some(error);
@@ -358,8 +431,20 @@ impl StoreKeeper {
         in_force.canary = standing
             .canary
             .filter(|canary| in_force.others.contains_key(&canary.release));
+        for (number, what) in unusable.difference(&self.unusable) {
+            tracing::error!(target: "forebay::workflow", release = number, "{what}");
+        }
+        self.unusable = unusable;
+        self.seen = (!may_mend).then_some(standing);
         (in_force, fault)
     }
+}
+
+/// Why a release cannot be had.
+struct NotHad {
+    reason: String,
+    /// Whether it may be had later, with nothing changed in which releases runs have.
+    may_mend: bool,
 }
 
 /// Reads a release and checks it.
