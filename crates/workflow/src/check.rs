@@ -243,7 +243,7 @@ impl<'d> Checker<'d> {
                 | Kind::Loop { .. }
                 | Kind::Delay { .. }
                 | Kind::Retry { .. } => self.check_successor(node, true),
-                Kind::Process { .. } | Kind::Relation { .. } | Kind::Subflow { .. } => {
+                Kind::Process { .. } | Kind::Relation { .. } | Kind::Errand { .. } | Kind::Subflow { .. } => {
                     self.check_successor(node, false);
                 }
                 Kind::Parallel(_) => self.check_any(node),
@@ -344,7 +344,7 @@ impl<'d> Checker<'d> {
         let reached = (0..places.len()).filter(|&node| self.is_reached[node] && node != boot);
         let nodes = reached.map(|node| {
             let work = match self.kind(node) {
-                Kind::Process { rule } | Kind::Relation { rule } => Work::Rule {
+                Kind::Process { rule } | Kind::Relation { rule } | Kind::Errand { rule, .. } => Work::Rule {
                     rule: rule.clone(),
                     next: next_of(node),
                 },

@@ -4,13 +4,13 @@
 //! {"nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "PROCESS", "id": "1", "ruleId": "greet"}], "edges": [{"from": "0", "to": "1"}]}
 //! ```
 //!
-//! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY` and `RETRY` are ours, as are `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
+//! `SWITCH`, `PARALLEL`, `LOOP`, `SUBFLOW`, `DELAY`, `RETRY`, `SQL`, `STORE` and `HTTP` are ours, as are `timeoutMs` and `fallback` of nodes that run a rule, and `case` of edges.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::DefinitionError;
+use crate::{DefinitionError, Errand};
 
 /// Most nodes of a graph.
 const NODES_MAX: usize = 10_000;
@@ -82,6 +82,13 @@ pub enum Kind {
     Failback {
         /// The rule.
         rule: String,
+    },
+    /// Asks a database, the store or a server, and goes on where there is an answer.
+    Errand {
+        /// What stands for it among the rules: the same for the same errand, and no file's name.
+        rule: String,
+        /// What it asks for.
+        errand: Errand,
     },
     /// Has its children decide.
     Logical(Logical),
@@ -160,6 +167,11 @@ impl Kind {
             Self::Relation { .. } => "RELATION",
             Self::Run { .. } => "RUN",
             Self::Failback { .. } => "FAILBACK",
+            Self::Errand { errand, .. } => match errand {
+                Errand::Sql { .. } => "SQL",
+                Errand::Store { .. } => "STORE",
+                Errand::Http { .. } => "HTTP",
+            },
             Self::Logical(_) => "LOGICAL",
             Self::Switch { .. } => "SWITCH",
             Self::Parallel(_) => "PARALLEL",
@@ -177,7 +189,8 @@ impl Kind {
             | Self::Relation { rule }
             | Self::Run { rule }
             | Self::Failback { rule }
-            | Self::Switch { rule } => Some(rule),
+            | Self::Switch { rule }
+            | Self::Errand { rule, .. } => Some(rule),
             Self::Boot
             | Self::Logical(_)
             | Self::Parallel(_)
@@ -257,10 +270,16 @@ impl Node {
                 attempts: object.attempts("attempts")?,
                 pause: object.time("delayMs")?.unwrap_or_default(),
             },
-            _ => {
-                let expected = "BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY or RETRY";
-                return Err(object.unexpected("@type", expected));
-            }
+            kind => match Errand::of(kind, object)? {
+                Some(errand) => Kind::Errand {
+                    rule: format!("/{errand:?}"),
+                    errand,
+                },
+                None => {
+                    let expected = "BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY, RETRY, SQL, STORE or HTTP";
+                    return Err(object.unexpected("@type", expected));
+                }
+            },
         };
         let priority = match object.members.get("priority") {
             None | Some(Value::Null) => None,
@@ -292,9 +311,9 @@ impl Edge {
 }
 
 /// An object of the text, with its place.
-struct Object<'v> {
-    at: String,
-    members: &'v Map<String, Value>,
+pub(crate) struct Object<'v> {
+    pub(crate) at: String,
+    pub(crate) members: &'v Map<String, Value>,
 }
 
 impl<'v> Object<'v> {
@@ -310,7 +329,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    fn unexpected(&self, member: &'static str, expected: &'static str) -> DefinitionError {
+    pub(crate) fn unexpected(&self, member: &'static str, expected: &'static str) -> DefinitionError {
         DefinitionError::Unexpected {
             at: self.at.clone(),
             member: member.to_owned(),
@@ -322,12 +341,12 @@ impl<'v> Object<'v> {
         }
     }
 
-    fn missing(&self, member: &'static str) -> DefinitionError {
+    pub(crate) fn missing(&self, member: &'static str) -> DefinitionError {
         let at = self.at.clone();
         DefinitionError::Missing { at, member }
     }
 
-    fn text(&self, member: &'static str) -> Result<Option<&'v str>, DefinitionError> {
+    pub(crate) fn text(&self, member: &'static str) -> Result<Option<&'v str>, DefinitionError> {
         match self.members.get(member) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -335,7 +354,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    fn needed(&self, member: &'static str) -> Result<&'v str, DefinitionError> {
+    pub(crate) fn needed(&self, member: &'static str) -> Result<&'v str, DefinitionError> {
         self.text(member)?.ok_or_else(|| self.missing(member))
     }
 
@@ -412,7 +431,8 @@ impl<'v> Object<'v> {
     }
 }
 
-fn shown(value: &Value) -> String {
+/// A value as errors show it, shortened.
+pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= SHOWN_MAX {
         return text;

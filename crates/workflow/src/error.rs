@@ -35,6 +35,16 @@ pub enum DefinitionError {
         /// What may be there.
         expected: &'static str,
     },
+    /// It has a member that it cannot have.
+    #[error("{at}: `{member}` is not known; accepted are {accepted}")]
+    Unknown {
+        /// Which object, such as `nodes[3]`.
+        at: String,
+        /// Its member.
+        member: String,
+        /// The members that it may have.
+        accepted: String,
+    },
     /// There is more than may be.
     #[error("{what}: {found}, at most {max}")]
     TooMany {

@@ -5,6 +5,7 @@
 
 mod check;
 mod definition;
+mod errand;
 mod error;
 mod graph;
 pub mod jdm;
@@ -12,6 +13,7 @@ mod run;
 
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
+pub use errand::{Errand, Given, Operation, Taken};
 pub use error::{DefinitionError, Problem};
 pub use graph::Graph;
 pub use run::{

@@ -284,6 +284,31 @@ fn workflows_of_a_folder_are_checked_run_traced_and_tested_without_a_server() {
 }
 
 #[test]
+fn what_is_wrong_with_nodes_that_need_no_rule_is_told_with_their_file() {
+    let folder = folder(FOLDER);
+    let graph = |nodes: &[Value]| {
+        let mut all = vec![json!({"@type": "BOOT", "id": "0"})];
+        all.extend_from_slice(nodes);
+        let edges = [json!({"from": "0", "to": "1"}), json!({"from": "1", "to": "2"})];
+        json!({"nodes": all, "edges": edges[..nodes.len()]}).to_string()
+    };
+    let missing = json!({"@type": "SQL", "id": "1", "source": "main", "query": "select :id, :name", "parameters": {"id": "args.id"}});
+    let unnamed = json!({"@type": "STORE", "id": "2", "operation": "get", "global": "a b"});
+    let place = json!({"@type": "STORE", "id": "1", "operation": "get", "global": "a", "subscripts": ["arguments.id"]});
+    folder.write("flows/two.json", graph(&[missing, unnamed]));
+    folder.write("flows/place.json", graph(&[place]));
+    let ended = run(folder.path(), &["check"]);
+    assert_eq!(ended.code, 3);
+    for right in [
+        "two.json: node `1`: query: `:name` is not among `parameters`",
+        "two.json: node `2`: global: the name of a global cannot contain ' '",
+        "place.json: nodes[1].subscripts.0: found \"arguments.id\", expected a place",
+    ] {
+        assert!(ended.err.contains(right), "{right}: {}", ended.err);
+    }
+}
+
+#[test]
 fn a_draft_may_have_faults_which_its_maker_is_told_and_is_not_published() {
     let folder = folder(STORE);
     folder.write("flows/rules/approve.ts", APPROVE);

@@ -47,6 +47,7 @@ mod support;
 mod techempower;
 mod wabur;
 mod workflow_admission;
+mod workflow_nodes;
 mod workflow_releases;
 mod workflow_requests;
 mod workflows;

@@ -1,6 +1,7 @@
 //! How graphs are written.
 
-use forebay_workflow::{Definition, Kind, Logical};
+use forebay_workflow::{Definition, Errand, Given, Kind, Logical, Operation};
+use serde_json::json;
 
 #[test]
 fn a_graph_of_rengine_is_read_with_its_attributes() {
@@ -49,7 +50,7 @@ fn what_is_wrong_is_named_with_its_place() {
         (r#"{"nodes": [{"id": "0"}]}"#, "nodes[0]: `@type` is missing"),
         (
             r#"{"nodes": [{"@type": "START"}]}"#,
-            r#"nodes[0].@type: found "START", expected BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY or RETRY"#,
+            r#"nodes[0].@type: found "START", expected BOOT, PROCESS, RELATION, RUN, FAILBACK, LOGICAL, SWITCH, PARALLEL, LOOP, SUBFLOW, DELAY, RETRY, SQL, STORE or HTTP"#,
         ),
         (r#"{"nodes": [{"@type": "BOOT"}]}"#, "nodes[0]: `id` is missing"),
         (
@@ -90,4 +91,100 @@ fn what_is_wrong_is_named_with_its_place() {
     let many = vec![r#"{"@type": "BOOT", "id": 1}"#; 10_001].join(",");
     let error = Definition::parse(format!(r#"{{"nodes": [{many}]}}"#).as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), "nodes: 10001, at most 10000");
+}
+
+#[test]
+fn nodes_that_need_no_rule_say_what_they_ask_for() {
+    let node = |text: &str| {
+        let text = format!(r#"{{"nodes": [{text}], "edges": [{{"from": 0, "to": 1}}]}}"#);
+        Definition::parse(text.as_bytes()).map(|definition| definition.nodes[0].kind.clone())
+    };
+    let kind = node(
+        r#"{"@type": "STORE", "id": 1, "operation": "set", "global": "Users", "subscripts": ["args.user.id", {"value": "name"}], "value": "item", "attributes": {"top": 1}, "timeoutMs": 5, "fallback": {"state": false}}"#,
+    );
+    let Ok(Kind::Errand { errand, .. }) = &kind else {
+        panic!("{kind:?}");
+    };
+    let right = Errand::Store {
+        operation: Operation::Set,
+        global: "Users".to_owned(),
+        subscripts: vec![
+            Given::Place("args.user.id".to_owned()),
+            Given::Constant(json!("name")),
+        ],
+        value: Some(Given::Place("item".to_owned())),
+    };
+    assert_eq!(errand, &right);
+
+    let place = r#"a place (`args`, `last`, `item` or `attributes`, and names behind points), or {"value": a constant}"#;
+    for (members, right) in [
+        (r#""@type": "SQL", "query": "select 1""#, "nodes[0]: `source` is missing".to_owned()),
+        (r#""@type": "SQL", "source": "main""#, "nodes[0]: `query` is missing".to_owned()),
+        (
+            r#""@type": "SQL", "source": "main", "query": """#,
+            r#"nodes[0].query: found "", expected text that is not empty"#.to_owned(),
+        ),
+        (
+            r#""@type": "SQL", "source": "main", "query": "select 1", "result": "all""#,
+            r#"nodes[0].result: found "all", expected rows, row, value or count"#.to_owned(),
+        ),
+        (
+            r#""@type": "SQL", "source": "main", "query": "select 1", "querry": 1"#,
+            "nodes[0]: `querry` is not known; accepted are source, query, parameters, result, @type, id, name, priority, timeoutMs, fallback, attributes".to_owned(),
+        ),
+        (
+            r#""@type": "SQL", "source": "main", "query": "select :a", "parameters": {"a": "arg.b"}"#,
+            format!(r#"nodes[0].parameters.a: found "arg.b", expected {place}"#),
+        ),
+        (
+            r#""@type": "SQL", "source": "main", "query": "select :a", "parameters": ["args.b"]"#,
+            r#"nodes[0].parameters: found ["args.b"], expected an object of at most 1000 members"#.to_owned(),
+        ),
+        (r#""@type": "STORE", "global": "a""#, "nodes[0]: `operation` is missing".to_owned()),
+        (
+            r#""@type": "STORE", "operation": "put""#,
+            r#"nodes[0].operation: found "put", expected get, set, increment or remove"#.to_owned(),
+        ),
+        (r#""@type": "STORE", "operation": "get""#, "nodes[0]: `global` is missing".to_owned()),
+        (
+            r#""@type": "STORE", "operation": "set", "global": "a""#,
+            "nodes[0]: `value` is missing".to_owned(),
+        ),
+        (
+            r#""@type": "STORE", "operation": "get", "global": "a", "value": "last""#,
+            r#"nodes[0].value: found "last", expected nothing: only set and increment take a value"#.to_owned(),
+        ),
+        (
+            r#""@type": "STORE", "operation": "get", "global": "a", "subscripts": ["last", "args..b"]"#,
+            format!(r#"nodes[0].subscripts.1: found "args..b", expected {place}"#),
+        ),
+        (
+            r#""@type": "STORE", "operation": "increment", "global": "a", "value": 7"#,
+            format!("nodes[0].value: found 7, expected {place}"),
+        ),
+        (r#""@type": "HTTP""#, "nodes[0]: `url` is missing".to_owned()),
+        (
+            r#""@type": "HTTP", "url": "ftp://a""#,
+            r#"nodes[0].url: found "ftp://a", expected an address that begins with http:// or https://"#.to_owned(),
+        ),
+        (
+            r#""@type": "HTTP", "url": "http://a", "method": "post""#,
+            r#"nodes[0].method: found "post", expected GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"#.to_owned(),
+        ),
+        (
+            r#""@type": "HTTP", "url": "http://a", "body": "args""#,
+            r#"nodes[0].body: found "args", expected nothing: GET and HEAD send no body"#.to_owned(),
+        ),
+        (
+            r#""@type": "HTTP", "url": "http://a", "ok": [200, 600]"#,
+            "nodes[0].ok: found [200,600], expected a list of statuses from 100 to 599".to_owned(),
+        ),
+        (
+            r#""@type": "HTTP", "url": "http://a", "headers": {"accept": "text/plain"}"#,
+            format!(r#"nodes[0].headers.accept: found "text/plain", expected {place}"#),
+        ),
+    ] {
+        let told = node(&format!("{{{members}, \"id\": 1}}")).unwrap_err();
+        assert_eq!(told.to_string(), right);
+    }
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     cases::{self, StoredTest},
+    errands,
     files::{Role, WorkflowFiles, role_of},
     template::Template,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Book {
     rules: HashMap<String, Arc<Rule>>,
     /// Functions of decisions, by their text.
     functions: HashMap<String, Arc<Rule>>,
+    /// Of nodes that need no rule of their own, by what stands for them in graphs.
+    errands: HashMap<String, Arc<Rule>>,
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
 }
@@ -88,6 +91,7 @@ impl Book {
             erase_types,
             faults: Vec::new(),
             functions: HashMap::new(),
+            errands: HashMap::new(),
             subflows: Vec::new(),
         };
         let rules = reader.rules(files);
@@ -124,6 +128,7 @@ impl Book {
                 workflows,
                 rules,
                 functions: reader.functions,
+                errands: reader.errands,
                 tests,
                 templates,
             })
@@ -160,8 +165,9 @@ impl Book {
         Some(Plan::Graph(Arc::new(graph)))
     }
 
+    /// A rule as graphs name it.
     pub(super) fn rule(&self, name: &str) -> Option<&Arc<Rule>> {
-        self.rules.get(name)
+        self.rules.get(name).or_else(|| self.errands.get(name))
     }
 }
 
@@ -171,6 +177,7 @@ struct Reader<'r> {
     erase_types: EraseTypes,
     faults: Vec<BookFault>,
     functions: HashMap<String, Arc<Rule>>,
+    errands: HashMap<String, Arc<Rule>>,
     /// Graphs that graphs run: the file, its node, and which.
     subflows: Vec<(String, String, String)>,
 }
@@ -231,13 +238,28 @@ impl Reader<'_> {
                 return None;
             }
         };
+        let mut is_whole = true;
         for node in &definition.nodes {
-            if let Kind::Subflow { workflow } = &node.kind {
-                self.subflows
-                    .push((path.to_owned(), node.id.clone(), workflow.clone()));
+            match &node.kind {
+                Kind::Subflow { workflow } => {
+                    self.subflows
+                        .push((path.to_owned(), node.id.clone(), workflow.clone()));
+                }
+                Kind::Errand { rule, errand } => match errands::rule_of(errand) {
+                    Ok(made) => drop(self.errands.insert(rule.clone(), Arc::new(made))),
+                    Err(what) => {
+                        self.fault(path, format!("node `{}`: {what}", node.id));
+                        is_whole = false;
+                    }
+                },
+                _ => {}
             }
         }
-        match check(&definition, compat, |rule| rules.contains_key(rule)) {
+        if !is_whole {
+            return None;
+        }
+        let knows = |rule: &str| rules.contains_key(rule) || self.errands.contains_key(rule);
+        match check(&definition, compat, knows) {
             Ok(graph) => Some(Workflow {
                 plan: Plan::Graph(Arc::new(graph)),
                 attributes: Value::Object(definition.attributes).to_string(),

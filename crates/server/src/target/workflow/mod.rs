@@ -7,6 +7,7 @@ mod course;
 mod custom;
 mod decisions;
 mod desk;
+mod errands;
 mod files;
 mod named;
 mod offline;

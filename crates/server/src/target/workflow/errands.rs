@@ -1,0 +1,161 @@
+//! Rules that are made for nodes without one: those that ask a database, the store or a server.
+//!
+//! What the graph says is no part of their texts but one string of JSON, which they read: nothing in it can be code.
+
+use forebay_pg::Sql;
+use forebay_script::{Rule, RuleFile};
+use forebay_store::Key;
+use forebay_workflow::{Errand, Given, Operation, Taken};
+use serde_json::{Value, json};
+
+/// How they find what they are given.
+const GIVEN: &str = include_str!("errands/given.js");
+
+/// The rule that runs an errand; an error says what is wrong with it.
+pub(super) fn rule_of(errand: &Errand) -> Result<Rule, String> {
+    let (kind, plan, text) = match errand {
+        Errand::Sql {
+            source,
+            query,
+            parameters,
+            result,
+        } => {
+            let (query, parameters) = statement(query, parameters)?;
+            let result = match result {
+                Taken::Rows => "rows",
+                Taken::Row => "row",
+                Taken::Value => "value",
+                Taken::Count => "count",
+            };
+            let plan = json!({"source": source, "query": query, "parameters": parameters, "result": result});
+            ("SQL", plan, include_str!("errands/sql.js"))
+        }
+        Errand::Store {
+            operation,
+            global,
+            subscripts,
+            value,
+        } => {
+            Key::global(global).map_err(|error| format!("global: {error}"))?;
+            let operation = match operation {
+                Operation::Get => "get",
+                Operation::Set => "set",
+                Operation::Increment => "increment",
+                Operation::Remove => "remove",
+            };
+            let subscripts: Vec<_> = subscripts.iter().map(given).collect();
+            let value = value.as_ref().map_or_else(|| json!({"value": 1}), given);
+            let plan =
+                json!({"operation": operation, "global": global, "subscripts": subscripts, "value": value});
+            ("STORE", plan, include_str!("errands/store.js"))
+        }
+        Errand::Http {
+            method,
+            url,
+            query,
+            headers,
+            body,
+            ok,
+        } => {
+            let all = |parts: &[(String, Given)]| -> Vec<Value> {
+                let pair = |(name, value): &(String, Given)| json!([name, given(value)]);
+                parts.iter().map(pair).collect()
+            };
+            let (query, headers, body) = (all(query), all(headers), body.as_ref().map(given));
+            let plan = json!({"method": method, "url": url, "query": query, "headers": headers, "body": body, "ok": ok});
+            ("HTTP", plan, include_str!("errands/http.js"))
+        }
+    };
+    // A text in JSON is one of JavaScript.
+    let plan = Value::from(plan.to_string());
+    let file = |name: &str, text: String| RuleFile {
+        name: format!("node {kind}, {name}"),
+        text,
+    };
+    let files = [
+        file("plan", format!("const plan = JSON.parse({plan});")),
+        file("given.js", GIVEN.to_owned()),
+        file("process.js", text.to_owned()),
+    ];
+    Ok(Rule::new(kind, &files))
+}
+
+fn given(given: &Given) -> Value {
+    match given {
+        Given::Constant(value) => json!({ "value": value }),
+        Given::Place(place) => json!({ "place": place }),
+    }
+}
+
+/// A statement with `$1`, `$2` and so on, and what is given for each.
+fn statement(query: &str, parameters: &[(String, Given)]) -> Result<(String, Vec<Value>), String> {
+    let sql = Sql::parse(query).map_err(|error| format!("query: {error}"))?;
+    if let Some(keyword) = sql.session_keyword() {
+        return Err(format!(
+            "query: `{keyword}` is about a whole connection, which others share"
+        ));
+    }
+    if let Some((name, _)) = parameters.iter().find(|(name, _)| !sql.names().contains(name)) {
+        return Err(format!("parameters.{name}: there is no `:{name}` in the query"));
+    }
+    let given_for = |name: &String| match parameters.iter().find(|(given, _)| given == name) {
+        Some((_, value)) => Ok(given(value)),
+        None => Err(format!("query: `:{name}` is not among `parameters`")),
+    };
+    let values: Result<_, _> = sql.names().iter().map(given_for).collect();
+    Ok((sql.text().to_owned(), values?))
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_workflow::{Definition, Kind};
+
+    use super::*;
+
+    fn rule(node: &Value) -> Result<Rule, String> {
+        let definition = json!({"nodes": [node], "edges": [{"from": "0", "to": "1"}]});
+        match Definition::of(&definition).unwrap().nodes.remove(0).kind {
+            Kind::Errand { errand, .. } => rule_of(&errand),
+            kind => panic!("{kind:?} is no errand"),
+        }
+    }
+
+    #[test]
+    fn whatever_a_graph_says_the_rule_is_a_text_of_javascript() {
+        let text = "`${1}` \" ' \\ \n \u{2028} */ </script>";
+        for node in [
+            json!({"@type": "SQL", "id": 1, "source": text, "query": format!("select '{}'", text.replace('\'', ""))}),
+            json!({"@type": "STORE", "id": 1, "operation": "set", "global": "a", "subscripts": [{"value": text}], "value": {"value": {text: text, "__proto__": 1}}}),
+            json!({"@type": "HTTP", "id": 1, "url": "http://a", "headers": {text: {"value": text}}, "query": {text: format!("args.{text}")}}),
+        ] {
+            let checked = rule(&node).unwrap().check();
+            assert!(checked.is_ok(), "{node}: {checked:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_statement_or_a_global_cannot_be_is_told() {
+        let sql = |query: &str| json!({"@type": "SQL", "id": 1, "source": "main", "query": query, "parameters": {"id": "args.id"}});
+        let global = json!({"@type": "STORE", "id": 1, "operation": "get", "global": "a b"});
+        for (node, right) in [
+            (
+                sql("select :id, :name"),
+                "query: `:name` is not among `parameters`",
+            ),
+            (sql("select 1"), "parameters.id: there is no `:id` in the query"),
+            (
+                sql("select 'x"),
+                "query: a string that begins at byte 7 does not end",
+            ),
+            (
+                sql("select $1"),
+                "query: `$1` at byte 7: parameters have names here",
+            ),
+            (sql("listen x"), "query: `listen` is about a whole connection"),
+            (global, "global: "),
+        ] {
+            let told = rule(&node).unwrap_err();
+            assert!(told.starts_with(right), "{told}");
+        }
+    }
+}

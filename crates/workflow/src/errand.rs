@@ -1,0 +1,279 @@
+//! Nodes that ask a database, the store or a server for something, and need no rule for it.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    DefinitionError,
+    definition::{Object, shown},
+};
+
+/// Most parameters, subscripts, headers, members of a query and statuses of one node.
+const PARTS_MAX: usize = 1000;
+/// What a value may be written as.
+const GIVEN: &str =
+    "a place (`args`, `last`, `item` or `attributes`, and names behind points), or {\"value\": a constant}";
+/// Members that every node may have.
+const COMMON: [&str; 7] = [
+    "@type",
+    "id",
+    "name",
+    "priority",
+    "timeoutMs",
+    "fallback",
+    "attributes",
+];
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// What a node asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// A statement on a database.
+    Sql {
+        /// The name of the database.
+        source: String,
+        /// The statement, in which `:name` stands for a parameter.
+        query: String,
+        /// Its parameters by their names.
+        parameters: Vec<(String, Given)>,
+        /// What is taken of the rows.
+        result: Taken,
+    },
+    /// A node of the store.
+    Store {
+        /// What becomes of it.
+        operation: Operation,
+        /// The global that it is in.
+        global: String,
+        /// Where it is in that.
+        subscripts: Vec<Given>,
+        /// What is set, or added; without it 1 is added.
+        value: Option<Given>,
+    },
+    /// A request to a server.
+    Http {
+        /// In capitals.
+        method: String,
+        /// Begins with `http://` or `https://`.
+        url: String,
+        /// What is added to the query of the address.
+        query: Vec<(String, Given)>,
+        /// By their names.
+        headers: Vec<(String, Given)>,
+        /// What is sent.
+        body: Option<Given>,
+        /// The statuses that are good, 100 to 599; without any those from 200 to 299.
+        ok: Vec<u16>,
+    },
+}
+
+/// What is taken of the rows of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// All of them.
+    Rows,
+    /// The first.
+    Row,
+    /// The first value of the first.
+    Value,
+    /// How many it gave or changed.
+    Count,
+}
+
+/// What becomes of a node of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It is read.
+    Get,
+    /// It is given a value.
+    Set,
+    /// A number is added to it.
+    Increment,
+    /// It is removed, with all below it.
+    Remove,
+}
+
+/// A value of an errand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// The same each time.
+    Constant(Value),
+    /// What stands at a place when the node runs: `args`, `last`, `item` or `attributes`, and names behind points.
+    Place(String),
+}
+
+impl Given {
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(place) => {
+                let mut names = place.split('.');
+                let root = names.next()?;
+                let is_known = ["args", "last", "item", "attributes"].contains(&root);
+                (is_known && names.all(|name| !name.is_empty())).then(|| Self::Place(place.clone()))
+            }
+            Value::Object(members) if members.len() == 1 => {
+                members.get("value").map(|value| Self::Constant(value.clone()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Errand {
+    /// Reads what a node of this kind asks for; `None`: it is a node of another kind.
+    pub(crate) fn of(kind: &str, object: &Object<'_>) -> Result<Option<Self>, DefinitionError> {
+        let (own, errand): (&[&str], _) = match kind {
+            "SQL" => (&["source", "query", "parameters", "result"], Self::sql(object)?),
+            "STORE" => (
+                &["operation", "global", "subscripts", "value"],
+                Self::store(object)?,
+            ),
+            "HTTP" => (
+                &["method", "url", "query", "headers", "body", "ok"],
+                Self::http(object)?,
+            ),
+            _ => return Ok(None),
+        };
+        let is_known = |member: &str| own.contains(&member) || COMMON.contains(&member);
+        match object.members.keys().find(|member| !is_known(member)) {
+            None => Ok(Some(errand)),
+            Some(member) => Err(DefinitionError::Unknown {
+                at: object.at.clone(),
+                member: member.clone(),
+                accepted: [own, &COMMON].concat().join(", "),
+            }),
+        }
+    }
+
+    fn sql(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        Ok(Self::Sql {
+            source: object.filled("source")?,
+            query: object.filled("query")?,
+            parameters: object.all_given("parameters")?,
+            result: match object.text("result")? {
+                None | Some("rows") => Taken::Rows,
+                Some("row") => Taken::Row,
+                Some("value") => Taken::Value,
+                Some("count") => Taken::Count,
+                Some(_) => return Err(object.unexpected("result", "rows, row, value or count")),
+            },
+        })
+    }
+
+    fn store(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        let operation = match object.needed("operation")? {
+            "get" => Operation::Get,
+            "set" => Operation::Set,
+            "increment" => Operation::Increment,
+            "remove" => Operation::Remove,
+            _ => return Err(object.unexpected("operation", "get, set, increment or remove")),
+        };
+        let value = object.given("value")?;
+        match operation {
+            Operation::Set if value.is_none() => return Err(object.missing("value")),
+            Operation::Get | Operation::Remove if value.is_some() => {
+                return Err(object.unexpected("value", "nothing: only set and increment take a value"));
+            }
+            _ => {}
+        }
+        Ok(Self::Store {
+            operation,
+            global: object.filled("global")?,
+            subscripts: object.list_given("subscripts")?,
+            value,
+        })
+    }
+
+    fn http(object: &Object<'_>) -> Result<Self, DefinitionError> {
+        let method = match object.text("method")? {
+            None => "GET",
+            Some(method) if METHODS.contains(&method) => method,
+            Some(_) => {
+                return Err(object.unexpected("method", "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"));
+            }
+        };
+        let url = object.needed("url")?;
+        let host = ["http://", "https://"]
+            .iter()
+            .find_map(|scheme| url.strip_prefix(scheme));
+        if host.is_none_or(|host| host.is_empty() || host.contains(|letter: char| letter <= ' ')) {
+            return Err(object.unexpected("url", "an address that begins with http:// or https://"));
+        }
+        let body = object.given("body")?;
+        if body.is_some() && ["GET", "HEAD"].contains(&method) {
+            return Err(object.unexpected("body", "nothing: GET and HEAD send no body"));
+        }
+        Ok(Self::Http {
+            method: method.to_owned(),
+            url: url.to_owned(),
+            query: object.all_given("query")?,
+            headers: object.all_given("headers")?,
+            body,
+            ok: object.statuses("ok")?,
+        })
+    }
+}
+
+/// What errands have that other nodes have not.
+impl Object<'_> {
+    fn filled(&self, member: &'static str) -> Result<String, DefinitionError> {
+        match self.needed(member)? {
+            "" => Err(self.unexpected(member, "text that is not empty")),
+            text => Ok(text.to_owned()),
+        }
+    }
+
+    fn given(&self, member: &'static str) -> Result<Option<Given>, DefinitionError> {
+        let value = self.members.get(member).filter(|value| !value.is_null());
+        value.map(|value| self.part(member, None, value)).transpose()
+    }
+
+    /// A value of a member, or of a part of one.
+    fn part(
+        &self,
+        member: &'static str,
+        name: Option<&str>,
+        value: &Value,
+    ) -> Result<Given, DefinitionError> {
+        Given::read(value).ok_or_else(|| DefinitionError::Unexpected {
+            at: self.at.clone(),
+            member: name.map_or_else(|| member.to_owned(), |name| format!("{member}.{name}")),
+            found: shown(value),
+            expected: GIVEN,
+        })
+    }
+
+    fn all_given(&self, member: &'static str) -> Result<Vec<(String, Given)>, DefinitionError> {
+        let none = Map::new();
+        let members = match self.members.get(member) {
+            None | Some(Value::Null) => &none,
+            Some(Value::Object(members)) if members.len() <= PARTS_MAX => members,
+            Some(_) => return Err(self.unexpected(member, "an object of at most 1000 members")),
+        };
+        let given =
+            |(name, value): (&String, &Value)| Ok((name.clone(), self.part(member, Some(name), value)?));
+        members.iter().map(given).collect()
+    }
+
+    /// A list of at most so many.
+    fn parts(&self, member: &'static str) -> Result<&[Value], DefinitionError> {
+        match self.members.get(member) {
+            None | Some(Value::Null) => Ok(&[]),
+            Some(Value::Array(list)) if list.len() <= PARTS_MAX => Ok(list),
+            Some(_) => Err(self.unexpected(member, "a list of at most 1000")),
+        }
+    }
+
+    fn list_given(&self, member: &'static str) -> Result<Vec<Given>, DefinitionError> {
+        let list = self.parts(member)?.iter().enumerate();
+        list.map(|(at, value)| self.part(member, Some(&at.to_string()), value))
+            .collect()
+    }
+
+    fn statuses(&self, member: &'static str) -> Result<Vec<u16>, DefinitionError> {
+        let status = |value: &Value| match value.as_u64() {
+            Some(status @ 100..=599) => Ok(status as u16),
+            _ => Err(self.unexpected(member, "a list of statuses from 100 to 599")),
+        };
+        self.parts(member)?.iter().map(status).collect()
+    }
+}
