@@ -1,14 +1,15 @@
 //! Has operations done: those of a thread share its connections, those of a run what it holds.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::HashMap,
     rc::Rc,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     ClientError, Options,
@@ -17,20 +18,52 @@ use crate::{
     redis::{Lock, Pool},
 };
 
+/// Most locks of a run at a time, those that were asked for in vain among them.
+const LOCKS_MAX: usize = 1024;
+/// Most locks of runs that have ended which wait, on a thread, to be given back to a server.
+const LEFT_MAX: usize = 1024;
+
 /// The clients of one thread.
 #[derive(Debug)]
 pub struct Clients {
     options: Arc<Options>,
-    pools: RefCell<HashMap<String, Rc<Pool>>>,
-    /// Takes the locks of runs that have ended to whoever gives them back.
-    left: OnceCell<mpsc::UnboundedSender<(Rc<Pool>, Lock)>>,
+    servers: RefCell<HashMap<String, Rc<Server>>>,
+}
+
+/// A server of Redis, and the locks of it that runs have left.
+#[derive(Debug)]
+struct Server {
+    name: String,
+    pool: Rc<Pool>,
+    /// To the task that gives locks back.
+    left: OnceCell<mpsc::Sender<Held>>,
+    /// Whether the log has been told that there are too many of them.
+    is_told: Cell<bool>,
+}
+
+/// A lock that a run has, or may have.
+#[derive(Debug)]
+struct Held {
+    lock: Lock,
+    /// When it has ended by itself; `None`: it is being asked for.
+    until: Option<Instant>,
+}
+
+impl Held {
+    /// How long it is there yet, for all that is known; `None`: it has ended by itself.
+    fn rest(&self) -> Option<Duration> {
+        let until = self.until.unwrap_or_else(|| self.lock.end_from_now());
+        until
+            .checked_duration_since(Instant::now())
+            .filter(|rest| !rest.is_zero())
+    }
 }
 
 /// What one run has; dropping it gives back what it holds.
 #[derive(Debug)]
 pub struct Desk {
     clients: Rc<Clients>,
-    locks: RefCell<Vec<(Rc<Pool>, Lock)>>,
+    locks: RefCell<Vec<(Rc<Server>, Held)>>,
 }
 
 impl Clients {
@@ -38,8 +71,7 @@ impl Clients {
     pub fn new(options: Arc<Options>) -> Rc<Self> {
         Rc::new(Self {
             options,
-            pools: RefCell::default(),
-            left: OnceCell::new(),
+            servers: RefCell::default(),
         })
     }
 
@@ -51,31 +83,61 @@ impl Clients {
         }
     }
 
-    fn redis(&self, name: Option<&str>) -> Result<Rc<Pool>, ClientError> {
+    fn redis(&self, name: Option<&str>) -> Result<Rc<Server>, ClientError> {
         let (name, options) = self.options.redis(name)?;
-        let mut pools = self.pools.borrow_mut();
-        if let Some(pool) = pools.get(name) {
-            return Ok(Rc::clone(pool));
+        let mut servers = self.servers.borrow_mut();
+        if let Some(server) = servers.get(name) {
+            return Ok(Rc::clone(server));
         }
-        let pool = Rc::new(Pool::new(name, options.clone()));
-        pools.insert(name.to_owned(), Rc::clone(&pool));
-        Ok(pool)
+        let server = Rc::new(Server {
+            name: name.to_owned(),
+            pool: Rc::new(Pool::new(name, options.clone())),
+            left: OnceCell::new(),
+            is_told: Cell::new(false),
+        });
+        servers.insert(name.to_owned(), Rc::clone(&server));
+        Ok(server)
     }
+}
 
-    /// Where locks go that are left: a task of this thread gives them back, one after another.
-    fn left(&self) -> &mpsc::UnboundedSender<(Rc<Pool>, Lock)> {
+impl Server {
+    /// Where locks go that are left: a task of this thread gives them back, one after another, and lets those be that have ended by themselves.
+    fn left(&self) -> &mpsc::Sender<Held> {
         self.left.get_or_init(|| {
-            let (sender, mut left) = mpsc::unbounded_channel::<(Rc<Pool>, Lock)>();
+            let (sender, mut left) = mpsc::channel::<Held>(LEFT_MAX);
+            let pool = Rc::clone(&self.pool);
             tokio::task::spawn_local(async move {
-                while let Some((pool, lock)) = left.recv().await {
-                    // One that cannot be given back ends by itself.
-                    if let Err(error) = pool.unlock(&lock).await {
+                while let Some(held) = left.recv().await {
+                    let Some(rest) = held.rest() else { continue };
+                    // One that cannot be given back ends by itself, and is not tried for longer.
+                    if let Ok(Err(error)) = timeout(rest, pool.unlock(&held.lock)).await {
                         tracing::warn!(target: "forebay::clients", "a lock stays until its time is over: {error}");
                     }
                 }
             });
             sender
         })
+    }
+
+    /// Has a lock given back some time, if there is room for it. Where the thread does not go on, it ends by itself.
+    fn leave(&self, mut held: Held) {
+        let Some(left) = self.left.get() else { return };
+        if held.rest().is_none() {
+            return;
+        }
+        held.until.get_or_insert_with(|| held.lock.end_from_now());
+        if left.capacity() == LEFT_MAX {
+            self.is_told.set(false);
+        }
+        if let Err(mpsc::error::TrySendError::Full(_)) = left.try_send(held)
+            && !self.is_told.replace(true)
+        {
+            tracing::warn!(
+                target: "forebay::clients",
+                "{LEFT_MAX} locks of Redis `{}` wait to be given back, as many as may: others stay until their time is over",
+                self.name
+            );
+        }
     }
 }
 
@@ -95,8 +157,8 @@ impl Desk {
         })?;
         match operation {
             Operation::Redis { source, command } => {
-                let pool = self.clients.redis(Some(&source))?;
-                pool.run(&command).await
+                let server = self.clients.redis(Some(&source))?;
+                server.pool.run(&command).await
             }
             Operation::Lock {
                 source,
@@ -104,19 +166,20 @@ impl Desk {
                 time_ms,
                 wait_ms,
             } => {
-                let pool = self.clients.redis(source.as_deref())?;
+                let server = self.clients.redis(source.as_deref())?;
                 let lock = Lock::new(key, time_ms)?;
-                self.clients.left();
+                server.left();
                 // Before it is asked for: whatever becomes of that, it is given back.
-                self.locks.borrow_mut().push((Rc::clone(&pool), lock.clone()));
-                let taken = pool.lock(&lock, wait_ms).await;
-                if taken == Ok(false) {
-                    self.take(lock.token());
+                self.hold(&server, lock.clone())?;
+                let taken = server.pool.lock(&lock, wait_ms).await;
+                match taken {
+                    Ok(false) => drop(self.take(lock.token())),
+                    _ => self.ends(&lock),
                 }
                 Ok(taken?.then(|| lock.token().to_owned()).into())
             }
             Operation::Unlock { token } => match self.take(&token) {
-                Some((pool, lock)) => pool.unlock(&lock).await.map(Value::from),
+                Some((server, held)) => server.pool.unlock(&held.lock).await.map(Value::from),
                 None => Ok(false.into()),
             },
             Operation::S3 {
@@ -136,22 +199,122 @@ impl Desk {
         }
     }
 
-    /// Takes a lock away from what is given back at the end.
-    fn take(&self, token: &str) -> Option<(Rc<Pool>, Lock)> {
+    /// Notes a lock that is asked for.
+    fn hold(&self, server: &Rc<Server>, lock: Lock) -> Result<(), ClientError> {
         let mut locks = self.locks.borrow_mut();
-        let at = locks.iter().position(|(_, lock)| lock.token() == token)?;
+        if locks.len() >= LOCKS_MAX {
+            locks.retain(|(_, held)| held.rest().is_some());
+        }
+        if locks.len() >= LOCKS_MAX {
+            return Err(ClientError::Refused {
+                what: format!("Redis `{}`", server.name),
+                reason: format!(
+                    "the run has asked for {LOCKS_MAX} locks that it has not given back, as many as it may"
+                ),
+            });
+        }
+        locks.push((Rc::clone(server), Held { lock, until: None }));
+        Ok(())
+    }
+
+    /// Notes that a lock has its time from now on at the latest.
+    fn ends(&self, lock: &Lock) {
+        let mut locks = self.locks.borrow_mut();
+        let of_it = locks
+            .iter_mut()
+            .rfind(|(_, held)| held.lock.token() == lock.token());
+        if let Some((_, held)) = of_it {
+            held.until = Some(lock.end_from_now());
+        }
+    }
+
+    /// Takes a lock away from what is given back at the end.
+    fn take(&self, token: &str) -> Option<(Rc<Server>, Held)> {
+        let mut locks = self.locks.borrow_mut();
+        let at = locks.iter().position(|(_, held)| held.lock.token() == token)?;
         Some(locks.swap_remove(at))
     }
 }
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        let Some(left) = self.clients.left.get() else {
-            return;
-        };
-        for held in self.locks.take() {
-            // Where the thread does not go on, it ends by itself.
-            let _ = left.send(held);
+        for (server, held) in self.locks.take() {
+            server.leave(held);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::{collections::BTreeMap, net::TcpListener};
+
+    use super::*;
+    use crate::RedisOptions;
+
+    /// Clients of a server that takes connections and never answers.
+    fn clients(listener: &TcpListener) -> Rc<Clients> {
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let options = RedisOptions {
+            url: url.parse().unwrap(),
+            connections_max: 1,
+            connect_timeout: Duration::from_secs(3600),
+            command_timeout: Duration::from_secs(3600),
+            reply_bytes_max: 1000,
+        };
+        Clients::new(Arc::new(Options {
+            redis: vec!["silent".to_owned()],
+            redis_servers: BTreeMap::from([("silent".to_owned(), options)]),
+            ..Options::default()
+        }))
+    }
+
+    /// Leaves so many locks to a server that does not answer.
+    fn leave(server: &Server, count: usize, time_ms: u64) {
+        server.left();
+        for _ in 0..count {
+            let lock = Lock::new("key".to_owned(), time_ms).unwrap();
+            server.leave(Held { lock, until: None });
+        }
+    }
+
+    fn on_a_thread(work: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        tokio::task::LocalSet::new().block_on(&runtime.unwrap(), work);
+    }
+
+    #[test]
+    fn locks_that_a_silent_server_does_not_take_back_are_bounded_and_end_by_themselves() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        on_a_thread(async {
+            let clients = clients(&listener);
+            let server = clients.redis(None).unwrap();
+            leave(&server, LEFT_MAX + 10, 200);
+            let left = server.left();
+            assert_eq!((left.capacity(), server.is_told.get()), (0, true));
+            // None of them is answered, so only their own time makes room again.
+            let room = timeout(Duration::from_secs(20), left.reserve_many(LEFT_MAX)).await;
+            assert!(room.is_ok_and(|room| room.is_ok()), "{} places", left.capacity());
+        });
+    }
+
+    #[test]
+    fn a_run_has_no_more_locks_than_it_may() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        on_a_thread(async {
+            let clients = clients(&listener);
+            let (server, desk) = (clients.redis(None).unwrap(), clients.desk());
+            let ask = |time_ms| {
+                let lock = Lock::new("key".to_owned(), time_ms).unwrap();
+                desk.hold(&server, lock.clone()).map(|()| desk.ends(&lock))
+            };
+            // What has ended by itself does not count.
+            ask(0).unwrap();
+            for _ in 0..LOCKS_MAX {
+                ask(60_000).unwrap();
+            }
+            assert_eq!(ask(60_000).unwrap_err().code(), "refused");
+        });
     }
 }

@@ -42,6 +42,11 @@ impl Lock {
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
+
+    /// When it has ended by itself if it is taken now.
+    pub(crate) fn end_from_now(&self) -> Instant {
+        Instant::now() + Duration::from_millis(self.time_ms)
+    }
 }
 
 impl Pool {
