@@ -259,8 +259,8 @@ mod tests {
         let options = RedisOptions {
             url: url.parse().unwrap(),
             connections_max: 1,
-            connect_timeout: Duration::from_secs(3600),
-            command_timeout: Duration::from_secs(3600),
+            connect_timeout: Duration::from_hours(1),
+            command_timeout: Duration::from_hours(1),
             reply_bytes_max: 1000,
         };
         Clients::new(Arc::new(Options {
