@@ -11,6 +11,7 @@ use forebay_script::{
     Allow, Awaited, Course, Event, Failure, Limits, LogLine, Options, Order, Priority, Program, Rule,
     RuleFile, RuleOutcome, RunOrder, Script,
 };
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
 use crate::scripts::{LIMITS, Request, get, options_of, text};
@@ -461,15 +462,14 @@ fn a_text_that_leaves_the_braces_around_it_is_refused_and_does_nothing() {
     );
 }
 
-/// Has the one engine until a timer of its own is over.
-const WAITS: &str = "async function process() { await new Promise((resolve) => setTimeout(resolve, 100)); return new ScriptResult(true); }";
+/// Has the one engine until nobody waits for it any more.
+const STAYS: &str = "function process() { return new Promise(() => {}); }";
 const PASSES: &str = "function process() { return new ScriptResult(true); }";
 
 #[tokio::test]
 async fn runs_with_a_higher_priority_overtake_those_that_wait() {
     let rules = Rules::new();
-    let order = std::cell::RefCell::new(Vec::new());
-    let first = rules.begin(&[WAITS], None, Priority::Low).unwrap();
+    let first = rules.begin(&[STAYS], None, Priority::Low).unwrap();
     let waiting = [
         Priority::Low,
         Priority::Normal,
@@ -478,15 +478,19 @@ async fn runs_with_a_higher_priority_overtake_those_that_wait() {
         Priority::High,
     ];
     let waiting = waiting.map(|priority| (priority, rules.begin(&[PASSES], None, priority).unwrap()));
-    let ends = waiting.map(async |(priority, awaited)| {
-        awaited.await.unwrap();
-        order.borrow_mut().push(priority);
-    });
-    let (first, _) = futures_util::future::join(first, futures_util::future::join_all(ends)).await;
-    first.unwrap();
-    let mut sorted = order.borrow().clone();
-    sorted.sort();
-    assert_eq!(*order.borrow(), sorted);
+    let mut ends: FuturesUnordered<_> = waiting
+        .into_iter()
+        .map(async |(priority, awaited)| {
+            awaited.await.unwrap();
+            priority
+        })
+        .collect();
+    // Each is waited for from here on: they come in the order in which they end.
+    assert_eq!(ends.next().now_or_never(), None);
+    drop(first);
+    let order: Vec<_> = ends.collect().await;
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(order.len(), 5);
 }
 
 #[tokio::test]
@@ -498,7 +502,7 @@ async fn a_run_that_waits_makes_room_for_one_with_a_higher_priority() {
         ..LIMITS
     });
     let busy = Failure::Busy { in_flight_max: 2 };
-    let first = rules.begin(&[WAITS], None, Priority::Low).unwrap();
+    let first = rules.begin(&[STAYS], None, Priority::Low).unwrap();
     // It must have its engine before another can be the last that waits.
     while rules.0.options().counts.read().queued > 0 {
         tokio::task::yield_now().await;
@@ -514,6 +518,6 @@ async fn a_run_that_waits_makes_room_for_one_with_a_higher_priority() {
             "it displaces only what comes after it"
         );
     }
+    drop(first);
     high.await.unwrap();
-    first.await.unwrap();
 }

@@ -247,6 +247,7 @@ impl WorkflowTarget {
 
     /// Has one rule run, as if a graph had nothing else.
     async fn run_rule(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Bytes, Refusal> {
+        Admission::check(ask.asker, ask.workflow)?;
         let Some(plan) = ask.book.plan_of_rule(ask.workflow) else {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchRule { name }));
