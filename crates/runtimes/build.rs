@@ -10,7 +10,9 @@ use std::{
 };
 
 fn main() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/node");
+    // Asked at run time: a folder of builds that several checkouts share may hold this script as another of them compiled it.
+    let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder of the package");
+    let package = Path::new(&here).join("../../sdk/node");
     println!("cargo::rerun-if-changed={}", package.join("dist").display());
     println!(
         "cargo::rerun-if-changed={}",
