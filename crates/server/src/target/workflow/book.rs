@@ -14,10 +14,12 @@ use forebay_workflow::{
 use serde_json::{Value, json};
 
 use super::{
-    cases::{self, StoredTest},
-    errands,
-    files::{Role, WorkflowFiles, role_of},
-    template::Template,
+    releases::{
+        cases::{self, StoredTest},
+        files::{Role, WorkflowFiles, role_of},
+    },
+    requests::template::Template,
+    runs::errands,
 };
 use crate::app::EraseTypes;
 

@@ -2,22 +2,10 @@
 
 mod admission;
 mod book;
-mod cases;
-mod course;
-mod custom;
-mod decisions;
-mod desk;
-mod errands;
-mod files;
-mod named;
 mod offline;
 mod releases;
-mod result;
-mod rules;
-mod scenes;
-mod shelf;
-mod template;
-mod xml;
+mod requests;
+mod runs;
 
 use std::{
     sync::Arc,
@@ -31,21 +19,28 @@ use serde_json::value::RawValue;
 use tracing::Level;
 
 pub(crate) use self::book::Book;
-pub(crate) use self::files::is_workflow_file;
-pub(crate) use self::shelf::{Chosen, Reading, Shelf};
+pub(crate) use self::releases::{
+    files::is_workflow_file,
+    shelf::{Chosen, Reading, Shelf},
+};
 use self::{
     admission::{Admission, Asker},
     book::Plan,
-    course::{RunCourse, Wanted},
-    result::RunResult,
+    requests::{custom, named, scenes},
+    runs::{
+        course::{RunCourse, Wanted},
+        result::{self, RunResult},
+    },
 };
 pub use self::{
     book::BookFaults,
-    cases::StoredTest,
-    files::WorkflowFiles,
     offline::{Offline, OfflineError, Tested, arguments_of, check},
-    releases::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
-    shelf::{ShelfError, place_of_release},
+    releases::{
+        cases::StoredTest,
+        files::WorkflowFiles,
+        shelf::{ShelfError, place_of_release},
+        stored::{About, Actor, Canary, LogEntry, ReleaseError, Releases, RolledBack, Standing, State},
+    },
 };
 use super::{End, Request, committed::on_disk, posted::unless_posted, store::body};
 use crate::{

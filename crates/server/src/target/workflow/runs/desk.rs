@@ -16,7 +16,7 @@ use crate::metrics::WorkflowCounts;
 
 /// Why a rule has failed: the error and where it was thrown.
 #[derive(Clone, Debug)]
-pub(super) struct Reason(pub(super) Rc<str>);
+pub(super) struct Reason(pub(in crate::target::workflow) Rc<str>);
 
 impl std::fmt::Display for Reason {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

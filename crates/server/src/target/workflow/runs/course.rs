@@ -18,40 +18,45 @@ use serde_json::value::RawValue;
 use tracing::Level;
 
 use super::{
-    book::{Book, Plan},
     decisions::DecisionDesk,
     desk::{Came, Desk},
-    first_line,
     result::{write_evaluation, write_run},
     rules::RuleDesk,
 };
-use crate::{logging::RunLog, metrics::WorkflowCounts};
+use crate::{
+    logging::RunLog,
+    metrics::WorkflowCounts,
+    target::workflow::{
+        book::{Book, Plan},
+        first_line,
+    },
+};
 
 /// What a line takes beside its text, in bytes.
 const LINE_BYTES: usize = 32;
 
 /// A run that is wanted.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) book: Arc<Book>,
-    pub(super) plan: Plan,
-    pub(super) counts: Arc<WorkflowCounts>,
+pub(in crate::target::workflow) struct Wanted {
+    pub(in crate::target::workflow) book: Arc<Book>,
+    pub(in crate::target::workflow) plan: Plan,
+    pub(in crate::target::workflow) counts: Arc<WorkflowCounts>,
     /// Where what rules log is written, beside the trace.
-    pub(super) log: Option<RunLog>,
+    pub(in crate::target::workflow) log: Option<RunLog>,
     /// JSON, an object.
-    pub(super) args: Box<RawValue>,
+    pub(in crate::target::workflow) args: Box<RawValue>,
     /// Whether the result tells what each node has come to.
-    pub(super) wants_trace: bool,
+    pub(in crate::target::workflow) wants_trace: bool,
     /// Bytes that rules may log.
-    pub(super) log_max: usize,
+    pub(in crate::target::workflow) log_max: usize,
     /// Bytes of the result, and of all that rules give.
-    pub(super) output_max: usize,
+    pub(in crate::target::workflow) output_max: usize,
     /// When it has lasted as long as it may.
-    pub(super) deadline: Instant,
+    pub(in crate::target::workflow) deadline: Instant,
 }
 
 /// The course of one run.
-pub(super) struct RunCourse {
+pub(in crate::target::workflow) struct RunCourse {
     /// Gives the result, as JSON.
     run: Pin<Box<dyn Future<Output = Vec<u8>>>>,
     desk: Rc<Desk>,
@@ -62,12 +67,12 @@ pub(super) struct RunCourse {
 
 /// What rules have logged.
 #[derive(Debug)]
-pub(super) struct Log {
-    pub(super) lines: Vec<LogLine>,
+pub(in crate::target::workflow) struct Log {
+    pub(in crate::target::workflow) lines: Vec<LogLine>,
     bytes: usize,
     bytes_max: usize,
     /// Lines for which there was no room.
-    pub(super) left_out: usize,
+    pub(in crate::target::workflow) left_out: usize,
     /// Where they are written as well.
     written: Option<RunLog>,
 }
@@ -99,7 +104,7 @@ impl Drop for Log {
 
 impl RunCourse {
     /// Begins a run; nothing is done before the first event.
-    pub(super) fn new(wanted: Wanted) -> Self {
+    pub(in crate::target::workflow) fn new(wanted: Wanted) -> Self {
         let Wanted {
             book,
             plan,

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    WorkflowFailure, WorkflowTarget,
     scenes::{SceneRequest, SceneResult, failed, refused, run_codes},
     template::Template,
     xml,
@@ -17,7 +16,11 @@ use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
-    target::{End, Request, parameters::parameters},
+    target::{
+        End, Request,
+        parameters::parameters,
+        workflow::{WorkflowFailure, WorkflowTarget},
+    },
 };
 
 /// What `reqSettings` says, as JSON in base 64.
@@ -52,7 +55,7 @@ struct Custom<'r> {
 }
 
 /// Answers a request with this body.
-pub(super) async fn answer<S: Stream>(
+pub(in crate::target::workflow) async fn answer<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],

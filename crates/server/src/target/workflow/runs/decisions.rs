@@ -6,10 +6,8 @@ use forebay_script::RuleOutcome;
 use forebay_workflow::jdm::{Answer, Decision, FunctionCall, Functions, Work};
 use serde_json::Value;
 
-use super::{
-    book::{Book, Plan},
-    desk::{Desk, Reason, Task},
-};
+use super::desk::{Desk, Reason, Task};
+use crate::target::workflow::book::{Book, Plan};
 
 /// The kind of a node whose rule is a function of its input.
 const FUNCTION: &str = "functionNode";

@@ -14,13 +14,11 @@ use std::{
 use forebay_workflow::Compat;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::{
-    Book, BookFaults, WorkflowFailure,
-    releases::{Canary, ReleaseError, Releases, Standing, State},
-};
+use super::stored::{Canary, ReleaseError, Releases, Standing, State};
 use crate::{
     app::EraseTypes,
     failure,
+    target::workflow::{Book, BookFaults, WorkflowFailure},
     watch::{self, ENTRIES_MAX, Found, Stamps},
 };
 
@@ -448,7 +446,11 @@ struct NotHad {
 }
 
 /// Reads a release and checks it.
-pub(super) fn read_release(releases: &Releases, number: u64, reading: Reading) -> Result<Book, ShelfError> {
+pub(in crate::target::workflow) fn read_release(
+    releases: &Releases,
+    number: u64,
+    reading: Reading,
+) -> Result<Book, ShelfError> {
     let files = releases.files(number)?;
     Ok(Book::of(
         &files,

@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
+use crate::target::workflow::{
     book::{BookFault, BookFaults},
-    template,
+    requests::template,
 };
 
 /// Longest file of a graph, a rule or tests, in bytes.
@@ -27,7 +27,7 @@ const TEMPLATES: &str = "templates";
 
 /// What a file is, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role<'p> {
+pub(in crate::target::workflow) enum Role<'p> {
     /// A graph or a decision of this name.
     Workflow(&'p str),
     /// Of a rule of this name.
@@ -149,7 +149,7 @@ impl WorkflowFiles {
 }
 
 /// What a file is; `None`: no file of workflows.
-pub(super) fn role_of(path: &str) -> Option<Role<'_>> {
+pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
     let parts: Vec<&str> = path.split('/').collect();
     let is_plain = |part: &&str| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\0');
     if !parts.iter().all(is_plain) {

@@ -228,7 +228,7 @@ impl Standing {
     }
 
     /// All that a server needs.
-    pub(super) fn numbers(&self) -> BTreeSet<u64> {
+    pub(in crate::target::workflow) fn numbers(&self) -> BTreeSet<u64> {
         let mut numbers = self.test.clone();
         numbers.extend(self.published);
         numbers.extend(self.canary.map(|canary| canary.release));

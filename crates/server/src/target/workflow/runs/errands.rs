@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const GIVEN: &str = include_str!("errands/given.js");
 
 /// The rule that runs an errand; an error says what is wrong with it.
-pub(super) fn rule_of(errand: &Errand) -> Result<Rule, String> {
+pub(in crate::target::workflow) fn rule_of(errand: &Errand) -> Result<Rule, String> {
     let (kind, plan, text) = match errand {
         Errand::Sql {
             source,

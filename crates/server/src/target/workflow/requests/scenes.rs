@@ -11,15 +11,19 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{
-    Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms, quoted,
-    read_result,
-};
 use crate::{
     failure::Refusal,
     front::{Head, Socket, Stream},
     reply::Reply,
-    target::{End, Request, store::json, waiting::wait_for},
+    target::{
+        End, Request,
+        store::json,
+        waiting::wait_for,
+        workflow::{
+            Ask, Chosen, WorkflowFailure, WorkflowTarget, admission::Asker, arguments, first_line, now_ms,
+            quoted, read_result,
+        },
+    },
 };
 
 /// Most workflows of a request.
@@ -66,7 +70,7 @@ struct Checked<'r> {
 pub(super) type SceneResult = Result<String, String>;
 
 /// Answers a request with this body, for workflows or for a rule.
-pub(super) async fn answer<S: Stream>(
+pub(in crate::target::workflow) async fn answer<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],

@@ -7,23 +7,23 @@ use forebay_workflow::{Outcome, Run, RunError, jdm::Evaluation};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{course::Log, first_line};
-use crate::metrics::RunOutcome;
+use super::course::Log;
+use crate::{metrics::RunOutcome, target::workflow::first_line};
 
 /// What a run has come to, as far as it is looked at before it is handed on.
 #[derive(Debug, Deserialize)]
-pub(super) struct RunResult<'r> {
+pub(in crate::target::workflow) struct RunResult<'r> {
     /// What its last rule has found out.
     #[serde(borrow, rename = "valueMap", alias = "result")]
-    pub(super) values: Option<&'r RawValue>,
+    pub(in crate::target::workflow) values: Option<&'r RawValue>,
     /// The node that failed.
-    pub(super) node: Option<String>,
+    pub(in crate::target::workflow) node: Option<String>,
     /// Why, with where it was thrown behind the first line.
-    pub(super) error: Option<String>,
+    pub(in crate::target::workflow) error: Option<String>,
 }
 
 /// What has become of a run with this result.
-pub(super) fn outcome_of(bytes: &[u8]) -> RunOutcome {
+pub(in crate::target::workflow) fn outcome_of(bytes: &[u8]) -> RunOutcome {
     // As `put_outcome` begins: a long result is not read for it.
     if bytes.starts_with(b"{\"state\":true,") {
         return RunOutcome::True;
@@ -40,7 +40,7 @@ pub(super) fn outcome_of(bytes: &[u8]) -> RunOutcome {
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
 /// Writes what a run of a graph has come to. What has more than `output_max` bytes may be cut: it is refused.
-pub(super) fn write_run<F: fmt::Display>(
+pub(in crate::target::workflow) fn write_run<F: fmt::Display>(
     run: &Run<std::rc::Rc<str>, F>,
     log: &Log,
     wants_trace: bool,
@@ -83,7 +83,7 @@ pub(super) fn write_run<F: fmt::Display>(
 }
 
 /// Writes what a decision has come to, as GoRules' engine and agent answer.
-pub(super) fn write_evaluation<F: fmt::Display>(
+pub(in crate::target::workflow) fn write_evaluation<F: fmt::Display>(
     evaluation: &Evaluation<F>,
     log: &Log,
     wants_trace: bool,

@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 /// A text of an answer, with places.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template {
-    pub(super) media_type: &'static str,
+pub(in crate::target::workflow) struct Template {
+    pub(in crate::target::workflow) media_type: &'static str,
     escape: Escape,
     text: String,
 }
 
 /// Whether files whose names end like this are templates.
-pub(super) fn is_extension(extension: &str) -> bool {
+pub(in crate::target::workflow) fn is_extension(extension: &str) -> bool {
     Template::of(extension, "").is_some()
 }
 
@@ -28,7 +28,7 @@ enum Escape {
 
 impl Template {
     /// Of a file whose name ends like this; none: files that end so are no templates.
-    pub(super) fn of(extension: &str, text: &str) -> Option<Self> {
+    pub(in crate::target::workflow) fn of(extension: &str, text: &str) -> Option<Self> {
         let (media_type, escape) = match extension {
             "json" => ("application/json", Escape::Json),
             "xml" => ("application/xml", Escape::Markup),
@@ -44,7 +44,7 @@ impl Template {
     }
 
     /// The text with these values in its places, which name them whatever the case of their letters; an error names a place that has none.
-    pub(super) fn fill(&self, values: &Map<String, Value>) -> Result<String, String> {
+    pub(in crate::target::workflow) fn fill(&self, values: &Map<String, Value>) -> Result<String, String> {
         let mut is_within_quotes = false;
         let mut out = String::with_capacity(self.text.len());
         let mut rest = &*self.text;

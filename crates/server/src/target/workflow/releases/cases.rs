@@ -48,7 +48,7 @@ struct Expect {
 }
 
 /// Reads a file of tests: a list of them. Adds what is wrong.
-pub(super) fn read(file: &str, text: &str, faults: &mut Vec<String>) -> Vec<StoredTest> {
+pub(in crate::target::workflow) fn read(file: &str, text: &str, faults: &mut Vec<String>) -> Vec<StoredTest> {
     let written: Vec<Written> = match serde_json::from_str(text) {
         Ok(written) => written,
         Err(error) => {
@@ -102,7 +102,7 @@ pub(super) fn read(file: &str, text: &str, faults: &mut Vec<String>) -> Vec<Stor
 
 impl StoredTest {
     /// Holds what a run has come to, as the answer to its request has it, against the test; the differences, none where it is as expected.
-    pub(super) fn differences(&self, outcome: &Value) -> Vec<String> {
+    pub(in crate::target::workflow) fn differences(&self, outcome: &Value) -> Vec<String> {
         let mut differences = Vec::new();
         let failed = outcome.get("error").and_then(Value::as_str);
         if let Some(part) = &self.expect.error {

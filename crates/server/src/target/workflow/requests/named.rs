@@ -6,17 +6,22 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
-use super::{
-    Ask, Chosen, WorkflowFailure, WorkflowTarget,
-    admission::{Admission, Asker},
-    arguments, first_line, quoted, read_result,
-};
 use crate::{
     failure::Refusal,
     front::{Socket, Stream},
     reply::Reply,
     router::decode,
-    target::{End, Request, parameters::parameters, store::json, waiting::wait_for},
+    target::{
+        End, Request,
+        parameters::parameters,
+        store::json,
+        waiting::wait_for,
+        workflow::{
+            Ask, Chosen, WorkflowFailure, WorkflowTarget,
+            admission::{Admission, Asker},
+            arguments, first_line, quoted, read_result,
+        },
+    },
 };
 
 /// Most inputs of a request.
@@ -44,7 +49,7 @@ struct Named<'r> {
 }
 
 /// Answers a request with this body.
-pub(super) async fn answer<S: Stream>(
+pub(in crate::target::workflow) async fn answer<S: Stream>(
     target: &WorkflowTarget,
     request: &Request<'_>,
     text: &[u8],

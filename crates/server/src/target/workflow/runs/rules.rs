@@ -7,10 +7,10 @@ use forebay_workflow::{Before, Outcome, RuleCall, Rules, Subflow};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    book::{Book, Plan},
     decisions::DecisionDesk,
     desk::{Desk, LATE, Reason, Task},
 };
+use crate::target::workflow::book::{Book, Plan};
 
 /// What a rule has found out: JSON, an object.
 type Values = Rc<str>;
