@@ -24,7 +24,7 @@ use crate::{
     target::{
         FilesTarget, PoolTarget, RecordsTarget, RespondTarget, ScriptTarget, SqlTarget, StoreTarget, Target,
         TqlTarget, WorkflowTarget,
-        workflow::{Reading, Releases, RunLimits, Shelf, ShelfError},
+        workflow::{KeptRuns, Reading, Releases, RunLimits, Shelf, ShelfError},
     },
     traces::Traces,
 };
@@ -42,6 +42,8 @@ pub(crate) struct Ground {
     pub(crate) routes: RouteBook,
     pub(crate) scripts: ScriptBook,
     pub(crate) workflows: Arc<WorkflowBook>,
+    /// Their runs that are kept; there when the configuration has `workflow.runs`, and that cannot change.
+    pub(crate) kept_runs: Option<Arc<KeptRuns>>,
     /// What their rules log.
     pub(crate) workflow_logs: Mutex<Option<Arc<WorkflowLogs>>>,
     pub(crate) sources: SourceBook,
@@ -66,6 +68,7 @@ pub(crate) struct App {
     pub(crate) router: Router<Route>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) scripts: Vec<Arc<Script>>,
+    pub(crate) workflow: Option<WorkflowTarget>,
     /// What the rules of its workflows log.
     pub(crate) workflow_logs: Option<Arc<WorkflowLogs>>,
     /// Counts requests that no route takes.
@@ -186,6 +189,7 @@ impl App {
                 .chain(workflow.iter().map(WorkflowTarget::script))
                 .cloned()
                 .collect(),
+            workflow,
             unrouted: ground.routes.unrouted(),
             access_log: config.log.access.then(|| ground.log.access_log()),
             config,
@@ -334,6 +338,7 @@ fn workflow_target(
         sources: &ground.sources,
         store: store_options(config, ground),
         open_store: ground.store.clone(),
+        kept: ground.kept_runs.clone(),
         logs: workflow_logs(workflow, ground)?,
     };
     workflow_engines(config, workflow, shelf, surroundings)
@@ -349,6 +354,8 @@ pub(crate) struct WorkflowSurroundings<'a> {
     pub(crate) store: Option<forebay_script::StoreOptions>,
     /// The server's, where answers wait for the disk.
     pub(crate) open_store: Option<Arc<OpenStore>>,
+    /// The runs that are kept.
+    pub(crate) kept: Option<Arc<KeptRuns>>,
     /// Where rules log.
     pub(crate) logs: Option<Arc<WorkflowLogs>>,
 }

@@ -407,13 +407,25 @@ impl Refusal {
                 WorkflowFailure::NoSuchWorkflow { .. }
                 | WorkflowFailure::NoSuchRule { .. }
                 | WorkflowFailure::NothingPublished { .. }
-                | WorkflowFailure::NoSuchRelease { .. } => Class::NotFound,
+                | WorkflowFailure::NoSuchRelease { .. }
+                | WorkflowFailure::NoSuchRun { .. } => Class::NotFound,
                 WorkflowFailure::Arguments { .. } | WorkflowFailure::Request { .. } => Class::BadInput,
                 WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials => Class::Unauthorized,
                 WorkflowFailure::NotAllowed { .. } => Class::Forbidden,
                 WorkflowFailure::Quota { .. } | WorkflowFailure::ClientBusy { .. } => Class::TooMany,
-                WorkflowFailure::SceneBusy { .. } => Class::Overload,
-                WorkflowFailure::Failed { .. } | WorkflowFailure::Template { .. } => Class::Internal,
+                WorkflowFailure::OtherRun { .. } => Class::Unprocessable,
+                WorkflowFailure::SceneBusy { .. } | WorkflowFailure::TooManyRuns { .. } => Class::Overload,
+                WorkflowFailure::Failed { .. }
+                | WorkflowFailure::Template { .. }
+                | WorkflowFailure::ForeignRun { .. } => Class::Internal,
+                WorkflowFailure::Ended { status, .. } => match status {
+                    400 => Class::BadInput,
+                    401 => Class::Unauthorized,
+                    403 => Class::Forbidden,
+                    404 => Class::NotFound,
+                    504 => Class::Deadline,
+                    _ => Class::Internal,
+                },
             },
             Self::MethodNotAllowed { .. } => Class::MethodNotAllowed,
             Self::FileUnreadable | Self::InvalidAnswer { .. } => Class::Internal,

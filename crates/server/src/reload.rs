@@ -51,7 +51,7 @@ pub(crate) enum ReloadError {
     #[error(transparent)]
     Load(LoadError),
     #[error(
-        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads, the log's file and the open store"
+        "{key} has changed, which takes a restart: a reload keeps the listeners, the threads, the log's file, the open store and where runs of workflows are kept"
     )]
     Fixed { key: &'static str },
     #[error(transparent)]
@@ -201,6 +201,9 @@ impl Shared {
             self.ground.workflows.clear();
         }
         (*self.ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
+        if let Some(kept) = &self.ground.kept_runs {
+            kept.serve(app.workflow.as_ref());
+        }
         self.ground.sources.keep(&app.config);
         if app.config.log.level != before.config.log.level {
             self.ground
@@ -266,11 +269,16 @@ fn check_fixed(current: &Config, new: &Config) -> Result<(), ReloadError> {
         ("log.file", current.log.file == new.log.file),
         ("log.rotate", current.log.rotate == new.log.rotate),
         ("store", fixed_of_store(current) == fixed_of_store(new)),
+        ("workflow.runs", kept_runs(current) == kept_runs(new)),
     ];
     match fixed.into_iter().find(|(_, same)| !same) {
         Some((key, _)) => Err(ReloadError::Fixed { key }),
         None => Ok(()),
     }
+}
+
+fn kept_runs(config: &Config) -> Option<&config::KeptRuns> {
+    config.workflow.as_ref()?.runs.as_ref()
 }
 
 /// The store without the rules of who may reach it.

@@ -28,6 +28,7 @@ use crate::{
     reload::{FIRST_GENERATION, Reload, Reloading},
     sources::SourceBook,
     store::{OpenStore, StoreOpenError},
+    target::workflow::KeptRuns,
     watch::watch,
 };
 
@@ -73,6 +74,12 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreOpenError),
+    /// The runs of workflows that are kept cannot be read.
+    #[error("the runs of workflows that are kept cannot be read (workflow.runs): {reason}")]
+    KeptRuns {
+        /// Why.
+        reason: String,
+    },
     /// The configuration does not become routes and pools.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -187,6 +194,17 @@ impl Server {
         let control = control.transpose()?;
         let store = config.store.as_ref().map(OpenStore::open).transpose()?;
         let calls = store.as_ref().map(|_| CallThread::start()).transpose()?;
+        let kept_runs = config
+            .workflow
+            .as_ref()
+            .and_then(|workflow| workflow.runs.as_ref());
+        let kept_runs = store.as_ref().zip(kept_runs);
+        let kept_runs = kept_runs
+            .map(|(store, runs)| KeptRuns::start(store, runs))
+            .transpose()
+            .map_err(|refusal| StartError::KeptRuns {
+                reason: refusal.to_string(),
+            })?;
         let supervisor = Supervisor::start()?;
         let ground = Ground {
             supervisor,
@@ -194,6 +212,7 @@ impl Server {
             routes: RouteBook::new(threads),
             scripts: ScriptBook::default(),
             workflows: Arc::default(),
+            kept_runs,
             workflow_logs: parking_lot::Mutex::default(),
             sources: SourceBook::default(),
             traces: Arc::default(),
@@ -206,6 +225,9 @@ impl Server {
         };
         let app = Arc::new(App::build(config, &ground)?);
         (*ground.workflow_logs.lock()).clone_from(&app.workflow_logs);
+        if let Some(kept) = &ground.kept_runs {
+            kept.serve(app.workflow.as_ref());
+        }
         let pools = PoolBook::default();
         pools.add(FIRST_GENERATION, app.pools.values().cloned());
         let front = Front::start(app, &mut bound, &ground.mailboxes, &ground.traces, threads)?;
@@ -317,6 +339,11 @@ impl Shared {
                 pool.stop_now();
                 pool.stopped().await;
             }
+        }
+        if let Some(kept) = &self.ground.kept_runs
+            && tokio::time::timeout_at(deadline, kept.end()).await.is_err()
+        {
+            tracing::warn!(target: "forebay::server", "runs of workflows are left after drain_max; they are run after the next start");
         }
         let app = self.front.app();
         app.scripts.iter().for_each(|script| script.stop());

@@ -11,6 +11,7 @@ use crate::{
     server::Shared,
     sources::Database,
     store::StoreFacts,
+    target::WorkflowTarget,
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -20,6 +21,7 @@ impl Shared {
     pub(crate) fn facts(&self) -> Facts {
         let generation = self.reloading.generation();
         let logs = self.ground.workflow_logs.lock().clone();
+        let workflow = self.front.app().workflow.clone();
         let of_workflows = logs.map_or(0, |logs| logs.lines_lost());
         Facts {
             version: VERSION,
@@ -34,6 +36,8 @@ impl Shared {
             pools: self.pools.states(generation),
             scripts: self.ground.scripts.read(),
             workflows: self.ground.workflows.read(),
+            workflow_releases: workflow.as_ref().map_or_else(Vec::new, WorkflowTarget::releases),
+            kept_runs_open: self.ground.kept_runs.as_ref().map(|kept| kept.open()),
             databases: self.ground.sources.read(),
         }
     }
@@ -75,6 +79,8 @@ impl Shared {
             "databases": facts.databases.databases.iter().map(database).collect::<Vec<_>>(),
             "scripts": facts.scripts.iter().map(script).collect::<Vec<_>>(),
             "workflows": facts.workflows.iter().map(workflow).collect::<Vec<_>>(),
+            "workflow_releases": facts.workflow_releases.iter().map(|(release, state)| json!({ "release": release, "state": state })).collect::<Vec<_>>(),
+            "kept_runs_open": facts.kept_runs_open,
             "pools": facts.pools.current,
             "retiring": facts.pools.retiring,
         })

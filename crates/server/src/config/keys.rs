@@ -108,6 +108,7 @@ const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
+const YEAR: u64 = 365 * 24 * HOUR;
 
 const TIMEOUT: Kind = Kind::Duration {
     min: 1,

@@ -376,6 +376,16 @@ fn write_workflow(out: &mut String, workflow: &Workflow) -> fmt::Result {
         &workflow.allow,
         &format!(", redis = {redis}, s3 = {s3}, process = {programs}"),
     )?;
+    if let Some(runs) = &workflow.runs {
+        writeln!(
+            out,
+            "runs = {{ global = {}, kept = {}, open_max = {}, at_a_time = {} }}",
+            text(&runs.global),
+            duration(runs.kept),
+            runs.open_max,
+            runs.at_a_time
+        )?;
+    }
     for (id, client) in &workflow.clients {
         writeln!(out, "\n[workflow.clients.{}]", quoted(id))?;
         for (key, secret) in [("secret", &client.secret), ("token", &client.token)] {

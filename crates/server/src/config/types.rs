@@ -496,6 +496,21 @@ pub struct Workflow {
     pub clients: BTreeMap<String, WorkflowClient>,
     /// What bounds single workflows, by their names.
     pub scenes: BTreeMap<String, WorkflowScene>,
+    /// Runs that are kept, where they are.
+    pub runs: Option<KeptRuns>,
+}
+
+/// `workflow.runs`: runs that go on without their clients, and what they come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRuns {
+    /// The global of the store in which they are.
+    pub global: String,
+    /// How long what they have come to is there.
+    pub kept: Duration,
+    /// Those that are accepted and not over; beyond it 503.
+    pub open_max: usize,
+    /// Of those that nobody waits for, so many run at a time.
+    pub at_a_time: usize,
 }
 
 /// `[s3.NAME]`: a bucket, as it is written.

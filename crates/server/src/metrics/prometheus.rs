@@ -41,6 +41,10 @@ pub(crate) struct Facts {
     pub(crate) scripts: Vec<(String, Counted)>,
     /// By name.
     pub(crate) workflows: Vec<(String, WorkflowTotals)>,
+    /// The releases that runs have, and what each is.
+    pub(crate) workflow_releases: Vec<(u64, &'static str)>,
+    /// Runs that are kept and not over, where runs are kept.
+    pub(crate) kept_runs_open: Option<usize>,
     pub(crate) databases: DatabaseFacts,
 }
 
@@ -54,6 +58,14 @@ pub(crate) fn exposition(facts: &Facts) -> String {
     }
     scripts(&mut text, &facts.scripts);
     workflows(&mut text, &facts.workflows);
+    text.family(&families::WORKFLOW_RELEASES);
+    for (release, state) in &facts.workflow_releases {
+        text.sample(&families::WORKFLOW_RELEASES, &[&release.to_string(), state], 1.0);
+    }
+    text.family(&families::WORKFLOW_RUNS_OPEN);
+    if let Some(open) = facts.kept_runs_open {
+        text.sample(&families::WORKFLOW_RUNS_OPEN, &[], open as f64);
+    }
     databases(&mut text, &facts.databases);
     pools(&mut text, &facts.pools);
     text.out
@@ -507,6 +519,8 @@ mod tests {
             },
             scripts: Vec::new(),
             workflows: Vec::new(),
+            workflow_releases: Vec::new(),
+            kept_runs_open: None,
             databases: DatabaseFacts {
                 databases: Vec::new(),
                 routes: Vec::new(),

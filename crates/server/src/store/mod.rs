@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use self::{flushes::Flushes, lock::Lock, news::News};
 pub(crate) use self::{
     grants::Grants,
-    lifetime::Lifetime,
+    lifetime::{Lifetime, now_ms},
     operation::{Change, Done, OPERATION_BYTES, Operation, Work},
     pieces::{Collected, DocumentPieces, PIECE_TIME, Pieces, collect, put_nodes},
     record_operation::{RecordChange, RecordOperation, StatementOperation, Whose},

@@ -50,4 +50,5 @@ mod workflow_admission;
 mod workflow_nodes;
 mod workflow_releases;
 mod workflow_requests;
+mod workflow_runs;
 mod workflows;

@@ -10,7 +10,7 @@ use super::{Builder, route::none_such, server::rotation};
 use crate::config::fields::Fields;
 use crate::config::substitute::is_name;
 use crate::config::{
-    Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
+    KeptRuns, Secret, Workflow, WorkflowApi, WorkflowClient, WorkflowRoute, WorkflowScene, WorkflowSource,
 };
 use crate::router::Pattern;
 
@@ -66,6 +66,39 @@ impl Builder<'_> {
             process_output_max: fields.integer("process_output_max"),
             clients: self.workflow_clients(fields),
             scenes: workflow_scenes(fields),
+            runs: self.kept_runs(fields.table("runs"), has_store, fields.opt_text("store")),
+        })
+    }
+
+    /// `None` where there are none, or a problem has been noted.
+    fn kept_runs(&mut self, runs: &Fields, has_store: bool, releases: Option<&str>) -> Option<KeptRuns> {
+        let Some(global) = runs.opt_text("global") else {
+            for key in ["kept", "open_max", "at_a_time"] {
+                if runs.written(key) {
+                    let message =
+                        "it is for runs that are kept: `global` names the global of the store for them";
+                    self.note(runs.problem(key, message));
+                }
+            }
+            return None;
+        };
+        let wrong = if !has_store {
+            Some("there is no store; a section `[store]` makes one".to_owned())
+        } else if releases == Some(global) {
+            Some(format!("{global:?} has the releases of the workflows (store)"))
+        } else {
+            let named = forebay_store::Key::global(global);
+            named.err().map(|error| error.to_string())
+        };
+        if let Some(message) = wrong {
+            self.note(runs.problem("global", message));
+            return None;
+        }
+        Some(KeptRuns {
+            global: global.to_owned(),
+            kept: runs.duration("kept"),
+            open_max: runs.integer("open_max") as usize,
+            at_a_time: runs.integer("at_a_time") as usize,
         })
     }
 

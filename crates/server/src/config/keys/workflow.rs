@@ -1,6 +1,6 @@
 //! `[workflow]`, and its routes
 
-use super::{Default, GIB, KIB, Key, Kind, MIB, TIB, TIMEOUT, script};
+use super::{Default, GIB, KIB, Key, Kind, MIB, SECOND, TIB, TIMEOUT, YEAR, script};
 
 pub(super) static WORKFLOW: &[Key] = &[
     Key {
@@ -140,6 +140,50 @@ pub(super) static WORKFLOW: &[Key] = &[
         default: Default::Is(""),
         meaning: "`[workflow.scenes.NAME]`: what bounds one workflow.",
         exceeded: "",
+    },
+    Key {
+        name: "runs",
+        kind: Kind::Table(RUNS),
+        default: Default::Is(""),
+        meaning: "Runs that are kept in the store: those that go on without their clients (`Prefer: respond-async`), and those that a key names (`Idempotency-Key`). Read when the server starts.",
+        exceeded: "",
+    },
+];
+
+static RUNS: &[Key] = &[
+    Key {
+        name: "global",
+        kind: Kind::Text,
+        default: Default::Nothing,
+        meaning: "The global of the store in which they are. Without it none is kept.",
+        exceeded: "",
+    },
+    Key {
+        name: "kept",
+        kind: Kind::Duration {
+            min: SECOND,
+            max: YEAR,
+        },
+        default: Default::Is("24h"),
+        meaning: "How long what a run has come to can be asked for, and its key is taken.",
+        exceeded: "404; the key names a new run",
+    },
+    Key {
+        name: "open_max",
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        default: Default::Is("10000"),
+        meaning: "Runs that are accepted and not over.",
+        exceeded: "503 with `Retry-After`",
+    },
+    Key {
+        name: "at_a_time",
+        kind: Kind::Integer { min: 1, max: 4096 },
+        default: Default::Is("32"),
+        meaning: "Of those that nobody waits for, so many run at a time.",
+        exceeded: "the next waits",
     },
 ];
 

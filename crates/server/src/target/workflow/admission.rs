@@ -164,6 +164,20 @@ impl Admission {
         }
     }
 
+    /// A client whose secret was looked at before.
+    pub(super) fn known(&self, id: Option<&str>) -> Result<Asker<'_>, Refusal> {
+        match (&self.clients, id) {
+            (None, _) => Ok(Asker::default()),
+            (Some(clients), Some(id)) => {
+                let found = clients.get_key_value(id);
+                found
+                    .map(|(id, client)| Asker::of(id, client))
+                    .ok_or_else(|| WorkflowFailure::WrongCredentials.into())
+            }
+            (Some(_), None) => Err(WorkflowFailure::NoCredentials.into()),
+        }
+    }
+
     /// How long a run of this workflow may take at most, where it has a time of its own.
     pub(super) fn timeout(&self, workflow: &str) -> Option<Duration> {
         self.scenes.get(workflow)?.rules.timeout

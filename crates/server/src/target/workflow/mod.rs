@@ -2,13 +2,17 @@
 
 mod admission;
 mod book;
+mod kept;
 mod offline;
 mod releases;
 mod requests;
 mod runs;
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -19,6 +23,7 @@ use serde_json::value::RawValue;
 use tracing::Level;
 
 pub(crate) use self::book::Book;
+pub(crate) use self::kept::KeptRuns;
 pub(crate) use self::releases::{
     files::is_workflow_file,
     shelf::{Chosen, Reading, Shelf},
@@ -67,6 +72,7 @@ pub(crate) struct WorkflowTarget {
     logs: Option<Arc<WorkflowLogs>>,
     limits: RunLimits,
     route: WorkflowRoute,
+    kept: Option<Arc<KeptRuns>>,
     /// Where rules may have committed something.
     store: Option<Arc<OpenStore>>,
 }
@@ -117,6 +123,16 @@ pub(crate) enum WorkflowFailure {
     Quota { runs_per_second: u32 },
     #[error("this client has {runs_max} runs under way, that is the most (runs_max)")]
     ClientBusy { runs_max: usize },
+    #[error("there is no run `{id}`: what one has come to is kept for a while only (workflow.runs.kept)")]
+    NoSuchRun { id: String },
+    #[error("`{id}` is the key of another run: of another workflow, or with other arguments")]
+    OtherRun { id: String },
+    #[error("{open_max} runs that are kept are not over, that is the most (workflow.runs: open_max)")]
+    TooManyRuns { open_max: usize },
+    #[error("{path} in the store is no run: {reason}")]
+    ForeignRun { path: String, reason: String },
+    #[error("{what}")]
+    Ended { status: u16, what: String },
     #[error("{queue_max} runs of `{name}` wait already, that is the most (workflow.scenes: queue_max)")]
     SceneBusy { name: String, queue_max: usize },
 }
@@ -133,6 +149,8 @@ struct Ask<'a> {
     /// What rules are told by `isTrace()`.
     is_traced: bool,
     wants_trace: bool,
+    /// Set when it begins.
+    begun: Option<Arc<AtomicBool>>,
 }
 
 impl Chosen {
@@ -166,6 +184,7 @@ impl WorkflowTarget {
             logs: around.logs,
             limits,
             route,
+            kept: around.kept,
             store: around.open_store,
         }
     }
@@ -182,6 +201,16 @@ impl WorkflowTarget {
     fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, Refusal> {
         let release = release.or(self.route.release);
         self.shelf.choose(id, release).map_err(Refusal::Workflow)
+    }
+
+    /// The releases that runs have, and what each is.
+    pub(crate) fn releases(&self) -> Vec<(u64, &'static str)> {
+        self.shelf.shared()
+    }
+
+    /// The runs that are kept.
+    pub(crate) fn kept(&self) -> Option<&Arc<KeptRuns>> {
+        self.kept.as_ref()
     }
 
     /// Where its rules log.
@@ -201,8 +230,11 @@ impl WorkflowTarget {
         socket: &mut Socket<S>,
     ) -> Result<Reply<'static>, End> {
         // What others send, they may send as they like.
-        let is_asked =
-            self.route.api == WorkflowApi::Custom && matches!(request.head.method(), "GET" | "HEAD");
+        let is_read = matches!(request.head.method(), "GET" | "HEAD");
+        if is_read && self.route.api == WorkflowApi::Named && self.kept.is_some() {
+            return requests::kept::tell(self, request, socket).await;
+        }
+        let is_asked = is_read && self.route.api == WorkflowApi::Custom;
         if !is_asked && let Some(reply) = unless_posted(request.head)? {
             return Ok(reply);
         }
@@ -318,7 +350,13 @@ impl WorkflowTarget {
             output_max: self.limits.output_max,
             deadline,
         };
-        let begin = Box::new(move || -> Box<dyn forebay_script::Course> { Box::new(RunCourse::new(wanted)) });
+        let begun = ask.begun.clone();
+        let begin = Box::new(move || -> Box<dyn forebay_script::Course> {
+            if let Some(begun) = begun {
+                begun.store(true, Ordering::Release);
+            }
+            Box::new(RunCourse::new(wanted))
+        });
         let priority = admitted.priority;
         let awaited = self.script.run(payload, Some(deadline), priority, begin);
         let answer = awaited.map_err(Refusal::Script)?.await;

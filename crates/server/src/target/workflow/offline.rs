@@ -110,6 +110,7 @@ impl Offline {
             sources: &sources,
             store: store_options,
             open_store: None,
+            kept: None,
             logs: None,
         };
         let target = workflow_engines(config, workflow, shelf, surroundings)?;
@@ -131,6 +132,7 @@ impl Offline {
             trace_id: REQUEST_ID,
             is_traced: wants_trace,
             wants_trace,
+            begun: None,
         };
         let refused = |reason: &dyn std::error::Error| OfflineError::Refused {
             reason: failure::with_causes(reason),

@@ -208,6 +208,14 @@ impl Shelf {
         }
     }
 
+    /// The releases that runs have without asking for one, and what each is.
+    pub(crate) fn shared(&self) -> Vec<(u64, &'static str)> {
+        let (published, canary) = self.in_force.read().shared();
+        let published = published.map(|release| (release, State::Published.name()));
+        let canary = canary.map(|canary| (canary.release, State::Canary.name()));
+        published.into_iter().chain(canary).collect()
+    }
+
     /// Whether there are releases to ask for.
     pub(crate) fn has_releases(&self) -> bool {
         self.in_force.read().global.is_some()

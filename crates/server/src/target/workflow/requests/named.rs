@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 
+use super::kept::{self, KeptWish};
 use crate::{
     failure::Refusal,
     front::{Socket, Stream},
@@ -19,7 +20,9 @@ use crate::{
         workflow::{
             Ask, Chosen, WorkflowFailure, WorkflowTarget,
             admission::{Admission, Asker},
-            arguments, first_line, quoted, read_result,
+            arguments, first_line,
+            kept::records::Asked,
+            quoted, read_result,
         },
     },
 };
@@ -66,6 +69,11 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
         chosen: target.choose(request.id, wishes.release)?,
         wants_trace: wishes.trace,
     };
+    // A preference is one; a key that is not heeded would have something done twice.
+    let is_kept = |wish: &KeptWish| target.kept().is_some() || wish.key.is_some();
+    if let Some(wish) = KeptWish::of(request.head)?.filter(is_kept) {
+        return named.keep(&wish, wishes.release, text, socket).await;
+    }
     let reply = if text.trim_ascii_start().starts_with(b"[") {
         named.run_each(text, socket).await?
     } else {
@@ -75,6 +83,45 @@ pub(in crate::target::workflow) async fn answer<S: Stream>(
 }
 
 impl Named<'_> {
+    /// Has it run as one that is kept.
+    async fn keep<S: Stream>(
+        &self,
+        wish: &KeptWish,
+        release: Option<u64>,
+        text: &[u8],
+        socket: &mut Socket<S>,
+    ) -> Result<Reply<'static>, End> {
+        Admission::check(self.asker, &self.workflow)?;
+        if self.chosen.book.workflow(&self.workflow).is_none() {
+            let name = self.workflow.clone().into_owned();
+            return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }).into());
+        }
+        if text.trim_ascii_start().starts_with(b"[") {
+            let what = "a run that is kept has one object of arguments, not a list".to_owned();
+            return Err(Refusal::Workflow(WorkflowFailure::Arguments { what }).into());
+        }
+        let asked = Asked {
+            workflow: self.workflow.clone().into_owned(),
+            args: arguments(if text.is_empty() { b"{}" } else { text })?
+                .get()
+                .to_owned(),
+            release: release.or(self.target.route.release),
+            wants_trace: self.wants_trace,
+            asked_ms: crate::store::now_ms(),
+        };
+        let deadline = self.deadline(self.request.arrived);
+        kept::answer(
+            self.target,
+            self.request,
+            wish,
+            self.asker.id,
+            asked,
+            deadline,
+            socket,
+        )
+        .await
+    }
+
     async fn run_once<S: Stream>(&self, text: &[u8], socket: &mut Socket<S>) -> Result<Reply<'static>, End> {
         let args = arguments(if text.is_empty() { b"{}" } else { text })?;
         let deadline = self.deadline(self.request.arrived);
@@ -160,6 +207,7 @@ impl Named<'_> {
             trace_id: self.request.id,
             is_traced: self.wants_trace,
             wants_trace: self.wants_trace,
+            begun: None,
         };
         self.target.run(&ask, deadline).await
     }

@@ -231,6 +231,7 @@ impl<'r> Checked<'r> {
             trace_id: self.request_id,
             is_traced: self.is_traced,
             wants_trace: false,
+            begun: None,
         }
     }
 }

@@ -1,0 +1,331 @@
+//! Runs that are kept: they go on without their clients and after a crash, and one key is one run.
+
+use forebay_testkit::{Folder, Response, Server, Setup, wait_until};
+use serde_json::{Value, json};
+
+use crate::{
+    support::metric,
+    workflows::{ROUTES, rules_of},
+};
+
+/// Counts its runs, for each `n` on its own.
+const COUNT: (&str, &str) = (
+    "count",
+    "const runs = store.node('Count', context.getArgs().n).increment(1);
+    return new ScriptResult(true, { runs });",
+);
+const FAIL: (&str, &str) = ("fail", "throw new Error('no luck');");
+const WAIT: (&str, &str) = ("wait", "return new Promise(() => {});");
+
+/// A server with its store in `data`, and these keys under `[workflow]`.
+fn setup(data: &Folder, keys: &str) -> Setup {
+    let store = data.path().join("data");
+    let config = format!(
+        "[store]\npath = {store:?}\n[workflow]\npath = \"flows\"\ntimeout = \"20s\"\nallow = {{ store = [\"Count\"] }}\n{keys}\n{ROUTES}"
+    );
+    rules_of(Setup::new(&config), &[COUNT, FAIL, WAIT])
+        .threads(1)
+        .admin()
+}
+
+const RUNS: &str = "runs = { global = \"Runs\" }";
+
+/// Asks for a run with these fields.
+fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &Value) -> Response {
+    let body = body.to_string();
+    let body = if method == "GET" { "" } else { &body };
+    let mut client = server.connect();
+    client.send(format!(
+        "{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}content-length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    client.response()
+}
+
+fn post(server: &Server, workflow: &str, fields: &str, body: &Value) -> Response {
+    ask(server, "POST", &format!("/workflow/{workflow}"), fields, body)
+}
+
+const ASYNC: &str = "prefer: respond-async\r\n";
+
+/// Has a run accepted under this key.
+fn accept(server: &Server, workflow: &str, key: &str, body: &Value) {
+    let fields = format!("{ASYNC}idempotency-key: {key}\r\n");
+    let response = post(server, workflow, &fields, body);
+    assert_eq!(response.status, 202, "{}", response.text());
+}
+
+/// How far a run has come, when it is over or after a while.
+fn told(server: &Server, workflow: &str, key: &str) -> Value {
+    let target = format!("/workflow/{workflow}?run={key}");
+    let response = ask(server, "GET", &target, "prefer: wait=20\r\n", &Value::Null);
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()
+}
+
+fn state(server: &Server, workflow: &str, key: &str) -> Value {
+    let response = server.get(&format!("/workflow/{workflow}?run={key}"));
+    response.json()["state"].clone()
+}
+
+#[test]
+fn a_client_that_does_not_wait_is_told_where_its_run_is_and_what_it_has_come_to() {
+    let data = Folder::new();
+    let server = setup(&data, RUNS).start();
+    let response = post(&server, "count", ASYNC, &json!({"n": 1}));
+    assert_eq!(response.status, 202);
+    assert_eq!(response.header("preference-applied"), Some("respond-async"));
+    let id = response.json()["run"].as_str().unwrap().to_owned();
+    let place = format!("/workflow/count?run={id}");
+    assert_eq!(response.header("location"), Some(&*place));
+    let told = told(&server, "count", &id);
+    assert_eq!(told["state"], "done", "{told}");
+    assert_eq!(told["result"], json!({"state": true, "valueMap": {"runs": 1}}));
+    assert!(told["endedMs"].as_u64() >= told["askedMs"].as_u64(), "{told}");
+    // It is a run of that workflow alone.
+    for target in [
+        format!("/workflow/fail?run={id}"),
+        "/workflow/count?run=x".to_owned(),
+    ] {
+        let response = server.get(&target);
+        assert_eq!(response.status, 404, "{}", response.text());
+    }
+    let response = post(&server, "fail", ASYNC, &json!({}));
+    let id = response.json()["run"].as_str().unwrap().to_owned();
+    let told = self::told(&server, "fail", &id);
+    assert_eq!(told["state"], "failed");
+    assert_eq!(told["status"], 500);
+    assert!(told["error"].as_str().unwrap().contains("no luck"), "{told}");
+}
+
+#[test]
+fn one_who_would_rather_wait_a_little_is_answered_when_it_is_over_by_then() {
+    let data = Folder::new();
+    let server = setup(&data, RUNS).start();
+    let waits = |workflow: &str, seconds: u32| {
+        post(
+            &server,
+            workflow,
+            &format!("prefer: respond-async, wait={seconds}\r\n"),
+            &json!({"n": 1}),
+        )
+    };
+    let response = waits("count", 20);
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(response.json()["valueMap"]["runs"], 1);
+    assert!(response.header("workflow-run").is_some());
+    let response = waits("wait", 0);
+    assert_eq!(response.status, 202, "{}", response.text());
+}
+
+#[test]
+fn a_key_is_one_run_however_often_it_is_asked_for() {
+    let data = Folder::new();
+    let server = setup(&data, RUNS).start();
+    let keyed =
+        |key: &str, body: &Value| post(&server, "count", &format!("idempotency-key: \"{key}\"\r\n"), body);
+    for _ in 0..3 {
+        let response = keyed("a", &json!({"n": 1}));
+        assert_eq!(response.status, 200, "{}", response.text());
+        assert_eq!(response.json()["valueMap"]["runs"], 1);
+    }
+    assert_eq!(keyed("b", &json!({"n": 1})).json()["valueMap"]["runs"], 2);
+    // Without a key each is a run of its own.
+    assert_eq!(
+        post(&server, "count", "", &json!({"n": 1})).json()["valueMap"]["runs"],
+        3
+    );
+    let other = keyed("a", &json!({"n": 2}));
+    assert_eq!(other.status, 422, "{}", other.text());
+    assert!(
+        other.text().contains("`a` is the key of another run"),
+        "{}",
+        other.text()
+    );
+    // What went wrong is what it has come to, too.
+    let fails = || post(&server, "fail", "idempotency-key: f\r\n", &json!({}));
+    let (first, second) = (fails(), fails());
+    assert_eq!((first.status, second.status), (500, 500));
+    assert_eq!(first.json()["detail"], second.json()["detail"]);
+    assert_eq!(
+        metric(
+            &server,
+            "forebay_workflow_runs_total{workflow=\"fail\",outcome=\"failed\"}"
+        ),
+        1
+    );
+    let wrong = post(&server, "count", "idempotency-key: a b\r\n", &json!({}));
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+    let list = post(&server, "count", ASYNC, &json!([{"n": 1}]));
+    assert_eq!(list.status, 400, "{}", list.text());
+}
+
+#[test]
+fn those_who_ask_while_it_runs_get_what_it_comes_to() {
+    let data = Folder::new();
+    let server = setup(&data, RUNS).start();
+    let slow = "idempotency-key: slow\r\n";
+    // The graph waits for a moment before it counts.
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 300}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
+    });
+    drop(server);
+    let server = setup(&data, RUNS)
+        .file("flows/slow.json", graph.to_string())
+        .start();
+    let counts: Vec<Value> = std::thread::scope(|scope| {
+        let asked = (0..4).map(|_| scope.spawn(|| post(&server, "slow", slow, &json!({"n": 7})).json()));
+        let asked: Vec<_> = asked.collect();
+        asked
+            .into_iter()
+            .map(|one| one.join().unwrap()["valueMap"]["runs"].clone())
+            .collect()
+    });
+    assert_eq!(counts, vec![json!(1); 4]);
+}
+
+#[test]
+fn what_was_accepted_is_run_though_the_server_was_killed() {
+    let data = Folder::new();
+    let mut killed = setup(&data, RUNS).start();
+    accept(&killed, "wait", "w", &json!({"n": 5}));
+    wait_until("it to run", || state(&killed, "wait", "w") == "running");
+    killed.kill();
+    let server = setup(&data, RUNS)
+        .file(
+            "flows/rules/wait.js",
+            "function process(context) { return new ScriptResult(true, { n: context.getArgs().n }); }",
+        )
+        .start();
+    let told = told(&server, "wait", "w");
+    assert_eq!(told["result"]["valueMap"], json!({"n": 5}), "{told}");
+    // Its key is taken by that run still.
+    let again = post(&server, "wait", "idempotency-key: w\r\n", &json!({"n": 5}));
+    assert_eq!(again.json()["valueMap"], json!({"n": 5}));
+    let mut killed = server;
+    killed.kill();
+    let server = setup(&data, RUNS).start();
+    assert_eq!(state(&server, "wait", "w"), "done");
+}
+
+#[test]
+fn a_server_that_is_stopped_ends_what_runs_and_leaves_what_waits_to_the_next() {
+    let data = Folder::new();
+    let graph = json!({
+        "nodes": [{"@type": "BOOT", "id": "0"}, {"@type": "DELAY", "id": "1", "delayMs": 200}, {"@type": "PROCESS", "id": "2", "ruleId": "count"}],
+        "edges": [{"from": "0", "to": "1"}, {"from": "1", "to": "2"}],
+    });
+    let start = || {
+        setup(&data, "runs = { global = \"Runs\", at_a_time = 2 }")
+            .file("flows/slow.json", graph.to_string())
+            .start()
+    };
+    let mut stopped = start();
+    for run in 0..8 {
+        accept(&stopped, "slow", &run.to_string(), &json!({"n": run}));
+    }
+    stopped.terminate();
+    assert!(stopped.wait().success());
+    let server = start();
+    for run in 0..8 {
+        let told = told(&server, "slow", &run.to_string());
+        assert_eq!(
+            told["result"]["valueMap"],
+            json!({"runs": 1}),
+            "run {run}: {told}"
+        );
+    }
+    assert_eq!(metric(&server, "forebay_workflow_kept_runs_open"), 0);
+    assert!(
+        metric(
+            &server,
+            "forebay_workflow_runs_total{workflow=\"slow\",outcome=\"true\"}"
+        ) < 8
+    );
+}
+
+#[test]
+fn there_are_so_many_open_runs_and_no_more_and_a_full_queue_is_waited_for() {
+    let data = Folder::new();
+    let keys = "accept_queue_max = 1\nruns = { global = \"Runs\", open_max = 2 }";
+    let server = setup(&data, keys).start();
+    let mut busy = server.connect();
+    busy.send("POST /workflow/wait HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}");
+    wait_until("the one place to be taken", || {
+        metric(&server, "forebay_workflow_runs_in_flight{workflow=\"wait\"}") == 1
+    });
+    let keyed = post(&server, "count", "idempotency-key: now\r\n", &json!({"n": 1}));
+    assert_eq!((keyed.status, keyed.header("retry-after")), (503, Some("1")));
+    accept(&server, "count", "a", &json!({"n": 1}));
+    accept(&server, "count", "b", &json!({"n": 1}));
+    let refused = post(&server, "count", ASYNC, &json!({"n": 1}));
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert!(refused.text().contains("open_max"), "{}", refused.text());
+    assert_eq!(state(&server, "count", "a"), "waiting");
+    drop(busy);
+    assert_eq!(told(&server, "count", "a")["state"], "done");
+    assert_eq!(told(&server, "count", "b")["state"], "done");
+    // What was refused was not kept: its key is free.
+    let keyed = post(&server, "count", "idempotency-key: now\r\n", &json!({"n": 1}));
+    assert_eq!(keyed.json()["valueMap"]["runs"], 3, "{}", keyed.text());
+}
+
+#[test]
+fn runs_are_their_clients_own() {
+    let data = Folder::new();
+    let clients = "[workflow.clients.ada]\ntoken = \"ADA\"\nworkflows = [\"*\"]\n[workflow.clients.bob]\ntoken = \"BOB\"\nworkflows = [\"count\"]";
+    let server = setup(&data, &format!("{RUNS}\n{clients}"))
+        .env("ADA", "ada-token")
+        .env("BOB", "bob-token")
+        .start();
+    let of = |client: &str, n: u32| {
+        let fields = format!("authorization: Bearer {client}-token\r\nidempotency-key: k\r\n");
+        post(&server, "count", &fields, &json!({"n": n}))
+    };
+    assert_eq!(of("ada", 1).json()["valueMap"]["runs"], 1);
+    assert_eq!(of("bob", 2).json()["valueMap"]["runs"], 1);
+    let asks = |client: &str, workflow: &str| {
+        let fields = format!("authorization: Bearer {client}-token\r\n");
+        ask(
+            &server,
+            "GET",
+            &format!("/workflow/{workflow}?run=k"),
+            &fields,
+            &Value::Null,
+        )
+    };
+    assert_eq!(asks("ada", "count").status, 200);
+    assert_eq!(asks("bob", "wait").status, 403);
+    assert_eq!(server.get("/workflow/count?run=k").status, 401);
+    let fields = "authorization: Bearer ada-token\r\nprefer: respond-async\r\nidempotency-key: only-ada\r\n";
+    assert_eq!(post(&server, "count", fields, &json!({"n": 3})).status, 202);
+    let fields = "authorization: Bearer bob-token\r\n";
+    assert_eq!(
+        ask(
+            &server,
+            "GET",
+            "/workflow/count?run=only-ada",
+            fields,
+            &Value::Null
+        )
+        .status,
+        404
+    );
+}
+
+#[test]
+fn where_no_runs_are_kept_a_key_is_refused_and_a_preference_is_not_heeded() {
+    let data = Folder::new();
+    let server = setup(&data, "").start();
+    let keyed = post(&server, "count", "idempotency-key: a\r\n", &json!({"n": 1}));
+    assert_eq!(keyed.status, 400, "{}", keyed.text());
+    assert!(
+        keyed.text().contains("runs are not kept here"),
+        "{}",
+        keyed.text()
+    );
+    let preferred = post(&server, "count", ASYNC, &json!({"n": 1}));
+    assert_eq!(preferred.status, 200, "{}", preferred.text());
+    assert_eq!(preferred.header("preference-applied"), None);
+}
