@@ -413,16 +413,20 @@ impl Refusal {
                 WorkflowFailure::NoCredentials | WorkflowFailure::WrongCredentials => Class::Unauthorized,
                 WorkflowFailure::NotAllowed { .. } => Class::Forbidden,
                 WorkflowFailure::Quota { .. } | WorkflowFailure::ClientBusy { .. } => Class::TooMany,
-                WorkflowFailure::OtherRun { .. } => Class::Unprocessable,
+                WorkflowFailure::OtherRun { .. } | WorkflowFailure::OtherArguments { .. } => {
+                    Class::Unprocessable
+                }
                 WorkflowFailure::SceneBusy { .. } | WorkflowFailure::TooManyRuns { .. } => Class::Overload,
                 WorkflowFailure::Failed { .. }
                 | WorkflowFailure::Template { .. }
+                | WorkflowFailure::Result { .. }
                 | WorkflowFailure::ForeignRun { .. } => Class::Internal,
                 WorkflowFailure::Ended { status, .. } => match status {
                     400 => Class::BadInput,
                     401 => Class::Unauthorized,
                     403 => Class::Forbidden,
                     404 => Class::NotFound,
+                    422 => Class::Unprocessable,
                     504 => Class::Deadline,
                     _ => Class::Internal,
                 },

@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn of_workflows_all_their_files_are_watched_and_nothing_else() {
         let folder = folder("workflows");
-        for inner in ["rules/price", "templates", "tests"] {
+        for inner in ["rules/price", "schemas", "templates", "tests"] {
             fs::create_dir_all(folder.join(inner)).unwrap();
         }
         for (name, is_noticed) in [
@@ -324,6 +324,7 @@ mod tests {
             ("rules/price.js", true),
             ("rules/price/one.ts", true),
             ("tests/order.json", true),
+            ("schemas/order.json", true),
             ("templates/page.html", true),
             ("templates/page.xml", true),
             ("templates/page.txt", true),

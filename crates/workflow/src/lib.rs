@@ -10,6 +10,7 @@ mod error;
 mod graph;
 pub mod jdm;
 mod run;
+mod schema;
 
 pub use check::check;
 pub use definition::{Definition, Edge, Fallback, Join, Kind, Logical, Node};
@@ -19,6 +20,7 @@ pub use graph::Graph;
 pub use run::{
     Before, Cause, DEPTH_MAX, ITEMS_MAX, Outcome, RuleCall, Rules, Run, RunError, Step, Subflow, WAY_MAX, run,
 };
+pub use schema::{Mismatch, Schema};
 
 /// Whose graphs these are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,4 +31,12 @@ pub enum Compat {
     /// Written for Rengine's executor. A node keeps its first parent and, where it has room for one only, its last successor; what `BOOT` does not reach is left out. `ALL_OR` is always true. A rule sees as the last
     /// result what a whole branch has come to, not the rule before it in its own branch.
     Rengine,
+}
+
+/// The beginning of a text that may be long, in characters.
+fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }

@@ -235,3 +235,58 @@ fn custom_requests_that_lack_something_are_told_what() {
         assert!(told.starts_with(message), "{told}");
     }
 }
+
+#[test]
+fn arguments_and_results_are_held_against_their_schemas() {
+    let schemas = json!({
+        "args": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 0}, "to": {"enum": ["x"]}}},
+        "result": {"properties": {"n": {"maximum": 10}}},
+    });
+    let same = (
+        "same",
+        "return new ScriptResult(true, { n: context.getArgs().n });",
+    );
+    let config = format!("[workflow]\npath = \"flows\"\n{ROUTES}");
+    let server = rules_of(Setup::new(&config), &[same])
+        .file("flows/schemas/same.json", schemas.to_string())
+        .start();
+    let post = |body: &Value| server.post("/workflow/same", body.to_string().as_bytes());
+    assert_eq!(post(&json!({"n": 3})).json()["valueMap"]["n"], 3);
+    for (args, status, told) in [
+        (
+            json!({"n": -1}),
+            422,
+            "the arguments are not as their schema says: at /n: -1 is less than the minimum of 0",
+        ),
+        (json!({}), 422, "at /: \"n\" is a required property"),
+        (json!({"n": 1, "to": "y"}), 422, "at /to: "),
+        (
+            json!({"n": 11}),
+            500,
+            "the result is not as its schema says: at /n: 11 is greater than the maximum of 10",
+        ),
+    ] {
+        let response = post(&args);
+        let detail = response.json()["detail"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(response.status, status, "{args}: {detail}");
+        assert!(detail.contains(told), "{args}: {detail}");
+    }
+    // Of a list each is looked at on its own.
+    let list = post(&json!([{"n": 1}, {"n": -1}])).json();
+    assert_eq!(list[0]["valueMap"]["n"], 1);
+    assert_eq!(list[1]["status"], 422, "{list}");
+    for (text, told) in [
+        ("{\"args\": {\"type\": \"whole\"}}", "`args` is no JSON Schema"),
+        ("{\"arguments\": {}}", "unknown field `arguments`"),
+        ("[", "EOF"),
+    ] {
+        server.folder().write("flows/schemas/same.json", text);
+        let checked = server.command(&["check"]);
+        let said =
+            String::from_utf8_lossy(&checked.stderr).into_owned() + &String::from_utf8_lossy(&checked.stdout);
+        assert!(
+            said.contains("schemas/same.json") && said.contains(told),
+            "{said}"
+        );
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use jsonschema::Validator;
 use serde_json::Value;
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
     table::{Flaw, Table},
     value::Path,
 };
+use crate::Schema;
 
 /// A document that was checked and compiled. Threads may share it.
 #[derive(Clone, Debug)]
@@ -42,8 +42,8 @@ pub(super) struct Checked {
 /// What a node does.
 #[derive(Clone, Debug)]
 pub(super) enum Task {
-    Input(Option<Validator>),
-    Output(Option<Validator>),
+    Input(Option<Schema>),
+    Output(Option<Schema>),
     Table(Table, Turn),
     Expressions(Expressions, Turn),
     Switch(Switch),
@@ -348,18 +348,17 @@ impl Checker<'_> {
         })
     }
 
-    /// Schemas are compiled without looking anything up elsewhere.
     #[expect(clippy::option_option, reason = "wrong, none, or one")]
-    fn schema(&mut self, node: usize, schema: Option<&Value>) -> Option<Option<Validator>> {
+    fn schema(&mut self, node: usize, schema: Option<&Value>) -> Option<Option<Schema>> {
         let Some(schema) = schema else {
             return Some(None);
         };
-        match jsonschema::validator_for(schema) {
-            Ok(validator) => Some(Some(validator)),
-            Err(error) => {
+        match Schema::of(schema) {
+            Ok(schema) => Some(Some(schema)),
+            Err(reason) => {
                 self.problems.push(Problem::Schema {
                     node: self.id(node),
-                    reason: shortened(&error.to_string()),
+                    reason,
                 });
                 None
             }

@@ -127,10 +127,7 @@ pub(super) const DOCUMENT: &str = "the document";
 
 /// Text, of which only the beginning is shown when it is long.
 pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
+    crate::shortened(text, SHOWN_MAX)
 }
 
 fn shown(value: &Value) -> String {

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use zen_expression::{
     Scope, Variable,
@@ -23,6 +22,7 @@ use super::{
     reader::shortened,
     value::{ITEMS_MAX, NODES, from_json, measure, merged, to_json},
 };
+use crate::{Mismatch, Schema};
 
 /// Decisions that may be evaluated within one another.
 pub const DEPTH_MAX: usize = 10;
@@ -488,13 +488,7 @@ fn scope_of(given: &Variable, nodes: Option<&Variable>) -> Scope {
     scope
 }
 
-fn validate<F: fmt::Display>(schema: &Validator, value: &Variable) -> Result<(), Cause<F>> {
-    let value = to_json(value);
-    schema.validate(&value).map_err(|error| {
-        let path = error.instance_path().to_string();
-        Cause::Invalid {
-            path: if path.is_empty() { "/".to_owned() } else { path },
-            reason: shortened(&error.to_string()),
-        }
-    })
+fn validate<F: fmt::Display>(schema: &Schema, value: &Variable) -> Result<(), Cause<F>> {
+    let checked = schema.check(&to_json(value));
+    checked.map_err(|Mismatch { path, reason }| Cause::Invalid { path, reason })
 }

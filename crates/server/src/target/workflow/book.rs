@@ -20,6 +20,7 @@ use super::{
     },
     requests::template::Template,
     runs::errands,
+    schemas::Schemas,
 };
 use crate::app::EraseTypes;
 
@@ -34,6 +35,7 @@ pub(crate) struct Book {
     errands: HashMap<String, Arc<Rule>>,
     tests: Vec<StoredTest>,
     templates: HashMap<String, Template>,
+    schemas: HashMap<String, Schemas>,
 }
 
 /// A workflow that can be run.
@@ -101,6 +103,7 @@ impl Book {
         let names: HashSet<&str> = files.workflows().collect();
         let mut tests = Vec::new();
         let mut templates = HashMap::new();
+        let mut schemas = HashMap::new();
         for (path, text) in files.iter() {
             match role_of(path) {
                 Some(Role::Workflow(name)) => {
@@ -116,6 +119,13 @@ impl Book {
                         reader.fault(path, format!("the template `{name}` is there twice"));
                     }
                 }
+                Some(Role::Schemas(name)) if !names.contains(name) => {
+                    reader.fault(path, format!("there is no workflow `{name}`"));
+                }
+                Some(Role::Schemas(name)) => match Schemas::read(text) {
+                    Ok(read) => drop(schemas.insert(name.to_owned(), read)),
+                    Err(fault) => reader.fault(path, fault),
+                },
                 Some(Role::Rule(_)) | None => {}
             }
         }
@@ -133,6 +143,7 @@ impl Book {
                 errands: reader.errands,
                 tests,
                 templates,
+                schemas,
             })
         } else {
             Err(BookFaults(reader.faults))
@@ -147,6 +158,11 @@ impl Book {
     /// A template of answers, by its name.
     pub(super) fn template(&self, name: &str) -> Option<&Template> {
         self.templates.get(name)
+    }
+
+    /// What the arguments and results of a workflow have to be, where that is said.
+    pub(super) fn schemas(&self, name: &str) -> Option<&Schemas> {
+        self.schemas.get(name)
     }
 
     pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {

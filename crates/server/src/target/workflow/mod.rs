@@ -7,6 +7,7 @@ mod offline;
 mod releases;
 mod requests;
 mod runs;
+mod schemas;
 
 use std::{
     sync::{
@@ -107,6 +108,10 @@ pub(crate) enum WorkflowFailure {
     NoSuchRelease { number: u64 },
     #[error("the body is no JSON object of arguments: {what}")]
     Arguments { what: String },
+    #[error("the arguments are not as their schema says: {what}")]
+    OtherArguments { what: String },
+    #[error("the result is not as its schema says: {what}")]
+    Result { what: String },
     #[error("{what}")]
     Request { what: String },
     #[error("node `{node}` failed: {reason}")]
@@ -267,9 +272,18 @@ impl WorkflowTarget {
             let name = ask.workflow.to_owned();
             return Err(Refusal::Workflow(WorkflowFailure::NoSuchWorkflow { name }));
         };
+        let schemas = ask.book.schemas(ask.workflow);
+        if let Some(schemas) = schemas {
+            schemas.check_args(ask.args).map_err(Refusal::Workflow)?;
+        }
         let counts = self.counts.of(ask.workflow);
-        self.run_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline, counts)
-            .await
+        let run = self.run_plan(workflow.plan.clone(), &workflow.attributes, ask, deadline, counts);
+        let bytes = run.await?;
+        if let Some(schemas) = schemas.filter(|schemas| schemas.has_result()) {
+            let checked = schemas.check_result(read_result(&bytes)?.values);
+            checked.map_err(Refusal::Workflow)?;
+        }
+        Ok(bytes)
     }
 
     /// Has one rule run, as if a graph had nothing else.

@@ -24,6 +24,8 @@ const RULES: &str = "rules";
 const TESTS: &str = "tests";
 /// The folder of the templates.
 const TEMPLATES: &str = "templates";
+/// The folder of the schemas.
+const SCHEMAS: &str = "schemas";
 
 /// What a file is, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(in crate::target::workflow) enum Role<'p> {
     Tests,
     /// A template of this name, and the end of its file's name.
     Template(&'p str, &'p str),
+    /// The schemas of the workflow of this name.
+    Schemas(&'p str),
 }
 
 /// Files of workflows: paths with `/` between their parts, and texts. What is no such file has no place here.
@@ -43,7 +47,7 @@ pub(in crate::target::workflow) enum Role<'p> {
 pub struct WorkflowFiles(BTreeMap<String, String>);
 
 impl WorkflowFiles {
-    /// Reads those of a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, and `tests/NAME.json`. Other files are none of them.
+    /// Reads those of a folder: `NAME.json`, `rules/NAME.js` or `.ts`, the same in folders of `rules`, `tests/NAME.json`, `schemas/NAME.json` and templates. Other files are none of them.
     ///
     /// # Errors
     /// Everything that cannot be read, or is too long (16 MiB a file), by its path.
@@ -64,6 +68,7 @@ impl WorkflowFiles {
         }
         reading.folder(TESTS, &folder.join(TESTS));
         reading.folder(TEMPLATES, &folder.join(TEMPLATES));
+        reading.folder(SCHEMAS, &folder.join(SCHEMAS));
         if reading.files.len() > ENTRIES_MAX {
             reading.fault(folder, format!("it has more than {ENTRIES_MAX} files"));
         }
@@ -159,6 +164,7 @@ pub(in crate::target::workflow) fn role_of(path: &str) -> Option<Role<'_>> {
         [file] => Some(Role::Workflow(file.strip_suffix(".json")?)),
         [RULES, file] => Some(Role::Rule(without_extension(file)?)),
         [RULES, rule, file] => without_extension(file).map(|_| Role::Rule(rule)),
+        [SCHEMAS, file] => file.strip_suffix(".json").map(Role::Schemas),
         [TESTS, file] => file.strip_suffix(".json").map(|_| Role::Tests),
         [TEMPLATES, file] => {
             let (name, extension) = file.rsplit_once('.')?;
@@ -265,6 +271,8 @@ mod tests {
             ("rules/below/index.ts", Some(Role::Rule("below"))),
             ("tests/order.json", Some(Role::Tests)),
             ("templates/chat.xml", Some(Role::Template("chat", "xml"))),
+            ("schemas/order.json", Some(Role::Schemas("order"))),
+            ("schemas/order.js", None),
             ("templates/chat.js", None),
             ("README.md", None),
             ("rules/README.md", None),

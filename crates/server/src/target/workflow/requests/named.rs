@@ -109,6 +109,10 @@ impl Named<'_> {
             wants_trace: self.wants_trace,
             asked_ms: crate::store::now_ms(),
         };
+        if let Some(schemas) = self.chosen.book.schemas(&self.workflow) {
+            let args = arguments(asked.args.as_bytes())?;
+            schemas.check_args(args).map_err(Refusal::Workflow)?;
+        }
         let deadline = self.deadline(self.request.arrived);
         kept::answer(
             self.target,

@@ -1,0 +1,61 @@
+//! What the arguments and the results of workflows have to be: the files `schemas/NAME.json`.
+
+use forebay_workflow::Schema;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::WorkflowFailure;
+
+/// The schemas of one workflow.
+#[derive(Debug, Default)]
+pub(super) struct Schemas {
+    args: Option<Schema>,
+    result: Option<Schema>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    args: Option<Value>,
+    result: Option<Value>,
+}
+
+impl Schemas {
+    /// Reads a file; an error says what is wrong with it.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let compile = |name: &str, schema: Option<Value>| {
+            let compiled = schema.map(|schema| Schema::of(&schema)).transpose();
+            compiled.map_err(|error| format!("`{name}` is no JSON Schema: {error}"))
+        };
+        Ok(Self {
+            args: compile("args", written.args)?,
+            result: compile("result", written.result)?,
+        })
+    }
+
+    /// Refuses arguments that are not as they have to be.
+    pub(super) fn check_args(&self, args: &RawValue) -> Result<(), WorkflowFailure> {
+        check(self.args.as_ref(), args).map_err(|what| WorkflowFailure::OtherArguments { what })
+    }
+
+    /// Refuses results that are not as they have to be.
+    pub(super) fn check_result(&self, values: Option<&RawValue>) -> Result<(), WorkflowFailure> {
+        let Some(values) = values else {
+            return Ok(());
+        };
+        check(self.result.as_ref(), values).map_err(|what| WorkflowFailure::Result { what })
+    }
+
+    pub(super) fn has_result(&self) -> bool {
+        self.result.is_some()
+    }
+}
+
+fn check(schema: Option<&Schema>, text: &RawValue) -> Result<(), String> {
+    let Some(schema) = schema else {
+        return Ok(());
+    };
+    let value = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
+    schema.check(&value).map_err(|mismatch| mismatch.to_string())
+}
