@@ -39,7 +39,7 @@ pub(in crate::target::workflow) struct Asked {
     #[serde(default)]
     pub(in crate::target::workflow) wants_trace: bool,
     /// When, in milliseconds since 1970 UTC.
-    pub(in crate::target::workflow) asked_ms: u64,
+    pub(in crate::target::workflow) at_ms: u64,
 }
 
 impl Asked {

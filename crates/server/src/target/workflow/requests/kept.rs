@@ -85,8 +85,11 @@ fn preferences(head: &Head) -> Preferences {
         match preference.split_once('=') {
             None if preference == "respond-async" => prefers.respond_async = true,
             Some((name, seconds)) if name.trim() == "wait" => {
-                let seconds = seconds.trim().trim_matches('"').parse().ok();
-                prefers.wait = prefers.wait.or(seconds.map(Duration::from_secs));
+                // More than any deadline, and still a time from now.
+                let seconds: Option<u32> = seconds.trim().trim_matches('"').parse().ok();
+                prefers.wait = prefers
+                    .wait
+                    .or(seconds.map(|seconds| Duration::from_secs(seconds.into())));
             }
             _ => {}
         }
@@ -128,8 +131,8 @@ pub(super) async fn answer<S: Stream>(
     }
     if let Some(wait) = wait {
         // Early enough to say where the run is when it is not over.
-        let until =
-            (request.arrived + wait).min(deadline - deadline.saturating_duration_since(request.arrived) / 10);
+        let room = deadline.saturating_duration_since(request.arrived);
+        let until = request.arrived + wait.min(room * 9 / 10);
         let over = tokio::time::timeout_at(until.into(), entry.comes_to(Progress::is_over));
         if let Ok(over) = wait_for(over, request.deadline, socket).await? {
             return ended(&id, over);
@@ -218,7 +221,7 @@ pub(in crate::target::workflow) async fn tell<S: Stream>(
                 format!(r#""status":{status},"error":{}"#, quoted(answer))
             };
             let release = release.map_or_else(String::new, |release| format!(r#","release":{release}"#));
-            let asked_ms = asked.asked_ms;
+            let asked_ms = asked.at_ms;
             format!(r#"{begin},"askedMs":{asked_ms},"endedMs":{ended_ms}{release},{outcome}}}"#)
         }
         Progress::Refused(refusal) => return Err(refusal.into()),

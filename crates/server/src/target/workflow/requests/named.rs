@@ -12,6 +12,7 @@ use crate::{
     front::{Socket, Stream},
     reply::Reply,
     router::decode,
+    store::now_ms,
     target::{
         End, Request,
         parameters::parameters,
@@ -107,7 +108,7 @@ impl Named<'_> {
                 .to_owned(),
             release: release.or(self.target.route.release),
             wants_trace: self.wants_trace,
-            asked_ms: crate::store::now_ms(),
+            at_ms: now_ms(),
         };
         if let Some(schemas) = self.chosen.book.schemas(&self.workflow) {
             let args = arguments(asked.args.as_bytes())?;
