@@ -3,7 +3,7 @@
 use std::{
     io,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -113,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) started_at: SystemTime,
     pub(crate) listen: Vec<String>,
+    /// Whether everything could do its work at some time.
+    pub(crate) has_been_ready: AtomicBool,
     /// True once the server shall end.
     pub(crate) stopping: sync::watch::Sender<bool>,
 }
@@ -239,6 +241,7 @@ impl Server {
             started,
             started_at: SystemTime::now(),
             listen: bound.iter().map(Bound::url).collect(),
+            has_been_ready: AtomicBool::new(false),
             stopping: sync::watch::Sender::new(false),
         });
         Ok(Self {

@@ -50,7 +50,7 @@ impl Request {
 /// An answer.
 #[derive(Debug)]
 pub(crate) struct Response {
-    status: u16,
+    pub(super) status: u16,
     content_type: &'static str,
     allow: Option<&'static str>,
     body: Body,

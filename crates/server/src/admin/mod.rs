@@ -5,7 +5,7 @@ pub(crate) mod http;
 mod status;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -17,6 +17,15 @@ use self::http::{Request, Response, Service};
 use crate::{metrics::exposition, server::Shared};
 
 const METRICS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const PATHS: [&str; 6] = [
+    "/health/live",
+    "/health/ready",
+    "/health/started",
+    "/metrics",
+    "/openapi.json",
+    "/status",
+];
 
 /// How long a database may need to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -37,8 +46,8 @@ impl Service for Admin {
     async fn answer(&self, request: Request) -> Response {
         let shared = &self.shared;
         let path = request.path.as_str();
-        if !["/health/live", "/health/ready", "/metrics", "/status"].contains(&path) {
-            return Response::problem(404, "there are /health/live, /health/ready, /metrics and /status");
+        if !PATHS.contains(&path) {
+            return Response::problem(404, &format!("there are {}", PATHS.join(", ")));
         }
         if !["GET", "HEAD"].contains(&request.method.as_str()) {
             return Response::not_allowed("GET, HEAD");
@@ -46,6 +55,8 @@ impl Service for Admin {
         match path {
             "/health/live" => Response::json(200, &json!({ "live": true })),
             "/health/ready" => ready(shared).await,
+            "/health/started" => started(shared).await,
+            "/openapi.json" => openapi(shared),
             "/metrics" => Response::text(METRICS_CONTENT_TYPE, exposition(&shared.facts())),
             _ => Response::json(200, &shared.status()),
         }
@@ -78,12 +89,35 @@ async fn ready(shared: &Shared) -> Response {
     }
     let stopping = *shared.stopping.borrow();
     ready &= !stopping;
+    if ready {
+        shared.has_been_ready.store(true, Ordering::Relaxed);
+    }
     let status = if ready { 200 } else { 503 };
     answer.insert("ready".to_owned(), ready.into());
     answer.insert("stopping".to_owned(), stopping.into());
     answer.insert("pools".to_owned(), pools.into());
     answer.insert("databases".to_owned(), databases.into());
     Response::json(status, &Value::Object(answer))
+}
+
+/// 200 once the server has been ready, whatever has become of it since; else what `/health/ready` says.
+async fn started(shared: &Shared) -> Response {
+    if !shared.has_been_ready.load(Ordering::Relaxed) {
+        let now = ready(shared).await;
+        if now.status != 200 {
+            return now;
+        }
+    }
+    Response::json(200, &json!({ "started": true }))
+}
+
+/// The workflows that are in force, for viewers of `OpenAPI` and for programs that make clients.
+fn openapi(shared: &Shared) -> Response {
+    let app = shared.front.app();
+    match &app.workflow {
+        Some(workflow) => Response::json(200, &workflow.openapi(&app.config, env!("CARGO_PKG_VERSION"))),
+        None => Response::problem(404, "there are no workflows: a section [workflow] makes some"),
+    }
 }
 
 /// Asks all databases at once.

@@ -17,10 +17,12 @@ fn a_server_is_ready_once_its_pools_are() {
     let not_yet = admin.get("/health/ready");
     assert_eq!(not_yet.status, 503);
     assert_eq!(not_yet.json()["pools"]["api"]["state"], "starting");
+    assert_eq!(admin.get("/health/started").status, 503);
     open(&server, "gate");
     wait_until("the server to be ready", || {
         admin.get("/health/ready").status == 200
     });
+    assert_eq!(admin.get("/health/started").json()["started"], true);
     assert_eq!(metric(&server, "forebay_pool_ready{pool=\"api\"}"), 1);
 }
 

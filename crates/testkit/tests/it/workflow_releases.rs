@@ -72,11 +72,16 @@ fn import(server: &Server, version: u32) -> u64 {
     let path = server.folder().path().join(folder);
     let out = workflow(
         server,
-        &["import", path.to_str().unwrap(), "--json", "--by", "ada"],
+        &[
+            "import",
+            path.to_str().expect("folders of tests are text"),
+            "--json",
+            "--by",
+            "ada",
+        ],
     );
-    serde_json::from_str::<Value>(&out).unwrap()["release"]
-        .as_u64()
-        .unwrap()
+    let told: Value = serde_json::from_str(&out).expect("it prints JSON");
+    told["release"].as_u64().expect("a release has a number")
 }
 
 /// The version and the release that answer.
@@ -219,7 +224,10 @@ fn a_release_whose_tests_do_not_hold_is_not_published() {
     workflow(&server, &["publish", "1"]);
     write_version(&server, "wrong", 2, 3);
     let path = server.folder().path().join("wrong");
-    workflow(&server, &["import", path.to_str().unwrap()]);
+    workflow(
+        &server,
+        &["import", path.to_str().expect("folders of tests are text")],
+    );
     let (code, _, err) = told(&server.command(&["workflow", "publish", "2"]));
     assert_eq!(code, 3);
     for part in [

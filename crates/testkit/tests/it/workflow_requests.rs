@@ -290,3 +290,43 @@ fn arguments_and_results_are_held_against_their_schemas() {
         );
     }
 }
+
+#[test]
+fn a_document_says_what_can_be_run_and_with_what() {
+    let args = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    let config = format!(
+        "[workflow]\npath = \"flows\"\n[workflow.clients.a]\ntoken = \"TOKEN\"\nworkflows = [\"*\"]\n{ROUTES}{CUSTOM}"
+    );
+    let same = ("same", "return new ScriptResult(true);");
+    let other = ("other", "return new ScriptResult(true);");
+    let server = rules_of(Setup::new(&config), &[same, other])
+        .file(
+            "flows/schemas/same.json",
+            json!({"args": args, "result": {"type": "object"}}).to_string(),
+        )
+        .env("TOKEN", "secret")
+        .admin()
+        .start();
+    let document = server.admin().get("/openapi.json").json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    let all = [
+        "/execute/custom",
+        "/execute/internal/workflow",
+        "/workflow/other",
+        "/workflow/same",
+    ];
+    assert_eq!(paths, all, "{document}");
+    let post = &document["paths"]["/workflow/same"]["post"];
+    let body = &post["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(body["oneOf"][0], args, "{body}");
+    assert_eq!(body["oneOf"][1]["items"], args, "{body}");
+    let values = &post["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["valueMap"];
+    assert_eq!(*values, json!({"type": "object"}));
+    assert_eq!(document["security"], json!([{"client": []}, {"token": []}]));
+    assert!(!document.to_string().contains("secret"), "{document}");
+    let none = Setup::new("[[route]]\npath = \"/\"\nrespond = { text = \"a\" }\n")
+        .admin()
+        .start();
+    assert_eq!(none.admin().get("/openapi.json").status, 404);
+}

@@ -165,6 +165,16 @@ impl Book {
         self.schemas.get(name)
     }
 
+    /// All workflows, in the order of their names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.workflows.keys().map(String::as_str)
+    }
+
+    pub(super) fn is_decision(&self, name: &str) -> bool {
+        let plan = self.workflows.get(name).map(|workflow| &workflow.plan);
+        matches!(plan, Some(Plan::Decision(_)))
+    }
+
     pub(crate) fn workflow(&self, name: &str) -> Option<&Workflow> {
         self.workflows.get(name)
     }

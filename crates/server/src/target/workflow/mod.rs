@@ -4,6 +4,7 @@ mod admission;
 mod book;
 mod kept;
 mod offline;
+mod openapi;
 mod releases;
 mod requests;
 mod runs;
@@ -206,6 +207,11 @@ impl WorkflowTarget {
     fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, Refusal> {
         let release = release.or(self.route.release);
         self.shelf.choose(id, release).map_err(Refusal::Workflow)
+    }
+
+    /// The book of the release that is published, or of the one that the route has.
+    fn choose_published(&self) -> Result<Chosen, WorkflowFailure> {
+        self.shelf.published(self.route.release)
     }
 
     /// The releases that runs have, and what each is.

@@ -11,9 +11,10 @@ use super::WorkflowFailure;
 pub(super) struct Schemas {
     args: Option<Schema>,
     result: Option<Schema>,
+    written: Written,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     args: Option<Value>,
@@ -24,13 +25,14 @@ impl Schemas {
     /// Reads a file; an error says what is wrong with it.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let written: Written = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let compile = |name: &str, schema: Option<Value>| {
-            let compiled = schema.map(|schema| Schema::of(&schema)).transpose();
+        let compile = |name: &str, schema: Option<&Value>| {
+            let compiled = schema.map(Schema::of).transpose();
             compiled.map_err(|error| format!("`{name}` is no JSON Schema: {error}"))
         };
         Ok(Self {
-            args: compile("args", written.args)?,
-            result: compile("result", written.result)?,
+            args: compile("args", written.args.as_ref())?,
+            result: compile("result", written.result.as_ref())?,
+            written,
         })
     }
 
@@ -45,6 +47,11 @@ impl Schemas {
             return Ok(());
         };
         check(self.result.as_ref(), values).map_err(|what| WorkflowFailure::Result { what })
+    }
+
+    /// Those of arguments and of results, as they are written.
+    pub(super) fn written(&self) -> (Option<&Value>, Option<&Value>) {
+        (self.written.args.as_ref(), self.written.result.as_ref())
     }
 
     pub(super) fn has_result(&self) -> bool {

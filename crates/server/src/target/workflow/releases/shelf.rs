@@ -83,6 +83,27 @@ struct InForce {
 }
 
 impl InForce {
+    /// The book of a release, or of the one that is published.
+    fn find(&self, release: Option<u64>) -> Result<Chosen, WorkflowFailure> {
+        let published = self.published.as_ref();
+        let Some(number) = release else {
+            let global = || self.global.clone().unwrap_or_default();
+            return published
+                .cloned()
+                .ok_or_else(|| WorkflowFailure::NothingPublished { global: global() });
+        };
+        if let Some(published) = published.filter(|published| published.release == Some(number)) {
+            return Ok(published.clone());
+        }
+        match self.others.get(&number) {
+            Some(book) => Ok(Chosen {
+                book: Arc::clone(book),
+                release: Some(number),
+            }),
+            None => Err(WorkflowFailure::NoSuchRelease { number }),
+        }
+    }
+
     /// Which release runs have, and which has a share of them.
     fn shared(&self) -> (Option<u64>, Option<Canary>) {
         let published = self.published.as_ref().and_then(|chosen| chosen.release);
@@ -184,28 +205,14 @@ impl Shelf {
     /// The book for a run with this id, of the release that is asked for, or of the one that is published. Whoever tries again with the same id has the same.
     pub(crate) fn choose(&self, id: &str, release: Option<u64>) -> Result<Chosen, WorkflowFailure> {
         let in_force = self.in_force.read();
-        let published = in_force.published.as_ref();
-        let number = match (release, in_force.canary) {
-            (Some(number), _) => number,
-            (None, Some(canary)) if place_of(id) < canary.per_ten_thousand => canary.release,
-            (None, _) => {
-                return published
-                    .cloned()
-                    .ok_or_else(|| WorkflowFailure::NothingPublished {
-                        global: in_force.global.clone().unwrap_or_default(),
-                    });
-            }
-        };
-        if let Some(published) = published.filter(|published| published.release == Some(number)) {
-            return Ok(published.clone());
-        }
-        match in_force.others.get(&number) {
-            Some(book) => Ok(Chosen {
-                book: Arc::clone(book),
-                release: Some(number),
-            }),
-            None => Err(WorkflowFailure::NoSuchRelease { number }),
-        }
+        let shared = in_force.canary;
+        let shared = shared.filter(|canary| release.is_none() && place_of(id) < canary.per_ten_thousand);
+        in_force.find(release.or(shared.map(|canary| canary.release)))
+    }
+
+    /// The book of a release, or of the one that is published.
+    pub(crate) fn published(&self, release: Option<u64>) -> Result<Chosen, WorkflowFailure> {
+        self.in_force.read().find(release)
     }
 
     /// The releases that runs have without asking for one, and what each is.

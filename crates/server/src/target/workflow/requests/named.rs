@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Most inputs of a request.
-const INPUTS_MAX: usize = 1000;
+pub(in crate::target::workflow) const INPUTS_MAX: usize = 1000;
 /// Runs of one request at a time.
 const AT_A_TIME: usize = 32;
 
